@@ -1,0 +1,1 @@
+"""Array kernels: multi-step returns, log-probs of tokens, sampling."""

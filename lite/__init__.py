@@ -1,0 +1,1 @@
+"""TensorDict, modules, RL kernels and ONNX language models on NumPy, without torch."""

@@ -1,0 +1,1 @@
+"""Command line: the one place that composes lite, lite.kernels and lite.models."""

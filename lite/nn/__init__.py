@@ -1,0 +1,1 @@
+"""Modules on NumPy: Module, layers, TensorDictModule and TensorDictSequential."""

@@ -1,0 +1,1 @@
+"""Exported ONNX language models run through onnxruntime."""

@@ -1,0 +1,24 @@
+"""Shared fixtures, and a Numba cache keyed by the kernel sources.
+
+Numba stamps a cached function with its own file only, so a changed helper in another file would
+run stale; keying the cache folder on all kernel sources rules that out.
+"""
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+_KERNELS = Path(__file__).parents[1] / "kernels"
+_SOURCES = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(_KERNELS.rglob("*.py"))))
+os.environ.setdefault(
+    "NUMBA_CACHE_DIR", f"{tempfile.gettempdir()}/lite-numba-{_SOURCES.hexdigest()[:16]}"
+)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
