@@ -1,0 +1,35 @@
+"""Read the small JSON files of a model folder, with a size limit and errors that name the file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+MAX_CONFIG_BYTES = 16 << 20
+
+
+def read_text(path: Path, *, max_bytes: int = MAX_CONFIG_BYTES) -> str:
+    """The file's UTF-8 text; ValueError if it is larger than ``max_bytes`` or not UTF-8."""
+    size = path.stat().st_size
+    if size > max_bytes:
+        raise ValueError(f"{path} has {size} bytes; a file of this kind may have at most {max_bytes}")
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text: {error}") from None
+
+
+def read_json_object(path: Path, *, max_bytes: int = MAX_CONFIG_BYTES) -> dict[str, Any]:
+    """The JSON object in a file, or ``{}`` when there is no such file."""
+    if not path.is_file():
+        return {}
+    try:
+        value = json.loads(read_text(path, max_bytes=max_bytes))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is not valid JSON: {error}") from None
+    except RecursionError:
+        raise ValueError(f"{path} is nested too deeply") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"{path} must hold a JSON object, got {type(value).__name__}")
+    return value

@@ -1,0 +1,233 @@
+"""The built-in chat templates, a registry for more, and the rule that picks one for a tokenizer.
+
+Each template wraps what the assistant wrote in a ``{% generation %}`` block, so that the tokens an
+assistant produced can be told from the frame around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+_CHATML = """\
+{% for message in messages %}
+{{ '<|im_start|>' ~ message.role ~ '\\n' }}
+{%- if message.role == 'assistant' %}
+{% generation %}{{ message.content }}{% endgeneration %}
+{% else %}
+{{ message.content }}
+{%- endif %}
+{{ '<|im_end|>\\n' }}
+{%- endfor %}
+{% if add_generation_prompt %}
+{{ '<|im_start|>assistant\\n' }}
+{%- endif %}
+"""
+
+_QWEN = """\
+{% set has_system = messages and messages[0].role == 'system' %}
+{% set system = messages[0].content if has_system else 'You are a helpful assistant.' %}
+{{ '<|im_start|>system\\n' ~ system }}
+{%- if tools %}
+{{ '\\n\\n# Tools\\n\\nYou may call one or more functions to assist with the user query.\\n\\n' }}
+{{- 'You are provided with function signatures within <tools></tools> XML tags:\\n<tools>' }}
+{%- for tool in tools %}{{ '\\n' ~ tool | tojson }}{% endfor %}
+{{ '\\n</tools>\\n\\nFor each function call, return a json object with function name and arguments' }}
+{{- ' within <tool_call></tool_call> XML tags:\\n<tool_call>\\n' }}
+{{- '{"name": <function-name>, "arguments": <args-json-object>}\\n</tool_call>' }}
+{%- endif %}
+{{ '<|im_end|>\\n' }}
+{%- for message in messages %}
+{% if message.role == 'assistant' %}
+{{ '<|im_start|>assistant\\n' }}
+{%- generation %}
+{% if message.content %}{{ message.content }}{% endif %}
+{% for call in message.tool_calls or [] %}
+{% set call = call.function or call %}
+{% if message.content or not loop.first %}{{ '\\n' }}{% endif %}
+{{ '<tool_call>\\n{"name": ' ~ call.name | tojson ~ ', "arguments": ' ~ call.arguments | tojson }}
+{{- '}\\n</tool_call>' }}
+{%- endfor %}
+{% endgeneration %}
+{{ '<|im_end|>\\n' }}
+{%- elif message.role == 'tool' %}
+{% if loop.first or messages[loop.index0 - 1].role != 'tool' %}{{ '<|im_start|>tool' }}{% endif %}
+{% for response in message.tool_responses or [message.content] %}
+{{ '\\n<tool_response>\\n' ~ response ~ '\\n</tool_response>' }}
+{%- endfor %}
+{% if loop.last or messages[loop.index0 + 1].role != 'tool' %}{{ '<|im_end|>\\n' }}{% endif %}
+{% elif not (loop.first and has_system) %}
+{{ '<|im_start|>' ~ message.role ~ '\\n' ~ message.content ~ '<|im_end|>\\n' }}
+{%- endif %}
+{% endfor %}
+{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}
+"""
+
+_DIALOGPT = """\
+{% for message in messages %}
+{% if message.role == 'assistant' %}
+{% generation %}{{ message.content }}{% endgeneration %}{{ eos_token }}
+{%- elif message.role == 'user' %}
+{{ message.content ~ eos_token }}
+{%- endif %}
+{% endfor %}
+{% if add_generation_prompt %}{{ ' ' }}{% endif %}
+"""
+
+_FALCON = """\
+{% for message in messages %}
+{% if message.role == 'assistant' %}
+{{ 'Assistant:' }}{% generation %}{{ ' ' ~ message.content }}{% endgeneration %}{{ '\\n' }}
+{%- elif message.role == 'user' %}
+{{ 'User: ' ~ message.content ~ '\\n\\n' }}
+{%- elif message.role == 'system' %}
+{{ message.content ~ '\\n\\n' }}
+{%- endif %}
+{% endfor %}
+{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}
+"""
+
+_DEEPSEEK = """\
+{{ bos_token }}
+{%- for message in messages %}
+{% if message.role == 'assistant' %}
+{{ 'Assistant:' }}{% generation %}{{ ' ' ~ message.content }}{% endgeneration %}{{ eos_token }}
+{%- elif message.role == 'user' %}
+{{ 'User: ' ~ message.content ~ '\\n\\n' }}
+{%- elif message.role == 'system' %}
+{{ message.content ~ '\\n\\n' }}
+{%- endif %}
+{% endfor %}
+{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}
+"""
+
+_LLAMA = """\
+{% macro text(content) %}
+{% if content is string %}{{ content }}{% else %}
+{% for part in content %}{% if part.type == 'text' %}{{ part.text }}{% endif %}{% endfor %}
+{% endif %}
+{% endmacro %}
+{{ bos_token }}
+{%- for message in messages %}
+{{ '<|header_start|>' ~ message.role ~ '<|header_end|>\\n\\n' }}
+{%- if message.role == 'assistant' %}
+{% generation %}{{ text(message.content) }}{% endgeneration %}
+{% else %}
+{{ text(message.content) }}
+{%- endif %}
+{{ '<|eot|>' }}
+{%- endfor %}
+{% if add_generation_prompt %}{{ '<|header_start|>assistant<|header_end|>\\n\\n' }}{% endif %}
+"""
+
+BUILT_IN: dict[str, str] = {
+    "chatml_format": _CHATML,
+    "qwen": _QWEN,
+    "dialogpt": _DIALOGPT,
+    "falcon": _FALCON,
+    "deepseek": _DEEPSEEK,
+    "llama": _LLAMA,
+}
+
+
+class _HasTemplate(Protocol):
+    name_or_path: str
+
+    @property
+    def chat_template(self) -> str | None: ...
+
+
+Parser = Callable[[str], list[dict[str, Any]]]
+
+_added: dict[str, str] = {}
+_parsers: dict[str, Parser] = {}
+_keywords: dict[str, str] = {}
+
+
+def add_chat_template(
+    name: str,
+    template: str,
+    inverse_parser: Parser | None = None,
+    model_family_keywords: Sequence[str] | None = None,
+) -> None:
+    """Register a chat template under a name, for the whole process.
+
+    Args:
+        name: The name to use as ``chat_template_name``.
+        template: Jinja source; it must mark what assistants wrote with ``{% generation %}`` blocks.
+        inverse_parser: Turns rendered text back into messages (dicts with "role" and "content"),
+            for ``History.from_text``.
+        model_family_keywords: The template is chosen for tokenizers whose ``name_or_path``
+            contains one of these words (in any case). They win over the built-in families.
+
+    Raises:
+        ValueError: The template has no ``{% generation %}`` block.
+
+    Example:
+        >>> source = "{% for m in messages %}> {% generation %}{{ m.content }}{% endgeneration %}{% endfor %}"
+        >>> add_chat_template("quoted", source)
+        >>> find_chat_template(None, name="quoted") == source
+        True
+    """
+    if not has_generation_block(template):
+        raise ValueError(
+            f"the chat template {name!r} has no {{% generation %}} block around what the assistant says"
+        )
+    _added[name] = template
+    if inverse_parser is not None:
+        _parsers[name] = inverse_parser
+    for keyword in model_family_keywords or ():
+        _keywords[keyword.lower()] = name
+
+
+def has_generation_block(template: str) -> bool:
+    """Whether the source has a ``{% generation %}`` block, however its tag is spaced."""
+    return any(f"{{%{dash}{space}generation" in template for dash in ("", "-") for space in ("", " "))
+
+
+def custom_parser(name: str) -> Parser | None:
+    """The parser registered with a template, if any."""
+    return _parsers.get(name)
+
+
+def family_of(name_or_path: str) -> str | None:
+    """The template name that a tokenizer's name suggests: registered keywords first, then families."""
+    lowered = name_or_path.lower()
+    for keyword, name in _keywords.items():
+        if keyword in lowered:
+            return name
+    for family in ("qwen", "dialogpt", "falcon", "deepseek", "llama"):
+        if family in lowered:
+            return family
+    return None
+
+
+def find_chat_template(
+    tokenizer: _HasTemplate | None, *, name: str | None = None, source: str | None = None
+) -> str:
+    """The Jinja source to render with.
+
+    In this order: ``source``; the template called ``name``; the one of the tokenizer's family; the
+    tokenizer's own if it has a ``{% generation %}`` block; ``chatml_format``.
+
+    Raises:
+        KeyError: There is no template of that name.
+        RuntimeError: Nothing is given to choose by.
+    """
+    if source is not None:
+        return source
+    if name is None:
+        if tokenizer is None:
+            raise RuntimeError(
+                "pass a tokenizer, chat_template or chat_template_name to choose a chat template"
+            )
+        name = family_of(tokenizer.name_or_path)
+        own = tokenizer.chat_template
+        if name is None and own is not None and has_generation_block(own):
+            return own
+        name = name or "chatml_format"
+    if name in _added:
+        return _added[name]
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    raise KeyError(f"unknown chat template name {name!r}; known are {sorted({*BUILT_IN, *_added})}")

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import pytest
+
+from lite.models.chat_template import Rendered, render_chat
+from lite.models.chat_templates import BUILT_IN, add_chat_template, find_chat_template, has_generation_block
+
+USER = {"role": "user", "content": "Hi"}
+BOT = {"role": "assistant", "content": "Yo"}
+
+
+def test_text_and_spans() -> None:
+    source = "{% for m in messages %}<{% generation %}{{ m.content }}{% endgeneration %}>{% endfor %}"
+    assert render_chat(source, [USER, BOT]) == Rendered("<Hi><Yo>", ((1, 3), (5, 7)))
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (
+            "{% macro m() %}a{% generation %}b{% endgeneration %}c{% endmacro %}x{{ m() }}",
+            Rendered("xabc", ((2, 3),)),
+        ),
+        (
+            "{% set s %}{% generation %}b{% endgeneration %}{% endset %}x{{ s }}{{ s }}",
+            Rendered("xbb", ((1, 2), (2, 3))),
+        ),
+        (
+            "{% generation %}a{% generation %}b{% endgeneration %}{% endgeneration %}",
+            Rendered("ab", ((0, 2),)),
+        ),
+        ("{%- generation -%} a {%- endgeneration -%} b", Rendered("ab", ((0, 1),))),
+        ("a{% generation %}{% endgeneration %}b", Rendered("ab", ())),
+        ("  {% if true %}\na\n  {% endif %}\nb", Rendered("a\nb", ())),
+        (
+            "{% for i in range(5) %}{% if i == 2 %}{% break %}{% endif %}{{ i }}{% endfor %}",
+            Rendered("01", ()),
+        ),
+        ("{{ {'é': '<'} | tojson }}{{ [1] | tojson(indent=2) }}", Rendered('{"é": "<"}[\n  1\n]', ())),
+        ("{{ undefined_name }}{{ messages[0].nothing }}", Rendered("", ())),
+        ("{{ 7 % 4 }}{{ 2 ** 3 }}{{ '=' * 3 }}", Rendered("38===", ())),
+    ],
+)
+def test_template_language(source: str, expected: Rendered) -> None:
+    assert render_chat(source, [USER]) == expected
+
+
+def test_variables_and_functions() -> None:
+    source = "{{ bos }}{{ tools | length }}{{ documents[0].text }}{{ strftime_now('%%') }}"
+    out = render_chat(source, [USER], bos="<s>", tools=[{}], documents=[{"text": "d"}])
+    assert out.text == "<s>1d%"
+
+
+def test_raise_exception_is_the_template_refusing() -> None:
+    with pytest.raises(ValueError, match="roles must alternate"):
+        render_chat("{{ raise_exception('roles must alternate') }}", [USER])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ messages.append(1) }}",
+        "{{ ''.__class__.__mro__ }}",
+        "{{ messages.__class__.__bases__[0].__subclasses__() }}",
+        "{{ 'a' * 100000000 }}",
+        "{{ [0] * 100000000 }}",
+        "{{ 9 ** 9 ** 9 }}",
+        "{{ '%1000000000d' % 1 }}",
+        "{{ '{:1000000000}'.format(1) }}",
+        "{{ 'a'.ljust(1000000000) }}",
+        "{{ 'a' | center(1000000000) }}",
+        "{{ range(10 ** 9) }}",
+        "{{ 1 / 0 }}",
+        "{{ messages[0].content.missing.deeper }}",
+        "{% for",
+        "{% include 'x' %}",
+        "{% generation %}",
+    ],
+)
+def test_hostile_or_broken_templates(source: str) -> None:
+    with pytest.raises(ValueError, match="chat template"):
+        render_chat(source, [USER])
+
+
+def test_output_is_limited() -> None:
+    with pytest.raises(ValueError, match="longer than 99 characters"):
+        render_chat("{% for i in range(100) %}x{% endfor %}", [USER], max_chars=99)
+    with pytest.raises(ValueError, match="at most"):
+        render_chat("x" * (1 << 21), [USER])
+
+
+def test_messages_are_left_as_they_were() -> None:
+    message = dict(BOT)
+    render_chat("{% set _ = messages %}", [message], continue_final_message=False)
+    render_chat("{{ messages[0].content }}", [message], continue_final_message=True)
+    assert message == BOT
+
+
+def test_continue_final_message() -> None:
+    out = render_chat(BUILT_IN["chatml_format"], [USER, BOT], continue_final_message=True)
+    assert out.text == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nYo"
+    assert out.text[slice(*out.spans[0])] == "Yo"
+    parts = {"role": "assistant", "content": [{"type": "text", "text": "Yo"}, {"type": "image"}]}
+    assert render_chat(BUILT_IN["llama"], [parts], continue_final_message=True).text.endswith("\n\nYo")
+    with pytest.raises(ValueError, match="does not write the last"):
+        render_chat("x", [BOT], continue_final_message=True)
+    with pytest.raises(ValueError, match="at least one message"):
+        render_chat("x", [], continue_final_message=True)
+    with pytest.raises(ValueError, match="message with text"):
+        render_chat("x", [{"role": "assistant"}], continue_final_message=True)
+    with pytest.raises(ValueError, match="exclude each other"):
+        render_chat("x", [BOT], continue_final_message=True, add_generation_prompt=True)
+
+
+def test_built_in_masks_cover_what_the_assistant_wrote() -> None:
+    for name, source in BUILT_IN.items():
+        out = render_chat(source, [USER, BOT, USER, BOT], eos_token="</s>", bos_token="<s>")
+        assert [out.text[a:b].strip() for a, b in out.spans] == ["Yo", "Yo"], name
+
+
+def test_choice_of_template() -> None:
+    class Tok:
+        def __init__(self, name: str, own: str | None = None) -> None:
+            self.name_or_path, self.chat_template = name, own
+
+    tagged = "{%- generation %}{% endgeneration %}"
+    assert find_chat_template(None, source="S", name="qwen") == "S"
+    assert find_chat_template(None, name="qwen") == BUILT_IN["qwen"]
+    assert find_chat_template(Tok("org/Qwen2.5", tagged)) == BUILT_IN["qwen"]
+    assert find_chat_template(Tok("org/other", tagged)) == tagged
+    assert find_chat_template(Tok("org/other", "plain")) == BUILT_IN["chatml_format"]
+    assert find_chat_template(Tok("org/other")) == BUILT_IN["chatml_format"]
+    with pytest.raises(KeyError, match="unknown chat template name 'nope'"):
+        find_chat_template(None, name="nope")
+    with pytest.raises(RuntimeError, match="pass a tokenizer"):
+        find_chat_template(None)
+    add_chat_template("zeta", tagged, model_family_keywords=["ZetaQwen"])
+    assert find_chat_template(Tok("org/zetaqwen-1")) == tagged
+    with pytest.raises(ValueError, match="generation"):
+        add_chat_template("eta", "no block")
+    assert not has_generation_block("{% if add_generation_prompt %}")
