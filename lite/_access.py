@@ -1,0 +1,521 @@
+"""Reading and writing entries by key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from lite._collection import TensorCollection, is_array
+from lite._core import MISSING, TensorDictCore
+from lite._defaults import get_defaults_to_none
+from lite._keys import NestedKey, Path, require_path, to_path
+from lite._keysview import TensorDictKeysView, walk
+from lite._lock import LOCK_ERROR
+from lite._nontensor import NonTensorBase, NonTensorData, unwrap
+
+
+class AccessMixin(TensorDictCore):
+    """`get`, `set`, item access, `update`, removal and iteration over entries."""
+
+    __slots__ = ()
+
+    def _get_path(self, path: Path) -> Any:
+        """The entry at a path, or None; going through anything that has no keys is a miss."""
+        entry: Any = self._get_str(path[0])
+        for name in path[1:]:
+            node = self._as_node(entry)
+            if node is None:
+                return None
+            entry = node._get_str(name)
+        return entry
+
+    def _missing(self, path: Path) -> KeyError:
+        """The KeyError for a path, listing the keys of the node where the search ended."""
+        node: TensorDictCore = self
+        for name in path[:-1]:
+            child = self._as_node(node._get_str(name))
+            if child is None:
+                break
+            node = child
+        else:
+            name = path[-1]
+        shown = repr(name).replace("'", '"')
+        return KeyError(f"key {shown} not found in TensorDict with keys {sorted(node._keys())}")
+
+    def get(self, key: NestedKey, default: Any = MISSING) -> Any:
+        """Return the entry at `key`: an array, a nested TensorDict, or a non-tensor wrapper.
+
+        Args:
+            key: a string, or a tuple for a nested entry.
+            default: returned when the key is missing (None unless given).
+
+        Raises:
+            KeyError: if `key` is not a nested key, or is missing while
+                `set_get_defaults_to_none(False)` is in force.
+
+        Example:
+            >>> from lite import TensorDict
+            >>> td = TensorDict({"a": {"b": 1}})
+            >>> td.get(("a", "b")), td.get("missing")
+            (array(1), None)
+        """
+        path = (key,) if type(key) is str else require_path(key)
+        entry = self._get_path(path)
+        if entry is not None:
+            return entry
+        if default is MISSING:
+            if get_defaults_to_none():
+                return None
+            raise self._missing(path)
+        return default
+
+    def get_at(self, key: NestedKey, index: Any, default: Any = MISSING) -> Any:
+        """`get(key)` indexed with `index`."""
+        entry = self._get_path(require_path(key))
+        if entry is None:
+            if default is MISSING:
+                raise self._missing(require_path(key))
+            return default
+        return entry[index]
+
+    def __getitem__(self, index: Any) -> Any:
+        if type(index) is str:
+            path: Path = (index,)
+        elif type(index) is tuple:
+            path = to_path(index)
+        else:
+            return self._index(index)
+        if not path:
+            return self._index(index)
+        entry = self._get_path(path)
+        if entry is None:
+            raise self._missing(path)
+        return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
+
+    def __getitems__(self, index: Any) -> Any:
+        """Batched fetch, for data loaders that ask for a list of indices."""
+        return self._index(index)
+
+    def set(self, key: NestedKey, item: Any, inplace: bool = False, *, non_blocking: bool = False) -> Self:
+        """Store `item` under `key`; arrays are aliased, never copied. Returns self.
+
+        Missing intermediate TensorDicts are created. With `inplace=True` an existing entry's
+        buffer is written (with casting and broadcasting) instead of replaced.
+
+        Raises:
+            RuntimeError: the value's leading dimensions are not the batch size, or self is locked.
+            KeyError: an intermediate key holds an array, or `key` is not a nested key.
+
+        Example:
+            >>> import numpy as np
+            >>> from lite import TensorDict
+            >>> td = TensorDict(batch_size=[2]).set(("a", "b"), np.ones((2, 3)))
+            >>> td["a", "b"].shape
+            (2, 3)
+        """
+        self._set_path((key,) if type(key) is str else require_path(key), item, inplace)
+        return self
+
+    def _set_path(self, path: Path, item: Any, inplace: bool) -> None:
+        node: TensorDictCore = self
+        for depth, name in enumerate(path[:-1]):
+            entry = node._get_str(name)
+            if entry is None:
+                node._create(path[depth:], item)
+                return
+            child = self._as_node(entry)
+            if child is None:
+                raise KeyError(f"The entry {name} is already present in tensordict {node!r}.")
+            node = child
+        node._set_here(path[-1], item, inplace)
+
+    def _create(self, path: Path, item: Any) -> None:
+        """Store below nodes that do not exist yet; the value is converted before anything changes."""
+        if self._locked:
+            raise RuntimeError(LOCK_ERROR)
+        chain = self._convert(item)
+        for name in reversed(path[1:]):
+            parent = self._blank()
+            parent._put(name, chain)
+            chain = parent
+        self._put(path[0], chain)
+
+    def _set_here(self, key: str, item: Any, inplace: bool) -> None:
+        if inplace:
+            current = self._get_str(key)
+            if current is not None:
+                self._write_into(key, current, item)
+                return
+        if self._locked:
+            raise RuntimeError(LOCK_ERROR)
+        self._put(key, self._convert(item))
+
+    def _write_into(self, key: str, current: Any, item: Any) -> None:
+        node = self._as_node(current)
+        if node is not None:
+            node.update(item, inplace=True)
+            return
+        if isinstance(current, NonTensorBase):
+            self._put(key, self._convert(item))
+            return
+        value = self._to_entry(item)
+        try:
+            if isinstance(value, TensorCollection):
+                raise TypeError(f"cannot copy a {type(value).__name__} into an array.")
+            if isinstance(current, np.ndarray):
+                np.copyto(current, value, casting="unsafe")
+            else:
+                current[...] = value
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"Failed to update '{key}' in tensordict {self!r}") from error
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if type(index) is str:
+            self._set_path((index,), value, False)
+            return
+        path = to_path(index) if type(index) is tuple else ()
+        if path:
+            self._set_path(path, value, False)
+        else:
+            self._set_index(index, value)
+
+    def set_(self, key: NestedKey, item: Any, *, non_blocking: bool = False) -> Self:
+        """Copy `item` into the existing entry `key` (casting, broadcasting); allowed when locked.
+
+        Raises:
+            KeyError: if the key does not exist.
+            ValueError: if the value cannot be broadcast to the entry.
+        """
+        path = require_path(key)
+        if self._get_path(path) is None:
+            raise self._missing(path)
+        self._set_path(path, item, True)
+        return self
+
+    def set_at_(self, key: NestedKey, value: Any, index: Any, *, non_blocking: bool = False) -> Self:
+        """Write `value` at `index` of the existing entry `key`: `td.get(key)[index] = value`."""
+        path = require_path(key)
+        entry = self._get_path(path)
+        if entry is None:
+            raise self._missing(path)
+        if isinstance(entry, NonTensorBase):
+            node = self._as_node(self._get_path(path[:-1])) if len(path) > 1 else self
+            if node is not None:
+                node._put(path[-1], entry._assign(index, value))
+        else:
+            entry[index] = value
+        return self
+
+    def set_non_tensor(self, key: NestedKey, value: Any) -> Self:
+        """Store any object as non-tensor data, also one that `set` would turn into an array."""
+        return self.set(key, NonTensorData(value, batch_size=self.batch_size))
+
+    def get_non_tensor(self, key: NestedKey, default: Any = MISSING) -> Any:
+        """Return the object stored under `key`, unwrapped."""
+        entry = self.get(key, default)
+        return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
+
+    def __contains__(self, key: object) -> bool:
+        path = to_path(key)
+        if not path:
+            raise RuntimeError("key must be a NestedKey (a str or a possibly tuple of str).")
+        return self._get_path(path) is not None
+
+    def keys(
+        self,
+        include_nested: bool = False,
+        leaves_only: bool = False,
+        is_leaf: Callable[[type], bool] | None = None,
+        *,
+        sort: bool = False,
+    ) -> TensorDictKeysView:
+        """A live, set-like view of the keys.
+
+        Args:
+            include_nested: also list keys of nested TensorDicts, as tuples.
+            leaves_only: leave out nested TensorDicts, and non-tensor data unless `is_leaf` accepts it.
+            is_leaf: predicate on the entry's type; see `default_is_leaf`, `is_leaf_nontensor`.
+            sort: sort by the dotted key instead of insertion order.
+
+        Example:
+            >>> from lite import TensorDict
+            >>> list(TensorDict({"a": 1, "n": {"b": 2}}).keys(True))
+            ['a', ('n', 'b'), 'n']
+        """
+        return TensorDictKeysView(self, include_nested, leaves_only, is_leaf, sort)  # type: ignore[arg-type]
+
+    def items(
+        self,
+        include_nested: bool = False,
+        leaves_only: bool = False,
+        is_leaf: Callable[[type], bool] | None = None,
+        *,
+        sort: bool = False,
+    ) -> Iterator[tuple[Any, Any]]:
+        """Iterate over (key, entry), in the order of `keys` with the same arguments."""
+        pairs = ((p[0] if len(p) == 1 else p, v) for p, v in walk(self, include_nested, leaves_only, is_leaf))  # type: ignore[arg-type]
+        if sort:
+            return iter(sorted(pairs, key=lambda kv: kv[0] if isinstance(kv[0], str) else ".".join(kv[0])))
+        return pairs
+
+    def values(
+        self,
+        include_nested: bool = False,
+        leaves_only: bool = False,
+        is_leaf: Callable[[type], bool] | None = None,
+        *,
+        sort: bool = False,
+    ) -> Iterator[Any]:
+        """Iterate over entries, in the order of `keys` with the same arguments."""
+        return (value for _, value in self.items(include_nested, leaves_only, is_leaf, sort=sort))
+
+    @property
+    def sorted_keys(self) -> list[str]:
+        """Direct keys, sorted."""
+        return sorted(self._keys())
+
+    def is_empty(self) -> bool:
+        """True if there is no leaf at any depth; non-tensor data counts as a leaf."""
+        for name in self._keys():
+            node = self._as_node(self._get_str(name))
+            if node is None or not node.is_empty():
+                return False
+        return True
+
+    def del_(self, key: NestedKey) -> Self:
+        """Remove an entry; KeyError if it is missing, RuntimeError if self is locked."""
+        path = require_path(key)
+        node: TensorDictCore | None = self
+        for name in path[:-1]:
+            node = self._as_node(node._get_str(name)) if node is not None else None
+            if node is None:
+                raise KeyError(f"No sub-tensordict with key {name}.")
+        assert node is not None
+        if node._locked:
+            raise RuntimeError(LOCK_ERROR)
+        node._remove(path[-1])
+        return self
+
+    def __delitem__(self, key: NestedKey) -> None:
+        self.del_(key)
+
+    def pop(self, key: NestedKey, default: Any = MISSING) -> Any:
+        """Remove an entry and return it, or `default` if it is missing.
+
+        Raises:
+            KeyError: if the key is missing and no default is given.
+            RuntimeError: if self is locked and the key exists.
+        """
+        entry = self._get_path(require_path(key))
+        if entry is None:
+            if default is MISSING:
+                raise KeyError(
+                    f"You are trying to pop key `{key}` which is not in dict without providing default value. "
+                    f"Keys={self.keys(True)}."
+                )
+            return default
+        self.del_(key)
+        return entry
+
+    def popitem(self) -> tuple[str, Any]:
+        """Remove and return the (key, entry) inserted last."""
+        names = list(self._keys())
+        if not names:
+            raise KeyError("popitem(): the TensorDict is empty.")
+        return names[-1], self.pop(names[-1])
+
+    def clear(self) -> Self:
+        """Remove every entry; returns self."""
+        if self._locked:
+            raise RuntimeError(LOCK_ERROR)
+        for name in list(self._keys()):
+            self._remove(name)
+        return self
+
+    def setdefault(self, key: NestedKey, default: Any, inplace: bool = False) -> Any:
+        """Store `default` if the key is missing; returns the stored entry."""
+        if key not in self:
+            self.set(key, default, inplace=inplace)
+        return self.get(key)
+
+    def create_nested(self, key: NestedKey) -> Self:
+        """Store an empty TensorDict under `key`; returns self."""
+        return self.set(key, self._blank())
+
+    def update(
+        self,
+        input_dict_or_td: Mapping[Any, Any] | TensorCollection | None = None,
+        clone: bool = False,
+        inplace: bool = False,
+        *,
+        keys_to_update: Iterable[NestedKey] | None = None,
+        is_leaf: Callable[[type], bool] | None = None,
+        update_batch_size: bool = False,
+        ignore_lock: bool = False,
+        **kwargs: Any,
+    ) -> Self:
+        """Set every entry of a mapping or TensorDict; nested ones merge. Returns self.
+
+        Args:
+            input_dict_or_td: the source; keyword arguments are entries too.
+            clone: store copies of the source's arrays.
+            inplace: write into existing buffers, creating only what is missing.
+            keys_to_update: only these keys, or everything below them.
+            is_leaf: types that replace a nested entry as a whole instead of merging.
+            update_batch_size: accept a source of another batch size, which self then takes.
+            ignore_lock: add keys even if self is locked.
+
+        Raises:
+            RuntimeError: batch sizes differ, or self is locked and a key is new.
+        """
+        source: Any = {} if input_dict_or_td is None else input_dict_or_td
+        if source is self and not kwargs:
+            return self
+        if self._locked and not ignore_lock and not inplace:
+            raise RuntimeError(LOCK_ERROR)
+        node = self._as_node(source)
+        if node is not None:
+            self._match_batch(node, update_batch_size)
+        chosen = None if keys_to_update is None else [require_path(k) for k in _key_list(keys_to_update)]
+        relock = self._locked and ignore_lock
+        if relock:
+            self._locked = False
+        try:
+            self._update(source, clone, inplace, chosen, is_leaf)
+            if kwargs:
+                self._update(kwargs, clone, inplace, chosen, is_leaf)
+        finally:
+            if relock:
+                self._locked = False
+                self.lock_()
+        return self
+
+    def _match_batch(self, source: TensorDictCore, update_batch_size: bool) -> None:
+        mine, theirs = self.batch_size, source.batch_size
+        if mine[: len(theirs)] == theirs[: len(mine)]:
+            return
+        if not update_batch_size:
+            raise RuntimeError(
+                "update_batch_size must be set to True to be able to update tensordicts of different batch "
+                f"size. Got self.batch_size={mine} and source.batch_size={theirs}."
+            )
+        missing = set(self._keys()) - set(source._keys())
+        if missing:
+            raise RuntimeError(
+                f"Some keys of the dest tensordict are not present in the source ({sorted(missing)}): "
+                "the batch size cannot be updated."
+            )
+        self.clear()
+        self.batch_size = theirs
+
+    def _update(
+        self,
+        source: Any,
+        clone: bool,
+        inplace: bool,
+        chosen: list[Path] | None,
+        is_leaf: Callable[[type], bool] | None,
+    ) -> None:
+        node = self._as_node(source)
+        pairs = source.items() if node is None else ((k, node._get_str(k)) for k in list(node._keys()))
+        for key, value in pairs:
+            path = require_path(key)
+            rest = None
+            if chosen is not None:
+                rest = [c[len(path) :] for c in chosen if c[: len(path)] == path[: len(c)]]
+                if not rest:
+                    continue
+                rest = None if any(not r for r in rest) else rest
+            mergeable = isinstance(value, Mapping) or self._as_node(value) is not None
+            if mergeable and not (is_leaf is not None and is_leaf(type(value))):
+                target = self._as_node(self._get_path(path))
+                if target is None and rest is not None:
+                    self._set_path(path, self._blank(), False)
+                    target = self._as_node(self._get_path(path))
+                if target is not None and target is not value:
+                    target._update(value, clone, inplace, rest, is_leaf)
+                    continue
+            self._set_path(path, _copied(value) if clone else value, inplace)
+
+    def update_(
+        self,
+        input_dict_or_td: Mapping[Any, Any] | TensorCollection | None = None,
+        clone: bool = False,
+        *,
+        keys_to_update: Iterable[NestedKey] | None = None,
+        strict: bool = True,
+        **kwargs: Any,
+    ) -> Self:
+        """Copy the entries of a source into existing buffers (casting, broadcasting); returns self.
+
+        Args:
+            input_dict_or_td: a mapping or TensorDict with a subset of self's keys.
+            keys_to_update: only these keys.
+            strict: raise for source keys that self lacks; if False they are ignored.
+
+        Raises:
+            KeyError: a source key is not in self.
+        """
+        source: dict[Path, Any] = {}
+        for part in (input_dict_or_td, kwargs):
+            if part:
+                source.update(_leaf_items(self, part, ()))
+        if keys_to_update is not None:
+            chosen = [require_path(k) for k in _key_list(keys_to_update)]
+            source = {p: v for p, v in source.items() if any(p[: len(c)] == c for c in chosen)}
+        missing = [p for p in source if self._get_path(p) is None]
+        if missing and strict:
+            raise KeyError(f"The key {missing[0]} was not found in the dest tensordict.")
+        for path, value in source.items():
+            if path not in missing:
+                self._set_path(path, value, True)
+        return self
+
+    def copy_(self, src: TensorCollection, non_blocking: bool = False) -> Self:
+        """Same as `update_`."""
+        return self.update_(src)
+
+    def update_at_(
+        self,
+        input_dict_or_td: Mapping[Any, Any] | TensorCollection,
+        idx: Any,
+        clone: bool = False,
+        *,
+        keys_to_update: Iterable[NestedKey] | None = None,
+    ) -> Self:
+        """Write the entries of a source at a batch index of existing entries; returns self."""
+        chosen = None if keys_to_update is None else [require_path(k) for k in _key_list(keys_to_update)]
+        for path, value in _leaf_items(self, input_dict_or_td, ()):
+            if chosen is None or any(path[: len(c)] == c for c in chosen):
+                self.set_at_(path, value, idx)
+        return self
+
+    def replace(self, input_dict_or_td: Any = None, **kwargs: Any) -> Self:
+        """A shallow copy with some entries replaced; self is unchanged."""
+        if not input_dict_or_td and not kwargs:
+            return self
+        out: Self = self._clone(False)  # type: ignore[assignment]
+        return out.update({} if input_dict_or_td is None else input_dict_or_td, **kwargs)
+
+
+def _key_list(keys: Any) -> list[Any]:
+    return [keys] if isinstance(keys, str) else list(keys)
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, TensorCollection):
+        return value._clone(True)
+    return value.copy() if is_array(value) else value
+
+
+def _leaf_items(td: TensorDictCore, source: Any, prefix: Path) -> Iterator[tuple[Path, Any]]:
+    node = td._as_node(source)
+    pairs = source.items() if node is None else ((k, node._get_str(k)) for k in node._keys())
+    for key, value in pairs:
+        path = prefix + require_path(key)
+        if isinstance(value, Mapping) or td._as_node(value) is not None:
+            yield from _leaf_items(td, value, path)
+        else:
+            yield path, value

@@ -1,0 +1,32 @@
+"""`TensorDictBase`: the union of the mixins, and what does not depend on the kind of container."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from lite._names import NamesMixin
+from lite._structure import StructureMixin
+
+
+class TensorDictBase(StructureMixin, NamesMixin):
+    """Base of `TensorDict` and `LazyStackedTensorDict`; see `TensorDict` for the idea and examples."""
+
+    __slots__ = ()
+
+    def clone(self, recurse: bool = True) -> Self:
+        """Copy; `recurse=False` copies the containers and shares the arrays."""
+        return self._clone(recurse)  # type: ignore[return-value]
+
+    def copy(self) -> Self:
+        """Same as `clone(recurse=False)`."""
+        return self._clone(False)  # type: ignore[return-value]
+
+    def __copy__(self) -> Self:
+        return self._clone(False)  # type: ignore[return-value]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        out = self._clone(True)
+        memo[id(self)] = out
+        return out  # type: ignore[return-value]
+
+    __hash__ = None  # type: ignore[assignment]

@@ -1,0 +1,90 @@
+"""The small protocol that `TensorDict` and `LazyStackedTensorDict` implement.
+
+Every other method is written against it, in mixins of one concern each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, Self
+
+from lite._collection import Shape, TensorCollection
+from lite._lock import LockMixin
+from lite._shape import ShapeMixin
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "<missing>"
+
+
+MISSING: Final[Any] = _Missing()
+
+
+class TensorDictCore(LockMixin, ShapeMixin):
+    """What a container must provide; entries are arrays or `TensorCollection`s, never None."""
+
+    __slots__ = ()
+
+    def _keys(self) -> Iterable[str]:
+        """Direct keys, in order."""
+        raise NotImplementedError
+
+    def _get_str(self, key: str) -> Any:
+        """The direct entry, or None."""
+        raise NotImplementedError
+
+    def _put(self, key: str, entry: Any) -> None:
+        """Store a converted and checked entry, whatever the lock says."""
+        raise NotImplementedError
+
+    def _remove(self, key: str) -> None:
+        """Drop a direct entry; KeyError(key) if there is none."""
+        raise NotImplementedError
+
+    def _to_entry(self, value: Any) -> Any:
+        """Convert a user's value to an entry, without checking its shape."""
+        raise NotImplementedError
+
+    def _convert(self, value: Any) -> Any:
+        """Convert a user's value to an entry that fits the batch size and device."""
+        raise NotImplementedError
+
+    def _blank(self) -> TensorDictCore:
+        """An empty unlocked container of the same batch size, device and names."""
+        raise NotImplementedError
+
+    def _set_index(self, index: Any, value: Any) -> None:
+        """`td[index] = value` for a batch index."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _as_node(entry: Any) -> Any:
+        """The container behind an entry (a nested TensorDict, or a tensorclass's), else None."""
+        if isinstance(entry, TensorDictCore):
+            return entry
+        return getattr(entry, "_tensordict", None) if isinstance(entry, TensorCollection) else None
+
+    @property
+    def batch_size(self) -> Shape:
+        """Shape that all entries share as their leading dimensions."""
+        raise NotImplementedError
+
+    @batch_size.setter
+    def batch_size(self, value: Any) -> None:
+        raise NotImplementedError
+
+    def update(self, *args: Any, **kwargs: Any) -> Self:
+        raise NotImplementedError
+
+    def _update(self, *args: Any) -> None:
+        raise NotImplementedError
+
+    def _set_here(self, key: str, item: Any, inplace: bool) -> None:
+        raise NotImplementedError
+
+    def _create(self, path: tuple[str, ...], item: Any) -> None:
+        raise NotImplementedError
+
+    def is_empty(self) -> bool:
+        raise NotImplementedError

@@ -1,0 +1,59 @@
+"""Devices: `None` (no constraint), "cpu", and "cuda" where Numba finds a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_CUDA_HELP = (
+    'needs an NVIDIA GPU with its driver, and the CUDA extra: pip install "tensordict-lite[cuda]". '
+    "Leave device=None or use device='cpu' otherwise."
+)
+
+
+def parse_device(device: Any) -> str | None:
+    """Check a device name.
+
+    Raises:
+        ValueError: not None, "cpu" or "cuda[:N]".
+        RuntimeError: "cuda" where no GPU can be used.
+    """
+    if device is None:
+        return None
+    name = str(device)
+    if name == "cpu":
+        return name
+    if name == "cuda" or (name.startswith("cuda:") and name[5:].isdigit()):
+        require_cuda(name)
+        return name if ":" in name else "cuda:0"
+    raise ValueError(f"device must be None, 'cpu' or 'cuda', got {device!r}.")
+
+
+def require_cuda(device: str) -> Any:
+    """Return `numba.cuda`, or raise the RuntimeError that says what is missing."""
+    try:
+        from numba import cuda
+    except ImportError as error:
+        raise RuntimeError(f"device={device!r} {_CUDA_HELP}") from error
+    if not cuda.is_available():
+        raise RuntimeError(f"device={device!r} {_CUDA_HELP}")
+    return cuda
+
+
+def device_of(value: Any) -> str:
+    """Where a leaf lives: "cpu" for NumPy arrays, "cuda:N" for device arrays."""
+    if isinstance(value, np.ndarray):
+        return "cpu"
+    owner = getattr(getattr(value, "gpu_data", None), "_mem", None)
+    index = getattr(getattr(owner, "context", None), "device", None)
+    return f"cuda:{getattr(index, 'id', 0)}"
+
+
+def move(value: Any, device: str | None) -> Any:
+    """A leaf on the asked device; itself where it already is."""
+    if device is None or (device == "cpu") == isinstance(value, np.ndarray):
+        return value
+    if device == "cpu":
+        return value.copy_to_host() if hasattr(value, "copy_to_host") else np.asarray(value.get())
+    return require_cuda(device).to_device(np.ascontiguousarray(value))

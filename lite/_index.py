@@ -1,0 +1,140 @@
+"""Batch indices: from what a user writes to an index that NumPy applies to every leaf.
+
+`normalise` resolves everything that depends on the number of batch dimensions (ellipsis, too many
+indices, boolean masks of the wrong shape), so that applying the result to a leaf with extra feature
+dimensions can neither reach the features nor fail half way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lite._collection import Names, Shape
+
+
+def normalise(index: Any, batch_size: Shape) -> tuple[Any, ...]:
+    """Turn an index into a tuple without ellipsis that consumes at most the batch dimensions.
+
+    Raises:
+        IndexError: too many indices, or a boolean mask whose shape does not match.
+        RuntimeError: more than one ellipsis.
+        TypeError: an item that is not an index.
+    """
+    items = index if isinstance(index, tuple) else (index,)
+    out: list[Any] = []
+    ellipsis_at = -1
+    for item in items:
+        if item is Ellipsis:
+            if ellipsis_at >= 0:
+                raise RuntimeError("An index can only have one ellipsis at most.")
+            ellipsis_at = len(out)
+        else:
+            out.append(_item(item))
+    ndim = len(batch_size)
+    used = sum(_consumes(item) for item in out)
+    if used > ndim:
+        if ndim == 0:
+            raise RuntimeError(
+                f"indexing a tensordict with td.batch_dims==0 is not permitted. Got index {index!r}."
+            )
+        if ellipsis_at >= 0:
+            raise RuntimeError("Not enough dimensions in TensorDict for index provided.")
+        raise IndexError(f"too many indices for batch_size {batch_size}: index {index!r} uses {used} dims.")
+    if ellipsis_at >= 0:
+        out[ellipsis_at:ellipsis_at] = [slice(None)] * (ndim - used)
+    _check_masks(out, batch_size)
+    return tuple(out)
+
+
+def _item(item: Any) -> Any:
+    if item is None or isinstance(item, bool | np.bool_ | slice):
+        return bool(item) if isinstance(item, np.bool_) else item
+    if isinstance(item, int | np.integer):
+        return int(item)
+    if isinstance(item, range):
+        return np.arange(item.start, item.stop, item.step)
+    if isinstance(item, np.ndarray):
+        return _array_item(item)
+    if isinstance(item, list | tuple):
+        array = np.asarray(item)
+        return _array_item(array.astype(np.int64) if array.size == 0 else array)
+    if isinstance(item, str):
+        raise TypeError("mixed string/non-string index: a key path and an index cannot be combined.")
+    if hasattr(item, "__index__"):
+        return int(item.__index__())
+    if hasattr(item, "__array__"):
+        return _array_item(np.asarray(item))
+    raise TypeError(f"a batch index must be an int, slice, None, bool, ellipsis or array, got {type(item)}.")
+
+
+def _array_item(array: np.ndarray[Any, Any]) -> Any:
+    if array.dtype.kind == "b":
+        return bool(array) if array.ndim == 0 else array
+    if array.dtype.kind not in "iu":
+        raise IndexError(f"an index array must be of integer or bool type, got {array.dtype}.")
+    return int(array) if array.ndim == 0 else array
+
+
+def _consumes(item: Any) -> int:
+    if item is None or isinstance(item, bool):
+        return 0
+    if isinstance(item, np.ndarray) and item.dtype.kind == "b":
+        return item.ndim
+    return 1
+
+
+def _check_masks(items: list[Any], batch_size: Shape) -> None:
+    dim = 0
+    for item in items:
+        n = _consumes(item)
+        if isinstance(item, np.ndarray) and item.dtype.kind == "b":
+            expected = batch_size[dim : dim + n]
+            if item.shape != expected:
+                raise IndexError(
+                    f"the mask has shape {item.shape} but the indexed batch dims are {expected}."
+                )
+        dim += n
+
+
+def result_shape(items: tuple[Any, ...], batch_size: Shape) -> Shape:
+    """The batch size after indexing; NumPy itself decides, on an array that holds no data."""
+    if len(items) == 1:
+        item = items[0]
+        if type(item) is slice:
+            start, stop, step = item.indices(batch_size[0])
+            return (len(range(start, stop, step)),) + batch_size[1:]
+        if type(item) is int:
+            if not -batch_size[0] <= item < batch_size[0]:
+                raise IndexError(f"index {item} is out of bounds for dimension 0 with size {batch_size[0]}.")
+            return batch_size[1:]
+    return np.broadcast_to(_NOTHING, batch_size)[items].shape
+
+
+_NOTHING = np.zeros((), dtype=np.bool_)
+
+
+def result_names(items: tuple[Any, ...], names: list[str | None], ndim: int) -> Names:
+    """Names after indexing: ints drop theirs, slices keep, None adds None, arrays repeat theirs.
+
+    Several advanced indices merge into one block that has no single name, so it is unnamed.
+    """
+    out: list[str | None] = []
+    dim = 0
+    advanced = [i for i, x in enumerate(items) if isinstance(x, np.ndarray | bool)]
+    if len(advanced) > 1 or any(isinstance(items[i], bool) for i in advanced):
+        return [None] * ndim
+    for item in items:
+        if item is None:
+            out.append(None)
+        elif isinstance(item, slice):
+            out.append(names[dim])
+        elif isinstance(item, np.ndarray):
+            if item.dtype.kind == "b":
+                out.append(names[dim] if item.ndim == 1 else None)
+            else:
+                out.extend([names[dim]] * item.ndim)
+        dim += _consumes(item)
+    out.extend(names[dim:])
+    return out if len(out) == ndim else [None] * ndim

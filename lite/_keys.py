@@ -1,0 +1,95 @@
+"""Keys: one place that turns any nested key into a flat path.
+
+A key is a string, or a (possibly nested) tuple of strings that addresses an entry of a nested
+TensorDict. Everything behind the public border works on flat tuples of strings.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+Path: TypeAlias = tuple[str, ...]
+
+if TYPE_CHECKING:
+    NestedKey: TypeAlias = str | tuple[Any, ...]
+else:
+
+    class _NestedKeyMeta(type):
+        def __instancecheck__(cls, key: object) -> bool:
+            return bool(to_path(key))
+
+    class NestedKey(metaclass=_NestedKeyMeta):
+        """A string, or a non-empty tuple made of nested keys; use it with `isinstance`.
+
+        Example:
+            >>> from lite import NestedKey
+            >>> isinstance(("a", ("b", "c")), NestedKey), isinstance(("a", 1), NestedKey)
+            (True, False)
+        """
+
+
+def to_path(key: Any) -> Path:
+    """Flatten a nested key to a tuple of strings; `()` for anything that is not a nested key."""
+    if isinstance(key, str):
+        return (key,)
+    if not isinstance(key, tuple):
+        return ()
+    for part in key:
+        if not isinstance(part, str):
+            break
+    else:
+        return key
+    out: list[str] = []
+    for part in key:
+        flat = to_path(part)
+        if not flat:
+            return ()
+        out.extend(flat)
+    return tuple(out)
+
+
+def require_path(key: Any) -> Path:
+    """Flatten a nested key, or raise the KeyError that reading and writing share."""
+    path = to_path(key)
+    if not path:
+        raise KeyError(f"Only NestedKeys are supported. Got key {key!r}.")
+    return path
+
+
+def to_key(path: Path) -> NestedKey:
+    """The shortest public form of a path: a string for one level, else the tuple."""
+    return path[0] if len(path) == 1 else path
+
+
+def unravel_key(key: Any) -> NestedKey:
+    """Flatten a nested key: a string for one level, a flat tuple of strings for more.
+
+    Args:
+        key: a string or a nested tuple of strings.
+
+    Raises:
+        RuntimeError: if `key`, or any part of it, is neither a string nor a tuple.
+
+    Example:
+        >>> from lite import unravel_key
+        >>> unravel_key(("a", ("b", ("c",)))), unravel_key(("a",)), unravel_key("a")
+        (('a', 'b', 'c'), 'a', 'a')
+    """
+    if isinstance(key, tuple) and not key:
+        return key
+    path = to_path(key)
+    if not path:
+        raise RuntimeError(f"key must be a NestedKey (a str or a tuple of str), got {key!r}.")
+    return to_key(path)
+
+
+def unravel_key_list(keys: Iterable[Any]) -> list[NestedKey]:
+    """Flatten every key of a list or tuple.
+
+    Example:
+        >>> from lite import unravel_key_list
+        >>> unravel_key_list(["a", ("b", ("c",))])
+        ['a', ('b', 'c')]
+    """
+    if isinstance(keys, str) or not isinstance(keys, list | tuple):
+        raise TypeError(f"keys must be a list or a tuple of keys, got {type(keys).__name__}.")
+    return [unravel_key(key) for key in keys]

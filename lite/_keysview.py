@@ -1,0 +1,86 @@
+"""The live, set-like view that `TensorDict.keys` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Set
+from typing import TYPE_CHECKING, Any
+
+from lite._collection import default_is_leaf
+from lite._keys import to_path
+
+if TYPE_CHECKING:
+    from lite._base import TensorDictBase
+
+
+def walk(
+    node: TensorDictBase, nested: bool, leaves_only: bool, is_leaf: Callable[[type], bool] | None
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield (path, entry): leaves in insertion order, a node after its content."""
+    predicate = default_is_leaf if is_leaf is None else is_leaf
+    for name in node._keys():
+        entry = node._get_str(name)
+        leaf = predicate(type(entry))
+        if nested and not leaf:
+            child = node._as_node(entry)
+            if child is not None:
+                for path, value in walk(child, nested, leaves_only, is_leaf):
+                    yield (name, *path), value
+        if leaf or not leaves_only:
+            yield (name,), entry
+
+
+class TensorDictKeysView(Set[Any]):
+    """Keys of a TensorDict; nested keys are tuples, listed before the node that holds them."""
+
+    __slots__ = ("_args", "_sort", "_td")
+
+    def __init__(
+        self,
+        td: TensorDictBase,
+        include_nested: bool,
+        leaves_only: bool,
+        is_leaf: Callable[[type], bool] | None,
+        sort: bool,
+    ) -> None:
+        self._td = td
+        self._args = (include_nested, leaves_only, is_leaf)
+        self._sort = sort
+
+    @classmethod
+    def _from_iterable(cls, it: Any) -> Any:
+        return set(it)
+
+    def __iter__(self) -> Iterator[Any]:
+        nested, leaves_only, is_leaf = self._args
+        if not nested and not leaves_only:
+            keys: list[Any] = list(self._td._keys())
+        else:
+            keys = [p[0] if len(p) == 1 else p for p, _ in walk(self._td, nested, leaves_only, is_leaf)]
+        if self._sort:
+            keys.sort(key=lambda key: key if isinstance(key, str) else ".".join(key))
+        return iter(keys)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, key: object) -> bool:
+        path = to_path(key)
+        if not path:
+            raise TypeError(
+                "TensorDict keys are always strings. Membership checks are only supported for strings or "
+                "non-empty tuples of strings (for nested TensorDicts)"
+            )
+        nested, leaves_only, is_leaf = self._args
+        if len(path) > 1 and not nested:
+            raise TypeError(
+                "Nested membership checks with tuples of strings is only supported when setting "
+                "`include_nested=True`."
+            )
+        entry = self._td._get_path(path)
+        if entry is None:
+            return False
+        return not leaves_only or (default_is_leaf if is_leaf is None else is_leaf)(type(entry))
+
+    def __repr__(self) -> str:
+        nested, leaves_only, _ = self._args
+        return f"{type(self).__name__}({list(self)}, include_nested={nested}, leaves_only={leaves_only})"

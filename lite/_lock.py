@@ -1,0 +1,105 @@
+"""Locking: the key set of a tree frozen, tracked by weak references from node to locked parent."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any, Self
+
+LOCK_ERROR = (
+    "Cannot modify locked TensorDict. For in-place modification, consider using the `set_()` method "
+    "and make sure the key is present."
+)
+_UNLOCK_ERROR = "Cannot unlock a tensordict that is part of a locked graph. Unlock the root tensordict first."
+
+
+class LockMixin:
+    """`lock_`, `unlock_` and `is_locked`; a locked tree takes value writes but no new or removed keys."""
+
+    __slots__ = ()
+    _locked: bool
+    _lock_parents: list[weakref.ref[Any]]
+
+    def _lock_children(self) -> list[Any]:
+        raise NotImplementedError
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether the key set is frozen."""
+        return self._locked
+
+    @is_locked.setter
+    def is_locked(self, value: bool) -> None:
+        if value:
+            self.lock_()
+        else:
+            self.unlock_()
+
+    def lock_(self) -> Self:
+        """Freeze the key set of this TensorDict and of all nested ones; returns self.
+
+        Example:
+            >>> from lite import TensorDict
+            >>> td = TensorDict(a=1).lock_()
+            >>> td.set("b", 2)
+            Traceback (most recent call last):
+            ...
+            RuntimeError: Cannot modify locked TensorDict. For in-place modification, consider using the \
+`set_()` method and make sure the key is present.
+        """
+        if not self._locked:
+            self._lock(None)
+        return self
+
+    def _lock(self, parent: Any) -> None:
+        if parent is not None:
+            self._lock_parents = [*self._lock_parents, weakref.ref(parent)]
+        if not self._locked:
+            self._locked = True
+            for child in self._lock_children():
+                child._lock(self)
+
+    def unlock_(self) -> Self:
+        """Allow new and removed keys again; returns self.
+
+        Raises:
+            RuntimeError: if a locked parent that is still alive holds this TensorDict.
+        """
+        if self._locked:
+            self._check_unlockable(self)
+            self._unlock(None)
+        return self
+
+    def _check_unlockable(self, within: Any) -> None:
+        if _has_locked_parent(self) and _collected_and_still_locked(self):
+            raise RuntimeError(_UNLOCK_ERROR)
+        stack = [self]
+        inside = {id(self)}
+        while stack:
+            for child in stack.pop()._lock_children():
+                inside.add(id(child))
+                stack.append(child)
+                others = [p for p in _live_parents(child) if id(p) not in inside and p._locked]
+                if others:
+                    raise RuntimeError(_UNLOCK_ERROR)
+
+    def _unlock(self, parent: Any) -> None:
+        self._lock_parents = [ref for ref in self._lock_parents if ref() is not None and ref() is not parent]
+        if self._locked:
+            self._locked = False
+            for child in self._lock_children():
+                child._unlock(self)
+
+
+def _live_parents(node: Any) -> list[Any]:
+    return [p for p in (ref() for ref in node._lock_parents) if p is not None]
+
+
+def _has_locked_parent(node: Any) -> bool:
+    return any(p._locked for p in _live_parents(node))
+
+
+def _collected_and_still_locked(node: Any) -> bool:
+    # A parent that only a reference cycle keeps alive must not hold the lock.
+    gc.collect()
+    return _has_locked_parent(node)

@@ -1,0 +1,75 @@
+"""Dimension names: validation and their way down to nested TensorDicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from lite._collection import Names
+from lite._core import TensorDictCore
+
+
+def check_names(names: Sequence[str | None] | None, ndim: int) -> Names:
+    """Validate names against the number of batch dimensions; all-None becomes None."""
+    if names is None:
+        return None
+    out = list(names)
+    if len(out) != ndim:
+        raise ValueError(
+            "the length of the dimension names must equate the tensordict batch_dims attribute. "
+            f"Got {out} for batch_dims {ndim}."
+        )
+    given = [name for name in out if name is not None]
+    if any(not isinstance(name, str) for name in given):
+        raise TypeError(f"names must be strings or None, got {out}.")
+    if len(set(given)) != len(given):
+        raise ValueError(f"Some dimension names are non-unique: {out}.")
+    return out if given else None
+
+
+class NamesMixin(TensorDictCore):
+    """`names`, `refine_names` and `rename`."""
+
+    __slots__ = ()
+    _names: Names
+
+    def _own_names(self) -> list[str | None] | None:
+        return self._names
+
+    @property
+    def names(self) -> list[str | None]:
+        """One name (or None) per batch dimension."""
+        return [None] * self.ndim if self._names is None else list(self._names)
+
+    @names.setter
+    def names(self, value: Sequence[str | None] | None) -> None:
+        self._set_names(check_names(value, self.ndim))
+
+    def _set_names(self, names: Names) -> None:
+        self._names = names
+        for key in self._keys():
+            node = self._as_node(self._get_str(key))
+            if node is not None:
+                own = [None] * node.ndim if node._names is None else list(node._names)
+                head = [None] * self.ndim if names is None else names
+                node._set_names(check_names([*head, *own[self.ndim :]], node.ndim))
+
+    def refine_names(self, *names: Any) -> Self:
+        """Name dimensions that have no name yet; `...` stands for the names in between.
+
+        Raises:
+            RuntimeError: a dimension already has another name.
+        """
+        given = list(names)
+        if Ellipsis in given:
+            at = given.index(Ellipsis)
+            tail = given[at + 1 :]
+            given = given[:at] + self.names[at : self.ndim - len(tail)] + tail
+        merged = check_names(given, self.ndim) or [None] * self.ndim
+        for old, new in zip(self.names, merged, strict=True):
+            if old is not None and old != new:
+                raise RuntimeError(
+                    f"refine_names: cannot coerce TensorDict names {self.names} with {list(names)}."
+                )
+        self.names = merged
+        return self

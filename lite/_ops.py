@@ -1,0 +1,161 @@
+"""Batch-shape operations as small objects.
+
+Each operation computes the new batch shape once, from the batch size of the TensorDict it was
+called on; `array` then does the same to any leaf, nested node or object array, whatever dimensions
+follow the batch. Collections only differ in how they map it (`TensorCollection._run`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lite._collection import Array, Names, Shape
+
+
+class BatchOp:
+    """An operation on the first `ndim` dimensions of every entry, giving `shape` instead.
+
+    Attributes:
+        ndim: number of batch dimensions it reads.
+        shape: the batch shape it produces.
+        keeps_lock: whether the result of a locked TensorDict is locked.
+    """
+
+    __slots__ = ("ndim", "shape")
+    keeps_lock = True
+
+    def __init__(self, ndim: int, shape: Shape) -> None:
+        self.ndim = ndim
+        self.shape = shape
+
+    def array(self, value: Array) -> Array:
+        raise NotImplementedError
+
+    def names(self, names: list[str | None]) -> Names:
+        """Names of the new batch dimensions, from those of the old ones."""
+        return None
+
+
+class Reshape(BatchOp):
+    """Row-major reshape of the batch dimensions; copies only where strides force it."""
+
+    __slots__ = ()
+
+    def array(self, value: Array) -> Array:
+        return value.reshape(self.shape + value.shape[self.ndim :])
+
+
+class View(BatchOp):
+    """Reshape that refuses to copy."""
+
+    __slots__ = ()
+
+    def array(self, value: Array) -> Array:
+        out: Array = value.reshape(self.shape + value.shape[self.ndim :], copy=False)
+        return out
+
+
+class Unsqueeze(Reshape):
+    """Insert a dimension of size 1 at `dim`."""
+
+    __slots__ = ("dim",)
+
+    def __init__(self, batch_size: Shape, dim: int) -> None:
+        super().__init__(len(batch_size), batch_size[:dim] + (1,) + batch_size[dim:])
+        self.dim = dim
+
+    def names(self, names: list[str | None]) -> Names:
+        return names[: self.dim] + [None] + names[self.dim :]
+
+
+class Squeeze(Reshape):
+    """Drop the dimensions listed in `dims`, all of size 1."""
+
+    __slots__ = ("dims",)
+
+    def __init__(self, batch_size: Shape, dims: tuple[int, ...]) -> None:
+        super().__init__(len(batch_size), tuple(n for i, n in enumerate(batch_size) if i not in dims))
+        self.dims = dims
+
+    def names(self, names: list[str | None]) -> Names:
+        return [name for i, name in enumerate(names) if i not in self.dims]
+
+
+class Flatten(Reshape):
+    """Merge the dimensions `start..end` (inclusive) into one."""
+
+    __slots__ = ("end", "start")
+
+    def __init__(self, batch_size: Shape, start: int, end: int) -> None:
+        merged = int(np.prod(batch_size[start : end + 1], dtype=np.int64))
+        super().__init__(len(batch_size), batch_size[:start] + (merged,) + batch_size[end + 1 :])
+        self.start = start
+        self.end = end
+
+    def names(self, names: list[str | None]) -> Names:
+        return names[: self.start] + [None] + names[self.end + 1 :]
+
+
+class Unflatten(Reshape):
+    """Split dimension `dim` into `sizes`."""
+
+    __slots__ = ("dim", "sizes")
+
+    def __init__(self, batch_size: Shape, dim: int, sizes: Shape) -> None:
+        super().__init__(len(batch_size), batch_size[:dim] + sizes + batch_size[dim + 1 :])
+        self.dim = dim
+        self.sizes = sizes
+
+    def names(self, names: list[str | None]) -> Names:
+        return names[: self.dim] + [None] * (len(self.sizes) - 1) + names[self.dim :]
+
+
+class Permute(BatchOp):
+    """Reorder the batch dimensions."""
+
+    __slots__ = ("dims",)
+
+    def __init__(self, batch_size: Shape, dims: tuple[int, ...]) -> None:
+        super().__init__(len(batch_size), tuple(batch_size[d] for d in dims))
+        self.dims = dims
+
+    def array(self, value: Array) -> Array:
+        return value.transpose(self.dims + tuple(range(self.ndim, value.ndim)))
+
+    def names(self, names: list[str | None]) -> Names:
+        return [names[d] for d in self.dims]
+
+
+class Expand(BatchOp):
+    """Broadcast the batch dimensions; the result is a read-only view."""
+
+    __slots__ = ()
+
+    def array(self, value: Array) -> Array:
+        return np.broadcast_to(value, self.shape + value.shape[self.ndim :])
+
+    def names(self, names: list[str | None]) -> Names:
+        return [None] * (len(self.shape) - self.ndim) + names
+
+
+class Index(BatchOp):
+    """Index the batch dimensions with anything NumPy accepts there."""
+
+    __slots__ = ("index", "new_names")
+    keeps_lock = False
+
+    def __init__(self, ndim: int, shape: Shape, index: Any, new_names: Names = None) -> None:
+        super().__init__(ndim, shape)
+        # With the ellipsis NumPy returns an array, and a view for basic indices, also where no
+        # dimension is left; without it an integer index of a 1-d leaf would give a scalar copy.
+        self.index = (*index, Ellipsis)
+        self.new_names = new_names
+
+    def array(self, value: Array) -> Array:
+        out: Array = value[self.index]
+        return out
+
+    def names(self, names: list[str | None]) -> Names:
+        return self.new_names

@@ -1,0 +1,286 @@
+"""Batch-shape methods, shared by every collection: each builds one `BatchOp` and runs it."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from lite import _ops
+from lite._collection import Shape, TensorCollection
+from lite._index import normalise, result_names, result_shape
+
+
+def as_shape(sizes: tuple[Any, ...], argument: str) -> Shape:
+    """Read sizes given as `f(2, 3)`, `f((2, 3))` or `f([2, 3])`."""
+    if len(sizes) == 1 and not isinstance(sizes[0], int | np.integer):
+        sizes = tuple(sizes[0])
+    try:
+        return tuple(operator.index(n) for n in sizes)
+    except TypeError:
+        raise TypeError(f"{argument} must be integers, got {sizes!r}.") from None
+
+
+def infer_size(sizes: Shape, numel: int) -> Shape:
+    """Replace one -1 by the size that keeps `numel`; RuntimeError if none does."""
+    known = math.prod(n for n in sizes if n != -1)
+    unknown = sizes.count(-1)
+    if unknown > 1 or any(n < -1 for n in sizes):
+        raise RuntimeError(f"only one dimension can be inferred, got sizes {sizes}.")
+    if unknown and known and numel % known == 0:
+        return tuple(numel // known if n == -1 else n for n in sizes)
+    if unknown or known != numel:
+        raise RuntimeError(f"shape {sizes} is invalid for a batch of {numel} elements.")
+    return sizes
+
+
+class ShapeMixin(TensorCollection):
+    """Batch properties and batch-shape operations; they never touch feature dimensions."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> Shape:
+        """Same as `batch_size`."""
+        return self.batch_size
+
+    @property
+    def batch_dims(self) -> int:
+        """Number of batch dimensions."""
+        return len(self.batch_size)
+
+    @property
+    def ndim(self) -> int:
+        """Number of batch dimensions."""
+        return len(self.batch_size)
+
+    def ndimension(self) -> int:
+        """Number of batch dimensions."""
+        return len(self.batch_size)
+
+    def dim(self) -> int:
+        """Number of batch dimensions."""
+        return len(self.batch_size)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The batch size, or its size along `dim`."""
+        return self.batch_size if dim is None else self.batch_size[dim]
+
+    def numel(self) -> int:
+        """Number of batch elements (1 for an empty batch size, 0 if any dimension is 0)."""
+        return math.prod(self.batch_size)
+
+    def __len__(self) -> int:
+        size = self.batch_size
+        return size[0] if size else 0
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.batch_size:
+            raise TypeError("iteration over a 0-d TensorDict.")
+        return iter(self.unbind(0))
+
+    def __bool__(self) -> bool:
+        raise RuntimeError("Converting a tensordict to boolean value is not permitted")
+
+    def _dim(self, dim: int, extra: int = 0) -> int:
+        ndim = len(self.batch_size) + extra
+        if not -ndim <= dim < ndim:
+            raise IndexError(f"Incompatible dim {dim} for tensordict with shape {self.batch_size}.")
+        return dim % ndim
+
+    def _index(self, index: Any) -> Any:
+        """Index the batch dimensions; a full slice or ellipsis gives the object itself."""
+        batch_size = self.batch_size
+        if index is Ellipsis or (isinstance(index, tuple) and not index):
+            return self
+        items = normalise(index, batch_size)
+        if all(type(item) is slice and item == slice(None) for item in items):
+            return self
+        shape = result_shape(items, batch_size)
+        names = self._own_names()
+        new_names = None if names is None else result_names(items, names, len(shape))
+        return self._run(_ops.Index(len(batch_size), shape, items, new_names))
+
+    def _own_names(self) -> list[str | None] | None:
+        return None
+
+    def view(self, *shape: Any, size: Sequence[int] | None = None) -> Self:
+        """Reshape without copying; ValueError where the memory layout does not allow it.
+
+        Args:
+            shape: the new batch size; one entry may be -1.
+            size: the same, as a keyword.
+        """
+        new = infer_size(as_shape((size,) if size is not None else shape, "shape"), self.numel())
+        return self if new == self.batch_size else self._run(_ops.View(self.ndim, new))  # type: ignore[return-value]
+
+    def reshape(self, *shape: Any) -> Self:
+        """Reshape the batch dimensions, copying only where needed; one size may be -1.
+
+        Example:
+            >>> import numpy as np
+            >>> from lite import TensorDict
+            >>> td = TensorDict({"a": np.zeros((4, 3, 5))}, batch_size=[4, 3])
+            >>> td.reshape(2, -1)["a"].shape
+            (2, 6, 5)
+        """
+        new = infer_size(as_shape(shape, "shape"), self.numel())
+        return self if new == self.batch_size else self._run(_ops.Reshape(self.ndim, new))  # type: ignore[return-value]
+
+    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
+        """Merge the batch dimensions `start_dim..end_dim` (inclusive); a 0-d batch becomes (1,)."""
+        if not self.batch_size:
+            return self.unsqueeze(0)
+        start, end = self._dim(start_dim), self._dim(end_dim)
+        if end < start:
+            raise ValueError("The end dimension must be greater or equal to the start dim.")
+        if start == end:
+            return self
+        return self._run(_ops.Flatten(self.batch_size, start, end))  # type: ignore[return-value]
+
+    def unflatten(self, dim: int, unflattened_size: Sequence[int]) -> Self:
+        """Split batch dimension `dim` into `unflattened_size`, one of which may be -1."""
+        d = self._dim(dim)
+        sizes = infer_size(as_shape((unflattened_size,), "unflattened_size"), self.batch_size[d])
+        return self._run(_ops.Unflatten(self.batch_size, d, sizes))  # type: ignore[return-value]
+
+    def unsqueeze(self, dim: int) -> Self:
+        """Insert a batch dimension of size 1 at `dim`."""
+        ndim = self.ndim
+        if not -ndim - 1 <= dim <= ndim:
+            raise RuntimeError(
+                "unsqueezing is allowed for dims comprised between `-td.batch_dims - 1` and "
+                f"`td.batch_dims` only. Got dim={dim} with a batch size of {self.batch_size}."
+            )
+        return self._run(_ops.Unsqueeze(self.batch_size, dim % (ndim + 1)))  # type: ignore[return-value]
+
+    def squeeze(self, dim: int | None = None) -> Self:
+        """Drop batch dimension `dim` if its size is 1, or every such dimension."""
+        size = self.batch_size
+        dims = tuple(i for i, n in enumerate(size) if n == 1)
+        if dim is not None:
+            d = self._dim(dim)
+            dims = (d,) if size[d] == 1 else ()
+        return self._run(_ops.Squeeze(size, dims)) if dims else self  # type: ignore[return-value]
+
+    def permute(self, *args: Any, dims: Sequence[int] | None = None) -> Self:
+        """Reorder the batch dimensions.
+
+        Raises:
+            ValueError: if `dims` is not a permutation of the batch dimensions.
+        """
+        given = as_shape((dims,) if dims is not None else args, "dims")
+        ndim = self.ndim
+        if len(given) != ndim or any(not -ndim <= d < ndim for d in given):
+            raise ValueError(
+                "Received an permutation order incompatible with the tensordict shape."
+                f" Got dims={list(given)} for batch size {self.batch_size}."
+            )
+        order = tuple(d % ndim for d in given)
+        if len(set(order)) != ndim:
+            raise ValueError(
+                f"Cannot compute the permutation, got dims={list(given)} but expected a permutation "
+                f"of {list(range(ndim))}."
+            )
+        return self if order == tuple(range(ndim)) else self._run(_ops.Permute(self.batch_size, order))  # type: ignore[return-value]
+
+    def transpose(self, dim0: int, dim1: int) -> Self:
+        """Swap two batch dimensions."""
+        ndim = self.ndim
+        if not (-ndim <= dim0 < ndim and -ndim <= dim1 < ndim):
+            raise ValueError(
+                "dim0 and dim1 must be within the range of the number of dimensions."
+                f" Got dim0={dim0}, dim1={dim1} for {ndim} dims."
+            )
+        order = list(range(ndim))
+        order[dim0], order[dim1] = order[dim1], order[dim0]
+        return self.permute(order)
+
+    def swapaxes(self, axis0: int, axis1: int) -> Self:
+        """Same as `transpose`."""
+        return self.transpose(axis0, axis1)
+
+    def swapdims(self, dim0: int, dim1: int) -> Self:
+        """Same as `transpose`."""
+        return self.transpose(dim0, dim1)
+
+    def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
+        """Move batch dimensions to new positions, as `numpy.moveaxis`."""
+        src = [source] if isinstance(source, int) else list(source)
+        dst = [destination] if isinstance(destination, int) else list(destination)
+        if len(src) != len(dst):
+            raise ValueError(f"source and destination must have as many dims, got {src} and {dst}.")
+        src, dst = [self._dim(d) for d in src], [self._dim(d) for d in dst]
+        if len(set(src)) != len(src) or len(set(dst)) != len(dst):
+            raise RuntimeError(f"repeated dim in source {src} or destination {dst}.")
+        order = [d for d in range(self.ndim) if d not in src]
+        for to, d in sorted(zip(dst, src, strict=True)):
+            order.insert(to, d)
+        return self.permute(order)
+
+    def moveaxis(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
+        """Same as `movedim`."""
+        return self.movedim(source, destination)
+
+    def expand(self, *shape: Any) -> Self:
+        """Broadcast the batch dimensions to `shape` (-1 keeps a size); leaves are read-only views."""
+        given = as_shape(shape, "shape")
+        old = self.batch_size
+        if len(given) < len(old):
+            raise RuntimeError(
+                f"the number of sizes provided ({len(given)}) must be greater or equal to the number of "
+                f"dimensions in the TensorDict ({len(old)})"
+            )
+        padded = (-1,) * (len(given) - len(old)) + old
+        new = tuple(o if n == -1 else n for n, o in zip(given, padded, strict=True))
+        if any(n < 0 or (o not in (1, -1) and o != n) for n, o in zip(new, padded, strict=True)):
+            raise RuntimeError(f"Incompatible expanded shape: {given} for a batch size of {old}.")
+        return self._run(_ops.Expand(len(old), new))  # type: ignore[return-value]
+
+    def unbind(self, dim: int) -> tuple[Any, ...]:
+        """Split into one collection per index of batch dimension `dim`, which disappears."""
+        d = self._dim(dim)
+        full = (slice(None),) * d
+        return tuple(self._index((*full, i)) for i in range(self.batch_size[d]))
+
+    def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
+        """Split along batch dimension `dim` into chunks of a size, or of the sizes of a list."""
+        d = self._dim(dim)
+        total = self.batch_size[d]
+        if isinstance(split_size, int):
+            if split_size <= 0:
+                raise ValueError(
+                    f"{type(self).__name__}.split: split_size must be positive, got {split_size}."
+                )
+            stops = list(range(split_size, total, split_size)) + [total]
+        else:
+            if not isinstance(split_size, list | tuple) or not all(isinstance(n, int) for n in split_size):
+                raise TypeError("split(): argument 'split_size' must be int or list of ints")
+            if not split_size:
+                raise RuntimeError("Insufficient number of elements in split_size.")
+            if sum(split_size) != total or min(split_size) < 0:
+                raise RuntimeError(
+                    f"{type(self).__name__}.split expects split_size(s) to sum exactly to {total}, the size "
+                    f"of dim {dim}, got {list(split_size)}."
+                )
+            stops = [int(n) for n in np.cumsum(split_size)]
+        return tuple(self._slice(d, a, b) for a, b in zip([0, *stops[:-1]], stops, strict=True))
+
+    def _slice(self, dim: int, start: int, stop: int) -> Self:
+        size = self.batch_size
+        op = _ops.Index(
+            len(size),
+            size[:dim] + (stop - start,) + size[dim + 1 :],
+            (slice(None),) * dim + (slice(start, stop),),
+            self._own_names(),
+        )
+        return self._run(op)  # type: ignore[return-value]
+
+    def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
+        """Split along batch dimension `dim` into at most `chunks` pieces of equal (ceiled) size."""
+        if chunks < 1:
+            raise ValueError(f"chunks must be a strictly positive integer, got {chunks}.")
+        return self.split(max(1, -(-self.batch_size[self._dim(dim)] // chunks)), dim)

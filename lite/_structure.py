@@ -1,0 +1,224 @@
+"""Operations on the set of keys: select, exclude, rename, flatten, split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self
+
+from lite._access import AccessMixin
+from lite._collection import is_leaf_nontensor
+from lite._core import MISSING
+from lite._keys import NestedKey, Path, require_path, to_key
+from lite._keysview import walk
+from lite._lock import LOCK_ERROR
+
+
+class StructureMixin(AccessMixin):
+    """Methods that return, or turn self into, another arrangement of the same entries."""
+
+    __slots__ = ()
+
+    def _with(self, entries: Mapping[str, Any]) -> Self:
+        """An unlocked container like self that holds `entries`, which are known to fit."""
+        raise NotImplementedError
+
+    def _become(self, entries: Mapping[str, Any]) -> Self:
+        """Replace self's entries by `entries`, which are known to fit."""
+        if self._locked:
+            raise RuntimeError(LOCK_ERROR)
+        for name in list(self._keys()):
+            if entries.get(name) is None:
+                self._remove(name)
+        for name, entry in entries.items():
+            self._put(name, entry)
+        return self
+
+    def _rewrap(self, entry: Any, node: StructureMixin) -> Any:
+        """Give a transformed node the class of the entry it came from (for tensorclasses)."""
+        wrap = getattr(entry, "_wrap_tensordict", None)
+        return node if wrap is None else wrap(node)
+
+    def select(self, *keys: NestedKey, inplace: bool = False, strict: bool = True) -> Self:
+        """Keep only some keys, in the order given; leaves are aliased.
+
+        Args:
+            keys: keys to keep; a nested key keeps its place in the tree.
+            inplace: remove the others from self instead of building a new TensorDict.
+            strict: raise KeyError for a missing key (else skip it).
+
+        Example:
+            >>> from lite import TensorDict
+            >>> td = TensorDict({"a": 1, "n": {"b": 2, "c": 3}})
+            >>> list(td.select("a", ("n", "b")).keys(True, True))
+            ['a', ('n', 'b')]
+        """
+        entries = self._select([require_path(k) for k in keys], strict)
+        return self._become(entries) if inplace else self._with(entries)
+
+    def _select(self, paths: list[Path], strict: bool) -> dict[str, Any]:
+        groups: dict[str, list[Path] | None] = {}
+        for path in paths:
+            if len(path) == 1:
+                groups[path[0]] = None
+            elif groups.get(path[0], []) is not None:
+                groups.setdefault(path[0], []).append(path[1:])  # type: ignore[union-attr]
+        out: dict[str, Any] = {}
+        for name, rest in groups.items():
+            entry = self._get_str(name)
+            node = self._as_node(entry) if rest is not None else None
+            if entry is None or (rest is not None and node is None):
+                if strict:
+                    raise self._missing((name,) if entry is None else (name, *(rest or [("",)])[0]))
+                continue
+            out[name] = entry if rest is None else self._rewrap(entry, node._with(node._select(rest, strict)))
+        return out
+
+    def exclude(self, *keys: NestedKey, inplace: bool = False) -> Self:
+        """Drop some keys; missing ones are ignored, untouched nodes are aliased."""
+        entries = self._exclude([require_path(k) for k in keys])
+        return self._become(entries) if inplace else self._with(entries)
+
+    def _exclude(self, paths: list[Path]) -> dict[str, Any]:
+        whole = {p[0] for p in paths if len(p) == 1}
+        out: dict[str, Any] = {}
+        for name in self._keys():
+            if name in whole:
+                continue
+            entry = self._get_str(name)
+            rest = [p[1:] for p in paths if len(p) > 1 and p[0] == name]
+            node = self._as_node(entry) if rest else None
+            out[name] = entry if node is None else self._rewrap(entry, node._with(node._exclude(rest)))
+        return out
+
+    def rename_key_(self, old_key: NestedKey, new_key: NestedKey, safe: bool = False) -> Self:
+        """Move an entry to another (possibly nested) key; returns self.
+
+        Raises:
+            KeyError: `old_key` is missing, or `safe` and `new_key` exists.
+            TypeError: a key is neither a string nor a tuple of strings.
+            RuntimeError: self is locked.
+        """
+        old, new = (
+            _rename_path(old_key, "old_name"),
+            _rename_path(new_key, "new_name"),
+        )
+        if old == new:
+            return self
+        if self._locked:
+            raise RuntimeError(LOCK_ERROR)
+        entry = self._get_path(old)
+        if entry is None:
+            raise self._missing(old)
+        if safe and self._get_path(new) is not None:
+            raise KeyError(f"key {to_key(new)} already present in TensorDict.")
+        self._set_path(new, entry, False)
+        if new[: len(old)] != old:
+            self.del_(to_key(old))
+        return self
+
+    def flatten_keys(
+        self, separator: str = ".", inplace: bool = False, is_leaf: Callable[[type], bool] | None = None
+    ) -> Self:
+        """Bring nested entries to the top under joined keys; empty nodes are dropped.
+
+        Raises:
+            KeyError: two keys become equal.
+
+        Example:
+            >>> from lite import TensorDict
+            >>> list(TensorDict({"a": 1, "n": {"b": 2}}).flatten_keys().keys())
+            ['a', 'n.b']
+        """
+        predicate = is_leaf_nontensor if is_leaf is None else is_leaf
+        entries: dict[str, Any] = {}
+        for path, entry in walk(self, True, True, predicate):  # type: ignore[arg-type]
+            name = separator.join(path)
+            if name in entries:
+                raise KeyError(f"Flattening keys in tensordict causes keys [{path}] to collide.")
+            entries[name] = entry
+        return self._become(entries) if inplace else self._with(entries)
+
+    def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Self:
+        """Inverse of `flatten_keys`: keys that contain `separator` become nested.
+
+        Raises:
+            KeyError: a key would be both an entry and a node.
+        """
+        out: Self = self._with({})
+        for name in self._keys():
+            path = tuple(name.split(separator))
+            for n in range(1, len(path) + 1):
+                taken = out._get_path(path[:n])
+                if taken is not None and (n == len(path) or self._as_node(taken) is None):
+                    raise KeyError(
+                        f"Unflattening key(s) in tensordict will override an existing for unflattened key {path}."
+                    )
+            out._set_path(path, self._get_str(name), False)
+        if inplace:
+            return self._become({name: out._get_str(name) for name in out._keys()})
+        return out
+
+    def split_keys(
+        self,
+        *key_sets: Iterable[NestedKey] | Mapping[NestedKey, NestedKey],
+        inplace: bool = False,
+        default: Any = MISSING,
+        strict: bool = True,
+    ) -> tuple[Self, ...]:
+        """Distribute entries over one TensorDict per key set, plus one with the rest.
+
+        Args:
+            key_sets: iterables of keys, or mappings from key to new key.
+            inplace: the rest is self, without the taken entries.
+            default: value of missing keys.
+            strict: raise KeyError for a missing key without default.
+        """
+        pairs: list[list[tuple[Path, Path]]] = []
+        for key_set in key_sets:
+            renamed = key_set if isinstance(key_set, Mapping) else {k: k for k in key_set}
+            pairs.append([(require_path(k), require_path(v)) for k, v in renamed.items()])
+        if inplace and self._locked:
+            raise RuntimeError(LOCK_ERROR)
+        outputs: list[Self] = []
+        taken: list[Path] = []
+        for group in pairs:
+            out: Self = self._with({})
+            for old, new in group:
+                entry = self._get_path(old)
+                if entry is None:
+                    if default is MISSING and strict:
+                        raise self._missing(old)
+                    if default is MISSING:
+                        continue
+                    entry = default
+                else:
+                    taken.append(old)
+                out._set_path(new, entry, False)
+            outputs.append(out)
+        rest: Self = self._with(_without_empty(self, self._exclude(taken)))
+        return (*outputs, self._become({k: rest._get_str(k) for k in rest._keys()}) if inplace else rest)
+
+    def filter_empty_(self) -> Self:
+        """Remove nested TensorDicts without any leaf; returns self."""
+        return self._become(_without_empty(self, {k: self._get_str(k) for k in self._keys()}))
+
+
+def _without_empty(td: StructureMixin, entries: dict[str, Any]) -> dict[str, Any]:
+    out = {}
+    for name, entry in entries.items():
+        node = td._as_node(entry)
+        if node is None:
+            out[name] = entry
+        elif not node.is_empty():
+            kept = _without_empty(node, {k: node._get_str(k) for k in node._keys()})
+            out[name] = td._rewrap(entry, node._with(kept))
+    return out
+
+
+def _rename_path(key: Any, argument: str) -> Path:
+    try:
+        return require_path(key)
+    except KeyError:
+        raise TypeError(
+            f"Expected {argument} to be a string or a tuple of strings but found {type(key)}."
+        ) from None
