@@ -1,0 +1,129 @@
+"""Linear: y = x Wᵀ + b."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lite._defaults import get_default_dtype
+from lite.nn._dtypes import compute_dtype, resolve_dtype
+from lite.nn._meta import MetaArray, check_device
+from lite.nn.module import Module
+from lite.nn.parameter import Parameter
+
+Rng = np.random.Generator | int | None
+
+
+class Linear(Module):
+    """An affine map of the last dimension: y = x Wᵀ + b.
+
+    Args:
+        in_features: size of the last dimension of the input.
+        out_features: size of the last dimension of the output.
+        bias: whether there is a bias (None means no).
+        device: "cpu", or "meta" for parameters without data.
+        dtype: dtype of the parameters; the default float dtype (float32) if not given.
+        rng: a `numpy.random.Generator`, a seed, or None for fresh entropy; initial weights and biases
+            are drawn from U(-1/√in_features, 1/√in_features).
+
+    Shapes:
+        input (*B, in_features), `weight` (out_features, in_features), `bias` (out_features,), output
+        (*B, out_features). Stacked parameters, `weight` (*E, out_features, in_features) with `bias`
+        (*E, out_features), broadcast by the rule of `numpy.matmul`: an input (in_features,) or
+        (*E, N, in_features), where E may be left out or 1, gives (*E, out_features) or
+        (*E, N, out_features).
+
+    Dtypes:
+        the result has the promoted dtype of input and weight; integer inputs take the weight's.
+        float16 and bfloat16 compute in float32.
+
+    Raises:
+        RuntimeError: if the last dimension of the input is not `in_features`.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> layer = nn.Linear(3, 4, rng=0)
+        >>> layer, layer(np.zeros((2, 3), dtype=np.float32)).shape
+        (Linear(in_features=3, out_features=4, bias=True), (2, 4))
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool | None = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        rng: Rng = None,
+    ) -> None:
+        super().__init__()
+        self.in_features = in_features
+        self.out_features = out_features
+        resolved = get_default_dtype() if dtype is None else resolve_dtype(dtype)
+        make = MetaArray if check_device(device) == "meta" else np.empty
+        self.weight = Parameter(make((out_features, in_features), resolved))
+        self.register_parameter("bias", Parameter(make((out_features,), resolved)) if bias else None)
+        self.reset_parameters(rng)
+
+    def reset_parameters(self, rng: Rng = None) -> None:
+        """Draw weight and bias anew from U(-1/√in_features, 1/√in_features), in place.
+
+        Args:
+            rng: a `numpy.random.Generator`, a seed, or None for fresh entropy.
+        """
+        rng = np.random.default_rng(rng)
+        bound = 1.0 / math.sqrt(self.in_features) if self.in_features > 0 else 0.0
+        for name in ("weight", "bias"):
+            array = self._tensor(name)
+            if isinstance(array, np.ndarray):
+                array[...] = _uniform(rng, bound, array)
+
+    def forward(self, input: Any) -> Any:
+        """Map input (*B, in_features) to (*B, out_features)."""
+        return linear(input, self._tensor("weight"), self._tensor("bias"))
+
+    def extra_repr(self) -> str:
+        """The sizes, and whether there is a bias."""
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+        )
+
+
+def linear(x: Any, weight: Any, bias: Any) -> Any:
+    """x Wᵀ + b for x (*B, in), weight (*E, out, in) and bias (*E, out) or None."""
+    if x.ndim == 0 or x.shape[-1] != weight.shape[-1]:
+        raise RuntimeError(
+            f"the last dimension of the input must be in_features={weight.shape[-1]}, got {tuple(x.shape)}."
+        )
+    if x.dtype == weight.dtype and x.dtype.itemsize >= 4:
+        return _affine(x, weight, bias)
+    compute, result = compute_dtype(x.dtype, weight.dtype)
+    operands = (None if a is None else a.astype(compute, copy=False) for a in (x, weight, bias))
+    return _affine(*operands).astype(result, copy=False)
+
+
+def _affine(x: Any, weight: Any, bias: Any) -> Any:
+    if weight.ndim == 2 and x.ndim > 2:
+        # One product of matrices instead of a loop over the leading dimensions.
+        flat = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+        return _affine(flat, weight, bias).reshape(*x.shape[:-1], weight.shape[0])
+    out = np.matmul(x, weight.swapaxes(-1, -2))
+    if bias is None:
+        return out
+    if weight.ndim > 2 and x.ndim > 1:
+        bias = bias[..., None, :]
+    if out.dtype == bias.dtype:
+        out += bias
+        return out
+    return out + bias
+
+
+def _uniform(rng: np.random.Generator, bound: float, like: Any) -> Any:
+    values = rng.uniform(-bound, bound, like.shape)
+    if like.dtype.kind == "c":
+        return values + 1j * rng.uniform(-bound, bound, like.shape)
+    return values

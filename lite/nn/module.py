@@ -1,0 +1,107 @@
+"""Module: the base of everything that has parameters, buffers, children or hooks."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from lite.nn._cast import Casting
+from lite.nn._hooks import call_with_hooks
+from lite.nn._state_dict import StateDictMethods
+from lite.nn._traversal import Traversal
+from lite.nn.parameter import Parameter
+
+
+class Module(Traversal, Casting, StateDictMethods):
+    """Base class of modules: registers what is assigned to it, and runs `forward` when called.
+
+    Assigning a `Parameter`, a `Module` or (with `register_buffer`) an array to an attribute puts it
+    in the state dict under the attribute's name. Subclasses call `super().__init__()` first and
+    define `forward`. There is no automatic differentiation: `requires_grad_`, `zero_grad` and
+    backward hooks are accepted and change no result.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> class Scale(nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.factor = nn.Parameter(np.float32(2.0))
+        ...
+        ...     def forward(self, x):
+        ...         return x * self.factor
+        >>> Scale()(np.ones(2, dtype=np.float32))
+        array([2., 2.], dtype=float32)
+    """
+
+    def __init__(self) -> None:
+        self._init_registries()
+        self._init_hooks()
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The computation of the module; subclasses define it."""
+        raise NotImplementedError(f"Module [{type(self).__name__}] is missing the required 'forward' method.")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._forward_hooks or self._forward_pre_hooks:
+            return call_with_hooks(self, self.forward, args, kwargs)
+        return self.forward(*args, **kwargs)
+
+    def train(self, mode: bool = True) -> Self:
+        """Set `training` on this module and its descendants; returns self.
+
+        Raises:
+            ValueError: if `mode` is not a bool.
+        """
+        if not isinstance(mode, bool):
+            raise ValueError(f"training mode must be a bool, got {mode!r}.")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self) -> Self:
+        """The same as `train(False)`."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Set the flag of all parameters, which nothing here reads; returns self."""
+        for param in self.parameters():
+            param.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget `grad` of all parameters (nothing here writes it)."""
+        for param in self.parameters():
+            param.grad = None
+
+    def extra_repr(self) -> str:
+        """What `repr` puts between the parentheses; empty by default."""
+        return ""
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        children = [f"({name}): {indented(repr(module))}" for name, module in self._modules.items()]
+        return repr_lines(type(self).__name__, lines, children)
+
+    def _tensor(self, name: str) -> Any:
+        """The raw array of a parameter (None if it is); also when a plain array took its place."""
+        params = self._parameters
+        value = params[name] if name in params else getattr(self, name)
+        return value.data if isinstance(value, Parameter) else value
+
+
+def indented(text: str, width: int = 2) -> str:
+    """Indent all lines but the first."""
+    return text.replace("\n", "\n" + " " * width)
+
+
+def repr_lines(name: str, extra: list[str], children: list[str]) -> str:
+    """`Name(extra)` on one line, or one indented line per child."""
+    if len(extra) == 1 and not children:
+        return f"{name}({extra[0]})"
+    lines = extra + children
+    if not lines:
+        return f"{name}()"
+    body = "\n  ".join(lines)
+    return f"{name}(\n  {body}\n)"
