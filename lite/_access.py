@@ -312,8 +312,8 @@ class AccessMixin(TensorDictCore):
         if entry is None:
             if default is MISSING:
                 raise KeyError(
-                    f"You are trying to pop key `{key}` which is not in dict without providing default value. "
-                    f"Keys={self.keys(True)}."
+                    f"You are trying to pop key `{key}` which is not in dict without providing default "
+                    f"value. Keys={self.keys(True)}."
                 )
             return default
         self.del_(key)

@@ -136,7 +136,8 @@ def fit_leaf(value: Any, batch_size: Shape) -> None:
     """Check that a leaf starts with the batch size; the RuntimeError names both shapes."""
     if value.shape[: len(batch_size)] != batch_size:
         raise RuntimeError(
-            f"batch dimension mismatch, got self.batch_size={batch_size} and value.shape={tuple(value.shape)}."
+            f"batch dimension mismatch, got self.batch_size={batch_size} "
+            f"and value.shape={tuple(value.shape)}."
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, Self
 
-from lite._collection import Shape, TensorCollection
+from lite._collection import Names, Shape, TensorCollection
 from lite._lock import LockMixin
 from lite._shape import ShapeMixin
 
@@ -24,7 +24,8 @@ MISSING: Final[Any] = _Missing()
 class TensorDictCore(LockMixin, ShapeMixin):
     """What a container must provide; entries are arrays or `TensorCollection`s, never None."""
 
-    __slots__ = ()
+    __slots__ = ("_names",)
+    _names: Names
 
     def _keys(self) -> Iterable[str]:
         """Direct keys, in order."""

@@ -36,7 +36,7 @@ def require_cuda(device: str) -> Any:
         from numba import cuda
     except ImportError as error:
         raise RuntimeError(f"device={device!r} {_CUDA_HELP}") from error
-    if not cuda.is_available():
+    if not cuda.is_available():  # type: ignore[no-untyped-call]
         raise RuntimeError(f"device={device!r} {_CUDA_HELP}")
     return cuda
 

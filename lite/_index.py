@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._collection import Names, Shape
+from lite._collection import Array, Names, Shape
 
 
 def normalise(index: Any, batch_size: Shape) -> tuple[Any, ...]:
@@ -109,7 +109,8 @@ def result_shape(items: tuple[Any, ...], batch_size: Shape) -> Shape:
             if not -batch_size[0] <= item < batch_size[0]:
                 raise IndexError(f"index {item} is out of bounds for dimension 0 with size {batch_size[0]}.")
             return batch_size[1:]
-    return np.broadcast_to(_NOTHING, batch_size)[items].shape
+    indexed: Array = np.broadcast_to(_NOTHING, batch_size)[items]
+    return indexed.shape
 
 
 _NOTHING = np.zeros((), dtype=np.bool_)

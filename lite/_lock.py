@@ -16,7 +16,7 @@ _UNLOCK_ERROR = "Cannot unlock a tensordict that is part of a locked graph. Unlo
 class LockMixin:
     """`lock_`, `unlock_` and `is_locked`; a locked tree takes value writes but no new or removed keys."""
 
-    __slots__ = ()
+    __slots__ = ("__weakref__", "_lock_parents", "_locked")
     _locked: bool
     _lock_parents: list[weakref.ref[Any]]
 

@@ -31,7 +31,6 @@ class NamesMixin(TensorDictCore):
     """`names`, `refine_names` and `rename`."""
 
     __slots__ = ()
-    _names: Names
 
     def _own_names(self) -> list[str | None] | None:
         return self._names

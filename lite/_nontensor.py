@@ -68,10 +68,8 @@ class NonTensorBase(ShapeMixin):
         if not isinstance(other, NonTensorBase):
             return False
         mine, theirs = self._objects(), other._objects()
-        out = np.empty(np.broadcast_shapes(mine.shape, theirs.shape), dtype=np.bool_)
         pairs = np.broadcast(mine, theirs)
-        out.flat = [bool(np.all(a == b)) for a, b in pairs]
-        return out
+        return np.array([bool(np.all(a == b)) for a, b in pairs], dtype=np.bool_).reshape(pairs.shape)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -98,6 +96,7 @@ class NonTensorData(NonTensorBase):
     """
 
     __slots__ = ("data",)
+    data: Any
 
     def __init__(self, data: Any, batch_size: Any = (), device: Any = None, names: Any = None) -> None:
         self.data = data.data if isinstance(data, NonTensorData) else data
@@ -202,7 +201,8 @@ class NonTensorStack(NonTensorBase):
     def _rebatch(self, batch_size: Shape) -> Self:
         if self._batch_size[: len(batch_size)] != batch_size:
             raise RuntimeError(
-                f"batch dimension mismatch, got self.batch_size={batch_size} and value.shape={self._batch_size}."
+                f"batch dimension mismatch, got self.batch_size={batch_size} "
+                f"and value.shape={self._batch_size}."
             )
         return self
 

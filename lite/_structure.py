@@ -65,7 +65,7 @@ class StructureMixin(AccessMixin):
         out: dict[str, Any] = {}
         for name, rest in groups.items():
             entry = self._get_str(name)
-            node = self._as_node(entry) if rest is not None else None
+            node: Any = self._as_node(entry) if rest is not None else None
             if entry is None or (rest is not None and node is None):
                 if strict:
                     raise self._missing((name,) if entry is None else (name, *(rest or [("",)])[0]))
@@ -151,7 +151,8 @@ class StructureMixin(AccessMixin):
                 taken = out._get_path(path[:n])
                 if taken is not None and (n == len(path) or self._as_node(taken) is None):
                     raise KeyError(
-                        f"Unflattening key(s) in tensordict will override an existing for unflattened key {path}."
+                        "Unflattening key(s) in tensordict will override an existing for unflattened key "
+                        f"{path}."
                     )
             out._set_path(path, self._get_str(name), False)
         if inplace:

@@ -72,7 +72,7 @@ class TensorDict(TensorDictBase):
         (4,)
     """
 
-    __slots__ = ("__weakref__", "_batch_size", "_data", "_device", "_lock_parents", "_locked", "_names")
+    __slots__ = ("_batch_size", "_data", "_device")
     _data: dict[str, Any]
     _batch_size: Shape
     _device: str | None
@@ -107,7 +107,7 @@ class TensorDict(TensorDictBase):
             for key in node._keys():
                 self._data[key] = self._convert(node._get_str(key))
         elif source is not None:
-            for key, value in source.items():  # type: ignore[attr-defined]
+            for key, value in source.items():  # type: ignore[union-attr]
                 if type(key) is str:
                     self._put(key, self._convert(value))
                 else:
