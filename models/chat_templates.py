@@ -109,14 +109,18 @@ _LLAMA = """\
 {% endmacro %}
 {{ bos_token }}
 {%- for message in messages %}
+{% set leads = loop.first and message.role == 'system' %}
+{% set said = text(message.content) | trim if leads else text(message.content) %}
+{% if said or not leads %}
 {{ '<|header_start|>' ~ message.role ~ '<|header_end|>\\n\\n' }}
 {%- if message.role == 'assistant' %}
-{% generation %}{{ text(message.content) }}{% endgeneration %}
+{% generation %}{{ said }}{% endgeneration %}
 {% else %}
-{{ text(message.content) }}
+{{ said }}
 {%- endif %}
 {{ '<|eot|>' }}
-{%- endfor %}
+{%- endif %}
+{% endfor %}
 {% if add_generation_prompt %}{{ '<|header_start|>assistant<|header_end|>\\n\\n' }}{% endif %}
 """
 

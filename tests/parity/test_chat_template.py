@@ -1,0 +1,130 @@
+"""Rendering against transformers (templates as data) and torchrl (built-in templates)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lite.models.chat_template import render_chat
+from lite.models.chat_templates import BUILT_IN
+from lite.models.tokenizer import Tokenizer
+
+transformers = pytest.importorskip("transformers", reason="needs the parity extra")
+
+MODELS = Path(__file__).parents[1] / "onnx" / "models"
+FOLDERS = sorted(p.parent.name for p in MODELS.glob("*/tokenizer.json"))
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+CHATS = st.lists(
+    st.fixed_dictionaries({"role": st.sampled_from(["user", "assistant", "system"]), "content": TEXT}),
+    min_size=1,
+    max_size=5,
+)
+CALL = st.fixed_dictionaries(
+    {
+        "name": st.sampled_from(["add", "é"]),
+        "arguments": st.dictionaries(TEXT, st.integers() | TEXT, max_size=2),
+    }
+)
+# What real models' templates use: namespaces, macros, loop controls, whitespace control, tests, slices.
+SOURCES = [
+    *BUILT_IN.values(),
+    """{%- set ns = namespace(last=0) -%}
+{%- for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}{% endfor -%}
+{{ bos_token }}{% for m in messages[:-1] %}
+    {%- if loop.index0 > ns.last %}{% continue %}{% endif %}
+    {{- '[' + m['role'] | upper + '] ' + m['content'] | trim }}
+{% endfor %}
+{% if tools is defined and tools %}{{ tools | tojson(indent=2) }}{% endif %}
+{{ (messages | last).content.split('x')[-1] ~ eos_token }}""",
+    """{% macro turn(m, open=false) %}
+  {% generation %}
+    {{- m.content }}
+  {% endgeneration %}
+{% endmacro %}
+{% for m in messages %}{{ turn(m) }}
+{%- if not loop.last %}{{ '\\n' }}{% endif %}
+{% endfor %}{{ messages | map(attribute='role') | join(',') }}""",
+]
+
+
+@pytest.fixture(scope="module")
+def pair() -> tuple[Tokenizer, Any]:
+    path = MODELS / FOLDERS[0]
+    return Tokenizer.from_pretrained(path), transformers.AutoTokenizer.from_pretrained(path)
+
+
+@pytest.mark.parametrize("index", range(len(SOURCES)))
+@settings(max_examples=30, deadline=None)
+@given(chat=CHATS, prompt=st.booleans())
+def test_renders_as_transformers(pair: tuple[Tokenizer, Any], index: int, chat: Any, prompt: bool) -> None:
+    ours, theirs = pair
+    options = {"chat_template": SOURCES[index], "add_generation_prompt": prompt, "tokenize": False}
+    assert ours.apply_chat_template(chat, **options) == theirs.apply_chat_template(chat, **options)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@settings(max_examples=20, deadline=None)
+@given(chat=CHATS, prompt=st.booleans())
+def test_own_templates_and_ids(folder: str, chat: Any, prompt: bool) -> None:
+    ours = Tokenizer.from_pretrained(MODELS / folder)
+    theirs = transformers.AutoTokenizer.from_pretrained(MODELS / folder)
+    expected = theirs.apply_chat_template([chat, chat[:1]], add_generation_prompt=prompt)
+    got = ours.apply_chat_template([chat, chat[:1]], add_generation_prompt=prompt)
+    assert got["input_ids"] == expected["input_ids"]
+    assert got["attention_mask"] == expected["attention_mask"]
+
+
+@pytest.mark.parametrize("name", ["chatml_format", "qwen", "llama", "dialogpt"])
+@settings(max_examples=30, deadline=None)
+@given(
+    chat=st.lists(
+        st.fixed_dictionaries(
+            {"role": st.sampled_from(["user", "assistant"]), "content": st.text("ab 1\n", max_size=8)}
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_assistant_masks_as_transformers(pair: tuple[Tokenizer, Any], name: str, chat: Any) -> None:
+    # ASCII only, and never from the first token on: transformers marks only the first token of a character
+    # split over several, and takes an end at token 0 for none.
+    ours, theirs = pair
+    chat = [{"role": "user", "content": "x"}, *chat]
+    options = {"chat_template": BUILT_IN[name], "return_assistant_tokens_mask": True, "return_dict": True}
+    expected = theirs.apply_chat_template(chat, **options)
+    assert ours.apply_chat_template(chat, **options)["assistant_masks"] == expected["assistant_masks"]
+
+
+@settings(max_examples=30, deadline=None)
+@given(chat=CHATS.filter(lambda chat: chat[-1]["content"].strip() == chat[-1]["content"] != ""))
+def test_continue_final_message(pair: tuple[Tokenizer, Any], chat: Any) -> None:
+    ours, theirs = pair
+    options = {"chat_template": BUILT_IN["chatml_format"], "continue_final_message": True, "tokenize": False}
+    assert ours.apply_chat_template(chat, **options) == theirs.apply_chat_template(chat, **options)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+@settings(max_examples=30, deadline=None)
+@given(chat=CHATS, prompt=st.booleans(), calls=st.none() | st.lists(CALL, min_size=1, max_size=2))
+@pytest.mark.filterwarnings("ignore")
+def test_built_ins_render_as_torchrl(
+    pair: tuple[Tokenizer, Any], name: str, chat: Any, prompt: bool, calls: Any
+) -> None:
+    history = pytest.importorskip("torchrl.data.llm.history", reason="needs the parity extra")
+    _, theirs = pair
+    source = history._CHAT_TEMPLATES[name]
+    if calls:
+        chat = [
+            *chat,
+            {"role": "assistant", "content": "", "tool_calls": calls},
+            {"role": "tool", "content": "4"},
+        ]
+    expected = theirs.apply_chat_template(
+        chat, chat_template=source, add_generation_prompt=prompt, tokenize=False
+    )
+    got = render_chat(BUILT_IN[name], chat, add_generation_prompt=prompt, **theirs.special_tokens_map)
+    assert got.text == expected
