@@ -1,0 +1,176 @@
+"""Read the few facts about an ONNX file that its inputs and outputs do not show, without the onnx package.
+
+An ONNX file is a protobuf message. This module walks its wire format through a memory map: it goes down into
+graphs, nodes and sub-graphs, and skips tensor data by its length, so that a model of many gigabytes costs
+as much to scan as its number of nodes. Every length is checked against the message that holds it.
+
+Field numbers: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto, wire format:
+https://protobuf.dev/programming-guides/encoding/.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+Buffer: TypeAlias = bytes | mmap.mmap
+
+MAX_DEPTH = 16  # nesting of sub-graphs; exporters make one level (the `If` of merged decoders)
+MAX_VARINT_BYTES = 10
+MAX_NAME_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class GraphSummary:
+    """What `scan` found.
+
+    Attributes:
+        producer: the exporter's name as it wrote it, `""` if it did not.
+        op_types: operator types of all nodes, sub-graphs and local functions included.
+        external_files: the file names that tensors of the graph refer to.
+    """
+
+    producer: str
+    op_types: frozenset[str]
+    external_files: frozenset[str]
+
+
+def read_varint(data: Buffer, at: int, end: int) -> tuple[int, int]:
+    """Read one base-128 integer; returns (value, position after it). ValueError if cut or too long."""
+    value = 0
+    for count in range(MAX_VARINT_BYTES):
+        if at >= end:
+            raise ValueError(f"not a protobuf message: integer cut at byte {at}")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << (7 * count)
+        if byte < 0x80:
+            return value, at
+    raise ValueError(f"not a protobuf message: integer longer than {MAX_VARINT_BYTES} bytes at byte {at}")
+
+
+def fields(data: Buffer, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Iterate over the fields of the message in `data[start:end]`.
+
+    Yields:
+        (field number, wire type, start, end) where start and end delimit the field's payload.
+
+    Raises:
+        ValueError: for an unknown wire type, field number 0, or a payload that leaves the message.
+    """
+    at = start
+    while at < end:
+        tag, at = read_varint(data, at, end)
+        number, wire = tag >> 3, tag & 7
+        first = at
+        if wire == 0:
+            _, at = read_varint(data, at, end)
+        elif wire == 1:
+            at += 8
+        elif wire == 5:
+            at += 4
+        elif wire == 2:
+            size, first = read_varint(data, at, end)
+            at = first + size
+        else:
+            raise ValueError(f"not a protobuf message: wire type {wire} at byte {first}")
+        if number == 0 or at > end:
+            raise ValueError(
+                f"not a protobuf message: field {number} at byte {first} needs {at - first} bytes"
+            )
+        yield number, wire, first, at
+
+
+class _Scan:
+    def __init__(self, data: Buffer) -> None:
+        self.data = data
+        self.producer = ""
+        self.op_types: set[str] = set()
+        self.external_files: set[str] = set()
+
+    def text(self, start: int, end: int) -> str:
+        if end - start > MAX_NAME_BYTES:
+            raise ValueError(f"not an ONNX file: a name of {end - start} bytes at byte {start}")
+        return bytes(self.data[start:end]).decode("utf-8", errors="replace")
+
+    def model(self, start: int, end: int) -> None:
+        graphs = 0
+        for number, wire, a, b in fields(self.data, start, end):
+            if wire != 2:
+                continue
+            if number == 2:
+                self.producer = self.text(a, b)
+            elif number == 7:
+                graphs += 1
+                self.graph(a, b, 0)
+            elif number == 25:  # local functions: their nodes are field 7
+                for inner, inner_wire, c, d in fields(self.data, a, b):
+                    if inner == 7 and inner_wire == 2:
+                        self.node(c, d, 1)
+        if not graphs:
+            raise ValueError("not an ONNX file: it holds no graph")
+
+    def graph(self, start: int, end: int, depth: int) -> None:
+        if depth > MAX_DEPTH:
+            raise ValueError(f"not an ONNX file: graphs nested deeper than {MAX_DEPTH}")
+        for number, wire, a, b in fields(self.data, start, end):
+            if wire != 2:
+                continue
+            if number == 1:
+                self.node(a, b, depth)
+            elif number == 5:
+                self.tensor(a, b)
+
+    def node(self, start: int, end: int, depth: int) -> None:
+        for number, wire, a, b in fields(self.data, start, end):
+            if wire != 2:
+                continue
+            if number == 4:
+                self.op_types.add(self.text(a, b))
+            elif number == 5:
+                self.attribute(a, b, depth)
+
+    def attribute(self, start: int, end: int, depth: int) -> None:
+        for number, wire, a, b in fields(self.data, start, end):
+            if wire == 2 and number in (6, 11):  # a graph, graphs
+                self.graph(a, b, depth + 1)
+            elif wire == 2 and number in (5, 10):  # a tensor, tensors
+                self.tensor(a, b)
+
+    def tensor(self, start: int, end: int) -> None:
+        for number, wire, a, b in fields(self.data, start, end):
+            if number == 13 and wire == 2:  # one key-value pair of the external location
+                pair = {n: (c, d) for n, w, c, d in fields(self.data, a, b) if w == 2}
+                if 1 in pair and 2 in pair and self.text(*pair[1]) == "location":
+                    self.external_files.add(self.text(*pair[2]))
+
+
+def scan_bytes(data: Buffer) -> GraphSummary:
+    """Summarise a serialised ONNX model. Raises ValueError if `data` is not one."""
+    scan = _Scan(data)
+    scan.model(0, len(data))
+    return GraphSummary(scan.producer, frozenset(scan.op_types), frozenset(scan.external_files))
+
+
+def scan(path: str | Path) -> GraphSummary:
+    """Summarise the ONNX file at `path`.
+
+    Args:
+        path: the file; it is memory-mapped, tensor data is never read.
+
+    Returns:
+        The producer's name, the operator types and the names of external data files.
+
+    Raises:
+        ValueError: if the file is empty, cut or not an ONNX model; the message names it.
+        OSError: if it cannot be opened.
+    """
+    with open(path, "rb") as file:
+        try:
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                return scan_bytes(data)
+        except ValueError as error:  # mmap raises it too, for an empty file
+            raise ValueError(f"{path}: {error}") from None

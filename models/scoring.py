@@ -1,0 +1,91 @@
+"""Log-probs of given tokens, in chunks over time with the cache.
+
+Memory is the weights, the cache and the logits of one chunk, whatever the length of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.models.decoder import OnnxDecoder
+
+ROWS_PER_RUN = 8  # rows of similar length that share a run where the graph gains from it
+
+
+def score(decoder: OnnxDecoder, rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
+    """Log-prob of every token given the tokens before it, under the raw model distribution (no temperature).
+
+    Args:
+        decoder: the model; its rows are left as they are.
+        rows: token ids, one integer array (L_i,) per row, each at least one token and at most the model's
+            context.
+
+    Returns:
+        One float32 array (L_i,) per row. Entry 0 is 0: nothing comes before the first token.
+
+    Raises:
+        ValueError: for an empty row, one longer than the context, or ids outside the vocabulary.
+
+    Example:
+        ```
+        decoder = OnnxDecoder("path/to/model")
+        score(decoder, [np.array([1, 5, 9]), np.array([4, 4])])      # [(3,), (2,)]
+        ```
+    """
+    from lite.kernels import token_log_probs
+
+    out = [np.zeros(len(row), np.float32) for row in rows]
+    for i, start, logits in _chunks(decoder, rows):
+        stop = min(start + len(logits), len(rows[i]) - 1)  # the last logits score a token that is not given
+        if stop > start:
+            targets = np.asarray(rows[i], np.int64)[start + 1 : stop + 1]
+            out[i][start + 1 : stop + 1] = token_log_probs(logits[: stop - start], targets)
+    return out
+
+
+def full_logits(decoder: OnnxDecoder, rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
+    """Logits of the distribution each token was drawn from: entry j is the model's before token j.
+
+    Args:
+        decoder: the model; its rows are left as they are.
+        rows: token ids, one integer array (L_i,) per row.
+
+    Returns:
+        One float32 array (L_i, V) per row; entry 0 is all zeros, since nothing comes before the first
+        token, and the logits after the last token are not part of it.
+
+    Raises:
+        ValueError: as `score`.
+    """
+    out = [np.zeros((len(row), decoder.vocab_size), np.float32) for row in rows]
+    for i, start, logits in _chunks(decoder, rows):
+        stop = min(start + len(logits), len(rows[i]) - 1)
+        out[i][start + 1 : stop + 1] = logits[: stop - start]
+    return out
+
+
+def _chunks(
+    decoder: OnnxDecoder, rows: Sequence[NDArray[np.int64]]
+) -> Iterator[tuple[int, int, NDArray[np.float32]]]:
+    """Run all rows through the model; yields (index in `rows`, first position, logits of some positions)."""
+    arrays = [decoder.check_ids(row) for row in rows]
+    order = sorted(
+        range(len(arrays)), key=lambda i: len(arrays[i])
+    )  # rows of similar length waste no padding
+    size = 1 if decoder.spec.group_query else ROWS_PER_RUN  # slots run prompts one by one in any case
+    for first in range(0, len(order), size):
+        batch = order[first : first + size]
+        held = decoder.acquire(len(batch))
+        try:
+            decoder.reserve(max(len(arrays[i]) for i in batch))
+            chunk = decoder.chunk_length(len(batch))
+            for start in range(0, len(arrays[batch[-1]]), chunk):
+                live = [(row, i) for row, i in zip(held, batch, strict=True) if len(arrays[i]) > start]
+                ids = [arrays[i][start : start + chunk] for _, i in live]
+                for (_, i), logits in zip(live, decoder.extend([row for row, _ in live], ids), strict=True):
+                    yield i, start, logits
+        finally:
+            decoder.release(held)

@@ -1,0 +1,144 @@
+"""Open an ONNX graph with onnxruntime: device, threads, options, and bindings by pointer.
+
+`Session` is the only thing the decoder knows of onnxruntime, so that a test can pass a small fake instead
+(anything with the methods of `SessionLike`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+
+class NodeArg(Protocol):
+    """One input or output of a graph, as onnxruntime describes it."""
+
+    name: str
+    type: str
+    shape: Sequence[int | str | None]
+
+
+class SessionLike(Protocol):
+    """The part of `onnxruntime.InferenceSession` that lite uses."""
+
+    def get_inputs(self) -> Sequence[NodeArg]: ...
+    def get_outputs(self) -> Sequence[NodeArg]: ...
+    def io_binding(self) -> Any: ...
+    def run_with_iobinding(self, binding: Any) -> Any: ...
+
+
+def import_onnxruntime() -> Any:
+    """Return the onnxruntime module, or raise ImportError with the command that installs it."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ImportError(
+            'ONNX models need onnxruntime: pip install "tensordict-lite[llm]" '
+            f'(or "tensordict-lite[llm-cpu]" without CUDA); the import said: {error}'
+        ) from error
+    return onnxruntime
+
+
+def parse_device(device: str) -> tuple[str, int]:
+    """Split `"cpu"`, `"cuda"` or `"cuda:N"` into (type, index). Raises ValueError for anything else."""
+    kind, colon, index = str(device).partition(":")
+    if kind == "cpu" and not colon:
+        return "cpu", 0
+    if kind == "cuda" and (not colon or (index.isascii() and index.isdigit())):
+        return "cuda", int(index or 0)
+    raise ValueError(f"device must be 'cpu', 'cuda' or 'cuda:N', got {device!r}")
+
+
+def default_threads() -> int:
+    """Threads worth using: physical cores among those allowed, and no more than the container's CPU quota.
+
+    onnxruntime's own default counts the machine's cores even where a container may use two of them.
+    """
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+    cores = set()
+    for cpu in allowed:
+        siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        try:
+            cores.add(siblings.read_text().strip())
+        except OSError:
+            cores.add(str(cpu))
+    return max(1, min(len(cores), _cgroup_quota() or len(cores)))
+
+
+def _cgroup_quota() -> int | None:
+    """CPUs granted by the control group (version 2, then 1), rounded up; None if there is no limit."""
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            quota = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").read_text().strip()
+            period = Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us").read_text().strip()
+        except OSError:
+            return None
+    if not quota.isdigit() or not period.isdigit() or not int(period):  # "max" or -1: no limit
+        return None
+    return -(-int(quota) // int(period)) or None
+
+
+def open_session(graph: str | Path, *, device: str = "cpu", num_threads: int | None = None) -> SessionLike:
+    """Create the onnxruntime session of `graph`.
+
+    Args:
+        graph: path of the ONNX file; external data is read from beside it.
+        device: `"cpu"`, `"cuda"` or `"cuda:N"`.
+        num_threads: threads inside one operator; default `default_threads()`.
+
+    Returns:
+        An `onnxruntime.InferenceSession`.
+
+    Raises:
+        ImportError: without onnxruntime; the message has the pip command.
+        RuntimeError: for a CUDA device that this installation or machine cannot use.
+        ValueError: if onnxruntime refuses the graph, or `num_threads` is not positive.
+    """
+    kind, index = parse_device(device)
+    if num_threads is not None and num_threads < 1:
+        raise ValueError(f"num_threads must be at least 1, got {num_threads}")
+    ort = import_onnxruntime()
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = num_threads or default_threads()
+    options.inter_op_num_threads = 1
+    options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.enable_mem_pattern = False  # the shapes change at every step
+    options.log_severity_level = 3
+    providers: list[Any] = ["CPUExecutionProvider"]
+    if kind == "cuda":
+        _check_cuda(ort)
+        cuda = {"device_id": index, "arena_extend_strategy": "kSameAsRequested"}
+        providers.insert(0, ("CUDAExecutionProvider", cuda))
+    try:
+        session = ort.InferenceSession(str(graph), options, providers=providers)
+    except Exception as error:  # onnxruntime's exceptions have no common base but Exception
+        raise ValueError(f"onnxruntime {ort.__version__} cannot load {str(graph)!r}: {error}") from error
+    if kind == "cuda" and "CUDAExecutionProvider" not in session.get_providers():
+        raise RuntimeError(
+            f"device={device!r}: onnxruntime fell back to the CPU: it found no usable GPU, or not "
+            "the CUDA and cuDNN libraries it was built for. Check `nvidia-smi`; the libraries come with "
+            'pip install "tensordict-lite[cuda]"'
+        )
+    return cast(SessionLike, session)
+
+
+def _check_cuda(ort: Any) -> None:
+    if "CUDAExecutionProvider" not in ort.get_available_providers():
+        raise RuntimeError(
+            "device='cuda' needs a GPU build of onnxruntime, this one has only "
+            f"{', '.join(ort.get_available_providers())}. Run: pip uninstall onnxruntime; "
+            'pip install "tensordict-lite[llm,cuda]"'
+        )
+    if hasattr(ort, "preload_dlls"):
+        ort.preload_dlls()  # finds the CUDA libraries that came as wheels
+
+
+def device_of(session: SessionLike) -> str:
+    """Providers decide: `"cuda"` if the session has the CUDA provider, else `"cpu"`."""
+    providers = session.get_providers() if hasattr(session, "get_providers") else ()
+    return "cuda" if "CUDAExecutionProvider" in providers else "cpu"

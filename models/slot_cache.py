@@ -1,0 +1,199 @@
+"""Cache for GroupQueryAttention graphs: a slot per row in buffers that are past and present at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.models.bound_graph import BoundGraph
+from lite.models.device_memory import DeviceBuffer, copy_rows
+from lite.models.graph_spec import ELEMENT_TYPES, GraphSpec
+from lite.models.kv_cache import round_capacity
+from lite.models.session import SessionLike
+
+
+class SlotCache:
+    """Rows in slots of shared buffers [slots, heads, capacity, head size].
+
+    The operator reads of the mask only each row's sum (its length) and the width, so rows are independent:
+    each has its own length, and what lies behind it is ignored. Prompts run one row at a time straight into
+    their slot (the operator allows no more on the CPU, and it is faster than padding); then all live rows
+    decode in one run over a contiguous range of slots, with a mask of constant shape, so that nothing at
+    all is rebound between steps.
+    """
+
+    def __init__(
+        self,
+        session: SessionLike,
+        spec: GraphSpec,
+        vocab_size: int,
+        rows: int,
+        context_length: int | None,
+        device: str,
+        index: int,
+    ) -> None:
+        self._session = session
+        self._spec = spec
+        self._vocab_size = vocab_size
+        self._context_length = context_length
+        self._device = device
+        self._index = index
+        self._line = spec.head_size * ELEMENT_TYPES[spec.cache_type][2]  # bytes of one position of one head
+        self._capacity = 0
+        self._wanted = 0
+        self._buffers: list[DeviceBuffer] = []
+        self._slots = np.arange(rows)  # row -> slot
+        self._bound: dict[tuple[int, int], _Range] = {}
+        self.lengths: NDArray[np.int64] = np.zeros(rows, np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(buffer.size for buffer in self._buffers)
+
+    def extend(
+        self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool
+    ) -> list[NDArray[np.float32]]:
+        needed = max(int(self.lengths[row]) + len(new) for row, new in zip(rows, ids, strict=True))
+        if needed > self._capacity:
+            self._allocate(len(self._slots), max(needed, self._wanted, self._capacity * 3 // 2))
+        if all(len(new) == 1 for new in ids):
+            return self._step(rows, ids)
+        return [self._prompt(row, new, last) for row, new in zip(rows, ids, strict=True)]
+
+    def fork(self, source: int, target: int) -> None:
+        self._copy_slot(
+            self._buffers, self._slots[source], self._buffers, self._slots[target], self.lengths[source]
+        )
+        self.lengths[target] = self.lengths[source]
+
+    def truncate(self, row: int, length: int) -> None:
+        self.lengths[row] = length
+
+    def resize(self, rows: int) -> None:
+        old = len(self._slots)
+        if rows > old:
+            self._slots = np.concatenate([self._slots, np.arange(old, rows)])
+            self.lengths = np.concatenate([self.lengths, np.zeros(rows - old, np.int64)])
+            if self._capacity:
+                self._allocate(rows, self._capacity)
+
+    def reserve(self, length: int) -> None:
+        self._wanted = max(length, 0)
+
+    def _prompt(self, row: int, ids: NDArray[np.int64], last: bool) -> NDArray[np.float32]:
+        past = int(self.lengths[row])
+        total = past + len(ids)
+        bound = self._range(int(self._slots[row]), 1)
+        mask = np.ones((1, total), np.int64)  # of a first prompt the mask must be as wide as the ids
+        logits = bound.graph.run(ids[None], mask, np.arange(past, total)[None], last=last, with_past=past > 0)
+        self.lengths[row] = total
+        return logits[0, -1:] if last else logits[0]
+
+    def _step(self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
+        index = np.asarray(rows)
+        first = self._bring_together(index)
+        order = self._slots[index] - first  # place of each row in the run
+        bound = self._range(first, len(index))
+        bound.ids[order, 0] = [new[0] for new in ids]
+        bound.positions[order, 0] = self.lengths[index]
+        bound.show(order, self.lengths[index] + 1)
+        logits = bound.graph.run(bound.ids, bound.mask, bound.positions, last=True)
+        self.lengths[index] += 1
+        return [logits[place] for place in order]
+
+    def _bring_together(self, rows: NDArray[np.int64]) -> int:
+        """Have `rows` occupy neighbouring slots, in any order; returns the first slot."""
+        slots, count = self._slots[rows], len(rows)
+        first = int(slots.min())
+        if int(slots.max()) - first + 1 == count:
+            return first
+        taken = set(slots.tolist())
+        free = iter([slot for slot in range(count) if slot not in taken])
+        owner = np.empty(len(self._slots), np.int64)
+        owner[self._slots] = np.arange(len(self._slots))
+        for row, slot in zip(rows, slots, strict=True):
+            if slot >= count:
+                self._swap(int(row), int(owner[next(free)]))
+        return 0
+
+    def _swap(self, row: int, other: int) -> None:
+        here, there = self._slots[row], self._slots[other]
+        if self.lengths[other]:
+            spare = self._new_buffers(1, self._capacity)
+            self._copy_slot(self._buffers, there, spare, 0, self.lengths[other])
+            self._copy_slot(self._buffers, here, self._buffers, there, self.lengths[row])
+            self._copy_slot(spare, 0, self._buffers, here, self.lengths[other])
+        else:
+            self._copy_slot(self._buffers, here, self._buffers, there, self.lengths[row])
+        self._slots[row], self._slots[other] = there, here
+
+    def _copy_slot(
+        self,
+        source: list[DeviceBuffer],
+        source_slot: int,
+        target: list[DeviceBuffer],
+        target_slot: int,
+        length: int,
+        target_capacity: int | None = None,
+    ) -> None:
+        heads = self._spec.num_heads
+        pitch = self._capacity * self._line
+        target_pitch = (target_capacity or self._capacity) * self._line
+        for old, new in zip(source, target, strict=True):
+            copy_rows(
+                old,
+                int(source_slot) * heads * pitch,
+                pitch,
+                new,
+                int(target_slot) * heads * target_pitch,
+                target_pitch,
+                int(length) * self._line,
+                heads,
+            )
+
+    def _new_buffers(self, slots: int, capacity: int) -> list[DeviceBuffer]:
+        size = slots * self._spec.num_heads * capacity * self._line
+        return [DeviceBuffer(size, self._device, self._index) for _ in self._spec.cache]
+
+    def _allocate(self, slots: int, length: int) -> None:
+        capacity = round_capacity(length, self._context_length)
+        buffers = self._new_buffers(slots, capacity)
+        for row in np.flatnonzero(self.lengths):
+            slot = self._slots[row]
+            self._copy_slot(self._buffers, slot, buffers, slot, self.lengths[row], capacity)
+        self._buffers, self._capacity = buffers, capacity
+        self._bound.clear()
+
+    def _range(self, first: int, count: int) -> _Range:
+        """The binding for `count` slots from `first`; made once."""
+        found = self._bound.get((first, count))
+        if found is None:
+            graph = BoundGraph(self._session, self._spec, self._vocab_size, self._device, self._index)
+            shape = [count, self._spec.num_heads, self._capacity, self._spec.head_size]
+            offset = first * self._spec.num_heads * self._capacity * self._line
+            for tensor, buffer in zip(self._spec.cache, self._buffers, strict=True):
+                at = buffer.pointer + offset
+                graph.bind_cache(tensor, at, shape, at, shape)
+            found = self._bound[first, count] = _Range(graph, count, self._capacity)
+        return found
+
+
+class _Range:
+    """A binding for neighbouring slots, with the arrays of a decoding step."""
+
+    def __init__(self, graph: BoundGraph, count: int, capacity: int) -> None:
+        self.graph = graph
+        self.ids = np.zeros((count, 1), np.int64)
+        self.positions = np.zeros((count, 1), np.int64)
+        self.mask = np.zeros((count, capacity), np.int64)
+        self._shown = np.zeros(count, np.int64)
+
+    def show(self, places: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
+        """Let the mask show `lengths` positions; usually one more than last time, a single write."""
+        if np.array_equal(self._shown[places] + 1, lengths):
+            self.mask[places, lengths - 1] = 1
+        else:
+            self.mask[places] = np.arange(self.mask.shape[1]) < lengths[:, None]
+        self._shown[places] = lengths
