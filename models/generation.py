@@ -126,9 +126,11 @@ def stream(
         raise ValueError("stop_sequences need decode_text, the function that turns tokens into text")
     ids = [decoder.check_ids(prompt) for prompt in prompts]
     count = len(ids) * num_samples
-    if seeds is None:
-        seeds = np.random.SeedSequence().generate_state(max(count, 1), np.uint64)[:count]
-    given = np.asarray(seeds)
+    given: NDArray[Any] = (
+        np.random.SeedSequence().generate_state(max(count, 1), np.uint64)[:count]
+        if seeds is None
+        else np.asarray(seeds)
+    )
     if given.shape != (count,) or given.dtype.kind not in "iu":
         raise ValueError(
             f"seeds must be {count} integers, one per response, got {given.dtype} of shape {given.shape}"
