@@ -1,0 +1,47 @@
+"""`lite info`: what a model directory holds and how it will be run."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from typing import Any
+
+from lite.cli.model import load
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the graph convention, the configuration and the tokenizer of a model directory."""
+    model = load(args)
+    tokenizer = model.tokenizer
+    facts: dict[str, Any] = {
+        "model": str(model.path),
+        "graph": _plain(dataclasses.asdict(model.decoder.spec)),
+        "config": _plain(dataclasses.asdict(model.decoder.config)),
+        "tokenizer": {
+            "eos_token_id": tokenizer.eos_token_id,
+            "pad_token_id": tokenizer.pad_token_id,
+            "chat_template": tokenizer.chat_template is not None,
+        },
+        "load_seconds": round(model.seconds, 3),
+    }
+    if args.json:
+        print(json.dumps(facts, ensure_ascii=False))
+        return 0
+    for section, value in facts.items():
+        if isinstance(value, dict):
+            print(f"{section}:")
+            for key, item in value.items():
+                print(f"  {key}: {item}")
+        else:
+            print(f"{section}: {value}")
+    return 0
+
+
+def _plain(value: Any) -> Any:
+    """A form that JSON can hold: enums, paths and dtypes by their text."""
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

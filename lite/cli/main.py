@@ -1,0 +1,110 @@
+"""The `lite` command: argument parsing, and errors as one line instead of a traceback."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+_USER_ERRORS = (ImportError, OSError, RuntimeError, TypeError, ValueError)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The argument parser of every subcommand."""
+    parser = argparse.ArgumentParser(
+        prog="lite", description="TensorDict, RL kernels and ONNX language models without torch."
+    )
+    parser.add_argument("--traceback", action="store_true", help="show the traceback of an error")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    demo = commands.add_parser("demo", help="prompts, samples, rewards and returns on the embedded model")
+    demo.add_argument("--prompts", type=_positive, default=7, metavar="N", help="number of prompts (7)")
+    demo.add_argument("--samples", type=_positive, default=4, metavar="N", help="samples per prompt (4)")
+    demo.add_argument("--n-steps", type=_positive, default=3, metavar="N", help="steps of the return (3)")
+    demo.add_argument("--gamma", type=float, default=0.99, help="discount per token (0.99)")
+    demo.add_argument("--temperature", type=float, default=0.8, help="sampling temperature (0.8)")
+    _add_model(demo, required=False)
+
+    generate = commands.add_parser("generate", help="continue a prompt with an exported model")
+    generate.add_argument("prompt", nargs="*", help="prompts; '-' reads one from standard input")
+    generate.add_argument("--system", help="system message put before the prompt")
+    generate.add_argument("--raw", action="store_true", help="use the prompt as it is, without chat template")
+    generate.add_argument("--max-new-tokens", type=_positive, default=64, metavar="N", help="limit (64)")
+    generate.add_argument("--temperature", type=float, default=0.0, help="0, the default, is greedy")
+    generate.add_argument("--top-k", type=_positive, default=None, metavar="K")
+    generate.add_argument("--top-p", type=float, default=None, metavar="P")
+    generate.add_argument("--repetition-penalty", type=float, default=None, metavar="R")
+    generate.add_argument("--samples", type=_positive, default=1, metavar="N", help="samples per prompt (1)")
+    _add_model(generate, required=True)
+
+    score = commands.add_parser("score", help="log-prob of given responses")
+    score.add_argument(
+        "file", help="JSON lines with 'prompt' and 'response', or chat 'messages'; '-' is standard input"
+    )
+    score.add_argument("--raw", action="store_true", help="use prompts as they are, without chat template")
+    score.add_argument("--output", metavar="FILE", help="append JSON lines here, skipping those done before")
+    score.add_argument("--batch-size", type=_positive, default=8, metavar="N", help="rows per batch (8)")
+    _add_model(score, required=True)
+
+    info = commands.add_parser("info", help="what a model directory holds and how it will be run")
+    _add_model(info, required=True)
+
+    warmup = commands.add_parser("warmup", help="compile and cache all kernels")
+    warmup.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def _add_model(parser: argparse.ArgumentParser, required: bool) -> None:
+    parser.add_argument(
+        "--model",
+        metavar="DIR",
+        required=required,
+        help="directory with the ONNX graph, tokenizer and configuration"
+        + ("" if required else " (default: the embedded model)"),
+    )
+    parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sampling (0)")
+    parser.add_argument("--json", action="store_true", help="print JSON for machines")
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
+    return value
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the `lite` command and return its exit status.
+
+    Args:
+        argv: arguments without the program name (those of the process if None).
+
+    Returns:
+        0 on success, 1 after an error that the user can act on (printed as one line on standard
+        error), 2 for wrong arguments.
+    """
+    args = build_parser().parse_args(argv)
+    try:
+        if args.command == "demo":
+            from lite.cli.demo import run
+        elif args.command == "generate":
+            from lite.cli.generate import run
+        elif args.command == "score":
+            from lite.cli.score import run
+        elif args.command == "info":
+            from lite.cli.info import run
+        else:
+            from lite.cli.warmup import run
+        return run(args)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader went away: nothing left to tell, and no second error on exit
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except _USER_ERRORS as error:
+        if args.traceback:
+            raise
+        print(f"lite {args.command}: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1

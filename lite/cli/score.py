@@ -1,0 +1,138 @@
+"""`lite score`: the log-prob of each given response."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.cli.model import LoadedModel, chat_ids, load, prompt_ids
+
+
+def run(args: argparse.Namespace) -> int:
+    """Score every line of a JSON-lines file; `--output` makes the run resumable."""
+    done = _lines_done(args.output)
+    with _open(args.file) as source:
+        records = _read(source)
+        for _ in islice(records, done):
+            pass
+        model = load(args)
+        sink = open(args.output, "a", encoding="utf-8") if args.output else None
+        try:
+            count = done
+            while batch := list(islice(records, args.batch_size)):
+                for result in _score(model, batch, raw=args.raw):
+                    _emit(result, sink, as_json=args.json)
+                    count += 1
+                if sink is not None:
+                    sink.flush()
+                if sys.stderr.isatty():
+                    print(f"\r{count} scored", end="", file=sys.stderr, flush=True)
+            if sys.stderr.isatty():
+                print(file=sys.stderr)
+        finally:
+            if sink is not None:
+                sink.close()
+    return 0
+
+
+def _open(name: str) -> TextIO:
+    return sys.stdin if name == "-" else open(name, encoding="utf-8")
+
+
+def _lines_done(output: str | None) -> int:
+    """Complete lines of an earlier run; a line that was cut off is removed, to be scored again."""
+    if output is None or not Path(output).exists():
+        return 0
+    data = Path(output).read_bytes()
+    whole = data.rfind(b"\n") + 1
+    if whole != len(data):
+        with open(output, "r+b") as file:
+            file.truncate(whole)
+    return data[:whole].count(b"\n")
+
+
+def _read(source: TextIO) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(source, 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"line {number}: not JSON ({error}).") from None
+        yield _check(record, number)
+
+
+def _check(record: Any, number: int) -> dict[str, Any]:
+    if isinstance(record, dict):
+        if isinstance(record.get("prompt"), str) and isinstance(record.get("response"), str):
+            return {"line": number, **record}
+        messages = record.get("messages")
+        if (
+            isinstance(messages, list)
+            and messages
+            and all(
+                isinstance(m, dict) and isinstance(m.get("role"), str) and isinstance(m.get("content"), str)
+                for m in messages
+            )
+            and messages[-1]["role"] == "assistant"
+        ):
+            return {"line": number, **record}
+    raise ValueError(
+        f"line {number}: expected an object with 'prompt' and 'response' strings, or with 'messages' "
+        "(role and content each) that end with an assistant turn."
+    )
+
+
+def _rows(model: LoadedModel, record: dict[str, Any], raw: bool) -> tuple[NDArray[np.int64], int]:
+    """Prompt and response ids in one row, and how many of them are the prompt."""
+    tokenizer = model.tokenizer
+    if "messages" in record:
+        prompt = chat_ids(tokenizer, record["messages"][:-1], add_generation_prompt=True)
+        text = record["messages"][-1]["content"]
+    else:
+        prompt = prompt_ids(tokenizer, record["prompt"], raw=raw)
+        text = record["response"]
+    response = np.asarray(tokenizer.encode(text, add_special_tokens=False), np.int64)
+    if tokenizer.eos_token_id is not None and not raw:
+        # A chat response ends with the end-of-turn token, and the model is asked for it as well.
+        response = np.append(response, tokenizer.eos_token_id)
+    if not response.size:
+        raise ValueError(f"line {record['line']}: the response has no token to score.")
+    return np.concatenate([prompt, response]), len(prompt)
+
+
+def _score(model: LoadedModel, batch: list[dict[str, Any]], raw: bool) -> Iterator[dict[str, Any]]:
+    from lite.models import score
+
+    rows = [_rows(model, record, raw) for record in batch]
+    for record, (_, start), log_probs in zip(
+        batch, rows, score(model.decoder, [ids for ids, _ in rows]), strict=True
+    ):
+        part = log_probs[start:]
+        yield {
+            "line": record["line"],
+            "log_prob": float(part.sum()),
+            "tokens": len(part),
+            "mean_log_prob": float(part.mean()),
+        }
+
+
+def _emit(result: dict[str, Any], sink: TextIO | None, as_json: bool) -> None:
+    text = json.dumps(result)
+    if sink is not None:
+        print(text, file=sink)
+    elif as_json:
+        print(text)
+    else:
+        print(
+            f"line {result['line']}: log-prob {result['log_prob']:.4f}, {result['tokens']} tokens, "
+            f"mean {result['mean_log_prob']:.4f}"
+        )
