@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lite.models.decoder import OnnxDecoder
+    from lite.models.embedded import embedded_model_path
     from lite.models.generation import Generated, Step, generate, stream
     from lite.models.generation_config import GenerationConfig
     from lite.models.graph_spec import GraphSpec, Padding
@@ -22,6 +23,7 @@ _MODULE_OF = {
     "OnnxDecoder": "decoder",
     "Padding": "graph_spec",
     "Step": "generation",
+    "embedded_model_path": "embedded",
     "full_logits": "scoring",
     "generate": "generation",
     "score": "scoring",
@@ -36,6 +38,7 @@ __all__ = [
     "OnnxDecoder",
     "Padding",
     "Step",
+    "embedded_model_path",
     "full_logits",
     "generate",
     "score",
