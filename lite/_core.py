@@ -5,7 +5,7 @@ Every other method is written against it, in mixins of one concern each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Self
 
 from lite._collection import Names, Shape, TensorCollection
@@ -57,6 +57,22 @@ class TensorDictCore(LockMixin, ShapeMixin):
 
     def _set_index(self, index: Any, value: Any) -> None:
         """`td[index] = value` for a batch index."""
+        raise NotImplementedError
+
+    def _items(self) -> Iterable[tuple[str, Any]]:
+        """Direct (key, entry) pairs, in order."""
+        return ((key, self._get_str(key)) for key in self._keys())
+
+    def _parts(self) -> tuple[Sequence[Any], int] | None:
+        """The stacked containers and the dimension they are stacked along; None unless lazy.
+
+        What works per entry (pointwise operations, apply, casts, repr) goes through the parts where
+        there are some, so that ragged and exclusive entries take part.
+        """
+        return None
+
+    def _from_parts(self, parts: Sequence[Any]) -> TensorDictCore:
+        """A lazy stack like self of other containers, all of one batch size; unlocked."""
         raise NotImplementedError
 
     @staticmethod

@@ -183,6 +183,9 @@ class TensorDict(TensorDictBase):
     def _get_str(self, key: str) -> Any:
         return self._data.get(key)
 
+    def _items(self) -> Iterable[tuple[str, Any]]:
+        return self._data.items()
+
     def _put(self, key: str, entry: Any) -> None:
         self._data[key] = entry
         if isinstance(entry, TensorCollection):
