@@ -44,12 +44,14 @@ class AccessMixin(TensorDictCore):
         shown = repr(name).replace("'", '"')
         return KeyError(f"key {shown} not found in TensorDict with keys {sorted(node._keys())}")
 
-    def get(self, key: NestedKey, default: Any = MISSING) -> Any:
+    def get(self, key: NestedKey, default: Any = MISSING, **lazy_kwargs: Any) -> Any:
         """Return the entry at `key`: an array, a nested TensorDict, or a non-tensor wrapper.
 
         Args:
             key: a string, or a tuple for a nested entry.
             default: returned when the key is missing (None unless given).
+            lazy_kwargs: how a lazy stack gives ragged leaves (see `LazyStackedTensorDict.get`);
+                without effect on leaves that are one array already.
 
         Raises:
             KeyError: if `key` is not a nested key, or is missing while
