@@ -63,28 +63,22 @@ def _message(role: str, content: str, is_complete: bool) -> dict[str, Any]:
 
 
 def _with_tools(message: dict[str, Any]) -> dict[str, Any]:
-    """Move tool blocks out of the content, so that rendering the message again writes them once."""
-    calls: list[Any] = []
-
-    def take_call(match: re.Match[str]) -> str:
-        try:
-            call = json.loads(match[1])
-        except (json.JSONDecodeError, RecursionError):
-            return match[0]
-        if not isinstance(call, dict):
-            return match[0]  # not a call: leave the text as it was written
-        calls.append(call)
-        return ""
-
-    content = _TOOL_CALL.sub(take_call, message["content"])
-    responses = [block.strip() for block in _TOOL_RESPONSE.findall(content)]
+    """Add the tool calls and responses found in the content, which keeps their text."""
+    calls = [call for block in _TOOL_CALL.findall(message["content"]) if (call := _call(block))]
+    responses = [block.strip() for block in _TOOL_RESPONSE.findall(message["content"])]
     if calls:
         message["tool_calls"] = calls
     if responses:
         message["tool_responses"] = responses
-        content = _TOOL_RESPONSE.sub("", content)
-    message["content"] = content.strip()
     return message
+
+
+def _call(block: str) -> dict[str, Any] | None:
+    try:
+        call = json.loads(block)
+    except (json.JSONDecodeError, RecursionError):
+        return None
+    return call if isinstance(call, dict) else None
 
 
 def _chatml_turns(text: str) -> list[tuple[str, str, bool]]:

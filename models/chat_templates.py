@@ -1,7 +1,8 @@
 """The built-in chat templates, a registry for more, and the rule that picks one for a tokenizer.
 
 Each template wraps what the assistant wrote in a ``{% generation %}`` block, so that the tokens an
-assistant produced can be told from the frame around them.
+assistant produced can be told from the frame around them. Tool calls and responses that the content
+spells out already, as it does after parsing, are not written a second time.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _QWEN = """\
 {{ '<|im_start|>assistant\\n' }}
 {%- generation %}
 {% if message.content %}{{ message.content }}{% endif %}
-{% for call in message.tool_calls or [] %}
+{% for call in (message.tool_calls or []) if '<tool_call>' not in (message.content or '') %}
 {% set call = call.function or call %}
 {% if message.content or not loop.first %}{{ '\\n' }}{% endif %}
 {{ '<tool_call>\\n{"name": ' ~ call.name | tojson ~ ', "arguments": ' ~ call.arguments | tojson }}
@@ -52,9 +53,11 @@ _QWEN = """\
 {{ '<|im_end|>\\n' }}
 {%- elif message.role == 'tool' %}
 {% if loop.first or messages[loop.index0 - 1].role != 'tool' %}{{ '<|im_start|>tool' }}{% endif %}
-{% for response in message.tool_responses or [message.content] %}
-{{ '\\n<tool_response>\\n' ~ response ~ '\\n</tool_response>' }}
-{%- endfor %}
+{% if '<tool_response>' in (message.content or '') %}
+{{ '\\n' ~ message.content }}
+{%- else %}
+{{ '\\n<tool_response>\\n' ~ (message.tool_responses or message.content) ~ '\\n</tool_response>' }}
+{%- endif %}
 {% if loop.last or messages[loop.index0 + 1].role != 'tool' %}{{ '<|im_end|>\\n' }}{% endif %}
 {% elif not (loop.first and has_system) %}
 {{ '<|im_start|>' ~ message.role ~ '\\n' ~ message.content ~ '<|im_end|>\\n' }}

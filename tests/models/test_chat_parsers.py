@@ -60,13 +60,17 @@ def test_tool_turns_survive_the_round_trip() -> None:
     chat = [
         CHAT[0],
         {"role": "assistant", "content": "Let me see.", "tool_calls": [call, call]},
-        {"role": "tool", "content": "", "tool_responses": ["4", "5"]},
+        {"role": "tool", "content": "4"},
+        {"role": "tool", "content": "5"},
         {"role": "assistant", "content": "", "tool_calls": [call]},
     ]
     text = render("qwen", chat)
     parsed = parse_chat(text, "qwen")
-    assert parsed == [{**turn, "is_complete": True} for turn in chat]
+    assert [turn["role"] for turn in parsed] == ["system", "assistant", "tool", "assistant"]
+    assert [turn.get("tool_calls") for turn in parsed] == [None, [call, call], None, [call]]
+    assert [turn.get("tool_responses") for turn in parsed] == [None, None, ["4", "5"], None]
     assert render("qwen", parsed) == text
+    assert parse_chat(render("chatml_format", parsed), "chatml_format") == parsed
 
 
 def test_what_is_no_call_stays_text() -> None:
