@@ -63,5 +63,5 @@ def run(args: argparse.Namespace) -> int:
         if len(records) > 1:
             print(f">>> {record['prompt']}")
         print(record["text"])
-    print(f"\n{count} tokens in {seconds:.2f} s, {speed:.1f} tokens/s (model loaded in {model.seconds:.2f} s)")
+    print(f"\n{count} tokens in {seconds:.2f} s, {speed:.1f} tokens/s (loaded in {model.seconds:.2f} s)")
     return 0

@@ -20,7 +20,7 @@ def build_parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="prompts, samples, rewards and returns on the embedded model")
     demo.add_argument("--prompts", type=_positive, default=7, metavar="N", help="number of prompts (7)")
     demo.add_argument("--samples", type=_positive, default=4, metavar="N", help="samples per prompt (4)")
-    demo.add_argument("--n-steps", type=_positive, default=3, metavar="N", help="steps of the return (3)")
+    demo.add_argument("--n-steps", type=_positive, default=32, metavar="N", help="steps of the return (32)")
     demo.add_argument("--gamma", type=float, default=0.99, help="discount per token (0.99)")
     demo.add_argument("--temperature", type=float, default=0.8, help="sampling temperature (0.8)")
     _add_model(demo, required=False)
@@ -96,7 +96,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             from lite.cli.info import run
         else:
             from lite.cli.warmup import run
-        return run(args)
+        status: int = run(args)
+        return status
     except BrokenPipeError:
         sys.stderr.close()  # the reader went away: nothing left to tell, and no second error on exit
         return 1

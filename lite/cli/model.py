@@ -41,7 +41,9 @@ def load(args: argparse.Namespace) -> LoadedModel:
     return LoadedModel(Path(args.model) if args.model else embedded_model_path(), args.device)
 
 
-def prompt_ids(tokenizer: Tokenizer, prompt: str, *, raw: bool, system: str | None = None) -> NDArray[np.int64]:
+def prompt_ids(
+    tokenizer: Tokenizer, prompt: str, *, raw: bool, system: str | None = None
+) -> NDArray[np.int64]:
     """Token ids of a prompt, as one user turn of the chat template unless `raw` or there is none."""
     if raw or tokenizer.chat_template is None:
         text = prompt if system is None else f"{system}\n{prompt}"
@@ -56,5 +58,7 @@ def chat_ids(
     tokenizer: Tokenizer, messages: list[dict[str, str]], *, add_generation_prompt: bool
 ) -> NDArray[np.int64]:
     """Token ids of a conversation rendered by the model's chat template."""
-    text = tokenizer.apply_chat_template(messages, add_generation_prompt=add_generation_prompt, tokenize=False)
+    text = tokenizer.apply_chat_template(
+        messages, add_generation_prompt=add_generation_prompt, tokenize=False
+    )
     return np.asarray(tokenizer.encode(text, add_special_tokens=False), np.int64)

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -24,8 +25,7 @@ def run(args: argparse.Namespace) -> int:
         for _ in islice(records, done):
             pass
         model = load(args)
-        sink = open(args.output, "a", encoding="utf-8") if args.output else None
-        try:
+        with _append(args.output) as sink:
             count = done
             while batch := list(islice(records, args.batch_size)):
                 for result in _score(model, batch, raw=args.raw):
@@ -37,10 +37,11 @@ def run(args: argparse.Namespace) -> int:
                     print(f"\r{count} scored", end="", file=sys.stderr, flush=True)
             if sys.stderr.isatty():
                 print(file=sys.stderr)
-        finally:
-            if sink is not None:
-                sink.close()
     return 0
+
+
+def _append(output: str | None) -> AbstractContextManager[TextIO | None]:
+    return nullcontext() if output is None else open(output, "a", encoding="utf-8")
 
 
 def _open(name: str) -> TextIO:

@@ -14,5 +14,6 @@ def run(args: argparse.Namespace) -> int:
     start = time.perf_counter()
     warmup()
     seconds = time.perf_counter() - start
-    print(json.dumps({"seconds": seconds}) if args.json else f"kernels compiled and cached in {seconds:.1f} s")
+    text = f"kernels compiled and cached in {seconds:.1f} s"
+    print(json.dumps({"seconds": seconds}) if args.json else text)
     return 0

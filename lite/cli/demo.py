@@ -1,0 +1,206 @@
+"""`lite demo`: chat prompts, samples, verifiable rewards and n-step returns, end to end."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import textwrap
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite._base import TensorDictBase
+from lite._tensordict import TensorDict
+
+if TYPE_CHECKING:
+    from lite.models.tiny_chat_tasks import Problem
+
+MAX_NEW_TOKENS = 32
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """What the demo computed.
+
+    Attributes:
+        samples: batch (prompts, samples): history, text, tokens, masks, log-probs, problem and reward.
+        steps: batch (prompts, samples, T): one transition per token, with n-step returns.
+        tokens: number of generated tokens.
+        seconds: time spent generating.
+        load_seconds: time spent loading the model and compiling or loading kernels.
+        model: directory of the model.
+    """
+
+    samples: TensorDictBase
+    steps: TensorDictBase
+    tokens: int
+    seconds: float
+    load_seconds: float
+    model: Path
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the demo and print a table, the TensorDict and the speed, or JSON."""
+    from lite.models import embedded_model_path
+
+    result = run_demo(
+        Path(args.model) if args.model else embedded_model_path(),
+        prompts=args.prompts,
+        samples=args.samples,
+        seed=args.seed,
+        gamma=args.gamma,
+        n_steps=args.n_steps,
+        temperature=args.temperature,
+        device=args.device,
+    )
+    if args.json:
+        print(json.dumps(_as_json(result), ensure_ascii=False))
+    else:
+        _print(result, args)
+    return 0
+
+
+def run_demo(
+    model: Path,
+    *,
+    prompts: int = 7,
+    samples: int = 4,
+    seed: int = 0,
+    gamma: float = 0.99,
+    n_steps: int = MAX_NEW_TOKENS,
+    temperature: float = 0.8,
+    device: str = "cpu",
+) -> DemoResult:
+    """Sample responses to held-out problems, grade them, and compute token-level n-step returns.
+
+    Args:
+        model: directory of a chat model.
+        prompts: number of problems; the seven tasks take turns.
+        samples: responses per prompt.
+        seed: seed of the problems and of the sampling.
+        gamma: discount per token, in (0, 1].
+        n_steps: number of rewards summed into each return.
+        temperature: sampling temperature.
+        device: "cpu" or "cuda".
+    """
+    from lite.data import MultiStep, TokenTransitions
+    from lite.models import ChatHistory, History, OnnxWrapper
+    from lite.nn import TensorDictModule, TensorDictSequential
+
+    problems = _problems(prompts, seed)
+    start = time.perf_counter()
+    policy = OnnxWrapper(
+        model,
+        input_mode="history",
+        generate=True,
+        num_samples=samples,
+        generate_kwargs={"max_new_tokens": MAX_NEW_TOKENS, "temperature": temperature, "do_sample": True},
+        seed=seed,
+        device=device,
+    )
+    chats = History.from_chats([[{"role": "user", "content": p.prompt}] for p in problems])
+    batch = TensorDict({"history": ChatHistory(prompt=chats, batch_size=[prompts])}, batch_size=[prompts])
+    policy(batch[:1])  # the first call compiles the sampling kernel, or loads it from the cache
+    load_seconds = time.perf_counter() - start
+
+    start = time.perf_counter()
+    graded = policy(batch)
+    seconds = time.perf_counter() - start
+
+    returns = TensorDictSequential(
+        TensorDictModule(_grade, in_keys=[("text", "response"), "problem"], out_keys=["reward"]),
+        TokenTransitions(),
+        MultiStep(gamma=gamma, n_steps=n_steps),
+    )
+    graded.set("problem", [[problem] * samples for problem in problems])
+    steps = returns(graded)
+    tokens = int(steps["collector", "mask"].sum())
+    return DemoResult(graded, steps, tokens, seconds, load_seconds, model)
+
+
+def _problems(count: int, seed: int) -> list[Problem]:
+    from lite.models.tiny_chat_tasks import TASKS, make_problem
+
+    rng = np.random.default_rng(seed)
+    return [make_problem(rng, TASKS[i % len(TASKS)], held_out=True) for i in range(count)]
+
+
+def _grade(responses: list[list[str]], problems: list[list[Problem]]) -> NDArray[np.float32]:
+    from lite.models.tiny_chat_tasks import reward
+
+    return np.array(
+        [
+            [reward(problem, _content(response)) for response, problem in zip(*row, strict=True)]
+            for row in zip(responses, problems, strict=True)
+        ],
+        dtype=np.float32,
+    )
+
+
+def _content(response: str) -> str:
+    """The response up to its end-of-turn marker, which the decoded text keeps."""
+    return response.split("<|", 1)[0].strip()
+
+
+def _rows(result: DemoResult) -> list[dict[str, Any]]:
+    """One record per sample; the return is that of the response's first token."""
+    samples, steps = result.samples, result.steps
+    texts, problems = samples["text", "response"], samples["problem"]
+    log_probs = np.where(steps["collector", "mask"], steps["action_log_prob"], 0.0).sum(-1)
+    rewards = samples.get("reward")
+    totals = steps["next", "reward"]
+    lengths = steps["collector", "mask"].sum(-1)
+    return [
+        {
+            "task": problems[i][j].task,
+            "prompt": problems[i][j].prompt,
+            "response": _content(texts[i][j]),
+            "answer": problems[i][j].answer,
+            "tokens": int(lengths[i, j]),
+            "log_prob": float(log_probs[i, j]),
+            "reward": float(rewards[i, j]),
+            "first_return": float(totals[i, j, 0]) if lengths[i, j] else 0.0,
+            "returns": [float(x) for x in totals[i, j, : lengths[i, j]]],
+        }
+        for i in range(len(problems))
+        for j in range(len(problems[i]))
+    ]
+
+
+def _as_json(result: DemoResult) -> dict[str, Any]:
+    return {
+        "model": str(result.model),
+        "samples": _rows(result),
+        "tokens": result.tokens,
+        "seconds": result.seconds,
+        "tokens_per_second": result.tokens / result.seconds,
+        "load_seconds": result.load_seconds,
+    }
+
+
+def _print(result: DemoResult, args: argparse.Namespace) -> None:
+    from lite.models import embedded_model_path
+
+    print(f"{'prompt':<44}  {'sample':<24} {'log-prob':>9} {'reward':>7} {'return':>7}")
+    print("-" * 96)
+    last = None
+    for row in _rows(result):
+        prompt = "" if row["prompt"] == last else textwrap.shorten(row["prompt"], 44, placeholder="...")
+        last = row["prompt"]
+        sample = textwrap.shorten(row["response"], 24, placeholder="...")
+        numbers = f"{row['log_prob']:>9.3f} {row['reward']:>7.2f} {row['first_return']:>7.3f}"
+        print(f"{prompt:<44}  {sample:<24} {numbers}")
+    print(
+        f"\nreturn: {args.n_steps}-step return of the sample's first token, gamma {args.gamma}."
+        f" Mean reward {np.mean(result.samples.get('reward')):.3f}.\n"
+    )
+    print(result.samples)
+    where = "embedded with the package" if result.model == embedded_model_path() else "given with --model"
+    print(
+        f"\n{result.tokens} tokens in {result.seconds:.2f} s: {result.tokens / result.seconds:.0f} tokens/s"
+    )
+    print(f"model: {result.model} ({where}); ready in {result.load_seconds:.2f} s")
