@@ -1,0 +1,84 @@
+"""Arrays on their way into a kernel: which backend, and the plain memory that compiled code reads."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+
+class _Memory:
+    """What NumPy asks for to build an array on foreign memory; keeps the owner alive."""
+
+    def __init__(
+        self, owner: NDArray[Any], address: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
+        self.owner = owner
+        self.__array_interface__ = {
+            "data": (address, False),
+            "shape": shape,
+            "typestr": dtype.str,
+            "version": 3,
+        }
+
+
+def to_numpy(name: str, value: ArrayLike) -> NDArray[Any]:
+    """`value` as a NumPy array, without a copy where it is one; `name` is the argument's, for errors."""
+    if isinstance(value, np.ndarray):
+        return value
+    if hasattr(value, "__cuda_array_interface__"):
+        raise TypeError(
+            f"{name} is an array in CUDA memory ({type(value).__name__}); lite.kernels reads NumPy arrays, "
+            "copy it to the host first"
+        )
+    return np.asarray(value)
+
+
+def is_bfloat16(dtype: np.dtype[Any]) -> bool:
+    return dtype.name == "bfloat16"
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """The floating types that kernels read: float16, bfloat16, float32, float64."""
+    return dtype.name in ("float16", "bfloat16", "float32", "float64")
+
+
+def native(array: NDArray[Any]) -> NDArray[Any]:
+    """`array` in this machine's byte order."""
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def contiguous(array: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
+    """C-ordered and writable as far as its type goes, so that each kernel is compiled once.
+
+    Numba compiles read-only and writable arrays separately. No kernel writes to an input.
+    """
+    array = np.ascontiguousarray(array, dtype)
+    if array.flags.writeable or not array.size:
+        return array
+    return np.asarray(_Memory(array, array.ctypes.data, array.shape, array.dtype))
+
+
+def rows_of(array: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The memory under `array` as one flat array, and where in it each row (along the last axis) starts.
+
+    Leading axes may have any strides: slices, transposes and broadcasts are read where they lie. Only
+    an array whose last axis is not contiguous is copied.
+    """
+    size = array.itemsize
+    leading, last = array.shape[:-1], array.shape[-1]
+    strided = array.strides[:-1]
+    if not array.size or (last > 1 and array.strides[-1] != size) or any(s % size for s in strided):
+        array = np.ascontiguousarray(array)
+        strided = array.strides[:-1]
+    starts = np.zeros(leading, np.int64)
+    lowest = 0  # of a negative stride
+    for axis, (count, stride) in enumerate(zip(leading, strided, strict=True)):
+        steps = np.arange(count, dtype=np.int64) * (stride // size)
+        starts += steps.reshape((-1,) + (1,) * (len(leading) - axis - 1))
+        lowest += min(0, int(steps[-1])) if count else 0
+    if not array.size:
+        return np.empty(0, array.dtype), starts.reshape(-1)
+    starts = starts.reshape(-1) - lowest
+    span = int(starts.max()) + last
+    memory = _Memory(array, array.ctypes.data + lowest * size, (span,), array.dtype)
+    return np.asarray(memory), starts

@@ -1,0 +1,71 @@
+"""The one place where Numba options are chosen.
+
+Kernels say only `@jit` (or `@jit(reassociate=True)` where the order of a sum may change, which is
+what lets LLVM use vector registers for it). Numba itself is imported when the first kernel file is,
+never by `import lite.kernels`. A kernel and its jitted helpers live in one file, because Numba's
+cache is stamped with the file of the kernel only.
+"""
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar, overload
+
+import numpy as np
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@overload
+def jit(function: Callable[P, R], /) -> Callable[P, R]: ...
+@overload
+def jit(*, reassociate: bool = False) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def jit(
+    function: Callable[P, R] | None = None, /, *, reassociate: bool = False
+) -> Callable[P, R] | Callable[[Callable[P, R]], Callable[P, R]]:
+    """Compile `function` on first call, without holding the GIL, cached on disk.
+
+    Multiplications and additions may always fuse; with `reassociate` sums may also be reordered.
+    NaN and infinity keep their meaning in both cases.
+    """
+    if function is None:
+        return functools.partial(_compile, reassociate=reassociate)
+    return _compile(function, reassociate=False)
+
+
+def _compile(function: Callable[P, R], *, reassociate: bool) -> Callable[P, R]:
+    import numba
+
+    if numba.config.DISABLE_JIT:
+        return _interpreted(function)
+    flags = {"contract", "reassoc", "nsz"} if reassociate else {"contract"}
+    options = {"error_model": "numpy", "nogil": True, "fastmath": flags}
+    compiled: Callable[P, R]
+    try:
+        compiled = numba.njit(function, cache=True, **options)
+    except RuntimeError:  # Numba found no folder it may write to
+        _warn_no_cache()
+        compiled = numba.njit(function, **options)
+    return compiled
+
+
+@functools.cache
+def _warn_no_cache() -> None:
+    warnings.warn(
+        "lite.kernels are compiled anew in every process, because no cache folder is writable; "
+        "set the environment variable NUMBA_CACHE_DIR to a writable folder",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+def _interpreted(function: Callable[P, R]) -> Callable[P, R]:
+    """With NUMBA_DISABLE_JIT=1: compiled code does not warn on overflow or NaN, so neither does this."""
+
+    @functools.wraps(function)
+    def quiet(*args: P.args, **kwargs: P.kwargs) -> R:
+        with np.errstate(all="ignore"):
+            return function(*args, **kwargs)
+
+    return quiet

@@ -1,0 +1,23 @@
+"""Compile everything ahead of time."""
+
+import numpy as np
+
+from lite.kernels.multistep_return import multistep_return
+from lite.kernels.sample_tokens import sample_tokens
+from lite.kernels.token_log_probs import token_log_probs
+
+
+def warmup() -> None:
+    """Compile every kernel for the types it is usually called with, into Numba's cache.
+
+    Worth a call where the first request must not wait, and while an image with read-only code is built.
+
+    Example:
+        >>> import lite.kernels
+        >>> lite.kernels.warmup()
+    """
+    done = np.zeros((1, 2), np.bool_)
+    for dtype in (np.float32, np.float64):  # float16 and integers are computed in these
+        multistep_return(np.zeros((1, 2), dtype), done, gamma=0.9, n_steps=2)
+        token_log_probs(np.zeros((1, 2), dtype), np.zeros(1, np.int64))
+    sample_tokens(np.zeros((1, 2), np.float32), np.zeros(1, np.int64))

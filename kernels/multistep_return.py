@@ -1,0 +1,190 @@
+"""n-step returns of whole batches of sequences, and the observations they look ahead to."""
+
+import math
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lite.kernels._arrays import contiguous, native, to_numpy
+from lite.kernels._rows import for_rows
+
+_CHUNK = 30_000  # values: below, starting a thread costs more than it saves
+
+
+class MultiStepReturn(NamedTuple):
+    """What `multistep_return` gives; all but `reward` have the shape of `done`."""
+
+    reward: NDArray[Any]
+    """Discounted sum of the rewards of the window, in the shape and type of the rewards."""
+    steps: NDArray[np.int64]
+    """Length of the window: steps to the next observation, at least 1."""
+    index: NDArray[np.int64]
+    """Where on the time axis the window ends; see `gather_time`."""
+    gamma: NDArray[np.float32]
+    """gamma ** steps: the discount of the value after the window."""
+    nonterminal: NDArray[np.bool_]
+    """Whether the window is longer than one step."""
+
+
+def multistep_return(
+    reward: ArrayLike, done: ArrayLike, *, gamma: float, n_steps: int, time_dim: int = -1
+) -> MultiStepReturn:
+    """Rewards summed over windows of `n_steps` that end early where an episode does.
+
+    With e(t) the first step at or after t that is done, or the last step where none is:
+
+        s(t) = min(n_steps, e(t) - t + 1)
+        R(t) = r(t) + gamma r(t+1) + ... + gamma^(s(t)-1) r(t+s(t)-1)
+
+    The cost does not depend on `n_steps` or on the number of episodes. Sums are accumulated in float64
+    and without subtraction, so large rewards cost their neighbours no precision, and NaN or infinity
+    reaches only the windows that contain it.
+
+    Args:
+        reward: the shape of `done`, and any feature axes after it. Floating, complex, integer or boolean.
+        done: `(*batch, time, *more)`, boolean or integers read as booleans; True at an episode's last step.
+        gamma: discount per step, in [0, 1].
+        n_steps: rewards per window, at least 1.
+        time_dim: the axis of `done` that is time.
+
+    Returns:
+        `MultiStepReturn(reward, steps, index, gamma, nonterminal)`. Summed rewards keep their type, those
+        of integers are float32.
+
+    Raises:
+        TypeError: a reward that is no number, a done that is neither boolean nor integer, an `n_steps`
+            that is no integer, CUDA memory.
+        ValueError: shapes that do not fit, gamma or n_steps out of range, no such time_dim.
+
+    Source:
+        Sutton (1988), Learning to predict by the methods of temporal differences.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.kernels import gather_time, multistep_return
+        >>> reward = np.array([1.0, 2.0, 3.0, 4.0], np.float32)
+        >>> done = np.array([False, False, True, False])
+        >>> out = multistep_return(reward, done, gamma=0.5, n_steps=2)
+        >>> out.reward
+        array([2. , 3.5, 3. , 4. ], dtype=float32)
+        >>> out.steps
+        array([2, 2, 1, 1])
+        >>> gather_time(np.array([10, 20, 30, 40]), out.index)
+        array([20, 30, 30, 40])
+    """
+    values, ends = to_numpy("reward", reward), to_numpy("done", done)
+    if ends.dtype.kind not in "biu":
+        raise TypeError(f"done must be boolean or integer, got {ends.dtype}")
+    axis = _time_axis(ends, time_dim)
+    if values.shape[: ends.ndim] != ends.shape:
+        raise ValueError(
+            f"reward must have the shape of done, and feature axes after it: got reward {values.shape}, "
+            f"done {ends.shape}"
+        )
+    if not 0 <= gamma <= 1:
+        raise ValueError(f"gamma must be in [0, 1], got {gamma}")
+    steps_asked = operator.index(n_steps)
+    if steps_asked < 1:
+        raise ValueError(f"n_steps must be at least 1, got {n_steps}")
+
+    work = _accumulable(values)
+    outer, time, lanes = math.prod(ends.shape[:axis]), ends.shape[axis], math.prod(ends.shape[axis + 1 :])
+    shape = (outer, time, lanes)
+    features = math.prod(work.shape[ends.ndim :])
+    window = max(1, min(steps_asked, time))
+    sums = np.empty((*shape, features), work.dtype)
+    steps, index = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    discount, nonterminal = np.empty(shape, np.float32), np.empty(shape, np.bool_)
+    args = (
+        contiguous(work.reshape((*shape, features)), work.dtype),
+        contiguous(ends.reshape(shape) != 0, np.bool_),
+        window,
+        float(gamma),
+        float(gamma) ** np.arange(window + 1.0),
+        sums,
+        steps,
+        index,
+        discount,
+        nonterminal,
+    )
+    if ends.size:
+        from lite.kernels.cpu import multistep_return as cpu
+
+        chunk = max(1, _CHUNK // max(time * lanes * features, 1))
+        for_rows(lambda start, stop: cpu.sequences(*args, start, stop), outer, chunk)
+    per_step = (array.reshape(ends.shape) for array in (steps, index, discount, nonterminal))
+    return MultiStepReturn(_as_rewards(sums, values), *per_step)
+
+
+def gather_time(array: ArrayLike, index: ArrayLike, *, time_dim: int = -1) -> NDArray[Any]:
+    """Move entries along time: `out[b, t] = array[b, index[b, t]]`, features included.
+
+    Args:
+        array: any type; its shape starts with the shape of `index`.
+        index: integers, positions on the time axis, such as `multistep_return(...).index`.
+        time_dim: the axis of `index` that is time.
+
+    Returns:
+        A new array; `array` itself where every index points at its own place.
+
+    Raises:
+        TypeError: an index that is not of integers, CUDA memory.
+        ValueError: shapes that do not fit, no such time_dim.
+        IndexError: an index outside the time axis.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.kernels import gather_time
+        >>> gather_time(np.array([[[1, 1], [2, 2], [3, 3]]]), np.array([[1, 2, 2]])).tolist()
+        [[[2, 2], [3, 3], [3, 3]]]
+    """
+    values, positions = to_numpy("array", array), to_numpy("index", index)
+    if positions.dtype.kind not in "iu":
+        raise TypeError(f"index must be of integers, got {positions.dtype}")
+    axis = _time_axis(positions, time_dim)
+    if values.shape[: positions.ndim] != positions.shape:
+        raise ValueError(
+            f"the shape of array must start with that of index: got array {values.shape}, index {positions.shape}"
+        )
+    outer, time = math.prod(positions.shape[:axis]), positions.shape[axis]
+    lanes = math.prod(positions.shape[axis + 1 :])
+    target = positions.reshape(outer, time, lanes)
+    moved = target != np.arange(time)[:, None]
+    if not moved.any():
+        return values
+    if int(target.min()) < 0 or int(target.max()) >= time:
+        raise IndexError(f"index must be in [0, {time}), got {int(target.min())} to {int(target.max())}")
+    flat = (np.arange(outer)[:, None, None] * time + target) * lanes + np.arange(lanes)
+    rows = values.reshape(outer * time * lanes, -1)
+    return rows.take(flat.reshape(-1), axis=0).reshape(values.shape)
+
+
+def _time_axis(array: NDArray[Any], time_dim: int) -> int:
+    if not -array.ndim <= time_dim < array.ndim:
+        raise ValueError(f"time_dim {time_dim} is out of range for the shape {array.shape}")
+    return time_dim % array.ndim
+
+
+def _accumulable(reward: NDArray[Any]) -> NDArray[Any]:
+    """`reward` as float32 or float64, which the kernel reads; complex numbers as pairs on a new last axis."""
+    kind, name = reward.dtype.kind, reward.dtype.name
+    if kind in "biu":
+        return reward.astype(np.float64)
+    if name in ("float16", "bfloat16"):
+        return reward.astype(np.float32)
+    if name in ("float32", "float64"):
+        return native(reward)
+    if name in ("complex64", "complex128"):
+        pairs = np.ascontiguousarray(native(reward))
+        return pairs.view(pairs.real.dtype).reshape((*reward.shape, 2))
+    raise TypeError(f"reward must be of numbers of at most 64 bits per part, got {reward.dtype}")
+
+
+def _as_rewards(sums: NDArray[Any], reward: NDArray[Any]) -> NDArray[Any]:
+    """Undo `_accumulable`, and give integers' sums the default floating type."""
+    if reward.dtype.kind == "c":
+        return sums.view(native(reward[..., :0]).dtype).reshape(reward.shape)
+    dtype = np.dtype(np.float32) if reward.dtype.kind in "biu" else reward.dtype
+    return sums.reshape(reward.shape).astype(dtype, copy=False)

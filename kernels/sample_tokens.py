@@ -1,0 +1,174 @@
+"""Draw the next token of every row, reproducibly whatever else is in the batch."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lite.kernels._arrays import contiguous, is_float, to_numpy
+from lite.kernels._rows import for_rows
+from lite.kernels.token_log_probs import token_log_probs
+
+_SERIAL = 100_000  # logits: below, starting a thread costs more than it saves
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def sample_tokens(
+    logits: ArrayLike,
+    seeds: ArrayLike | np.random.Generator,
+    *,
+    step: ArrayLike = 0,
+    temperature: ArrayLike = 1.0,
+    top_k: ArrayLike = 0,
+    top_p: ArrayLike = 1.0,
+    min_p: ArrayLike = 0.0,
+    repetition_penalty: ArrayLike = 1.0,
+    previous: ArrayLike | Sequence[ArrayLike] | None = None,
+    mask: ArrayLike | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Draw one token per row, and give the model's own log-prob of it.
+
+    The filters work in the order of Hugging Face's `generate`: mask, repetition penalty, temperature,
+    top-k, top-p, min-p; their ties are resolved as there. A row's draw depends on its seed, its step, its
+    logits and its options only, never on the other rows.
+
+    Each option is one value for all rows or an array of one per row.
+
+    Args:
+        logits: `(rows, vocabulary)`, of a floating type; computed in float32.
+        seeds: `(rows,)` integers, hashed with `step` to the row's uniform draw; or a generator, which then
+            gives one draw per row in order (rows depend on their place in the batch then).
+        step: which draw of the row's seed this is; count it up while generating.
+        temperature: the scores are divided by it; 0 takes the highest score (the first of equal ones).
+        top_k: only the k highest scores stay, with all that equal the k-th; 0 is off.
+        top_p: only the most probable tokens stay that hold this share of the probability, in [0, 1]; the
+            most probable one always does; 1 is off.
+        min_p: only tokens with at least this share of the best token's probability stay, in [0, 1].
+        repetition_penalty: scores of `previous` tokens are divided by it, or multiplied where negative.
+        previous: tokens already there: one array per row, or one padded with -1. Tokens outside the
+            vocabulary are passed over.
+        mask: `(rows, vocabulary)` booleans, True for tokens that may be drawn.
+
+    Returns:
+        Tokens, int64, and their natural log-probs, float32, both `(rows,)`. The log-probs are those of the
+        model: of the logits before mask, penalty, temperature and filters.
+
+    Raises:
+        TypeError: a type that does not fit the argument, CUDA memory.
+        ValueError: a shape or value that does not fit; a row with NaN, or with nothing left to draw.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.kernels import sample_tokens
+        >>> logits = np.log(np.array([[0.6, 0.3, 0.1], [0.1, 0.1, 0.8]], np.float32))
+        >>> tokens, log_probs = sample_tokens(logits, np.array([7, 8]), temperature=0)
+        >>> tokens.tolist(), np.exp(log_probs).round(3).tolist()
+        ([0, 2], [0.6000000238418579, 0.800000011920929])
+        >>> both, _ = sample_tokens(logits, np.array([7, 8]), top_k=2)
+        >>> alone, _ = sample_tokens(logits[1:], np.array([8]), top_k=2)
+        >>> bool(both[1] == alone[0])
+        True
+    """
+    model = to_numpy("logits", logits)
+    if not is_float(model.dtype):
+        raise TypeError(f"logits must be float16, bfloat16, float32 or float64, got {model.dtype}")
+    if model.ndim != 2 or (model.shape[0] and not model.shape[1]):
+        raise ValueError(f"logits must have the shape (rows, vocabulary), got {model.shape}")
+    rows, size = model.shape
+    keep = np.empty((0, 0), np.bool_)
+    if mask is not None:
+        keep = to_numpy("mask", mask)
+        if keep.dtype != np.bool_:
+            raise TypeError(f"mask must be boolean, got {keep.dtype}")
+        if keep.shape != model.shape:
+            raise ValueError(f"mask must have the shape of logits {model.shape}, got {keep.shape}")
+    before, before_starts = _previous(previous, rows)
+    options = (
+        _option("temperature", temperature, rows, 0.0, np.inf),
+        _option("top_k", top_k, rows, 0, np.inf, np.int64),
+        _option("top_p", top_p, rows, 0.0, 1.0),
+        _option("min_p", min_p, rows, 0.0, 1.0),
+        _option("repetition_penalty", repetition_penalty, rows, _SMALLEST, np.inf),
+    )
+    uniform = _uniform(seeds, step, rows)
+    tokens, status = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+    if rows:
+        from lite.kernels.cpu import sample_tokens as cpu
+
+        args = (
+            contiguous(model, np.float32),
+            contiguous(keep, np.bool_),
+            before,
+            before_starts,
+            *options,
+            uniform,
+            tokens,
+            status,
+        )
+        for_rows(lambda start, stop: cpu.rows(*args, start, stop), rows, 1 if rows * size > _SERIAL else rows)
+        if status.any():
+            row = int(status.argmax())
+            why = "contains NaN" if status[row] == cpu.UNKNOWN else "has no token left that may be drawn"
+            raise ValueError(f"logits[{row}] {why}")
+    return tokens, token_log_probs(model, tokens).astype(np.float32, copy=False)
+
+
+_SMALLEST = float(np.finfo(np.float32).tiny)
+
+
+def _option(
+    name: str, value: ArrayLike, rows: int, low: float, high: float, dtype: type[np.generic] = np.float64
+) -> NDArray[Any]:
+    """`value` as one number per row, checked."""
+    given = to_numpy(name, value)
+    if given.dtype.kind not in ("iu" if dtype is np.int64 else "fiu"):
+        raise TypeError(f"{name} must be {'integer' if dtype is np.int64 else 'a number'}, got {given.dtype}")
+    if given.shape not in ((), (rows,)):
+        raise ValueError(f"{name} must be one value or have the shape ({rows},), got {given.shape}")
+    if not ((given >= low) & (given <= high) & (given < np.inf)).all():
+        limits = f"in [{low:g}, {high:g}]" if high < np.inf else "at least 0" if low == 0 else "positive"
+        raise ValueError(f"{name} must be {limits} and finite, got {given.tolist()}")
+    return contiguous(np.broadcast_to(given, (rows,)), dtype)
+
+
+def _previous(
+    previous: ArrayLike | Sequence[ArrayLike] | None, rows: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """All previous tokens in a line, and where each row's begin (and the last one's end)."""
+    parts = [] if previous is None else [to_numpy("previous", part) for part in previous]  # type: ignore[union-attr]
+    if previous is None or not rows:
+        return np.empty(0, np.int64), np.zeros(rows + 1, np.int64)
+    if len(parts) != rows or any(part.ndim != 1 for part in parts):
+        shapes = [part.shape for part in parts]
+        raise ValueError(
+            f"previous must be {rows} one-dimensional arrays or one of that many rows, got {shapes}"
+        )
+    for part in parts:
+        if part.size and part.dtype.kind not in "iu":
+            raise TypeError(f"previous must hold integers, got {part.dtype}")
+    lengths = np.array([0] + [part.size for part in parts])
+    return np.concatenate(parts).astype(np.int64), np.cumsum(lengths, dtype=np.int64)
+
+
+def _uniform(seeds: ArrayLike | np.random.Generator, step: ArrayLike, rows: int) -> NDArray[np.float64]:
+    """One number in [0, 1) per row."""
+    if isinstance(seeds, np.random.Generator):
+        return seeds.random(rows)
+    given, count = to_numpy("seeds", seeds), to_numpy("step", step)
+    if given.dtype.kind not in "iu" or count.dtype.kind not in "iu":
+        raise TypeError(f"seeds and step must be integers, got {given.dtype} and {count.dtype}")
+    if given.shape != (rows,) or count.shape not in ((), (rows,)):
+        raise ValueError(
+            f"seeds must have the shape ({rows},) and step that shape or (), got {given.shape} and {count.shape}"
+        )
+    state = _mix(given.astype(np.uint64) + _GOLDEN)
+    state = _mix(state + np.broadcast_to(count, (rows,)).astype(np.uint64) * _GOLDEN)
+    return (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every bit of x reaches every bit of the result."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

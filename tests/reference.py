@@ -1,0 +1,56 @@
+"""The kernels as plain loops in float64, slow and easy to check by eye."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def multistep_return(
+    reward: NDArray[Any], done: NDArray[Any], gamma: float, n_steps: int
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Summed rewards and window lengths of (rows, time) or (rows, time, features) rewards, in float64."""
+    rows, time = done.shape
+    sums = np.zeros(reward.shape, np.result_type(reward.dtype, np.float64))
+    steps = np.zeros(done.shape, np.int64)
+    for b in range(rows):
+        for t in range(time):
+            for k in range(n_steps):
+                if t + k >= time:
+                    break
+                sums[b, t] += gamma**k * reward[b, t + k].astype(sums.dtype)
+                steps[b, t] += 1
+                if done[b, t + k]:
+                    break
+    return sums, steps
+
+
+def log_softmax(logits: NDArray[Any], temperature: float = 1.0) -> NDArray[np.float64]:
+    scores = logits.astype(np.float64) / temperature
+    scores = scores - scores.max(-1, keepdims=True)
+    result: NDArray[np.float64] = scores - np.log(np.exp(scores).sum(-1, keepdims=True))
+    return result
+
+
+def token_log_probs(
+    logits: NDArray[Any], tokens: NDArray[Any], temperature: float = 1.0
+) -> NDArray[np.float64]:
+    return np.take_along_axis(log_softmax(logits, temperature), tokens[..., None], -1)[..., 0]
+
+
+def kept_tokens(scores: NDArray[Any], *, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0) -> set[int]:
+    """The tokens that top-k, top-p and min-p leave of one row."""
+    kept = [int(i) for i in np.argsort(scores, kind="stable") if scores[i] > -np.inf]  # ascending
+    if top_k and top_k < len(kept):
+        kept = [i for i in kept if scores[i] >= scores[kept[-top_k]]]
+    weights = {i: float(np.exp(np.float64(scores[i]) - np.float64(scores.max()))) for i in kept}
+    if top_p < 1.0:
+        total = sum(weights.values())
+        above, nucleus = 0.0, []
+        for i in reversed(kept):
+            if nucleus and above >= top_p * total:
+                break
+            nucleus.append(i)
+            above += weights[i]
+        kept = nucleus
+    return {i for i in kept if weights[i] >= min_p}
