@@ -197,16 +197,16 @@ def custom_parser(name: str) -> Parser | None:
     return _parsers.get(name)
 
 
-def family_of(name_or_path: str) -> str | None:
-    """The template name that a tokenizer's name suggests: registered keywords first, then families."""
+def keyword_match(name_or_path: str) -> str | None:
+    """The registered template whose keywords the tokenizer's name has, if any."""
     lowered = name_or_path.lower()
-    for keyword, name in _keywords.items():
-        if keyword in lowered:
-            return name
-    for family in ("qwen", "dialogpt", "falcon", "deepseek", "llama"):
-        if family in lowered:
-            return family
-    return None
+    return next((name for keyword, name in _keywords.items() if keyword in lowered), None)
+
+
+def family_match(name_or_path: str) -> str | None:
+    """The built-in template whose family the last part of the tokenizer's name has, if any."""
+    last = name_or_path.lower().replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+    return next((f for f in ("qwen", "dialogpt", "falcon", "deepseek", "llama") if f in last), None)
 
 
 def find_chat_template(
@@ -214,8 +214,10 @@ def find_chat_template(
 ) -> str:
     """The Jinja source to render with.
 
-    In this order: ``source``; the template called ``name``; the one of the tokenizer's family; the
-    tokenizer's own if it has a ``{% generation %}`` block; ``chatml_format``.
+    In this order: ``source``; the template called ``name``; one registered for the tokenizer's name;
+    the tokenizer's own; the built-in one of its family; ``chatml_format``. The own template comes
+    before the family because it is what the model was trained on: many a model with "llama" in its
+    name has another format.
 
     Raises:
         KeyError: There is no template of that name.
@@ -228,11 +230,10 @@ def find_chat_template(
             raise RuntimeError(
                 "pass a tokenizer, chat_template or chat_template_name to choose a chat template"
             )
-        name = family_of(tokenizer.name_or_path)
-        own = tokenizer.chat_template
-        if name is None and own is not None and has_generation_block(own):
-            return own
-        name = name or "chatml_format"
+        name = keyword_match(tokenizer.name_or_path)
+        if name is None and isinstance(tokenizer.chat_template, str):
+            return tokenizer.chat_template
+        name = name or family_match(tokenizer.name_or_path) or "chatml_format"
     if name in _added:
         return _added[name]
     if name in BUILT_IN:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.models._tokenizer_files import NAMED, load_tokenizer_files
-from lite.models.chat_template import Rendered, render_chat
+from lite.models.chat import span_mask
+from lite.models.chat_template import render_chat
 
 Chat = Sequence[Mapping[str, Any]]
 
@@ -345,7 +346,8 @@ class Tokenizer:
         if return_assistant_tokens_mask:
             extra = {
                 "assistant_masks": [
-                    span_mask(e.offsets, r).tolist() for e, r in zip(encodings, rendered, strict=True)
+                    span_mask(e.offsets, r.spans).astype(int).tolist()
+                    for e, r in zip(encodings, rendered, strict=True)
                 ]
             }
         out = self._collate(
@@ -372,15 +374,6 @@ class Tokenizer:
         raise ValueError(
             f"the tokenizer {self.name_or_path!r} has no default chat template ({known}); pass chat_template"
         )
-
-
-def span_mask(offsets: Sequence[tuple[int, int]], rendered: Rendered) -> NDArray[np.int64]:
-    """1 for every token whose characters overlap an assistant span of the rendered text, shape (L,)."""
-    bounds = np.asarray(offsets, np.int64).reshape(-1, 2)
-    mask = np.zeros(len(bounds), np.int64)
-    for start, end in rendered.spans:
-        mask |= (bounds[:, 0] < end) & (bounds[:, 1] > start)
-    return mask
 
 
 def _ids(ids: int | Sequence[int] | NDArray[Any]) -> list[int]:

@@ -126,16 +126,16 @@ def test_choice_of_template() -> None:
     tagged = "{%- generation %}{% endgeneration %}"
     assert find_chat_template(None, source="S", name="qwen") == "S"
     assert find_chat_template(None, name="qwen") == BUILT_IN["qwen"]
-    assert find_chat_template(Tok("org/Qwen2.5", tagged)) == BUILT_IN["qwen"]
-    assert find_chat_template(Tok("org/other", tagged)) == tagged
-    assert find_chat_template(Tok("org/other", "plain")) == BUILT_IN["chatml_format"]
-    assert find_chat_template(Tok("org/other")) == BUILT_IN["chatml_format"]
+    assert find_chat_template(Tok("org/Qwen2.5", "own")) == "own"
+    assert find_chat_template(Tok("org/Qwen2.5")) == BUILT_IN["qwen"]
+    assert find_chat_template(Tok("qwen/falcon-7b/")) == BUILT_IN["falcon"]
+    assert find_chat_template(Tok("qwen/other")) == BUILT_IN["chatml_format"]
     with pytest.raises(KeyError, match="unknown chat template name 'nope'"):
         find_chat_template(None, name="nope")
     with pytest.raises(RuntimeError, match="pass a tokenizer"):
         find_chat_template(None)
     add_chat_template("zeta", tagged, model_family_keywords=["ZetaQwen"])
-    assert find_chat_template(Tok("org/zetaqwen-1")) == tagged
+    assert find_chat_template(Tok("org/zetaqwen-1", "own")) == tagged
     with pytest.raises(ValueError, match="generation"):
         add_chat_template("eta", "no block")
     assert not has_generation_block("{% if add_generation_prompt %}")

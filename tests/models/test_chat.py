@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from lite.models.chat import encode_messages, parser_name, render_messages, span_mask
+from lite.models.chat_templates import BUILT_IN, add_chat_template
+from lite.models.tokenizer import Tokenizer
+
+Make = Callable[..., Tokenizer]
+CHAT = [
+    {"role": "user", "content": "a"},
+    {"role": "assistant", "content": "a"},
+    {"role": "<none>", "content": ""},
+    {"role": "user", "content": "é"},
+    {"role": "assistant", "content": "zé"},
+]
+UNTAGGED = "{% for m in messages %}[{{ m.role }}] {{ m.content }}{{ eos_token }}{% endfor %}"
+
+
+def test_placeholder_turns_are_not_rendered() -> None:
+    assert "<none>" not in render_messages(CHAT, chat_template_name="chatml_format").text
+
+
+@pytest.mark.parametrize("source", [UNTAGGED, *BUILT_IN.values()])
+def test_masked_tokens_decode_to_what_the_assistant_said(byte_tokenizer: Make, source: str) -> None:
+    tokenizer = byte_tokenizer(bos_token="<bos>")
+    out = encode_messages(CHAT, tokenizer=tokenizer, chat_template=source)
+    assert tokenizer.decode(out.ids) == out.text
+    assert out.ids.dtype == np.int64
+    assert tokenizer.decode(out.ids[out.assistant_mask]).replace(" ", "") == "azé"
+
+
+def test_special_tokens_reach_the_template_and_are_not_added_again(byte_tokenizer: Make) -> None:
+    out = encode_messages(CHAT[:1], tokenizer=byte_tokenizer(chat_template=UNTAGGED))
+    assert out.text == "[user] a<eos>"
+    assert out.ids[-1] == 256
+    assert not out.assistant_mask.any()
+
+
+def test_span_mask_overlaps() -> None:
+    np.testing.assert_array_equal(
+        span_mask([(0, 2), (2, 4), (4, 4), (4, 6)], [(3, 5)]), [False, True, True, True]
+    )
+    assert span_mask([], [(0, 1)]).shape == (0,)
+
+
+def test_parser_inverts_the_own_template(byte_tokenizer: Make) -> None:
+    assert parser_name(None) == "chatml_format"
+    assert parser_name(None, "falcon") == "falcon"
+    assert parser_name(byte_tokenizer(name_or_path="x/Qwen3")) == "qwen"
+    for name, source in BUILT_IN.items():
+        tokenizer = byte_tokenizer(chat_template=source, bos_token="<bos>", name_or_path="some-llama")
+        found = parser_name(tokenizer)
+        # chatml_format and qwen share their frame, falcon and deepseek their labels
+        same = [{"chatml_format", "qwen"}, {"falcon", "deepseek"}]
+        assert found == name or {found, name} in same, name
+    assert parser_name(byte_tokenizer(chat_template=UNTAGGED, name_or_path="x/llama")) == "llama"
+    assert parser_name(byte_tokenizer(chat_template="{{ raise_exception('no') }}")) == "chatml_format"
+    add_chat_template("kappa", BUILT_IN["qwen"], lambda text: [], ["kappafamily"])
+    assert parser_name(byte_tokenizer(chat_template=UNTAGGED, name_or_path="kappafamily-1")) == "kappa"
