@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.models.graph_spec import ELEMENT_TYPES, CacheTensor, GraphSpec
-from lite.models.session import SessionLike
+from lite.models.session import PointerBinding, SessionLike
 
 
 class BoundGraph:
@@ -25,12 +25,12 @@ class BoundGraph:
     def __init__(
         self, session: SessionLike, spec: GraphSpec, vocab_size: int, device: str = "cpu", index: int = 0
     ) -> None:
-        self._session = session
         self._spec = spec
         self._vocab_size = vocab_size
-        self._device = device
-        self._index = index
-        self._binding = session.io_binding()
+        self._on_cpu = device == "cpu"
+        self._binding = PointerBinding(session)
+        self._cpu = self._binding.device("cpu", 0)
+        self._device = self._binding.device(device, index)
         self._cache_type = _element_type(spec.cache_type)
         self._logits_dtype = np.dtype(ELEMENT_TYPES[spec.logits_type][0])
         inputs = {arg.name: arg for arg in session.get_inputs()}
@@ -44,18 +44,16 @@ class BoundGraph:
         self, tensor: CacheTensor, past: int, past_shape: list[int], present: int, present_shape: list[int]
     ) -> None:
         """Bind a cache tensor's input and output to addresses on the cache's device, with shapes."""
-        at = self._device, self._index, self._cache_type
-        self._binding.bind_input(tensor.past, *at, past_shape, past)
-        self._binding.bind_output(tensor.present, *at, present_shape, present)
+        self._binding.bind_input(tensor.past, self._device, self._cache_type, past_shape, past)
+        self._binding.bind_output(tensor.present, self._device, self._cache_type, present_shape, present)
 
     def bind_input(self, name: str, values: NDArray[Any]) -> None:
         """Bind an integer input to `values`, in the graph's type; the same array need not be bound again."""
-        array = np.ascontiguousarray(values, dtype=self._dtypes[name])
-        held = self._held.get(name)
-        if held is array and self._device == "cpu":
+        if self._held.get(name) is values and self._on_cpu:
             return  # on a GPU the contents are copied when binding, so a changed array is bound again
+        array = np.ascontiguousarray(values, dtype=self._dtypes[name])
         self._held[name] = array
-        self._binding.bind_input(name, "cpu", 0, array.dtype.type, list(array.shape), array.ctypes.data)
+        self._binding.bind_input(name, self._cpu, array.dtype.type, list(array.shape), array.ctypes.data)
 
     def run(
         self,
@@ -95,9 +93,9 @@ class BoundGraph:
         logits = np.empty((count, kept, self._vocab_size), self._logits_dtype)
         # logits end on the CPU; bound anew each time, so that arrays given to callers are never overwritten
         self._binding.bind_output(
-            spec.logits, "cpu", 0, self._logits_dtype.type, list(logits.shape), logits.ctypes.data
+            spec.logits, self._cpu, self._logits_dtype.type, list(logits.shape), logits.ctypes.data
         )
-        self._session.run_with_iobinding(self._binding)
+        self._binding.run()
         return logits.astype(np.float32, copy=False)
 
 

@@ -38,12 +38,14 @@ class ConcatCache:
         index: int,
     ) -> None:
         self._graph = BoundGraph(session, spec, vocab_size, device, index)
+        self._vocab_size = vocab_size
         self._spec = spec
         self._context_length = context_length
         self._device = device
         self._index = index
         self._wanted = 0
         self._spans: list[_Span | None] = [None] * rows
+        self._plan: tuple[list[int], list[_Run]] | None = None  # of the last step
         self.lengths: NDArray[np.int64] = np.zeros(rows, np.int64)
 
     @property
@@ -61,11 +63,24 @@ class ConcatCache:
                 out[i] = row_logits
         return out
 
+    def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> NDArray[np.float32]:
+        if self._plan is None or self._plan[0] != list(rows):
+            self._plan = list(rows), self._plan_step(rows)
+        runs = self._plan[1]
+        if len(runs) == 1:
+            return self._step(runs[0], tokens)
+        logits = np.empty((len(rows), self._vocab_size), np.float32)
+        for run in runs:
+            logits[run.places] = self._step(run, tokens[run.places])
+        return logits
+
     def fork(self, source: int, target: int) -> None:
+        self._plan = None
         self._spans[target] = self._spans[source]
         self.lengths[target] = self.lengths[source]
 
     def truncate(self, row: int, length: int) -> None:
+        self._plan = None
         if length == 0:
             self._spans[row] = None  # lets go of the block
         self.lengths[row] = length
@@ -88,9 +103,41 @@ class ConcatCache:
             by_length.setdefault(int(self.lengths[row]), []).append(i)
         return list(by_length.values())
 
+    def _plan_step(self, rows: Sequence[int]) -> list[_Run]:
+        """Have `rows` form blocks, and say where each row is in them: true until a row changes otherwise."""
+        runs = []
+        for places in self._runs(rows):
+            chosen = [rows[i] for i in places]
+            block, order = self._block_of(chosen)
+            for line, place in enumerate(order):
+                row = chosen[place]
+                self._spans[row] = _Span(block, line, block.width - int(self.lengths[row]))
+            runs.append(_Run(block, np.array(places), np.array(chosen)[order], np.argsort(order)))
+        return runs
+
+    def _step(self, run: _Run, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
+        block, lengths = run.block, self.lengths[run.rows]
+        width = block.width + 1
+        run.ids[run.lines, 0] = tokens
+        run.positions[:, 0] = lengths
+        start = block.width - lengths
+        if start.any():
+            mask = (np.arange(width) >= start[:, None]).astype(np.int64)
+        else:
+            mask = np.ones((len(lengths), width), np.int64)
+        block.bind(self._graph, 1, self._capacity(width), bool(self._spec.branch))
+        logits = self._graph.run(run.ids, mask, run.positions, last=True, with_past=block.width > 0)[:, 0]
+        block.grown(1)
+        self.lengths[run.rows] = lengths + 1
+        return logits[run.lines]
+
+    def _capacity(self, width: int) -> int:
+        return round_capacity(max(width, self._wanted), self._context_length)
+
     def _run(
         self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], last: bool
     ) -> list[NDArray[np.float32]]:
+        self._plan = None
         block, order = self._block_of(rows)  # order: line of the block -> place in `rows`
         new, counts = pad_right([ids[i] for i in order])
         steps = new.shape[1]
@@ -102,8 +149,7 @@ class ConcatCache:
         mask = ((columns >= start[:, None]) & (columns < end[:, None])).astype(np.int64)
         # filler must not ask for positions that the model does not have
         positions = np.minimum(lengths[:, None] + np.arange(steps), (lengths + counts - 1)[:, None])
-        capacity = round_capacity(max(width, self._wanted), self._context_length)
-        block.bind(self._graph, steps, capacity, bool(self._spec.branch))
+        block.bind(self._graph, steps, self._capacity(width), bool(self._spec.branch))
         logits = self._graph.run(new, mask, positions, last=last, with_past=block.width > 0)
         block.grown(steps)
         out: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(rows)
@@ -136,7 +182,7 @@ class ConcatCache:
         width = int(max(self.lengths[row] for row in rows))
         block = _Block(self._spec, len(rows), self._device, self._index)
         if width:
-            block.allocate(width, round_capacity(max(width + 1, self._wanted), self._context_length))
+            block.allocate(width, self._capacity(width + 1))
             if any(self.lengths[row] < width for row in rows):
                 block.clear()
             for line, row in enumerate(rows):
@@ -225,3 +271,21 @@ class _Span:
     block: _Block
     line: int
     start: int
+
+
+class _Run:
+    """A block that the last step ran, and the arrays of that step.
+
+    `rows` are the rows in the order of the block's lines, `places` where they stand in the request, and `lines` is
+    the line of each row of the request.
+    """
+
+    def __init__(
+        self, block: _Block, places: NDArray[np.int64], rows: NDArray[np.int64], lines: NDArray[np.int64]
+    ) -> None:
+        self.block = block
+        self.places = places
+        self.rows = rows
+        self.lines = lines
+        self.ids = np.zeros((len(rows), 1), np.int64)
+        self.positions = np.zeros((len(rows), 1), np.int64)

@@ -168,8 +168,7 @@ class OnnxDecoder:
             return np.empty((0, self._vocab_size), np.float32)
         checked = self._checked(ids, 0, limit=False)
         self._check_room(at, 1)
-        out = self._cache.extend(at, [checked[i : i + 1] for i in range(len(at))], last=True)
-        return np.concatenate(out)
+        return self._cache.step(at, checked)
 
     def extend(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> list[NDArray[np.float32]]:
         """Append tokens to rows and return the logits after each of them, one float32 (L_i, V) per row.

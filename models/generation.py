@@ -89,20 +89,19 @@ def generate(
         ```
     """
     count = len(prompts) * num_samples
-    tokens: list[list[int]] = [[] for _ in range(count)]
-    log_probs: list[list[float]] = [[] for _ in range(count)]
+    tokens = np.zeros((count, config.max_new_tokens), np.int64)
+    log_probs = np.zeros((count, config.max_new_tokens), np.float32)
+    lengths = np.zeros(count, np.int64)
     reasons = ["length"] * count  # also of a prompt that leaves no room for a response
-    for step in stream(
-        decoder, prompts, config, seeds=seeds, num_samples=num_samples, decode_text=decode_text
-    ):
-        for row, token, log_prob in zip(step.rows, step.tokens, step.log_probs, strict=True):
-            tokens[row].append(int(token))
-            log_probs[row].append(float(log_prob))
+    for step in stream(decoder, prompts, config, seeds=seeds, num_samples=num_samples, decode_text=decode_text):
+        tokens[step.rows, step.index] = step.tokens
+        log_probs[step.rows, step.index] = step.log_probs
+        lengths[step.rows] += 1
         for row, reason in step.finished.items():
             reasons[row] = reason
     return [
-        Generated(np.array(t, np.int64), np.array(lp, np.float32), reason)
-        for t, lp, reason in zip(tokens, log_probs, reasons, strict=True)
+        Generated(tokens[row, :length].copy(), log_probs[row, :length].copy(), reasons[row])
+        for row, length in enumerate(lengths)
     ]
 
 
@@ -165,8 +164,7 @@ class _Batch:
         self.limits = np.repeat(np.array(limits, np.int64), num_samples)
         self.starts = np.repeat(np.array([len(p) for p in prompts], np.int64), num_samples)
         longest = max((len(p) + limit for p, limit in zip(prompts, limits, strict=True)), default=0)
-        # prompt and response of each row so far: what the repetition penalty looks at; -1 where there is
-        # nothing yet
+        # prompt and response of each row, for the repetition penalty; -1 where there is nothing yet
         self.history = np.full((len(self.limits), longest), -1, np.int64)
         for row, start in enumerate(self.starts):
             self.history[row, :start] = prompts[row // num_samples]
@@ -210,21 +208,31 @@ class _Batch:
     def _sample(
         self, logits: NDArray[np.float32], live: NDArray[np.int64], step: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        tokens = logits.argmax(-1)
-        top = logits.max(-1, keepdims=True)
-        log_probs = -np.log(np.exp(logits - top).sum(-1))
-        return tokens, log_probs
+        from lite.kernels import sample_tokens
+
+        config = self.config
+        penalised = config.repetition_penalty != 1
+        return sample_tokens(
+            logits,
+            self.seeds[live],
+            step=step,
+            temperature=0.0 if config.greedy else config.temperature,
+            top_k=config.top_k or 0,
+            top_p=config.top_p,
+            min_p=config.min_p,
+            repetition_penalty=config.repetition_penalty,
+            previous=self.history[live] if penalised else None,
+        )
 
     def _finished(self, live: NDArray[np.int64], tokens: NDArray[np.int64], step: int) -> dict[int, str]:
         finished: dict[int, str] = {}
-        ended = np.isin(tokens, np.array(self.config.eos_token_ids, np.int64))
-        full = self.limits[live] == step + 1
-        for i, row in enumerate(live.tolist()):
-            if ended[i]:
+        full = (self.limits[live] == step + 1).tolist()
+        for row, token, last in zip(live.tolist(), tokens.tolist(), full, strict=True):
+            if token in self.config.eos_token_ids:
                 finished[row] = "eos"
-            elif self._stopped(row, step):
+            elif self.config.stop_sequences and self._stopped(row, step):
                 finished[row] = "stop"
-            elif full[i]:
+            elif last:
                 finished[row] = "length"
         return finished
 
@@ -235,8 +243,7 @@ class _Batch:
         decoding; the few more are for special tokens and for decoders that treat the first token of a text
         differently.
         """
-        if not self.config.stop_sequences or self.decode_text is None:
-            return False
+        assert self.decode_text is not None  # checked by `stream`
         tail = max(len(stop.encode()) for stop in self.config.stop_sequences) + 8
         end = int(self.starts[row]) + step + 1
         text: Any = self.decode_text(self.history[row, max(int(self.starts[row]), end - tail) : end])

@@ -175,7 +175,7 @@ def _detect(
         raise ValueError(f"logits has type {logits.type} instead of float or float16")
     heads = (
         _dimension(past.shape[1])
-        or _configured(config, ("num_key_value_heads",), ("num_kv_heads",))
+        or _configured(config, ("num_key_value_heads",), ("num_key_value_heads", "num_kv_heads"))
         or (_configured(config, ("num_attention_heads",), ("num_attention_heads", "n_head", "num_heads")))
     )
     head_size = _dimension(past.shape[3]) or _head_size(config)

@@ -38,6 +38,9 @@ class KVCache(Protocol):
     ) -> list[NDArray[np.float32]]:
         """Append tokens to rows; returns the logits of each row's new positions, or of the last one only."""
 
+    def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Append one token to each row; returns logits (n, V). The same rows again are what it is fast for."""
+
     def fork(self, source: int, target: int) -> None:
         """Make `target` a copy of `source`."""
 

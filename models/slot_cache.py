@@ -46,6 +46,7 @@ class SlotCache:
         self._buffers: list[DeviceBuffer] = []
         self._slots = np.arange(rows)  # row -> slot
         self._bound: dict[tuple[int, int], _Range] = {}
+        self._plan: tuple[list[int], NDArray[np.int64], _Range] | None = None  # of the last step
         self.lengths: NDArray[np.int64] = np.zeros(rows, np.int64)
 
     @property
@@ -55,12 +56,24 @@ class SlotCache:
     def extend(
         self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool
     ) -> list[NDArray[np.float32]]:
-        needed = max(int(self.lengths[row]) + len(new) for row, new in zip(rows, ids, strict=True))
-        if needed > self._capacity:
-            self._allocate(len(self._slots), max(needed, self._wanted, self._capacity * 3 // 2))
-        if all(len(new) == 1 for new in ids):
-            return self._step(rows, ids)
+        self._ensure(max(int(self.lengths[row]) + len(new) for row, new in zip(rows, ids, strict=True)))
         return [self._prompt(row, new, last) for row, new in zip(rows, ids, strict=True)]
+
+    def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> NDArray[np.float32]:
+        index = np.array(rows)
+        lengths = self.lengths[index] + 1
+        self._ensure(int(lengths.max()))
+        if self._plan is None or self._plan[0] != list(rows):
+            first = self._bring_together(index)
+            places = self._slots[index] - first  # of each row in the run
+            self._plan = list(rows), places, self._range(first, len(index))
+        _, places, bound = self._plan
+        bound.ids[places, 0] = tokens
+        bound.positions[places, 0] = lengths - 1
+        bound.show(places, lengths)
+        logits = bound.graph.run(bound.ids, bound.mask, bound.positions, last=True)[:, 0]
+        self.lengths[index] = lengths
+        return logits if (places[1:] > places[:-1]).all() else logits[places]
 
     def fork(self, source: int, target: int) -> None:
         self._copy_slot(
@@ -91,17 +104,9 @@ class SlotCache:
         self.lengths[row] = total
         return logits[0, -1:] if last else logits[0]
 
-    def _step(self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
-        index = np.asarray(rows)
-        first = self._bring_together(index)
-        order = self._slots[index] - first  # place of each row in the run
-        bound = self._range(first, len(index))
-        bound.ids[order, 0] = [new[0] for new in ids]
-        bound.positions[order, 0] = self.lengths[index]
-        bound.show(order, self.lengths[index] + 1)
-        logits = bound.graph.run(bound.ids, bound.mask, bound.positions, last=True)
-        self.lengths[index] += 1
-        return [logits[place] for place in order]
+    def _ensure(self, length: int) -> None:
+        if length > self._capacity:
+            self._allocate(len(self._slots), max(length, self._wanted, self._capacity * 3 // 2))
 
     def _bring_together(self, rows: NDArray[np.int64]) -> int:
         """Have `rows` occupy neighbouring slots, in any order; returns the first slot."""
@@ -128,6 +133,7 @@ class SlotCache:
         else:
             self._copy_slot(self._buffers, here, self._buffers, there, self.lengths[row])
         self._slots[row], self._slots[other] = there, here
+        self._plan = None
 
     def _copy_slot(
         self,
@@ -165,6 +171,7 @@ class SlotCache:
             self._copy_slot(self._buffers, slot, buffers, slot, self.lengths[row], capacity)
         self._buffers, self._capacity = buffers, capacity
         self._bound.clear()
+        self._plan = None
 
     def _range(self, first: int, count: int) -> _Range:
         """The binding for `count` slots from `first`; made once."""
@@ -192,7 +199,7 @@ class _Range:
 
     def show(self, places: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
         """Let the mask show `lengths` positions; usually one more than last time, a single write."""
-        if np.array_equal(self._shown[places] + 1, lengths):
+        if (self._shown[places] + 1 == lengths).all():
             self.mask[places, lengths - 1] = 1
         else:
             self.mask[places] = np.arange(self.mask.shape[1]) < lengths[:, None]

@@ -1,0 +1,240 @@
+"""The naming conventions that exporters use, as fake inputs and outputs, and refusals that list them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lite.models import GraphSpec, ModelConfig, Padding
+from lite.models.protobuf import GraphSummary
+
+
+@dataclass
+class Arg:
+    name: str
+    shape: Sequence[Any]
+    type: str = "tensor(int64)"
+
+
+class Graph:
+    """A session that can be asked for its inputs and outputs only."""
+
+    def __init__(self, inputs: list[Arg], outputs: list[Arg]) -> None:
+        self.get_inputs = lambda: inputs
+        self.get_outputs = lambda: outputs
+        self.io_binding: Any = None
+        self.run_with_iobinding: Any = None
+
+
+IDS = Arg("input_ids", ["batch", "sequence"])
+MASK = Arg("attention_mask", ["batch", "past + sequence"])
+POSITIONS = Arg("position_ids", ["batch", "sequence"])
+LOGITS = Arg("logits", ["batch", "sequence", 512], "tensor(float)")
+
+
+def cache(
+    pattern: str, layers: int = 2, dims: Sequence[Any] = ("batch", 2, "past", 16), kinds: str = "key value"
+) -> list[Arg]:
+    pairs = itertools.product(range(layers), kinds.split())
+    return [Arg(pattern.format(layer, kind), dims, "tensor(float)") for layer, kind in pairs]
+
+
+PASTS = cache("past_key_values.{}.{}")
+PRESENTS = cache("present.{}.{}")
+
+
+def config(operators: set[str] | None = None, **values: Any) -> ModelConfig:
+    summary = GraphSummary("test", frozenset(operators or {"MatMul"}), frozenset())
+    return ModelConfig(graph=Path("model.onnx"), directory=Path(), summary=summary, **values)
+
+
+def detect(inputs: list[Arg], outputs: list[Arg], settings: ModelConfig | None = None) -> GraphSpec:
+    return GraphSpec.from_session(Graph(inputs, outputs), settings or config())
+
+
+def names(spec: GraphSpec) -> list[tuple[int, str, str, str]]:
+    return [(tensor.layer, tensor.kind, tensor.past, tensor.present) for tensor in spec.cache]
+
+
+def test_optimum() -> None:
+    spec = detect([IDS, MASK, POSITIONS, *PASTS], [LOGITS, *PRESENTS])
+    assert spec.family == "optimum"
+    assert names(spec)[1] == (0, "value", "past_key_values.0.value", "present.0.value")
+    assert (spec.num_heads, spec.head_size, spec.vocab_size) == (2, 16, 512)
+    assert (spec.mask, spec.positions, spec.branch, spec.keep) == (
+        "attention_mask",
+        "position_ids",
+        None,
+        None,
+    )
+    assert spec.padding is Padding.LEFT
+    assert not spec.group_query
+
+
+def test_input_order_does_not_matter() -> None:
+    spec = detect([IDS, *PASTS, MASK, POSITIONS], [*reversed(PRESENTS), LOGITS])
+    assert names(spec) == names(detect([IDS, MASK, POSITIONS, *PASTS], [LOGITS, *PRESENTS]))
+
+
+def test_more_than_ten_layers_are_numbered_not_sorted_as_text() -> None:
+    spec = detect(
+        [IDS, MASK, POSITIONS, *cache("past_key_values.{}.{}", 12)], [LOGITS, *cache("present.{}.{}", 12)]
+    )
+    assert [tensor.layer for tensor in spec.cache] == [layer for layer in range(12) for _ in "kv"]
+
+
+def test_genai_lists_all_keys_before_all_values_and_hides_the_head_size() -> None:
+    order = sorted(PASTS, key=lambda arg: arg.name.endswith("value"))
+    hidden = [Arg(arg.name, ["batch", 2, "past", "kv_cache_dim"], "tensor(float16)") for arg in order]
+    genai = {"model": {"decoder": {"head_size": 24, "num_key_value_heads": 2}}}
+    settings = config({"GroupQueryAttention", "MatMulNBits"}, genai=genai)
+    spec = detect([IDS, MASK, *hidden], [LOGITS, *PRESENTS], settings)
+    assert (spec.family, spec.padding, spec.quantisation) == ("genai", Padding.SLOTS, "MatMulNBits")
+    assert (spec.num_heads, spec.head_size) == (2, 24)
+    assert spec.cache_type == "tensor(float16)"
+    assert spec.group_query
+    assert names(spec)[0] == (0, "key", "past_key_values.0.key", "present.0.key")
+
+
+def test_group_query_with_positions_still_takes_slots() -> None:
+    spec = detect([IDS, MASK, POSITIONS, *PASTS], [LOGITS, *PRESENTS], config({"GroupQueryAttention"}))
+    assert spec.padding is Padding.SLOTS
+
+
+def test_genai_config_decides_when_the_operators_are_unknown() -> None:
+    settings = ModelConfig(graph=Path("m"), directory=Path(), genai={"model": {}})
+    assert GraphSpec.from_session(Graph([IDS, MASK, *PASTS], [LOGITS, *PRESENTS]), settings).group_query
+    assert not GraphSpec.from_session(Graph([IDS, MASK, *PASTS], [LOGITS, *PRESENTS])).group_query
+
+
+def test_padding_without_positions_depends_on_rotary_embeddings() -> None:
+    graph = [IDS, MASK, *PASTS], [LOGITS, *PRESENTS]
+    assert detect(*graph).padding is Padding.EQUAL
+    assert detect(*graph, config(raw={"rope_theta": 10000.0})).padding is Padding.LEFT
+    assert detect(*graph, config({"RotaryEmbedding"})).padding is Padding.LEFT
+    assert detect(*graph, config(raw={"rope_scaling": None})).padding is Padding.EQUAL
+
+
+def test_merged_decoder() -> None:
+    branch = Arg("use_cache_branch", [1], "tensor(bool)")
+    spec = detect([IDS, MASK, *PASTS, branch], [LOGITS, *PRESENTS])
+    assert (spec.family, spec.branch) == ("merged", "use_cache_branch")
+
+
+@pytest.mark.parametrize("name", ["num_logits_to_keep", "logits_to_keep"])
+def test_logits_to_keep(name: str) -> None:
+    assert detect([IDS, MASK, POSITIONS, Arg(name, []), *PASTS], [LOGITS, *PRESENTS]).keep == name
+
+
+def test_transformers_exporter_writes_dimensions_as_text_and_needs_no_mask() -> None:
+    pasts = cache("input.past_key_values.layers.{}.{}", dims=["s44", "2", "s36", "16"], kinds="keys values")
+    presents = cache(
+        "output.past_key_values.layers.{}.{}", dims=["s44", "2", "s70", "16"], kinds="keys values"
+    )
+    spec = detect([IDS, POSITIONS, *pasts], [LOGITS, *presents])
+    assert (spec.num_heads, spec.head_size) == (2, 16)
+    assert spec.padding is Padding.EQUAL
+    assert names(spec)[0][2:] == (
+        "input.past_key_values.layers.0.keys",
+        "output.past_key_values.layers.0.keys",
+    )
+
+
+def test_dynamic_cache_names() -> None:
+    pasts = [
+        Arg(f"past_key_values_{kind}_cache_{i}", ["b", 2, "p", 16], "tensor(float)")
+        for kind in ("key", "value")
+        for i in (0, 1)
+    ]
+    presents = [Arg(arg.name.replace("past_key_values", "present"), arg.shape, arg.type) for arg in pasts]
+    spec = detect([IDS, MASK, POSITIONS, *pasts], [LOGITS, *presents])
+    assert names(spec)[2] == (1, "key", "past_key_values_key_cache_1", "present_key_cache_1")
+
+
+def test_last_logits_only() -> None:
+    last = Arg("logits", ["batch", 1, 512], "tensor(float)")
+    assert detect([IDS, MASK, POSITIONS, *PASTS], [last, *PRESENTS]).last_logits_only
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (
+            {"raw": {"num_key_value_heads": 3, "head_dim": 32, "hidden_size": 64, "num_attention_heads": 4}},
+            (3, 32),
+        ),
+        ({"raw": {"hidden_size": 64, "num_attention_heads": 4}}, (4, 16)),
+        ({"raw": {"n_embd": 48, "n_head": 6}}, (6, 8)),
+        (
+            {
+                "genai": {"model": {"decoder": {"head_size": 5, "num_key_value_heads": 7}}},
+                "raw": {"head_dim": 9},
+            },
+            (7, 5),
+        ),
+    ],
+)
+def test_symbolic_cache_dimensions(values: dict[str, Any], expected: tuple[int, int]) -> None:
+    pasts = cache("past_key_values.{}.{}", dims=["batch", "heads", "past", "size"])
+    spec = detect([IDS, MASK, POSITIONS, *pasts], [LOGITS, *PRESENTS], config(**values))
+    assert (spec.num_heads, spec.head_size) == expected
+
+
+def test_dynamic_quantisation_warns() -> None:
+    with pytest.warns(UserWarning, match="MatMulInteger"):
+        spec = detect([IDS, MASK, POSITIONS, *PASTS], [LOGITS, *PRESENTS], config({"MatMulInteger"}))
+    assert spec.quantisation == "MatMulInteger"
+
+
+INTEGER_IDS = Arg("input_ids", ["batch", "sequence"], "tensor(int32)")
+BASE = [IDS, MASK]
+
+
+def real(name: str, *dims: Any) -> Arg:
+    return Arg(name, dims, "tensor(float)")
+
+
+def odd(*dims: Any) -> list[Arg]:
+    return cache("past_key_values.{}.{}", dims=dims)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "message"),
+    [
+        ([real("pixel_values", 1, 3, 8, 8)], [LOGITS], "no input named input_ids"),
+        ([Arg("input_ids", ["tokens"]), *PASTS], [LOGITS, *PRESENTS], "paged attention"),
+        ([real("input_ids", "b", "s"), *PASTS], [LOGITS, *PRESENTS], "input_ids has type"),
+        (BASE, [LOGITS], "no key/value cache"),
+        (BASE, [LOGITS, *PRESENTS], "prefill half"),
+        ([*BASE, *PASTS], [LOGITS, *PRESENTS[:3]], "do not match"),
+        ([*BASE, *PASTS[:3]], [LOGITS, *PRESENTS[:3]], "one key and one value"),
+        ([*BASE, *PASTS, real("past_conv.0", "b", 2)], [LOGITS, *PRESENTS], "past_conv.0"),
+        ([*BASE, *PASTS, real("inputs_embeds", "b", "s", 64)], [LOGITS, *PRESENTS], "inputs_embeds"),
+        ([*BASE, *PASTS], [real("hidden", "b", "s", 64), *PRESENTS], "no output named logits"),
+        ([*BASE, *PASTS], [Arg("logits", [1, 2, 9], "tensor(bfloat16)"), *PRESENTS], "logits has type"),
+        ([*BASE, *odd("b", 2, 128, 16)], [LOGITS, *PRESENTS], "static cache"),
+        ([*BASE, *odd("b", 2, 16)], [LOGITS, *PRESENTS], "3 dimensions"),
+        ([*BASE, *odd("b", "h", "p", "d")], [LOGITS, *PRESENTS], "heads and head size"),
+        ([*BASE, *PASTS, real("cache_key_0", "b", 2, "p", 16)], [LOGITS, *PRESENTS], "both look like"),
+    ],
+)
+def test_unknown_conventions_list_what_was_found(inputs: list[Arg], outputs: list[Arg], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        detect(inputs, outputs)
+    text = str(error.value)
+    assert all(arg.name in text for arg in (*inputs, *outputs))
+    assert "Supported:" in text
+
+
+def test_group_query_without_a_mask_is_refused() -> None:
+    with pytest.raises(ValueError, match="attention_mask"):
+        detect([IDS, *PASTS], [LOGITS, *PRESENTS], config({"GroupQueryAttention"}))
+
+
+def test_integer_inputs_may_have_32_bits() -> None:
+    assert detect([INTEGER_IDS, MASK, POSITIONS, *PASTS], [LOGITS, *PRESENTS]).padding is Padding.LEFT
