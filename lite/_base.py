@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from lite._apply import ApplyMixin
+from lite._arithmetic import ArithmeticMixin
+from lite._array_function import ArrayFunctionMixin
+from lite._cast import CastMixin, DtypeMixin
 from lite._names import NamesMixin
-from lite._structure import StructureMixin
+from lite._repr import ReprMixin
 
 
-class TensorDictBase(StructureMixin, NamesMixin):
+class TensorDictBase(
+    ReprMixin,
+    ApplyMixin,
+    ArithmeticMixin,
+    ArrayFunctionMixin,
+    CastMixin,
+    DtypeMixin,
+    NamesMixin,
+):
     """Base of `TensorDict` and `LazyStackedTensorDict`; see `TensorDict` for the idea and examples."""
 
     __slots__ = ()

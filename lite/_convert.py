@@ -40,7 +40,7 @@ def to_entry(
     if isinstance(value, list):
         return _from_list(value, batch_size)
     if isinstance(value, tuple):
-        array = _numeric_array(value)
+        array = numeric_array(value)
         return NonTensorData._make(value, batch_size) if array is None else array
     if isinstance(value, str | bytes) or value is None:
         return NonTensorData._make(value, batch_size)
@@ -85,7 +85,7 @@ def _from_list(value: list[Any], batch_size: Shape) -> Any:
             f"a list of arrays must have equal shapes to become one entry, got {sorted(shapes)}; "
             "ragged rows belong in a LazyStackedTensorDict (lite.lazy_stack)."
         )
-    array = _numeric_array(value)
+    array = numeric_array(value)
     if array is not None:
         return array
     if _is_ragged_numbers(value):
@@ -96,7 +96,7 @@ def _from_list(value: list[Any], batch_size: Shape) -> Any:
     return NonTensorStack.from_list(value)
 
 
-def _numeric_array(value: Any) -> Array | None:
+def numeric_array(value: Any) -> Array | None:
     """The array of a rectangular nest of numbers, Python floats in the default dtype; else None."""
     kinds = _number_types(value)
     if kinds is None:

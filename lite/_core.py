@@ -35,6 +35,10 @@ class TensorDictCore(LockMixin, ShapeMixin):
         """The direct entry, or None."""
         raise NotImplementedError
 
+    def _peek(self, key: str) -> Any:
+        """What tells whether an entry exists and of which kind it is, without stacking leaves."""
+        return self._get_str(key)
+
     def _put(self, key: str, entry: Any) -> None:
         """Store a converted and checked entry, whatever the lock says."""
         raise NotImplementedError
@@ -89,6 +93,15 @@ class TensorDictCore(LockMixin, ShapeMixin):
 
     @batch_size.setter
     def batch_size(self, value: Any) -> None:
+        raise NotImplementedError
+
+    @property
+    def device(self) -> str | None:
+        """Device that entries are moved to, or None."""
+        raise NotImplementedError
+
+    def _set_device(self, device: str | None) -> None:
+        """Bind to a device; the entries, known to be there, stay as they are."""
         raise NotImplementedError
 
     def update(self, *args: Any, **kwargs: Any) -> Self:

@@ -51,6 +51,13 @@ class NonTensorBase(ShapeMixin):
         """The object, or nested lists of objects in the batch's shape."""
         return self._objects().tolist()
 
+    def _repr_on(self, device: str | None) -> str:
+        """The text form inside a TensorDict on `device`."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return self._repr_on(None)
+
     def _objects(self) -> Array:
         """The payloads as an object array of the batch's shape."""
         raise NotImplementedError
@@ -127,11 +134,11 @@ class NonTensorData(NonTensorBase):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.data(*args, **kwargs)
 
-    def __repr__(self) -> str:
+    def _repr_on(self, device: str | None) -> str:
         text = str(self.data)
         if len(text) > 200:
             text = text[:20] + "  ...  " + text[-20:]
-        return f"{type(self).__name__}(data={text}, batch_size={self._batch_size}, device=None)"
+        return f"{type(self).__name__}(data={text}, batch_size={self._batch_size}, device={device})"
 
 
 class NonTensorStack(NonTensorBase):
@@ -215,11 +222,13 @@ class NonTensorStack(NonTensorBase):
     def _export(self) -> Any:
         return self._array.tolist()
 
-    def __repr__(self) -> str:
+    def _repr_on(self, device: str | None) -> str:
         text = str(self._array.tolist())
         if len(text) > 50:
             text = text[:50] + "..."
-        return f"{type(self).__name__}(\n    {text},\n    batch_size={self._batch_size},\n    device=None)"
+        return (
+            f"{type(self).__name__}(\n    {text},\n    batch_size={self._batch_size},\n    device={device})"
+        )
 
 
 def _list_shape(rows: list[Any]) -> Shape:

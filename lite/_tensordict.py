@@ -314,6 +314,9 @@ class TensorDict(TensorDictBase):
             "in-place. To update device, use tensordict.to(new_device), which will return a new tensordict."
         )
 
+    def _set_device(self, device: str | None) -> None:
+        self._device = device
+
     # -- batch operations ---------------------------------------------------------------------
 
     def _run(self, op: BatchOp) -> Self:

@@ -1,0 +1,243 @@
+"""Run one function over the leaves of a TensorDict and those of its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from lite._collection import is_array
+from lite._core import MISSING
+from lite._nontensor import NonTensorBase
+from lite._operands import Const, Node, Operand, as_operand
+from lite._ufuncs import COMPARISONS, Pointwise
+
+INTERSECTION = "intersection"
+
+
+def elementwise(td: Any, fn: Pointwise, others: Sequence[Any], default: Any = MISSING) -> Any:
+    """`fn(leaf, *values of the others)` for every leaf; NotImplemented if an operand is foreign.
+
+    Batch size, device, names, lock and non-tensor entries are those of `td`, which is expanded if an
+    operand has a larger batch size. Comparisons drop names and lock, and compare payloads.
+
+    Args:
+        td: decides the order of the keys.
+        fn: a ufunc or a function of arrays.
+        others: numbers, arrays (against the batch size), TensorDicts and mappings (by key).
+        default: what leaves missing on one side count as; "intersection" leaves them out.
+
+    Raises:
+        KeyError: key sets differ and there is no default.
+    """
+    operands = [as_operand(other, td) for other in others]
+    if None in operands:
+        return NotImplemented
+    source = td
+    td, resolved = _aligned(td, operands)  # type: ignore[arg-type]
+    compare = fn if fn in COMPARISONS else None
+    fn = fn if td.batch_size else _as_array(fn)
+    if compare is not None or not all(type(operand) is Const for operand in resolved):
+        out = _walk(td, fn, resolved, default, compare)
+    else:
+        out = td._map_leaves(_bound(fn, [operand.leaf("", None) for operand in resolved]))
+    if compare is not None:
+        if out._names is not None:
+            out.names = None
+    elif source.is_locked and td is source:
+        out.lock_()
+    return out
+
+
+def elementwise_(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
+    """As `elementwise`, into the arrays of `td`; everything is checked before anything is written.
+
+    Raises:
+        RuntimeError: an operand has more batch dimensions or elements than `td`.
+        TypeError: a result cannot be cast to the dtype of its array.
+        ValueError: an array is read-only.
+    """
+    operands = [as_operand(other, td) for other in others]
+    if None in operands:
+        return NotImplemented
+    same, resolved = _aligned(td, operands)  # type: ignore[arg-type]
+    if same is not td:
+        raise RuntimeError(
+            f"an in-place operation cannot change the batch size {td.batch_size} to {same.batch_size}."
+        )
+    calls: list[tuple[Any, ...]] = []
+
+    def note(*args: Any) -> Any:
+        calls.append(args)
+        return args[0]
+
+    _walk(td, note, resolved, MISSING, None)
+    for args in calls:
+        _check_target(fn, args)
+    if isinstance(fn, np.ufunc):
+        for args in calls:
+            fn(*args, out=args[0])
+    else:
+        results = [fn(*args) for args in calls]
+        for args, result in zip(calls, results, strict=True):
+            _check_cast(np.asarray(result).dtype, args[0].dtype)
+        for args, result in zip(calls, results, strict=True):
+            np.copyto(args[0], result, casting="same_kind")
+    return td
+
+
+def _aligned(td: Any, operands: list[Operand]) -> tuple[Any, list[Operand]]:
+    """The TensorDict and its operands with one common batch size."""
+    size = td.batch_size
+    if all(type(operand) is Const or operand.batch_size == size for operand in operands):
+        return td, operands
+    try:
+        common = np.broadcast_shapes(size, *(operand.batch_size for operand in operands))
+    except ValueError:
+        shapes = [operand.batch_size for operand in operands]
+        raise RuntimeError(f"cannot broadcast operands of batch size {shapes} with {size}.") from None
+    expanded = [
+        operand if type(operand) is Const or operand.batch_size == common else operand.expand(common)
+        for operand in operands
+    ]
+    return (td if size == common else td.expand(common)), expanded
+
+
+def _as_array(fn: Pointwise) -> Pointwise:
+    # A ufunc of 0-d arrays gives a scalar, and leaves are arrays.
+    def call(*args: Any) -> Any:
+        return np.asarray(fn(*args))
+
+    return call
+
+
+def _bound(fn: Pointwise, values: list[Any]) -> Pointwise:
+    if not values:
+        return fn
+    if len(values) == 1:
+        value = values[0]
+        return lambda leaf: fn(leaf, value)
+    return lambda leaf: fn(leaf, *values)
+
+
+def _walk(td: Any, fn: Pointwise, operands: list[Operand], default: Any, compare: Pointwise | None) -> Any:
+    stacked = td._parts()
+    if stacked is not None:
+        parts, dim = stacked
+        columns = [operand.parts(len(parts), dim) for operand in operands]
+        return td._from_parts(
+            [_walk(part, fn, [c[i] for c in columns], default, compare) for i, part in enumerate(parts)]
+        )
+    nodes = [operand for operand in operands if isinstance(operand, Node)]
+    if default is MISSING:
+        for node in nodes:
+            _check_keys(td, node.td, compare is not None)
+    entries: dict[str, Any] = {}
+    for key, entry in td._items():
+        if is_array(entry):
+            values = [operand.leaf(key, entry) for operand in operands]
+            for value in values:
+                if value is None or not isinstance(value, _VALUES):
+                    break
+            else:
+                entries[key] = fn(entry, *values)
+                continue
+            result = _with_default(fn, entry, values, default, key)
+        elif isinstance(entry, NonTensorBase):
+            result = entry if compare is None else _compared(td, compare, entry, operands, key)
+        else:
+            child = td._as_node(entry)
+            result = _walk(child, fn, [operand.child(key) for operand in operands], default, compare)
+            if default == INTERSECTION and result.is_empty() and not child.is_empty():
+                continue
+            result = td._rewrap(entry, result)
+        if result is not None:
+            entries[key] = result
+    if default is not MISSING and default != INTERSECTION:
+        _add_missing(td, fn, operands, default, entries)
+    return td._with(entries)
+
+
+_VALUES = (np.ndarray, np.generic, int, float, complex)
+
+
+def _with_default(fn: Pointwise, entry: Any, values: list[Any], default: Any, key: str) -> Any:
+    """The result for a leaf that some operand lacks, or None to leave it out."""
+    for value in values:
+        if value is not None and not isinstance(value, _VALUES) and not is_array(value):
+            raise KeyError(f"key {key!r} is an array on one side and a {type(value).__name__} on the other.")
+    if None not in values:
+        return fn(entry, *values)
+    if default == INTERSECTION:
+        return None
+    return fn(entry, *(default if value is None else value for value in values))
+
+
+def _add_missing(
+    td: Any, fn: Pointwise, operands: list[Operand], default: Any, entries: dict[str, Any]
+) -> None:
+    """Entries that only the operand has, computed from the default."""
+    for operand in operands:
+        if not isinstance(operand, Node):
+            continue
+        for key, entry in operand.td._items():
+            if key in entries or isinstance(entry, NonTensorBase):
+                continue
+            node = td._as_node(entry)
+            if node is not None:
+                entries[key] = _walk(node.empty(), fn, [o.child(key) for o in operands], default, None)
+                continue
+            values = [default if (v := o.leaf(key, entry)) is None else v for o in operands]
+            entries[key] = np.asarray(fn(default, *values))
+
+
+def _compared(td: Any, fn: Pointwise, entry: NonTensorBase, operands: list[Operand], key: str) -> Any:
+    """Payloads compared one by one; an empty node where there is no payload to compare with."""
+    other = operands[0].leaf(key, entry) if isinstance(operands[0], Node) else None
+    if fn not in (np.equal, np.not_equal) or not isinstance(other, NonTensorBase):
+        return td._blank()
+    equal = np.asarray(entry == other)
+    return equal if fn is np.equal else ~equal
+
+
+def _check_keys(td: Any, other: Any, payloads: bool) -> None:
+    mine, theirs = td._keys(), other._keys()
+    if type(mine) is dict and type(theirs) is dict and mine.keys() == theirs.keys():
+        return
+    first, second = set(mine), set(theirs)
+    if first == second:
+        return
+    if not payloads:
+        # Non-tensor entries take no part in arithmetic, so they may be on one side only.
+        first = {key for key in first if not isinstance(td._get_str(key), NonTensorBase)}
+        second = {key for key in second if not isinstance(other._get_str(key), NonTensorBase)}
+    if first != second:
+        raise KeyError(
+            f"keys in tensordicts mismatch. The first TD has keys {sorted(first - second)} that the second "
+            f"does not have. The second TD has keys {sorted(second - first)} that the first does not have."
+        )
+
+
+def _check_target(fn: Pointwise, args: tuple[Any, ...]) -> None:
+    leaf = args[0]
+    if not leaf.flags.writeable:
+        raise ValueError("an in-place operation needs writeable arrays, and an array is read-only.")
+    shape = np.broadcast_shapes(*(np.shape(arg) for arg in args))
+    if shape != leaf.shape:
+        raise RuntimeError(f"an in-place operation cannot change a leaf's shape {leaf.shape} to {shape}.")
+    if isinstance(fn, np.ufunc):
+        kinds = tuple(type(a) if type(a) in (int, float, complex) else np.asarray(a).dtype for a in args)
+        _check_cast(_result_dtype(fn, kinds), leaf.dtype)
+
+
+@lru_cache(maxsize=1024)
+def _result_dtype(fn: np.ufunc, kinds: tuple[Any, ...]) -> np.dtype[Any]:
+    dtype: np.dtype[Any] = fn.resolve_dtypes((*kinds, None))[-1]
+    return dtype
+
+
+def _check_cast(result: np.dtype[Any], target: np.dtype[Any]) -> None:
+    if not np.can_cast(result, target, "same_kind"):
+        raise TypeError(f"cannot write a {result} result into a {target} array in place.")
