@@ -53,5 +53,7 @@ def compute_dtype(*dtypes: Dtype) -> tuple[Dtype, Dtype]:
 
 
 def _promote(a: Dtype, b: Dtype) -> Dtype:
-    # NumPy knows no common dtype of float16 and an extension float of the same width.
-    return np.dtype(np.float32) if a.itemsize == b.itemsize else np.promote_types(a, b)
+    try:
+        return np.promote_types(a, b)
+    except TypeError:  # NumPy knows no common dtype of float16 and an extension float of that width
+        return np.dtype(np.float32)

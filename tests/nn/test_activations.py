@@ -1,0 +1,32 @@
+"""Identity, ReLU, Tanh."""
+
+import numpy as np
+import pytest
+
+from lite import nn
+
+
+def test_identity_returns_its_input():
+    x = object()
+    assert nn.Identity(1, a=2)(x) is x
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+def test_relu(dtype):
+    x = np.array([-2, 0, 3], dtype=dtype)
+    out = nn.ReLU()(x)
+    assert out.dtype == dtype
+    np.testing.assert_array_equal(out, [0, 0, 3])
+    np.testing.assert_array_equal(x, [-2, 0, 3])
+
+
+def test_relu_keeps_nan_and_writes_in_place_when_told():
+    x = np.array([np.nan, -1.0])
+    assert nn.ReLU(inplace=True)(x) is x
+    np.testing.assert_array_equal(x, [np.nan, 0.0])
+
+
+def test_tanh():
+    x = np.array([-1.0, 0.0, 2.0], dtype=np.float32)
+    np.testing.assert_array_equal(nn.Tanh()(x), np.tanh(x))
+    assert nn.Tanh()(np.array([1], dtype=np.int64)).dtype == np.float32

@@ -1,0 +1,118 @@
+"""Sequential, ModuleList, ModuleDict."""
+
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+
+from lite import nn
+
+
+def three():
+    return [nn.ReLU(), nn.Tanh(), nn.Identity()]
+
+
+def test_sequential_runs_in_order():
+    net = nn.Sequential(nn.Linear(2, 3, rng=0), nn.ReLU())
+    x = np.ones((4, 2), dtype=np.float32)
+    np.testing.assert_array_equal(net(x), np.maximum(net[0](x), 0))
+    assert nn.Sequential()(3) == 3
+
+
+def test_sequential_of_names():
+    net = nn.Sequential(OrderedDict(a=nn.Linear(1, 1), b=nn.ReLU()))
+    assert list(net.state_dict()) == ["a.weight", "a.bias"]
+    assert net.a is net[0]
+    assert list(net[1:]._modules) == ["b"]
+    del net[0]
+    assert list(net._modules) == ["b"]
+
+
+@pytest.mark.parametrize(
+    "make", [lambda m: nn.Sequential(*m), nn.ModuleList], ids=["Sequential", "ModuleList"]
+)
+class TestList:
+    def test_index(self, make):
+        modules = three()
+        net = make(modules)
+        assert net[0] is modules[0]
+        assert net[-1] is modules[2]
+        assert list(net) == modules
+        assert list(net[1:]) == modules[1:]
+        assert type(net[1:]) is type(net)
+        assert len(net) == 3
+        for index in (3, -4):
+            with pytest.raises(IndexError):
+                net[index]
+
+    def test_change(self, make):
+        modules = three()
+        net = make(modules)
+        new = nn.ReLU()
+        net[1] = new
+        assert list(net) == [modules[0], new, modules[2]]
+        assert net.insert(0, modules[1]) is net
+        assert list(net._modules) == ["0", "1", "2", "3"]
+        assert net.pop(0) is modules[1]
+        assert net.pop() is modules[2]
+        del net[-1]
+        assert list(net) == [modules[0]]
+        assert net.append(new).extend([modules[1]]) is net
+        assert list(net) == [modules[0], new, modules[1]]
+        del net[:2]
+        assert list(net._modules.items()) == [("0", modules[1])]
+
+    def test_add(self, make):
+        modules = three()
+        net = make(modules[:1])
+        assert list(net + modules[1:]) == modules
+        assert list(net) == modules[:1]
+        net += modules[1:]
+        assert list(net) == modules
+
+    def test_wrong_types_change_nothing(self, make):
+        net = make(three())
+        with pytest.raises(TypeError):
+            net.append(3)
+        with pytest.raises(TypeError):
+            net.insert(0, 3)
+        with pytest.raises(TypeError):
+            net.extend([nn.ReLU(), 3])
+        with pytest.raises(TypeError):
+            net.extend(3)
+        with pytest.raises(TypeError):
+            net[0] = 3
+        assert len(net) == 3
+
+
+def test_module_list_cannot_be_called():
+    with pytest.raises(NotImplementedError):
+        nn.ModuleList([nn.ReLU()])(1)
+
+
+def test_module_dict():
+    relu, tanh = nn.ReLU(), nn.Tanh()
+    d = nn.ModuleDict({"a": relu})
+    d["b"] = tanh
+    assert list(d) == list(d.keys()) == ["a", "b"]
+    assert list(d.values()) == [relu, tanh]
+    assert list(d.items()) == [("a", relu), ("b", tanh)]
+    assert "a" in d
+    assert len(d) == 2
+    d.update([("c", nn.Linear(1, 1))])
+    d.update(nn.ModuleDict({"d": relu}))
+    assert list(d.state_dict()) == ["c.weight", "c.bias"]
+    assert d.pop("a") is relu
+    del d["b"]
+    assert list(d) == ["c", "d"]
+    d.clear()
+    assert len(d) == 0
+    for error, call in [
+        (KeyError, lambda: d["x"]),
+        (KeyError, lambda: nn.ModuleDict({"a.b": relu})),
+        (KeyError, lambda: nn.ModuleDict({"keys": relu})),
+        (TypeError, lambda: nn.ModuleDict({"a": 3})),
+        (TypeError, lambda: d.update(3)),
+    ]:
+        with pytest.raises(error):
+            call()

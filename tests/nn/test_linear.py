@@ -1,0 +1,152 @@
+"""Linear: values, shapes, stacked parameters, dtypes, initialisation."""
+
+import numpy as np
+import pytest
+
+from lite import nn
+
+F32 = np.float32
+
+
+def layer(in_features=3, out_features=4, bias=True, **kwargs):
+    return nn.Linear(in_features, out_features, bias, rng=0, **kwargs)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (5, 2, 3), (0, 3), (2, 0, 3), (2, 3, 4, 3)])
+@pytest.mark.parametrize("bias", [True, False, None])
+def test_affine_map_of_the_last_dimension(rng, shape, bias):
+    m = layer(bias=bias)
+    x = rng.standard_normal(shape).astype(F32)
+    expected = np.einsum("...i,oi->...o", x, m.weight.data)
+    if bias:
+        expected = expected + m.bias.data
+    else:
+        assert m.bias is None
+    out = m(x)
+    assert out.dtype == F32
+    assert out.shape == (*shape[:-1], 4)
+    np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_input_is_not_written(rng):
+    x = rng.standard_normal((2, 3)).astype(F32)
+    x.flags.writeable = False
+    for p in (m := layer()).parameters():
+        p.data.flags.writeable = False
+    m(x)
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (4, 2), ()])
+def test_wrong_last_dimension(shape):
+    with pytest.raises(RuntimeError, match="in_features=3"):
+        layer()(np.zeros(shape, dtype=F32))
+
+
+def test_initial_values_follow_the_bound_and_the_seed():
+    m = nn.Linear(16, 1000, rng=3)
+    for p in m.parameters():
+        assert np.abs(p.data).max() <= 0.25
+        assert np.abs(p.data).max() > 0.24
+        assert abs(p.data.mean()) < 0.02
+    np.testing.assert_array_equal(nn.Linear(16, 1000, rng=3).weight, m.weight)
+    generator = np.random.default_rng(0)
+    first, second = nn.Linear(2, 2, rng=generator), nn.Linear(2, 2, rng=generator)
+    assert (first.weight != second.weight).all()
+    assert (nn.Linear(2, 2).weight != nn.Linear(2, 2).weight).all()
+
+
+def test_reset_parameters_writes_in_place():
+    m = layer()
+    weight, old = m.weight.data, m.weight.data.copy()
+    m.reset_parameters(1)
+    assert m.weight.data is weight
+    assert (weight != old).all()
+
+
+def test_no_input_features():
+    m = nn.Linear(0, 2, rng=0)
+    np.testing.assert_array_equal(m(np.zeros((3, 0), dtype=F32)), np.zeros((3, 2)))
+
+
+def stacked(rng, *sizes):
+    m = layer()
+    m.weight.data = rng.standard_normal((*sizes, 4, 3)).astype(F32)
+    m.bias.data = rng.standard_normal((*sizes, 4)).astype(F32)
+    return m
+
+
+def member(m, index):
+    one = layer()
+    one.weight.data, one.bias.data = m.weight.data[index], m.bias.data[index]
+    return one
+
+
+@pytest.mark.parametrize(("x_shape", "shared"), [((3,), True), ((7, 3), True), ((5, 7, 3), False)])
+def test_stacked_parameters_give_every_member(rng, x_shape, shared):
+    m = stacked(rng, 5)
+    x = rng.standard_normal(x_shape).astype(F32)
+    out = m(x)
+    for i in range(5):
+        np.testing.assert_allclose(out[i], member(m, i)(x if shared else x[i]), rtol=1e-5, atol=1e-6)
+
+
+def test_twice_stacked_parameters(rng):
+    m = stacked(rng, 2, 5)
+    x = rng.standard_normal((2, 5, 7, 3)).astype(F32)
+    np.testing.assert_allclose(m(x)[1, 3], member(m, (1, 3))(x[1, 3]), rtol=1e-5, atol=1e-6)
+
+
+def test_half_precision_computes_in_float32(rng):
+    m = layer(256, 8)
+    x = rng.standard_normal((4, 256)).astype(np.float16)
+    reference = m.half().weight.data.astype(F32) @ x.astype(F32).T
+    out = m(x)
+    assert out.dtype == np.float16
+    np.testing.assert_array_equal(out, (reference.T + m.bias.data.astype(F32)).astype(np.float16))
+
+
+@pytest.mark.parametrize(
+    ("x_dtype", "w_dtype", "expected"),
+    [
+        ("float32", "float16", "float32"),
+        ("float64", "float32", "float64"),
+        ("int64", "float32", "float32"),
+        ("bool", "float16", "float16"),
+        ("float32", "complex64", "complex64"),
+        ("float64", "complex64", "complex128"),
+        ("float32", "float64", "float64"),
+    ],
+)
+def test_mixed_dtypes(x_dtype, w_dtype, expected):
+    m = layer().to(dtype=w_dtype)
+    assert m(np.ones((2, 3), dtype=x_dtype)).dtype == expected
+
+
+def test_complex_parameters():
+    m = nn.Linear(2, 2, bias=None, dtype=np.complex128, rng=0)
+    assert (m.weight.data.imag != 0).all()
+    np.testing.assert_allclose(
+        m(np.ones((3, 2), dtype=np.complex128)), np.tile(m.weight.data.sum(-1), (3, 1))
+    )
+
+
+def test_dtype_by_default_dtype():
+    import lite
+
+    with lite.default_dtype(np.float64):
+        assert layer().weight.dtype == np.float64
+    assert layer().weight.dtype == np.float32
+
+
+def test_a_plain_array_may_take_the_place_of_a_parameter():
+    m = layer()
+    x = np.ones((1, 3), dtype=F32)
+    expected = m(x)
+    weight = m.weight.data
+    del m.weight
+    m.weight = weight
+    np.testing.assert_array_equal(m(x), expected)
+
+
+def test_repr():
+    assert repr(nn.Linear(1, 2, bias=False)) == "Linear(in_features=1, out_features=2, bias=False)"

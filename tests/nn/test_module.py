@@ -1,0 +1,399 @@
+"""Module: registration, traversal, dtype and device, repr, copies."""
+
+import copy
+import pickle
+import weakref
+
+import numpy as np
+import pytest
+
+from lite import nn
+
+F32 = np.float32
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(2, 3, rng=0)
+        self.second = nn.Sequential(nn.ReLU(), nn.Linear(3, 1, rng=1))
+        self.register_buffer("count", np.zeros((), dtype=np.int64))
+        self.register_buffer("scratch", np.ones(2, dtype=F32), persistent=False)
+
+    def forward(self, x):
+        return self.second(self.first(x))
+
+
+class Norm(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.register_buffer("running_mean", np.zeros(features, dtype=F32))
+        self.register_buffer("running_var", np.ones(features, dtype=F32))
+
+
+def test_assignment_registers_by_kind():
+    net = Net()
+    assert list(net._modules) == ["first", "second"]
+    assert [name for name, _ in net.named_parameters()] == [
+        "first.weight",
+        "first.bias",
+        "second.1.weight",
+        "second.1.bias",
+    ]
+    assert [name for name, _ in net.named_buffers()] == ["count", "scratch"]
+    assert isinstance(net.first.weight, nn.Parameter)
+
+
+@pytest.mark.parametrize(
+    "value", [nn.Parameter(np.zeros(1, dtype=F32)), nn.Identity()], ids=["parameter", "module"]
+)
+def test_assigning_before_init_is_an_attribute_error(value):
+    class Early(nn.Module):
+        def __init__(self):
+            self.plain = 1
+            self.entry = value
+
+    with pytest.raises(AttributeError, match=r"super\(\).__init__"):
+        Early()
+
+
+def test_plain_attributes_may_precede_init():
+    class Early(nn.Module):
+        def __init__(self):
+            self.plain = 1
+            super().__init__()
+
+    assert Early().plain == 1
+
+
+def test_wrong_kinds_on_registered_names_are_type_errors():
+    net = Net()
+    with pytest.raises(TypeError, match=r"parameter 'weight'.*ndarray|ndarray as parameter 'weight'"):
+        net.first.weight = np.zeros((3, 2))
+    with pytest.raises(TypeError, match="child module 'first'"):
+        net.first = 3
+    with pytest.raises(TypeError, match="buffer 'count'"):
+        net.count = "x"
+    assert isinstance(net.first.weight, nn.Parameter)
+
+
+def test_none_keeps_the_slot_and_leaves_the_state_dict():
+    net = Net()
+    net.count = None
+    net.first.bias = None
+    assert net.count is None
+    assert net.first.bias is None
+    assert list(net.state_dict()) == ["first.weight", "second.1.weight", "second.1.bias"]
+    net.first.bias = nn.Parameter(np.zeros(3, dtype=F32))
+    assert "first.bias" in net.state_dict()
+
+
+def test_scalar_results_assigned_to_a_buffer_stay_arrays():
+    net = Net()
+    net.count = net.count + 1
+    assert type(net.count) is np.ndarray
+    assert net.count.shape == ()
+    assert net.count == 1
+
+
+def test_assignment_moves_a_name_between_registries():
+    m = nn.Module()
+    m.x = 3
+    m.x = nn.Parameter(np.zeros(2, dtype=F32))
+    assert "x" not in m.__dict__
+    m.x = nn.Identity()
+    assert list(m._parameters) == []
+    assert list(m._modules) == ["x"]
+
+
+def test_missing_attribute_names_the_class():
+    with pytest.raises(AttributeError, match="'Net' object has no attribute 'nope'"):
+        _ = Net().nope
+
+
+def test_delattr_removes_from_the_registry():
+    net = Net()
+    del net.first
+    del net.scratch
+    assert list(net._modules) == ["second"]
+    assert list(net._buffers) == ["count"]
+    with pytest.raises(AttributeError):
+        del net.first
+
+
+def test_dir_lists_registered_names():
+    assert {"first", "second", "count"} <= set(dir(Net()))
+
+
+def test_no_forward():
+    with pytest.raises(NotImplementedError, match="forward"):
+        nn.Module()(1)
+
+
+@pytest.mark.parametrize("method", ["register_buffer", "register_parameter", "add_module", "register_module"])
+@pytest.mark.parametrize(
+    ("name", "error"), [(3, TypeError), ("a.b", KeyError), ("", KeyError), ("training", KeyError)]
+)
+def test_names_are_checked(method, name, error):
+    m = nn.Module()
+    with pytest.raises(error):
+        getattr(m, method)(name, None)
+    assert not m._buffers
+    assert not m._parameters
+    assert not m._modules
+
+
+@pytest.mark.parametrize("method", ["register_buffer", "register_parameter", "add_module"])
+def test_values_are_checked(method):
+    with pytest.raises(TypeError, match="list"):
+        getattr(nn.Module(), method)("x", [1.0])
+
+
+def test_buffer_may_be_registered_again_and_change_persistence():
+    m = nn.Module()
+    m.register_buffer("b", np.zeros(1))
+    m.register_buffer("b", np.ones(1), persistent=False)
+    assert list(m.state_dict()) == []
+    np.testing.assert_array_equal(m.b, [1.0])
+    m.register_buffer("b", np.ones(1))
+    assert list(m.state_dict()) == ["b"]
+
+
+def test_none_child_is_hidden_from_children():
+    m = nn.Module()
+    m.add_module("gone", None)
+    assert m.gone is None
+    assert list(m.children()) == []
+    assert repr(m) == "Module(\n  (gone): None\n)"
+
+
+def test_shared_modules_and_parameters_are_given_once():
+    shared = nn.Linear(2, 2)
+    net = nn.Sequential(shared, shared)
+    assert [name for name, _ in net.named_modules()] == ["", "0"]
+    assert [name for name, _ in net.named_modules(remove_duplicate=False)] == ["", "0", "1"]
+    assert [name for name, _ in net.named_children()] == ["0"]
+    assert [name for name, _ in net.named_parameters()] == ["0.weight", "0.bias"]
+    assert [name for name, _ in net.named_parameters(remove_duplicate=False)] == [
+        "0.weight",
+        "0.bias",
+        "1.weight",
+        "1.bias",
+    ]
+    tied = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    tied[1].weight = tied[0].weight
+    assert [name for name, _ in tied.named_parameters()] == ["0.weight", "0.bias", "1.bias"]
+
+
+def test_prefix_and_recurse():
+    net = Net()
+    assert [name for name, _ in net.named_parameters(prefix="p", recurse=False)] == []
+    assert next(iter(net.named_parameters(prefix="p")))[0] == "p.first.weight"
+    assert [name for name, _ in net.named_modules(prefix="p")][:2] == ["p", "p.first"]
+    assert next(iter(net.second[1].parameters(recurse=False))) is net.second[1].weight
+
+
+def test_get_by_dotted_name():
+    net = Net()
+    assert net.get_submodule("") is net
+    assert net.get_submodule("second.1") is net.second[1]
+    assert net.get_parameter("second.1.bias") is net.second[1].bias
+    assert net.get_buffer("count") is net.count
+    for call, target in [
+        (net.get_submodule, "second.7"),
+        (net.get_submodule, "first.weight"),
+        (net.get_parameter, "count"),
+        (net.get_parameter, "first.nope"),
+        (net.get_buffer, "first.weight"),
+        (net.get_buffer, "nope"),
+    ]:
+        with pytest.raises(AttributeError, match=target.rsplit(".", 1)[-1]):
+            call(target)
+
+
+def test_set_submodule():
+    net = Net()
+    new = nn.Tanh()
+    net.set_submodule("second.0", new)
+    net.set_submodule("second.0", new, strict=True)
+    assert net.second[0] is new
+    net.set_submodule("second.extra", nn.Identity())
+    assert isinstance(net.second.extra, nn.Identity)
+    with pytest.raises(AttributeError):
+        net.set_submodule("second.other", nn.Identity(), strict=True)
+    with pytest.raises(AttributeError):
+        net.set_submodule("missing.x", nn.Identity())
+    with pytest.raises(AttributeError):
+        net.set_submodule("first.weight", nn.Identity())
+    with pytest.raises(ValueError, match="target"):
+        net.set_submodule("", nn.Identity())
+    with pytest.raises(ValueError, match="Module"):
+        net.set_submodule("first", 3)
+
+
+def test_apply_visits_children_first_and_returns_self():
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    seen = []
+    assert net.apply(seen.append) is net
+    assert seen == [net[0], net[1], net]
+
+
+def test_train_and_eval_are_recursive():
+    net = Net()
+    assert net.training
+    assert net.eval() is net
+    assert not any(m.training for m in net.modules())
+    assert all(m.training for m in net.train().modules())
+    with pytest.raises(ValueError, match="bool"):
+        net.train(1)
+
+
+def test_casts_keep_parameter_objects_and_integers():
+    net = Net()
+    weight, before = net.first.weight, net.first.weight.data.copy()
+    assert net.double() is net
+    assert net.first.weight is weight
+    assert weight.dtype == np.float64
+    np.testing.assert_array_equal(weight, before.astype(np.float64))
+    assert net.count.dtype == np.int64
+    assert net.scratch.dtype == np.float64
+    assert net.half().first.weight.dtype == np.float16
+    assert net.float().first.weight.dtype == np.float32
+    assert net.type("float64").count.dtype == np.float64
+    assert net.type(np.float32).first.weight is weight
+
+
+def test_bfloat16():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    net = Net().bfloat16()
+    assert net.first.weight.dtype == ml_dtypes.bfloat16
+    assert net(np.ones((2, 2), dtype=ml_dtypes.bfloat16)).dtype == ml_dtypes.bfloat16
+    assert net.float().first.weight.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [
+        ((np.float64,), {}),
+        (("cpu", "float64"), {}),
+        (("cpu",), {"dtype": np.dtype("float64")}),
+        ((), {"device": None, "dtype": float}),
+        ((np.zeros(1),), {}),
+        ((), {"tensor": np.zeros(1)}),
+        ((np.float64, True), {"memory_format": None}),
+    ],
+)
+def test_to_dtype(args, kwargs):
+    net = Net()
+    assert net.to(*args, **kwargs) is net
+    assert net.first.weight.dtype == np.float64
+    assert net.count.dtype == np.int64
+
+
+def test_to_without_change():
+    net = Net().half()
+    weight = net.first.weight.data
+    assert net.to() is net
+    assert net.to("cpu").first.weight.data is weight
+    assert net.cpu() is net
+
+
+def test_to_errors():
+    net = Net()
+    with pytest.raises(TypeError, match="int32"):
+        net.to(np.int32)
+    with pytest.raises(TypeError, match="dtype"):
+        net.to(object())
+    with pytest.raises(TypeError, match="colour"):
+        net.to(colour="red")
+    for device in ("cuda:1", "nowhere"):
+        with pytest.raises(RuntimeError, match=device):
+            net.to(device)
+    for method in (net.cuda, net.xpu, net.ipu, net.mtia):
+        with pytest.raises(RuntimeError, match="CPU"):
+            method()
+    assert net.first.weight.dtype == np.float32
+
+
+def test_meta_device():
+    layer = nn.Linear(2, 3, device="meta")
+    assert layer.weight.shape == (3, 2)
+    assert layer.weight.is_meta
+    assert layer.weight.device == "meta"
+    assert isinstance(copy.deepcopy(layer).weight.data, nn.MetaArray)
+    with pytest.raises(RuntimeError, match="no data"):
+        layer(np.ones((1, 2), dtype=F32))
+    with pytest.raises(RuntimeError, match="no data"):
+        np.asarray(layer.weight)
+    with pytest.raises(NotImplementedError, match="to_empty"):
+        layer.to("cpu")
+    source = nn.Linear(2, 3, rng=0)
+    with pytest.warns(UserWarning, match="assign=True"):
+        layer.load_state_dict(source.state_dict())
+    layer.load_state_dict(source.state_dict(), assign=True)
+    x = np.ones((1, 2), dtype=F32)
+    np.testing.assert_array_equal(layer(x), source(x))
+    assert source.to("meta").weight.is_meta
+    assert source.to_empty(device="cpu").weight.data.shape == (3, 2)
+
+
+def test_requires_grad_zero_grad_and_backward():
+    net = Net()
+    assert net.requires_grad_(False) is net
+    assert not any(p.requires_grad for p in net.parameters())
+    weight = net.first.weight
+    weight.grad = np.ones((3, 2))
+    net.zero_grad()
+    assert weight.grad is None
+    with pytest.raises(RuntimeError, match="load_state_dict"):
+        weight.backward()
+
+
+def test_repr():
+    net = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU(inplace=True), nn.Tanh()))
+    assert repr(net) == (
+        "Sequential(\n"
+        "  (0): Linear(in_features=2, out_features=2, bias=True)\n"
+        "  (1): Sequential(\n"
+        "    (0): ReLU(inplace=True)\n"
+        "    (1): Tanh()\n"
+        "  )\n"
+        ")"
+    )
+    assert repr(nn.Module()) == "Module()"
+    assert repr(nn.ModuleList()) == "ModuleList()"
+    assert repr(nn.ModuleList([nn.ReLU(), nn.ReLU(), nn.Tanh()])) == (
+        "ModuleList(\n  (0-1): 2 x ReLU()\n  (2): Tanh()\n)"
+    )
+
+
+def test_deepcopy_is_independent_and_keeps_ties():
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    net[1].weight = net[0].weight
+    other = copy.deepcopy(net)
+    assert other[0].weight is other[1].weight
+    assert other[0].weight is not net[0].weight
+    other[0].weight[...] = 0
+    assert (net[0].weight != 0).any()
+
+
+def test_pickle_round_trip():
+    net = Net()
+    other = pickle.loads(pickle.dumps(net))
+    x = np.ones((4, 2), dtype=F32)
+    np.testing.assert_array_equal(other(x), net(x))
+
+
+def test_modules_are_collectable():
+    net = Net()
+    handle = net.register_forward_hook(lambda m, a, o: None)
+    ref = weakref.ref(net)
+    del net
+    assert ref() is None
+    handle.remove()
+
+
+def test_running_buffers_of_a_toy_norm():
+    toy = nn.Sequential(Norm(3), Norm(2))
+    assert [b.shape for b in toy.buffers()] == [(3,), (3,), (2,), (2,)]
+    assert [b.shape for name, b in toy.named_buffers() if name.endswith("running_var")] == [(3,), (2,)]

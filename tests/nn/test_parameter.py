@@ -1,0 +1,105 @@
+"""Parameter: computes like its array, keeps its identity."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from lite import nn
+
+
+@pytest.fixture
+def p():
+    return nn.Parameter(np.arange(6, dtype=np.float32).reshape(2, 3))
+
+
+def test_shares_the_array(p):
+    array = np.zeros(2, dtype=np.float32)
+    assert nn.Parameter(array).data is array
+    assert nn.Parameter(p).data is p.data
+    assert np.asarray(p) is p.data or np.shares_memory(np.asarray(p), p.data)
+    assert p.numpy() is p.data
+
+
+def test_python_numbers_take_the_default_dtype():
+    assert nn.Parameter([1.0, 2.0]).dtype == np.float32
+    assert nn.Parameter(np.float64(2)).dtype == np.float64
+
+
+def test_arithmetic_gives_plain_arrays(p):
+    for value in (
+        p + 1,
+        1 + p,
+        p @ np.ones(3, dtype=np.float32),
+        np.ones(2) @ p,
+        np.exp(p),
+        p[0],
+        p.T,
+        p.sum(0),
+    ):
+        assert type(value) is np.ndarray
+    np.testing.assert_array_equal(np.ones((2, 3)) - p, 1 - p.data)
+    assert np.stack([p, p]).shape == (2, 2, 3)
+    assert np.concatenate((p, p), axis=0).shape == (4, 3)
+    assert (p == p.data).all()
+
+
+def test_in_place_operators_keep_the_parameter(p):
+    array = p.data
+    same = p
+    p += 1
+    assert p is same
+    assert p.data is array
+    assert array[0, 0] == 1
+    p[0] = nn.Parameter(np.zeros(3, dtype=np.float32))
+    np.testing.assert_array_equal(array[0], np.zeros(3))
+    np.copyto(p, 2)
+    np.add(p, 1, out=p)
+    np.testing.assert_array_equal(array, np.full((2, 3), 3))
+
+
+def test_in_place_operators_on_a_module_keep_the_registration():
+    m = nn.Linear(2, 2)
+    weight = m.weight
+    m.weight += 1
+    assert m.weight is weight
+
+
+def test_is_a_dictionary_key_by_identity(p):
+    assert {p: 1}[p] == 1
+    assert p in {p}
+
+
+def test_scalars_and_sequences(p):
+    one = nn.Parameter(np.array(2.5, dtype=np.float32))
+    assert float(one) == 2.5
+    assert int(one) == 2
+    assert bool(one)
+    assert len(p) == 2
+    assert [row.shape for row in p] == [(3,), (3,)]
+
+
+def test_requires_grad():
+    with pytest.raises(RuntimeError, match="int64"):
+        nn.Parameter(np.zeros(2, dtype=np.int64))
+    integers = nn.Parameter(np.zeros(2, dtype=np.int64), requires_grad=False)
+    with pytest.raises(RuntimeError, match="int64"):
+        integers.requires_grad_()
+    assert integers.requires_grad_(False) is integers
+
+
+def test_copies(p):
+    assert copy.copy(p).data is p.data
+    deep = copy.deepcopy(p)
+    assert not np.shares_memory(deep.data, p.data)
+    loaded = pickle.loads(pickle.dumps(p))
+    np.testing.assert_array_equal(loaded, p)
+    assert loaded.requires_grad
+
+
+def test_missing_attribute_and_repr(p):
+    with pytest.raises(AttributeError, match="nope"):
+        _ = p.nope
+    assert not hasattr(p, "__cuda_array_interface__")
+    assert repr(nn.Parameter(np.zeros(1))) == "Parameter containing:\narray([0.])"

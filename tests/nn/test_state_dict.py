@@ -1,0 +1,229 @@
+"""state_dict and load_state_dict: names, order, strictness, and leaving the module alone on failure."""
+
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+
+from lite import nn
+
+F32 = np.float32
+
+
+class Child(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(np.ones((), dtype=F32))
+        self.register_buffer("steps", np.zeros(2, dtype=np.int64))
+        self.register_buffer("temporary", np.zeros(2, dtype=F32), persistent=False)
+
+
+class Parent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.child = Child()
+        self.linear = nn.Linear(2, 3, bias=False, rng=0)
+        self.register_buffer("mean", np.zeros(3, dtype=F32))
+        self.own = nn.Parameter(np.zeros(2, dtype=F32))
+
+
+class Extra(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.note = "new"
+
+    def get_extra_state(self):
+        return {"note": self.note}
+
+    def set_extra_state(self, state):
+        self.note = state["note"]
+
+
+NAMES = ["own", "mean", "child.scale", "child.steps", "linear.weight"]
+
+
+def test_names_and_order():
+    assert list(Parent().state_dict()) == NAMES
+
+
+def test_values_share_storage_and_keep_vars_gives_parameters():
+    m = Parent()
+    state = m.state_dict()
+    assert state["own"] is m.own.data
+    state["mean"][0] = 5
+    assert m.mean[0] == 5
+    assert m.state_dict(keep_vars=True)["own"] is m.own
+
+
+def test_prefix_destination_and_metadata():
+    m = Parent()
+    target = {}
+    assert m.state_dict(destination=target, prefix="net.") is target
+    assert list(target) == [f"net.{name}" for name in NAMES]
+    state = m.state_dict()
+    assert isinstance(state, OrderedDict)
+    assert state._metadata == {"": {"version": 1}, "child": {"version": 1}, "linear": {"version": 1}}
+    with pytest.warns(FutureWarning, match="keyword"):
+        assert m.state_dict({}, "p.")["p.own"] is m.own.data
+
+
+def test_load_copies_into_the_arrays():
+    m, source = Parent(), Parent()
+    source.own.data[...] = 3
+    own, array = m.own, m.own.data
+    result = m.load_state_dict({k: np.asarray(v, dtype=np.float64) for k, v in source.state_dict().items()})
+    assert repr(result) == "<All keys matched successfully>"
+    assert result.missing_keys == []
+    assert m.own is own
+    assert m.own.data is array
+    assert m.own.dtype == np.float32
+    np.testing.assert_array_equal(m.own, [3, 3])
+
+
+def test_load_accepts_parameters_and_one_element_for_a_scalar():
+    m = Parent()
+    state = m.state_dict(keep_vars=True)
+    state["child.scale"] = np.array([4.0])
+    m.load_state_dict(state)
+    assert m.child.scale.shape == ()
+    assert m.child.scale == 4
+    state["own"] = np.zeros((1, 2))
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        m.load_state_dict(state)
+
+
+def test_load_into_read_only_arrays_replaces_them():
+    m = nn.Linear(2, 2)
+    frozen = np.zeros((2, 2), dtype=F32)
+    frozen.flags.writeable = False
+    m.weight.data = frozen
+    m.load_state_dict({"weight": np.ones((2, 2)), "bias": np.ones(2)})
+    np.testing.assert_array_equal(m.weight, np.ones((2, 2)))
+    np.testing.assert_array_equal(frozen, np.zeros((2, 2)))
+
+
+def test_strict_errors_list_everything_and_change_nothing():
+    m = Parent()
+    before = {k: np.array(v) for k, v in m.state_dict().items()}
+    state = {k: np.array(v) + 1 for k, v in m.state_dict().items()}
+    del state["child.scale"]
+    state["surprise"] = np.zeros(1)
+    state["child.temporary"] = np.zeros(2)
+    state["linear.bias"] = np.zeros(3)  # registered as None
+    state["linear.weight"] = np.zeros((9, 9))
+    with pytest.raises(RuntimeError) as info:
+        m.load_state_dict(state)
+    text = str(info.value)
+    for name in (
+        "child.scale",
+        "surprise",
+        "child.temporary",
+        "linear.bias",
+        "linear.weight",
+        "(9, 9)",
+        "Parent",
+    ):
+        assert name in text
+    for name, value in m.state_dict().items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+def test_not_strict_reports_names_but_still_refuses_shapes():
+    m = Parent()
+    result = m.load_state_dict({"own": np.ones(2), "other": 1}, strict=False)
+    assert result.missing_keys == NAMES[1:]
+    assert result.unexpected_keys == ["other"]
+    np.testing.assert_array_equal(m.own, [1, 1])
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        m.load_state_dict({"own": np.ones(3)}, strict=False)
+
+
+def test_wrong_types():
+    m = Parent()
+    with pytest.raises(TypeError, match="list"):
+        m.load_state_dict([])
+    with pytest.raises(RuntimeError, match=r'"own": expected an array, got list'):
+        m.load_state_dict({"own": [1.0, 2.0]}, strict=False)
+
+
+def test_assign_takes_the_arrays():
+    m = Parent()
+    m.own.requires_grad_(False)
+    own, mean = np.ones(2), np.ones(3)
+    m.load_state_dict({"own": own, "mean": mean}, strict=False, assign=True)
+    assert m.own.data is own
+    assert m.own.requires_grad is False
+    assert m.mean is mean
+    assert m.own.dtype == np.float64
+
+
+def test_the_given_dict_is_left_alone():
+    m = Parent()
+    state = dict(m.state_dict())
+    m.register_load_state_dict_pre_hook(lambda module, entries, *rest: entries.clear())
+    with pytest.raises(RuntimeError, match="Missing"):
+        m.load_state_dict(state)
+    assert list(state) == NAMES
+
+
+def test_extra_state():
+    m = nn.Sequential(Extra())
+    state = m.state_dict()
+    assert state["0._extra_state"] == {"note": "new"}
+    m[0].note = "old"
+    m.load_state_dict(state)
+    assert m[0].note == "new"
+    with pytest.raises(RuntimeError, match=r"Missing.*_extra_state"):
+        m.load_state_dict({})
+    with pytest.raises(RuntimeError, match=r"Unexpected.*_extra_state"):
+        nn.Sequential(nn.Identity()).load_state_dict(state)
+    with pytest.raises(RuntimeError, match="get_extra_state"):
+        nn.Module().get_extra_state()
+    with pytest.raises(RuntimeError, match="set_extra_state"):
+        nn.Module().set_extra_state(1)
+
+
+def test_saving_hooks():
+    m = nn.Sequential(nn.Linear(1, 1))
+    calls = []
+    m[0].register_state_dict_pre_hook(lambda module, prefix, keep_vars: calls.append((prefix, keep_vars)))
+    handle = m[0].register_state_dict_post_hook(
+        lambda module, state, prefix, meta: state.pop(prefix + "bias") and None
+    )
+    assert list(m.state_dict()) == ["0.weight"]
+    assert calls == [("0.", False)]
+    handle.remove()
+    m.register_state_dict_post_hook(lambda *args: 1)
+    with pytest.raises(RuntimeError, match="None"):
+        m.state_dict()
+
+
+def test_loading_hooks_rename_and_silence():
+    m = nn.Sequential(nn.Linear(1, 1))
+
+    def rename(module, state, prefix, meta, strict, missing, unexpected, errors):
+        state[prefix + "weight"] = state.pop(prefix + "kernel")
+
+    m[0].register_load_state_dict_pre_hook(rename)
+    seen = []
+    m[0].register_load_state_dict_post_hook(lambda module, keys: seen.append("child"))
+    m.register_load_state_dict_post_hook(lambda module, keys: keys.missing_keys.clear())
+    m.register_load_state_dict_post_hook(lambda module, keys: seen.append("parent"))
+    result = m.load_state_dict({"0.kernel": np.full((1, 1), 7.0)})
+    assert result.missing_keys == []
+    assert m[0].weight == 7
+    assert seen == ["child", "parent"]
+    m.register_load_state_dict_post_hook(lambda module, keys: 1)
+    with pytest.raises(AssertionError, match="None"):
+        m.load_state_dict({"0.kernel": np.full((1, 1), 7.0), "0.bias": np.zeros(1)})
+
+
+def test_overriding_the_loading_of_a_module():
+    class Renamed(nn.Linear):
+        def _load_from_state_dict(self, state_dict, prefix, *rest):
+            state_dict[prefix + "weight"] = state_dict.pop(prefix + "w")
+            super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    m = nn.Sequential(Renamed(1, 1, bias=False))
+    m.load_state_dict({"0.w": np.full((1, 1), 2.0)})
+    assert m[0].weight == 2

@@ -1,0 +1,465 @@
+"""TensorDictModule and TensorDictModuleBase: keys, call, writing, selection, errors."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from lite import TensorDict, nn
+from lite.nn import TensorDictModule, TensorDictModuleBase
+
+F32 = np.float32
+
+
+def add_one(x):
+    return x + 1
+
+
+def two(x, y):
+    return x + 2, y + 2
+
+
+def zeros(*shape):
+    return np.zeros(shape, dtype=F32)
+
+
+class TestKeys:
+    @pytest.mark.parametrize("keys", ["a", ("a",), ["a"], [("a",)]])
+    def test_forms_of_one_key(self, keys):
+        module = TensorDictModule(add_one, keys, keys)
+        assert module.in_keys == ["a"]
+        assert module.out_keys == ["a"]
+
+    def test_a_tuple_is_one_nested_key(self):
+        module = TensorDictModule(add_one, ("a", ("b",)), [("c", ("d", ("e",)))])
+        assert module.in_keys == [("a", "b")]
+        assert module.out_keys == [("c", "d", "e")]
+
+    @pytest.mark.parametrize("bad", [{"a"}, None, [1], [None], (x for x in "a"), 3, [("a", 1)]])
+    def test_wrong_types(self, bad):
+        with pytest.raises(ValueError, match="in_keys must be of type"):
+            TensorDictModule(add_one, bad, ["a"])
+        with pytest.raises(ValueError, match="out_keys must be of type"):
+            TensorDictModule(add_one, ["a"], bad)
+
+    def test_dict_is_no_out_keys(self):
+        with pytest.raises(ValueError, match="out_keys"):
+            TensorDictModule(add_one, ["a"], {"a": "b"})
+
+    def test_underscore_input_warns(self):
+        with pytest.warns(UserWarning, match="_"):
+            TensorDictModule(add_one, ["_"], ["a"])
+
+    def test_assignment_normalises_and_is_seen_by_the_next_call(self):
+        module = TensorDictModule(add_one, ["a"], ["b"])
+        module(TensorDict(a=1))
+        module.in_keys = [("n", ("x",))]
+        module.out_keys[0] = "z"
+        td = module(TensorDict({"n": {"x": 1}}))
+        assert module.in_keys == [("n", "x")]
+        assert td["z"] == 2
+        assert "b" not in td
+
+    def test_keys_before_init_and_on_the_class(self):
+        class Early(TensorDictModuleBase):
+            out_keys = [("c", ("d",))]  # noqa: RUF012
+
+            def __init__(self):
+                self.in_keys = [("a", ("b",))]
+                super().__init__()
+
+        first, second = Early(), Early()
+        assert first.in_keys == [("a", "b")]
+        assert first.out_keys == first.out_keys_source == [("c", "d")]
+        first.out_keys.append("e")
+        assert second.out_keys == [("c", "d")]
+        assert Early.is_tdmodule_compatible(first)
+
+    def test_base_without_keys(self):
+        with pytest.raises(AttributeError, match="in_keys"):
+            _ = TensorDictModuleBase().in_keys
+        assert not TensorDictModuleBase.is_tdmodule_compatible(TensorDictModuleBase())
+
+    def test_key_property_in_a_subclass_is_left_alone(self):
+        class Dynamic(TensorDictModuleBase):
+            @property
+            def in_keys(self):
+                return ["dynamic"]
+
+            out_keys = ["o"]  # noqa: RUF012
+
+        assert Dynamic().in_keys == ["dynamic"]
+        assert Dynamic().out_keys == ["o"]
+
+    def test_name(self):
+        assert TensorDictModule(add_one, ["a"], ["b"]).__name__ == "TensorDictModule"
+
+
+class TestDictKeys:
+    def f(self, x, *, y):
+        return x - y
+
+    def test_default_is_key_to_argument(self):
+        module = TensorDictModule(self.f, {"1": "x", ("n", "2"): "y"}, ["z"])
+        assert module.in_keys == ["1", ("n", "2")]
+        assert module(TensorDict({"1": 5, "n": {"2": 3}}))["z"] == 2
+
+    def test_signature_decides_when_only_one_direction_fits(self):
+        module = TensorDictModule(self.f, {"x": "1", "y": "1"}, ["z"])
+        assert module.in_keys == ["1", "1"]
+        assert module(TensorDict({"1": 5}))["z"] == 0
+
+    def test_both_directions_fit(self):
+        module = TensorDictModule(self.f, {"x": "y", "y": "x"}, ["z"])
+        assert module(TensorDict(x=1, y=10))["z"] == 9
+
+    def test_explicit_direction_that_does_not_fit_is_a_type_error_at_the_call(self):
+        module = TensorDictModule(self.f, {"1": "x", "2": "y"}, ["z"], out_to_in_map=True)
+        with pytest.raises(TypeError, match="unexpected keyword"):
+            module(TensorDict(x=1, y=2))
+
+    def test_module_payload_and_values_win_over_caller(self):
+        class Sub(nn.Module):
+            def forward(self, x, scale=1):
+                return x * scale
+
+        module = TensorDictModule(Sub(), {"a": "x"}, ["z"])
+        assert module(TensorDict(a=3), scale=2)["z"] == 6
+        assert (
+            TensorDictModule(Sub(), {"a": "x", "s": "scale"}, ["z"])(TensorDict(a=3, s=4), scale=2)["z"] == 12
+        )
+
+    def test_flag_without_dict_warns(self):
+        with pytest.warns(UserWarning, match="out_to_in_map"):
+            TensorDictModule(add_one, ["a"], ["b"], out_to_in_map=True)
+
+
+class TestConstruction:
+    def test_payload_must_be_callable(self):
+        with pytest.raises(ValueError, match="not callable"):
+            TensorDictModule(3, ["a"], ["b"])
+        with pytest.raises(ValueError, match="not callable"):
+            TensorDictModule(nn.Linear, ["a"], ["b"])
+
+    def test_inplace_values(self):
+        with pytest.raises(ValueError, match="inplace"):
+            TensorDictModule(add_one, ["a"], ["b"], inplace="full")
+
+    def test_module_payload_is_a_child_and_a_function_is_not(self):
+        assert list(TensorDictModule(nn.Linear(1, 1), ["a"], ["b"]).state_dict()) == [
+            "module.weight",
+            "module.bias",
+        ]
+        assert list(TensorDictModule(add_one, ["a"], ["b"]).children()) == []
+
+    def test_method_is_looked_up_at_the_call(self):
+        class Holder:
+            def shift(self, x, *, by):
+                return x + by
+
+        module = TensorDictModule(Holder(), ["a"], ["b"], method="shift", method_kwargs={"by": 2})
+        assert module(TensorDict(a=1), by=100)["b"] == 3
+        with pytest.raises(AttributeError, match="nope"):
+            TensorDictModule(Holder(), ["a"], ["b"], method="nope")(TensorDict(a=1))
+
+
+class TestCall:
+    def test_values_are_passed_as_they_are(self):
+        array = zeros(3, 2)
+        seen = []
+        module = TensorDictModule(lambda *args: seen.extend(args), ["a", "s", "gone", "n"], [])
+        td = TensorDict({"a": array, "s": "text", "n": {"x": array}}, batch_size=[3])
+        assert module(td) is td
+        assert seen[0] is array
+        assert seen[1] == "text"
+        assert seen[2] is None
+        assert seen[3] is td.get("n")
+
+    def test_strict(self):
+        with pytest.raises(KeyError, match="gone"):
+            TensorDictModule(add_one, ["gone"], ["b"], strict=True)(TensorDict(a=1))
+
+    def test_missing_input_is_named(self):
+        with pytest.raises(KeyError, match=r"necessary for the module call.*gone") as info:
+            TensorDictModule(add_one, ["gone"], ["b"])(TensorDict(a=1))
+        assert isinstance(info.value.__cause__, TypeError)
+        assert isinstance(info.value.__cause__.__cause__, RuntimeError)
+
+    def test_other_errors_keep_their_type_and_say_where(self):
+        def boom(x):
+            raise ZeroDivisionError("boom")
+
+        with pytest.raises(ZeroDivisionError) as info:
+            TensorDictModule(boom, ["a"], ["b"])(TensorDict(a=1))
+        text = str(info.value.__cause__)
+        for part in ("TensorDictModule", "def boom", "in_keys=['a']", "out_keys=['b']"):
+            assert part in text
+
+    def test_extra_positional_arguments(self):
+        with pytest.raises(ValueError, match="more arguments"):
+            TensorDictModule(add_one, ["a"], ["b"])(TensorDict(a=1), 3)
+
+    def test_caller_keywords_reach_the_payload(self):
+        assert TensorDictModule(lambda x, k: x + k, ["a"], ["b"])(TensorDict(a=1), k=4)["b"] == 5
+
+    def test_populating(self):
+        module = TensorDictModule(lambda: zeros(3), in_keys=[], out_keys=["x"])
+        assert module(TensorDict())["x"].shape == (3,)
+
+
+class TestResults:
+    def run(self, result, out_keys, **kwargs):
+        return TensorDictModule(lambda: result, [], out_keys, **kwargs)(TensorDict())
+
+    def test_tuple_and_list(self):
+        assert self.run((1, 2), ["a", "b"])["b"] == 2
+        np.testing.assert_array_equal(self.run([1, 2], ["a"])["a"], [1, 2])
+
+    def test_none(self):
+        assert self.run(None, []).is_empty()
+        with pytest.raises(RuntimeError, match="fewer"):
+            self.run(None, ["a"])
+
+    @pytest.mark.parametrize(("result", "keys"), [((1, 2), ["a"]), (1, ["a", "b"]), ((1,), ["a", "b"])])
+    def test_counts(self, result, keys):
+        with pytest.raises(RuntimeError, match="results"):
+            self.run(result, keys)
+
+    def test_dict_is_picked_by_key(self):
+        td = self.run({"b": 2, ("c", ("d",)): 3, "e": 4}, [("c", "d"), "b"])
+        assert sorted(td.keys(True, True), key=str) == [("c", "d"), "b"]
+        assert td["c", "d"] == 3
+
+    def test_dict_lacking_the_key_is_stored_whole(self):
+        assert self.run({"x": 1}, ["a"])["a", "x"] == 1
+        assert self.run({"b": {"c": 1}}, [("b", "c")])["b", "c", "b", "c"] == 1
+
+    def test_tensordict_is_picked_by_nested_key(self):
+        td = self.run(TensorDict({"b": {"c": 1}, "d": 2}), [("b", "c")])
+        assert td["b", "c"] == 1
+        assert "d" not in td
+
+    def test_sink(self):
+        td = self.run((1, 2, 3), ["a", "_", "b"])
+        assert list(td.keys()) == ["a", "b"]
+        assert self.run(zeros(2), ["_"]).is_empty()
+
+    def test_conversion(self):
+        td = self.run((1.5, "text", {"x": 1}), ["a", "s", "d"])
+        assert td["a"].dtype == F32
+        assert td["s"] == "text"
+        assert td["d", "x"] == 1
+
+
+class TestWriting:
+    def td(self):
+        return TensorDict(a=zeros(3, 2), batch_size=[3])
+
+    def test_inplace_true_returns_the_input(self):
+        td = self.td()
+        assert TensorDictModule(add_one, ["a"], ["b"])(td) is td
+
+    @pytest.mark.parametrize("inplace", [False, None])
+    def test_inplace_false_is_a_fresh_td_without_batch(self, inplace):
+        td = self.td()
+        out = TensorDictModule(add_one, ["a"], ["b"], inplace=inplace)(td)
+        assert out is not td
+        assert out.batch_size == ()
+        assert list(out.keys()) == ["b"]
+        assert list(td.keys()) == ["a"]
+
+    def test_inplace_empty_keeps_the_batch(self):
+        out = TensorDictModule(add_one, ["a"], ["b"], inplace="empty")(self.td())
+        assert out.batch_size == (3,)
+        assert list(out.keys()) == ["b"]
+
+    @pytest.mark.parametrize("inplace", [True, False, "empty"])
+    def test_tensordict_out_wins(self, inplace):
+        td, target = self.td(), TensorDict()
+        assert TensorDictModule(add_one, ["a"], ["b"], inplace=inplace)(td, tensordict_out=target) is target
+        assert list(target.keys()) == ["b"]
+        assert list(td.keys()) == ["a"]
+
+    def test_rebinding_never_writes_into_the_input_array(self):
+        td = self.td()
+        array = td["a"]
+        TensorDictModule(add_one, ["a"], ["a"])(td)
+        np.testing.assert_array_equal(array, 0)
+        np.testing.assert_array_equal(td["a"], 1)
+
+    def test_batch_mismatch_leaves_the_td_alone(self):
+        td = self.td()
+        module = TensorDictModule(lambda a: (a, zeros(4)), ["a"], ["b", "c"])
+        with pytest.raises(RuntimeError, match="batch dimension mismatch"):
+            module(td)
+        assert list(td.keys()) == ["a"]
+
+    def test_locked(self):
+        td = self.td().lock_()
+        with pytest.raises(RuntimeError, match="Cannot modify locked"):
+            TensorDictModule(add_one, ["a"], ["b"])(td)
+        out = TensorDictModule(add_one, ["a"], ["b"], inplace="empty")(td)
+        assert not out.is_locked
+
+
+class TestSelection:
+    def mod(self):
+        return TensorDictModule(two, ["a", "b"], ["c", "d"])
+
+    def td(self):
+        return TensorDict(a=zeros(), b=np.ones((), dtype=F32), other=zeros())
+
+    def test_select_and_reset(self):
+        mod = self.mod()
+        assert mod.select_out_keys("d") is mod
+        assert mod.out_keys == ["d"]
+        assert mod.out_keys_source == ["c", "d"]
+        td = self.td()
+        assert mod(td) is td
+        assert set(td.keys()) == {"a", "b", "d"}
+        assert mod(zeros(), np.ones((), dtype=F32)) == 3
+        assert mod.reset_out_keys() is mod
+        assert set(mod(self.td()).keys()) == {"a", "b", "c", "d", "other"}
+
+    def test_order_of_arguments(self):
+        mod = self.mod().select_out_keys("d", "c")
+        assert mod.out_keys == ["d", "c"]
+        assert mod(zeros(), np.ones((), dtype=F32)) == (3, 2)
+
+    def test_repeated_selection_narrows(self):
+        mod = self.mod().select_out_keys("c", "d").select_out_keys("d")
+        with pytest.raises(ValueError, match="'c'"):
+            mod.select_out_keys("c")
+        assert mod.out_keys == ["d"]
+        assert mod.reset_out_keys().out_keys == ["c", "d"]
+
+    def test_no_arguments(self):
+        mod = self.mod().select_out_keys()
+        assert mod.out_keys == []
+        assert set(mod(self.td()).keys()) == {"a", "b"}
+        assert mod(zeros(), zeros()) == ()
+
+    def test_unknown(self):
+        mod = self.mod()
+        with pytest.raises(ValueError, match="Can't select"):
+            mod.select_out_keys("z")
+        with pytest.raises(ValueError, match="one by one"):
+            mod.select_out_keys(["c", "d"])
+        with pytest.raises(ValueError, match="one by one"):
+            mod.select_out_keys(("c", "d"))
+        with pytest.raises(RuntimeError, match="'z'"):
+            mod.select_out_keys("c", "z")
+        assert mod.out_keys == ["c", "d"]
+
+    @pytest.mark.parametrize("key", [("n", "c"), ("n", ("c",))])
+    def test_nested(self, key):
+        mod = TensorDictModule(two, ["a", "b"], [("n", "c"), ("n", "d")]).select_out_keys(key)
+        td = mod(self.td())
+        assert ("n", "c") in td
+        assert ("n", "d") not in td
+
+    def test_assigning_out_keys_drops_the_selection(self):
+        mod = self.mod().select_out_keys("d")
+        mod.out_keys = ["x", "y"]
+        assert mod.out_keys == mod.out_keys_source == ["x", "y"]
+
+    def test_base_class_with_class_keys(self):
+        class Mod(TensorDictModuleBase):
+            in_keys = ["a"]  # noqa: RUF012
+            out_keys = ["b", "c"]  # noqa: RUF012
+
+            def forward(self, tensordict):
+                return tensordict.replace({"b": tensordict["a"], "c": tensordict["a"] + 1})
+
+        for mod in (Mod(), Mod()):
+            mod.select_out_keys("c")
+            td = TensorDict(a=0)
+            out = mod(td)
+            assert set(out.keys()) == {"a", "c"}
+            assert set(td.keys()) == {"a"}
+
+    def test_hooks_see_the_selected_outputs(self):
+        mod = self.mod().select_out_keys("d")
+        seen = []
+        mod.register_forward_hook(lambda module, args, out: seen.append(set(out.keys())))
+        mod(self.td())
+        assert seen == [{"a", "b", "d"}]
+
+
+class TestParameters:
+    def mod(self):
+        return TensorDictModule(nn.Sequential(nn.Linear(2, 3, rng=0), nn.ReLU()), ["a"], ["b"])
+
+    @pytest.mark.parametrize("method", ["reset_parameters_recursive", "reset_parameters"])
+    def test_reset(self, method):
+        mod = self.mod()
+        old = {k: v.copy() for k, v in mod.state_dict().items()}
+        assert getattr(mod, method)() is None
+        for name, value in mod.state_dict().items():
+            assert not (old[name] == value).any()
+
+    def test_rng_makes_it_repeatable(self):
+        first, second = self.mod(), self.mod()
+        first.reset_parameters_recursive(rng=5)
+        second.reset_parameters_recursive(rng=np.random.default_rng(5))
+        np.testing.assert_array_equal(first.module[0].weight, second.module[0].weight)
+
+    def test_each_layer_once(self):
+        class Counting(nn.Module):
+            calls = 0
+
+            def reset_parameters(self):
+                self.calls += 1
+
+        layer = Counting()
+        inner = TensorDictModule(nn.Sequential(layer), ["a"], ["b"])
+        nn.TensorDictSequential(inner).reset_parameters_recursive()
+        assert layer.calls == 1
+
+    def test_nothing_to_reset_warns(self):
+        with pytest.warns(UserWarning, match="no module"):
+            TensorDictModule(nn.ReLU(), ["a"], ["b"]).reset_parameters_recursive()
+
+    def test_parameters_given_as_a_td_are_reset_in_place(self):
+        mod = self.mod()
+        own = mod.module[0].weight.data.copy()
+        params = TensorDict({"module": {"0": {"weight": own.copy(), "bias": mod.module[0].bias.data.copy()}}})
+        array = params["module", "0", "weight"]
+        out = mod.reset_parameters_recursive(params)
+        assert out["module", "0", "weight"] is array
+        assert (array != own).all()
+        np.testing.assert_array_equal(mod.module[0].weight, own)
+        with pytest.raises(RuntimeError, match="empty batch size"):
+            mod.reset_parameters_recursive(params.expand(2))
+
+
+class TestAttributes:
+    def test_public_names_are_forwarded(self):
+        layer = nn.Linear(2, 3)
+        mod = TensorDictModule(layer, ["a"], ["b"])
+        assert mod.weight is layer.weight
+        assert mod.in_features == 2
+        with pytest.raises(AttributeError):
+            _ = mod._nope
+        with pytest.raises(AttributeError, match="nope"):
+            _ = mod.nope
+        assert not hasattr(mod, "__cuda_array_interface__")
+
+    def test_copy_and_pickle(self):
+        mod = TensorDictModule(nn.Linear(2, 3), ["a"], ["b"]).select_out_keys("b")
+        x = np.ones((1, 2), dtype=F32)
+        for other in (copy.deepcopy(mod), pickle.loads(pickle.dumps(mod))):
+            assert other.module is not mod.module
+            np.testing.assert_array_equal(other(x), mod(x))
+        function = TensorDictModule(add_one, ["a"], ["b"])
+        assert pickle.loads(pickle.dumps(function))(1) == 2
+
+    def test_repr(self):
+        assert repr(TensorDictModule(nn.Linear(3, 4), ["a"], ["b"])) == (
+            "TensorDictModule(\n"
+            "    module=Linear(in_features=3, out_features=4, bias=True),\n"
+            "    in_keys=['a'],\n"
+            "    out_keys=['b'])"
+        )
+        assert f"    module={add_one},\n" in repr(TensorDictModule(add_one, ["a"], ["b"]))
