@@ -70,7 +70,7 @@ def rows_of(array: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     if not array.size or (last > 1 and array.strides[-1] != size) or any(s % size for s in strided):
         array = np.ascontiguousarray(array)
         strided = array.strides[:-1]
-    starts = np.zeros(leading, np.int64)
+    starts: NDArray[np.int64] = np.zeros(leading, np.int64)
     lowest = 0  # of a negative stride
     for axis, (count, stride) in enumerate(zip(leading, strided, strict=True)):
         steps = np.arange(count, dtype=np.int64) * (stride // size)

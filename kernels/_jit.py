@@ -9,21 +9,20 @@ cache is stamped with the file of the kernel only.
 import functools
 import warnings
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 
 @overload
-def jit(function: Callable[P, R], /) -> Callable[P, R]: ...
+def jit(function: Callable[..., R], /) -> Callable[..., R]: ...
 @overload
-def jit(*, reassociate: bool = False) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def jit(*, reassociate: bool = False) -> Callable[[Callable[..., R]], Callable[..., R]]: ...
 def jit(
-    function: Callable[P, R] | None = None, /, *, reassociate: bool = False
-) -> Callable[P, R] | Callable[[Callable[P, R]], Callable[P, R]]:
+    function: Callable[..., R] | None = None, /, *, reassociate: bool = False
+) -> Callable[..., R] | Callable[[Callable[..., R]], Callable[..., R]]:
     """Compile `function` on first call, without holding the GIL, cached on disk.
 
     Multiplications and additions may always fuse; with `reassociate` sums may also be reordered.
@@ -34,19 +33,21 @@ def jit(
     return _compile(function, reassociate=False)
 
 
-def _compile(function: Callable[P, R], *, reassociate: bool) -> Callable[P, R]:
+def _compile(function: Callable[..., R], *, reassociate: bool) -> Callable[..., R]:
     import numba
 
-    if numba.config.DISABLE_JIT:
+    njit: Any = numba.njit
+    config: Any = numba.config
+    if config.DISABLE_JIT:
         return _interpreted(function)
     flags = {"contract", "reassoc", "nsz"} if reassociate else {"contract"}
-    options = {"error_model": "numpy", "nogil": True, "fastmath": flags}
-    compiled: Callable[P, R]
+    compile_it = functools.partial(njit, function, error_model="numpy", nogil=True, fastmath=flags)
+    compiled: Callable[..., R]
     try:
-        compiled = numba.njit(function, cache=True, **options)
+        compiled = compile_it(cache=True)
     except RuntimeError:  # Numba found no folder it may write to
         _warn_no_cache()
-        compiled = numba.njit(function, **options)
+        compiled = compile_it()
     return compiled
 
 
@@ -60,12 +61,12 @@ def _warn_no_cache() -> None:
     )
 
 
-def _interpreted(function: Callable[P, R]) -> Callable[P, R]:
+def _interpreted(function: Callable[..., R]) -> Callable[..., R]:
     """With NUMBA_DISABLE_JIT=1: compiled code does not warn on overflow or NaN, so neither does this."""
 
     @functools.wraps(function)
-    def quiet(*args: P.args, **kwargs: P.kwargs) -> R:
+    def quiet(*args: Any) -> R:
         with np.errstate(all="ignore"):
-            return function(*args, **kwargs)
+            return function(*args)
 
     return quiet

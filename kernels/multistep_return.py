@@ -20,7 +20,7 @@ class MultiStepReturn(NamedTuple):
     """Discounted sum of the rewards of the window, in the shape and type of the rewards."""
     steps: NDArray[np.int64]
     """Length of the window: steps to the next observation, at least 1."""
-    index: NDArray[np.int64]
+    index: NDArray[np.int64]  # type: ignore[assignment]  # hides tuple.index
     """Where on the time axis the window ends; see `gather_time`."""
     gamma: NDArray[np.float32]
     """gamma ** steps: the discount of the value after the window."""
@@ -114,8 +114,13 @@ def multistep_return(
 
         chunk = max(1, _CHUNK // max(time * lanes * features, 1))
         for_rows(lambda start, stop: cpu.sequences(*args, start, stop), outer, chunk)
-    per_step = (array.reshape(ends.shape) for array in (steps, index, discount, nonterminal))
-    return MultiStepReturn(_as_rewards(sums, values), *per_step)
+    return MultiStepReturn(
+        _as_rewards(sums, values),
+        steps.reshape(ends.shape),
+        index.reshape(ends.shape),
+        discount.reshape(ends.shape),
+        nonterminal.reshape(ends.shape),
+    )
 
 
 def gather_time(array: ArrayLike, index: ArrayLike, *, time_dim: int = -1) -> NDArray[Any]:
@@ -146,19 +151,20 @@ def gather_time(array: ArrayLike, index: ArrayLike, *, time_dim: int = -1) -> ND
     axis = _time_axis(positions, time_dim)
     if values.shape[: positions.ndim] != positions.shape:
         raise ValueError(
-            f"the shape of array must start with that of index: got array {values.shape}, index {positions.shape}"
+            f"the shape of array must start with that of index: got array {values.shape}, "
+            f"index {positions.shape}"
         )
     outer, time = math.prod(positions.shape[:axis]), positions.shape[axis]
     lanes = math.prod(positions.shape[axis + 1 :])
     target = positions.reshape(outer, time, lanes)
-    moved = target != np.arange(time)[:, None]
-    if not moved.any():
+    if (target == np.arange(time)[:, None]).all():
         return values
     if int(target.min()) < 0 or int(target.max()) >= time:
         raise IndexError(f"index must be in [0, {time}), got {int(target.min())} to {int(target.max())}")
     flat = (np.arange(outer)[:, None, None] * time + target) * lanes + np.arange(lanes)
     rows = values.reshape(outer * time * lanes, -1)
-    return rows.take(flat.reshape(-1), axis=0).reshape(values.shape)
+    moved_rows: NDArray[Any] = rows.take(flat.reshape(-1), axis=0)
+    return moved_rows.reshape(values.shape)
 
 
 def _time_axis(array: NDArray[Any], time_dim: int) -> int:

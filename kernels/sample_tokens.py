@@ -160,7 +160,8 @@ def _uniform(seeds: ArrayLike | np.random.Generator, step: ArrayLike, rows: int)
         raise TypeError(f"seeds and step must be integers, got {given.dtype} and {count.dtype}")
     if given.shape != (rows,) or count.shape not in ((), (rows,)):
         raise ValueError(
-            f"seeds must have the shape ({rows},) and step that shape or (), got {given.shape} and {count.shape}"
+            f"seeds must have the shape ({rows},) and step that shape or (), "
+            f"got {given.shape} and {count.shape}"
         )
     state = _mix(given.astype(np.uint64) + _GOLDEN)
     state = _mix(state + np.broadcast_to(count, (rows,)).astype(np.uint64) * _GOLDEN)
@@ -168,7 +169,7 @@ def _uniform(seeds: ArrayLike | np.random.Generator, step: ArrayLike, rows: int)
 
 
 def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every bit of x reaches every bit of the result."""
+    """The finaliser of SplitMix64 (Steele, Lea and Flood, 2014)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

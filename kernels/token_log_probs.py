@@ -82,7 +82,8 @@ def token_log_probs(
             keep, keep_starts = rows_of(flags)
         else:
             raise ValueError(
-                f"mask must have the shape of tokens {ids.shape} or of logits {scores.shape}, got {flags.shape}"
+                f"mask must have the shape of tokens {ids.shape} or of logits {scores.shape}, "
+                f"got {flags.shape}"
             )
 
     size = scores.shape[-1]

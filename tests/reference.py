@@ -26,9 +26,13 @@ def multistep_return(
 
 
 def log_softmax(logits: NDArray[Any], temperature: float = 1.0) -> NDArray[np.float64]:
+    """In float64, with the largest entries apart so that log-probs near zero are exact too."""
     scores = logits.astype(np.float64) / temperature
     scores = scores - scores.max(-1, keepdims=True)
-    result: NDArray[np.float64] = scores - np.log(np.exp(scores).sum(-1, keepdims=True))
+    top = scores == 0
+    count = top.sum(-1, keepdims=True)
+    rest = np.where(top, 0.0, np.exp(scores)).sum(-1, keepdims=True)
+    result: NDArray[np.float64] = scores - np.log(count) - np.log1p(rest / count)
     return result
 
 

@@ -51,7 +51,7 @@ def _threshold(keys: Any, weights: Any, target: Any) -> Any:
 
 @jit
 def _prepare(logits: Any, keep: Any, previous: Any, penalty: Any, temperature: Any, scores: Any) -> Any:
-    """Mask, repetition penalty and temperature, in float32 as Hugging Face computes them; True if NaN is left."""
+    """Mask, penalty and temperature, in float32 as Hugging Face computes them; True if NaN is left."""
     for i in range(scores.size):
         scores[i] = logits[i]
     if penalty != 1.0:
@@ -171,7 +171,7 @@ def rows(
     logits: Any, keep: Any, previous: Any, previous_starts: Any, temperature: Any, top_k: Any, top_p: Any,
     min_p: Any, penalty: Any, uniform: Any, tokens: Any, status: Any, start: Any, stop: Any,
 ) -> None:  # fmt: skip
-    """Rows `start` to `stop`; row r's previous tokens lie at `previous_starts[r]` to `previous_starts[r + 1]`."""
+    """Rows `start` to `stop`; row r's previous tokens lie from `previous_starts[r]` to that of r + 1."""
     size = logits.shape[1]
     scores, maxima = np.empty(size, np.float32), np.empty(max(1, size // _LANES), np.float32)
     candidates, keys = np.empty(size + 1, np.int64), np.empty(size, np.int64)

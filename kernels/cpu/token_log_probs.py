@@ -16,12 +16,15 @@ from lite.kernels._jit import jit
 _BLOCK = 2048
 FLOAT32, BFLOAT16, FLOAT16 = 0, 1, 2
 
-# 2**f on [-0.5, 0.5], relative error 9.2e-8, and the number whose addition rounds a float to an integer
+# exp(f) for |f| <= ln(2)/2, relative error 9.2e-8; ln(2) in two parts, of which the first has few bits;
+# and the number whose addition rounds a float to an integer
 _FLOOR32 = np.float32(-87.0)
 _LOG2E32 = np.float32(1.4426950408889634)
+_LN2_HIGH32 = np.float32(0.693359375)
+_LN2_LOW32 = np.float32(-2.12194440e-4)
 _ROUND32 = np.float32(1.5 * 2.0**23)
-_A1, _A2, _A3, _A4, _A5 = (
-    np.float32(a) for a in (0.693147004, 0.240222424, 0.0555073358, 0.00967151299, 0.00132647273)
+_C1, _C2, _C3, _C4, _C5 = (
+    np.float32(c) for c in (0.999999707, 0.499991495, 0.166676362, 0.0418979303, 0.00829031481)
 )
 _ZERO32 = np.float32(0.0)
 _ONE32 = np.float32(1.0)
@@ -34,8 +37,9 @@ def _exp32(x: Any) -> Any:
     """exp(x) for x <= 0; at most 2**-125 where the exact value is smaller than that."""
     x = _FLOOR32 if x < _FLOOR32 else x
     t = x * _LOG2E32 + _ROUND32
-    f = x * _LOG2E32 - (t - _ROUND32)
-    p = ((((_A5 * f + _A4) * f + _A3) * f + _A2) * f + _A1) * f + _ONE32
+    n = t - _ROUND32
+    f = x - n * _LN2_HIGH32 - n * _LN2_LOW32
+    p = ((((_C5 * f + _C4) * f + _C3) * f + _C2) * f + _C1) * f + _ONE32
     power = np.int32((np.float32(t).view(np.int32) << np.int32(23)) + np.int32(0x3F800000))
     return p * np.int32(power).view(np.float32)
 
@@ -117,7 +121,7 @@ def _widen_float16(bits: Any, out: Any) -> Any:
 
 @jit
 def _log_prob(logit: Any, highest: Any, inverse: Any, count: Any, rest: Any) -> Any:
-    """The log-prob of `logit` in a row of that maximum, with `count` such entries and `rest` for the others."""
+    """The log-prob of `logit` in a row of that maximum, `count` times met; `rest` sums the others."""
     if highest == -np.inf:
         return -np.inf  # nothing can be drawn
     distance = 0.0 if logit == highest else (np.float64(logit) - np.float64(highest)) * inverse
@@ -129,7 +133,7 @@ def rows32(
     flat: Any, bits: Any, kind: Any, starts: Any, size: Any, keep: Any, keep_starts: Any,
     tokens: Any, scored: Any, inverse: Any, out: Any, bad: Any, start: Any, stop: Any,
 ) -> None:  # fmt: skip
-    """Rows `start` to `stop` of float32 logits in `flat`, or of bfloat16 or float16 ones whose bits are in `bits`.
+    """Rows `start` to `stop` of float32 logits in `flat`, or of 16-bit ones whose bits are in `bits`.
 
     Row r lies at `starts[r]` to `starts[r] + size`; with a token-level mask its flags are
     `keep[keep_starts[r] : keep_starts[r] + size]`, without one `keep_starts` is empty. Rows that are not

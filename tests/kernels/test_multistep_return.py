@@ -178,7 +178,9 @@ def test_errors_name_the_argument():
 
 
 class DeviceArray:
-    __cuda_array_interface__ = {"version": 3}
+    @property
+    def __cuda_array_interface__(self) -> dict[str, int]:
+        return {"version": 3}
 
 
 def test_cuda_memory_is_named():

@@ -1,0 +1,92 @@
+"""Kernels called from many Python threads, after fork, and with any number of their own threads."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from lite.kernels import get_num_threads, multistep_return, sample_tokens, set_num_threads, token_log_probs
+from lite.kernels._rows import for_rows
+
+INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
+SCALE = 1 if INTERPRETED else 20  # compiled: enough work for several chunks
+
+
+@pytest.fixture(params=[1, 4])
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = get_num_threads()
+    set_num_threads(request.param)
+    yield request.param
+    set_num_threads(before)
+
+
+def calls(seed: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    reward = rng.normal(size=(4 * SCALE, 100 * SCALE)).astype(np.float32)
+    logits = rng.normal(size=(2 * SCALE, 1000 * SCALE)).astype(np.float32)
+    returns = multistep_return(reward, rng.random(reward.shape) < 0.1, gamma=0.9, n_steps=5)
+    tokens, log_probs = sample_tokens(logits, np.arange(len(logits)), top_k=20, top_p=0.9)
+    return [*returns, tokens, log_probs, token_log_probs(logits, tokens)]
+
+
+def test_eight_threads_at_once(threads):
+    expected = [calls(seed) for seed in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        for got, want in zip(pool.map(calls, range(8)), expected, strict=True):
+            for a, b in zip(got, want, strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_after_fork():
+    """In a process of its own: a fork of this one would take pytest's threads with it."""
+    program = """
+import os, warnings
+import numpy as np
+import lite.kernels as k
+warnings.simplefilter("ignore", DeprecationWarning)  # Python says that forking with threads is risky
+k.set_num_threads(4)
+logits = np.random.default_rng(0).normal(size=(64, 8000)).astype(np.float32)
+tokens = np.arange(64)
+expected = k.token_log_probs(logits, tokens)
+children = []
+for _ in range(3):
+    if not (child := os.fork()):
+        same = np.array_equal(k.token_log_probs(logits, tokens), expected)
+        os._exit(0 if same else 1)
+    children.append(child)
+codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+assert codes == [0, 0, 0], codes
+assert np.array_equal(k.token_log_probs(logits, tokens), expected)
+"""
+    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_DISABLE_JIT"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, timeout=120, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_rows_are_covered_once(threads):
+    seen = np.zeros(1003, np.int64)
+
+    def run(start: int, stop: int) -> None:
+        seen[start:stop] += 1
+
+    for_rows(run, 1003, 10)
+    np.testing.assert_array_equal(seen, 1)
+
+
+def test_an_error_in_a_chunk_is_raised(threads):
+    def run(start: int, stop: int) -> None:
+        if stop == 100:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        for_rows(run, 100, 10)
+
+
+def test_the_number_of_threads_is_checked():
+    with pytest.raises(ValueError, match="count must be at least 1, got 0"):
+        set_num_threads(0)
