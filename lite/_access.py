@@ -7,13 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from lite._collection import TensorCollection, is_array
+from lite._collection import Shape, TensorCollection, is_array
 from lite._core import MISSING, TensorDictCore
 from lite._defaults import get_defaults_to_none
 from lite._keys import NestedKey, Path, require_path, to_path
 from lite._keysview import TensorDictKeysView, walk
 from lite._lock import LOCK_ERROR
 from lite._nontensor import NonTensorBase, NonTensorData, unwrap
+from lite._ragged import read
 
 
 class AccessMixin(TensorDictCore):
@@ -23,19 +24,27 @@ class AccessMixin(TensorDictCore):
 
     def _get_path(self, path: Path) -> Any:
         """The entry at a path, or None; going through anything that has no keys is a miss."""
-        entry: Any = self._get_str(path[0])
-        for name in path[1:]:
-            node = self._as_node(entry)
+        node: Any = self
+        for name in path[:-1]:
+            node = self._as_node(node._peek(name))
             if node is None:
                 return None
-            entry = node._get_str(name)
-        return entry
+        return node._get_str(path[-1])
+
+    def _peek_path(self, path: Path) -> Any:
+        """Like `_get_path`, for those who only need to know whether there is an entry and of what kind."""
+        node: Any = self
+        for name in path[:-1]:
+            node = self._as_node(node._peek(name))
+            if node is None:
+                return None
+        return node._peek(path[-1])
 
     def _missing(self, path: Path) -> KeyError:
         """The KeyError for a path, listing the keys of the node where the search ended."""
         node: TensorDictCore = self
         for name in path[:-1]:
-            child = self._as_node(node._get_str(name))
+            child = self._as_node(node._peek(name))
             if child is None:
                 break
             node = child
@@ -64,7 +73,11 @@ class AccessMixin(TensorDictCore):
             (array(1), None)
         """
         path = (key,) if type(key) is str else require_path(key)
-        entry = self._get_path(path)
+        if lazy_kwargs:
+            node = self if len(path) == 1 else self._as_node(self._peek_path(path[:-1]))
+            entry = None if node is None else read(node, path[-1], **lazy_kwargs)
+        else:
+            entry = self._get_path(path)
         if entry is not None:
             return entry
         if default is MISSING:
@@ -81,6 +94,15 @@ class AccessMixin(TensorDictCore):
                 raise self._missing(require_path(key))
             return default
         return entry[index]
+
+    def get_item_shape(self, key: NestedKey) -> Shape:
+        """Shape of an entry; in a lazy stack -1 where the parts differ, (-1,) where their ndim does."""
+        path = require_path(key)
+        node = self if len(path) == 1 else self._as_node(self._peek_path(path[:-1]))
+        shape: Shape | None = None if node is None else node._item_shape(path[-1])
+        if shape is None:
+            raise self._missing(path)
+        return shape
 
     def __getitem__(self, index: Any) -> Any:
         if type(index) is str:
@@ -123,7 +145,7 @@ class AccessMixin(TensorDictCore):
     def _set_path(self, path: Path, item: Any, inplace: bool) -> None:
         node: TensorDictCore = self
         for depth, name in enumerate(path[:-1]):
-            entry = node._get_str(name)
+            entry = node._peek(name)
             if entry is None:
                 node._create(path[depth:], item)
                 return
@@ -191,7 +213,7 @@ class AccessMixin(TensorDictCore):
             ValueError: if the value cannot be broadcast to the entry.
         """
         path = require_path(key)
-        if self._get_path(path) is None:
+        if self._peek_path(path) is None:
             raise self._missing(path)
         self._set_path(path, item, True)
         return self
@@ -223,7 +245,7 @@ class AccessMixin(TensorDictCore):
         path = to_path(key)
         if not path:
             raise RuntimeError("key must be a NestedKey (a str or a possibly tuple of str).")
-        return self._get_path(path) is not None
+        return self._peek_path(path) is not None
 
     def keys(
         self,
@@ -281,7 +303,7 @@ class AccessMixin(TensorDictCore):
     def is_empty(self) -> bool:
         """True if there is no leaf at any depth; non-tensor data counts as a leaf."""
         for name in self._keys():
-            node = self._as_node(self._get_str(name))
+            node = self._as_node(self._peek(name))
             if node is None or not node.is_empty():
                 return False
         return True
@@ -291,7 +313,7 @@ class AccessMixin(TensorDictCore):
         path = require_path(key)
         node: TensorDictCore | None = self
         for name in path[:-1]:
-            node = self._as_node(node._get_str(name)) if node is not None else None
+            node = self._as_node(node._peek(name)) if node is not None else None
             if node is None:
                 raise KeyError(f"No sub-tensordict with key {name}.")
         assert node is not None
@@ -432,10 +454,10 @@ class AccessMixin(TensorDictCore):
                 rest = None if any(not r for r in rest) else rest
             mergeable = isinstance(value, Mapping) or self._as_node(value) is not None
             if mergeable and not (is_leaf is not None and is_leaf(type(value))):
-                target = self._as_node(self._get_path(path))
+                target = self._as_node(self._peek_path(path))
                 if target is None and rest is not None:
                     self._set_path(path, self._blank(), False)
-                    target = self._as_node(self._get_path(path))
+                    target = self._as_node(self._peek_path(path))
                 if target is not None and target is not value:
                     target._update(value, clone, inplace, rest, is_leaf)
                     continue
@@ -467,7 +489,7 @@ class AccessMixin(TensorDictCore):
         if keys_to_update is not None:
             chosen = [require_path(k) for k in _key_list(keys_to_update)]
             source = {p: v for p, v in source.items() if any(p[: len(c)] == c for c in chosen)}
-        missing = [p for p in source if self._get_path(p) is None]
+        missing = [p for p in source if self._peek_path(p) is None]
         if missing and strict:
             raise KeyError(f"The key {missing[0]} was not found in the dest tensordict.")
         for path, value in source.items():

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Self
 
 from lite._apply import ApplyMixin
 from lite._arithmetic import ArithmeticMixin
 from lite._array_function import ArrayFunctionMixin
 from lite._cast import CastMixin, DtypeMixin
+from lite._export import ExportMixin
 from lite._names import NamesMixin
+from lite._pickle import PickleMixin
 from lite._repr import ReprMixin
 
 
@@ -19,11 +22,41 @@ class TensorDictBase(
     ArrayFunctionMixin,
     CastMixin,
     DtypeMixin,
+    ExportMixin,
+    PickleMixin,
     NamesMixin,
 ):
     """Base of `TensorDict` and `LazyStackedTensorDict`; see `TensorDict` for the idea and examples."""
 
     __slots__ = ()
+
+    @classmethod
+    def stack(cls, input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
+        """Stack TensorDicts densely; see `lite.stack`."""
+        from lite._combine import stack
+
+        return stack(input, dim, out=out)
+
+    @classmethod
+    def cat(cls, input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
+        """Concatenate TensorDicts; see `lite.cat`."""
+        from lite._combine import cat
+
+        return cat(input, dim, out=out)
+
+    @classmethod
+    def lazy_stack(cls, input: Iterable[Any], dim: int = 0) -> Any:
+        """Stack TensorDicts without copying; see `lite.lazy_stack`."""
+        from lite._combine import lazy_stack
+
+        return lazy_stack(input, dim)
+
+    @classmethod
+    def maybe_dense_stack(cls, input: Iterable[Any], dim: int = 0) -> Any:
+        """Stack densely where possible, lazily elsewhere; see `lite.maybe_dense_stack`."""
+        from lite._combine import maybe_dense_stack
+
+        return maybe_dense_stack(input, dim)
 
     def clone(self, recurse: bool = True) -> Self:
         """Copy; `recurse=False` copies the containers and shares the arrays."""

@@ -39,6 +39,11 @@ class TensorDictCore(LockMixin, ShapeMixin):
         """What tells whether an entry exists and of which kind it is, without stacking leaves."""
         return self._get_str(key)
 
+    def _item_shape(self, key: str) -> Shape | None:
+        """Shape of a direct entry, -1 where stacked ones differ; None if there is no such entry."""
+        entry = self._get_str(key)
+        return None if entry is None else tuple(entry.shape)
+
     def _put(self, key: str, entry: Any) -> None:
         """Store a converted and checked entry, whatever the lock says."""
         raise NotImplementedError

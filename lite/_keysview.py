@@ -13,17 +13,24 @@ if TYPE_CHECKING:
 
 
 def walk(
-    node: TensorDictBase, nested: bool, leaves_only: bool, is_leaf: Callable[[type], bool] | None
+    node: TensorDictBase,
+    nested: bool,
+    leaves_only: bool,
+    is_leaf: Callable[[type], bool] | None,
+    peek: bool = False,
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield (path, entry): leaves in insertion order, a node after its content."""
+    """Yield (path, entry): leaves in insertion order, a node after its content.
+
+    With `peek` an entry may be a stand-in of its type, which costs a lazy stack nothing.
+    """
     predicate = default_is_leaf if is_leaf is None else is_leaf
     for name in node._keys():
-        entry = node._get_str(name)
+        entry = node._peek(name) if peek else node._get_str(name)
         leaf = predicate(type(entry))
         if nested and not leaf:
             child = node._as_node(entry)
             if child is not None:
-                for path, value in walk(child, nested, leaves_only, is_leaf):
+                for path, value in walk(child, nested, leaves_only, is_leaf, peek):
                     yield (name, *path), value
         if leaf or not leaves_only:
             yield (name,), entry
@@ -55,7 +62,7 @@ class TensorDictKeysView(Set[Any]):
         if not nested and not leaves_only:
             keys: list[Any] = list(self._td._keys())
         else:
-            keys = [p[0] if len(p) == 1 else p for p, _ in walk(self._td, nested, leaves_only, is_leaf)]
+            keys = [p[0] if len(p) == 1 else p for p, _ in walk(self._td, nested, leaves_only, is_leaf, True)]
         if self._sort:
             keys.sort(key=lambda key: key if isinstance(key, str) else ".".join(key))
         return iter(keys)
@@ -76,7 +83,7 @@ class TensorDictKeysView(Set[Any]):
                 "Nested membership checks with tuples of strings is only supported when setting "
                 "`include_nested=True`."
             )
-        entry = self._td._get_path(path)
+        entry = self._td._peek_path(path)
         if entry is None:
             return False
         return not leaves_only or (default_is_leaf if is_leaf is None else is_leaf)(type(entry))

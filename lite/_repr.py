@@ -24,7 +24,7 @@ class ReprMixin(TensorDictCore):
             return _block(type(self).__name__, [f"fields={{{_fields(lines)}}}"], self, [])
         parts, dim = stacked
         shared = list(self._keys())
-        lines = [f"{key}: {_stacked_entry(self, key, parts, dim)}" for key in shared]
+        lines = [f"{key}: {_stacked_entry(self, key)}" for key in shared]
         fields = [f"fields={{{_fields(lines)}}}", f"exclusive_fields={{\n{_exclusive(parts, shared)}}}"]
         return _block(type(self).__name__, fields, self, [f"stack_dim={dim}"])
 
@@ -49,26 +49,16 @@ def _array(shape: Shape, value: Any) -> str:
     return f"Array(shape={shape}, device={device_of(value)}, dtype={value.dtype}, is_shared=False)"
 
 
-def _stacked_entry(td: TensorDictCore, key: str, parts: Any, dim: int) -> str:
+def _stacked_entry(td: Any, key: str) -> str:
     """One entry of a lazy stack, without stacking its arrays, which may be ragged."""
-    entries = [part._get_str(key) for part in parts]
-    if all(is_array(entry) for entry in entries):
-        return _array(_stacked_shape([tuple(entry.shape) for entry in entries], dim), entries[0])
-    return _entry(td._get_str(key), td.device)
-
-
-def _stacked_shape(shapes: list[Shape], dim: int) -> Shape:
-    """The shape of a stack, -1 where the parts differ; (-1,) where they even differ in ndim."""
-    if len({len(shape) for shape in shapes}) > 1:
-        return (-1,)
-    merged = tuple(sizes[0] if len(set(sizes)) == 1 else -1 for sizes in zip(*shapes, strict=True))
-    return merged[:dim] + (len(shapes),) + merged[dim:]
+    found = td._peek(key)
+    return _array(td._item_shape(key), found) if is_array(found) else _entry(td._get_str(key), td.device)
 
 
 def _exclusive(parts: Any, shared: list[str]) -> str:
     blocks = []
     for i, part in enumerate(parts):
-        lines = [f"{key}: {_entry(entry, part.device)}" for key, entry in part._items() if key not in shared]
+        lines = [f"{key}: {_stacked_entry(part, key)}" for key in part._keys() if key not in shared]
         if lines:
             blocks.append(indent(f"{i} ->{_fields(lines)}", "    "))
     return ",\n".join(blocks)

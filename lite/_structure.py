@@ -70,8 +70,11 @@ class StructureMixin(AccessMixin):
                 if strict:
                     raise self._missing((name,) if entry is None else (name, *(rest or [("",)])[0]))
                 continue
-            out[name] = entry if rest is None else self._rewrap(entry, node._with(node._select(rest, strict)))
+            out[name] = entry if rest is None else self._rewrap(entry, node._selected(rest, strict))
         return out
+
+    def _selected(self, paths: list[Path], strict: bool) -> Self:
+        return self._with(self._select(paths, strict))
 
     def exclude(self, *keys: NestedKey, inplace: bool = False) -> Self:
         """Drop some keys; missing ones are ignored, untouched nodes are aliased."""
@@ -87,8 +90,11 @@ class StructureMixin(AccessMixin):
             entry = self._get_str(name)
             rest = [p[1:] for p in paths if len(p) > 1 and p[0] == name]
             node = self._as_node(entry) if rest else None
-            out[name] = entry if node is None else self._rewrap(entry, node._with(node._exclude(rest)))
+            out[name] = entry if node is None else self._rewrap(entry, node._excluded(rest))
         return out
+
+    def _excluded(self, paths: list[Path]) -> Self:
+        return self._with(self._exclude(paths))
 
     def rename_key_(self, old_key: NestedKey, new_key: NestedKey, safe: bool = False) -> Self:
         """Move an entry to another (possibly nested) key; returns self.
@@ -98,10 +104,7 @@ class StructureMixin(AccessMixin):
             TypeError: a key is neither a string nor a tuple of strings.
             RuntimeError: self is locked.
         """
-        old, new = (
-            _rename_path(old_key, "old_name"),
-            _rename_path(new_key, "new_name"),
-        )
+        old, new = self._rename_paths(old_key, new_key)
         if old == new:
             return self
         if self._locked:
@@ -115,6 +118,10 @@ class StructureMixin(AccessMixin):
         if new[: len(old)] != old:
             self.del_(to_key(old))
         return self
+
+    @staticmethod
+    def _rename_paths(old_key: Any, new_key: Any) -> tuple[Path, Path]:
+        return _rename_path(old_key, "old_name"), _rename_path(new_key, "new_name")
 
     def flatten_keys(
         self, separator: str = ".", inplace: bool = False, is_leaf: Callable[[type], bool] | None = None

@@ -1,0 +1,379 @@
+"""`LazyStackedTensorDict`: a stack of containers that stacks an entry only when it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from lite import _lazy_index, _lazy_shape
+from lite._base import TensorDictBase
+from lite._collection import Array, Names, Shape, TensorCollection
+from lite._convert import to_entry
+from lite._index import normalise
+from lite._lazy_keys import LazyKeysMixin
+from lite._lock import LOCK_ERROR
+from lite._names import check_names
+from lite._nontensor import NonTensorBase, NonTensorStack
+from lite._ops import BatchOp
+from lite._ragged import RAGGED_ERROR
+from lite._tensordict import parse_batch_size
+
+
+class LazyStackedTensorDict(LazyKeysMixin, TensorDictBase):
+    """A stack of TensorDicts that are kept as they are; entries are stacked on access.
+
+    The parts may have different keys and leaves of different shapes (ragged). Keys are those that
+    all parts share. Batch dimensions in which the parts differ have size -1. Reading a ragged leaf
+    raises RuntimeError unless `get` is told how to return it; writing goes to the parts, which are
+    aliased: `stack[0]` is the first part itself.
+
+    Args:
+        tensordicts: the parts, of equal number of batch dimensions and equal device.
+        stack_dim: where the stack dimension is in the batch size.
+        strict_shape: also require equal batch sizes.
+
+    Raises:
+        RuntimeError: batch dimensions or devices differ.
+        IndexError: `stack_dim` is out of range.
+        TypeError: a part is not a TensorDict.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, lazy_stack
+        >>> rows = lazy_stack([TensorDict(tokens=np.arange(n)) for n in (2, 3)])
+        >>> rows.batch_size
+        (2,)
+        >>> rows.get("tokens", as_padded_tensor=True, padding_value=-1)
+        array([[ 0,  1, -1],
+               [ 0,  1,  2]])
+    """
+
+    __slots__ = ("_dim_name", "_empty_size", "stack_dim", "tensordicts")
+    tensordicts: list[Any]
+    stack_dim: int
+    _dim_name: str | None
+    _empty_size: Shape
+
+    def __init__(self, *tensordicts: Any, stack_dim: int = 0, strict_shape: bool = False) -> None:
+        parts = [_part(td) for td in tensordicts]
+        ndim = parts[0].ndim if parts else 0
+        sizes = {part.batch_size for part in parts}
+        if len({len(size) for size in sizes}) > 1 or (strict_shape and len(sizes) > 1):
+            raise RuntimeError(
+                "batch sizes in tensordicts differs, LazyStackedTensorDict cannot be created. "
+                f"Got {[part.batch_size for part in parts]}."
+            )
+        devices = {part.device for part in parts}
+        if len(devices) > 1:
+            raise RuntimeError(f"devices differ, got {' and '.join(sorted(str(d) for d in devices))}")
+        if not -ndim - 1 <= stack_dim <= ndim:
+            raise IndexError(f"stack_dim must be in [{-ndim - 1}, {ndim}], got {stack_dim}.")
+        self._init(parts, stack_dim % (ndim + 1), None, ())
+
+    def _init(self, parts: list[Any], dim: int, name: str | None, empty_size: Shape) -> None:
+        self.tensordicts = parts
+        self.stack_dim = dim
+        self._dim_name = name
+        self._empty_size = empty_size
+        self._locked = False
+        self._lock_parents = []
+
+    @classmethod
+    def _make(
+        cls, parts: list[Any], dim: int, name: str | None = None, empty_size: Shape = ()
+    ) -> LazyStackedTensorDict:
+        """The constructor that trusts its arguments; `empty_size` is a part's where there is none."""
+        self = cls.__new__(cls)
+        self._init(parts, dim, name, empty_size)
+        return self
+
+    def _like(
+        self, parts: Sequence[Any], dim: int, name: str | None = None, inner: Shape | None = None
+    ) -> LazyStackedTensorDict:
+        return self._make(list(parts), dim, name, self._empty_size if inner is None else inner)
+
+    # -- protocol -----------------------------------------------------------------------------
+
+    def _parts(self) -> tuple[Sequence[Any], int]:
+        return self.tensordicts, self.stack_dim
+
+    def _from_parts(self, parts: Sequence[Any]) -> LazyStackedTensorDict:
+        return self._like(parts, self.stack_dim, self._dim_name)
+
+    def _keys(self) -> Iterable[str]:
+        parts = self.tensordicts
+        if not parts:
+            return []
+        shared = set(parts[0]._keys())
+        for part in parts[1:]:
+            shared.intersection_update(part._keys())
+        return sorted(shared)
+
+    def _entries(self, key: str) -> list[Any] | None:
+        """The entry of each part, or None if some part lacks it."""
+        entries = [part._get_str(key) for part in self.tensordicts]
+        return entries if entries and not any(entry is None for entry in entries) else None
+
+    def _get_str(self, key: str) -> Any:
+        found = self._peek(key)
+        if found is None or isinstance(found, TensorDictBase) or self._as_node(found) is not None:
+            return found
+        entries = self._entries(key)
+        assert entries is not None
+        dim = self.stack_dim
+        if isinstance(found, NonTensorBase):
+            return _stack_objects(entries, dim)
+        shape, dtype = found.shape, found.dtype
+        if any(type(entry) is not np.ndarray or entry.shape != shape for entry in entries):
+            shapes = sorted({str(getattr(entry, "shape", type(entry))) for entry in entries})
+            raise RuntimeError(RAGGED_ERROR.format(key=key, found=shapes))
+        if dim < len(shape) and all(entry.dtype == dtype for entry in entries):
+            # One concatenation and a reshape: three times faster than np.stack.
+            return np.concatenate(entries, dim).reshape(shape[:dim] + (len(entries),) + shape[dim:])
+        return np.stack(entries, dim)
+
+    def _peek(self, key: str) -> Any:
+        """What tells the kind of an entry: a nested container is stacked, a leaf is the first part's."""
+        parts = self.tensordicts
+        first = parts[0]._peek(key) if parts else None
+        if first is None:
+            return None
+        node = self._as_node(first)
+        if node is None:
+            return first if all(part._peek(key) is not None for part in parts[1:]) else None
+        entries = [part._get_str(key) for part in parts]
+        if any(entry is None for entry in entries):
+            return None
+        nodes = [self._as_node(entry) for entry in entries]
+        if any(other is None or other.ndim != node.ndim for other in nodes):
+            kinds = [type(entry).__name__ for entry in entries]
+            raise RuntimeError(f"the entries {key!r} of the stacked tensordicts cannot be stacked: {kinds}.")
+        out = self._make(nodes, self.stack_dim, self._dim_name)
+        same = all(type(entry) is type(first) for entry in entries)
+        return self._rewrap(first, out) if same else out
+
+    def _put(self, key: str, entry: Any) -> None:
+        for part, piece in zip(self.tensordicts, self._pieces(entry), strict=True):
+            part._put(key, piece)
+
+    def _pieces(self, entry: Any) -> Sequence[Any]:
+        """An entry of the whole stack, cut along the stack dimension."""
+        dim = self.stack_dim
+        if isinstance(entry, TensorCollection):
+            return entry.unbind(dim)  # type: ignore[attr-defined,no-any-return]
+        if dim:
+            return np.moveaxis(entry, dim, 0)[:, ...] if entry.ndim else []
+        return [entry[i, ...] for i in range(len(entry))]
+
+    def _remove(self, key: str) -> None:
+        holders = [part for part in self.tensordicts if part._peek(key) is not None]
+        if not holders:
+            raise KeyError(key)
+        for part in holders:
+            part._remove(key)
+
+    def _to_entry(self, value: Any) -> Any:
+        return to_entry(value, self.batch_size, self._node_from)
+
+    def _node_from(self, mapping: Mapping[Any, Any]) -> Any:
+        return self._blank().update(mapping)
+
+    def _convert(self, value: Any) -> Any:
+        if value is self:
+            raise ValueError("a TensorDict cannot be stored inside itself.")
+        entry = self._to_entry(value)
+        shape, size = tuple(entry.shape), self.batch_size
+        fits = len(shape) >= len(size) and all(n in (-1, own) for n, own in zip(size, shape, strict=False))
+        if not fits and isinstance(entry, TensorCollection):
+            return entry._rebatch(size)
+        if not fits:
+            raise RuntimeError(
+                f"batch dimension mismatch, got self.batch_size={size} and value.shape={shape}."
+            )
+        return entry
+
+    def _shares(self, item: Any) -> list[Any]:
+        """What each part stores for a value: a list of one item per part, or the value cut up."""
+        if type(item) is list and len(item) == len(self.tensordicts):
+            return [part._convert(piece) for part, piece in zip(self.tensordicts, item, strict=True)]
+        pieces = self._pieces(self._convert(item))
+        return [part._convert(piece) for part, piece in zip(self.tensordicts, pieces, strict=True)]
+
+    def _set_here(self, key: str, item: Any, inplace: bool) -> None:
+        parts = self.tensordicts
+        if inplace and self._peek(key) is not None:
+            listed = type(item) is list and len(item) == len(parts)
+            pieces = item if listed else self._pieces(self._convert(item))
+            for part, piece in zip(parts, pieces, strict=True):
+                part._set_here(key, piece, True)
+            return
+        if self._locked or any(part.is_locked for part in parts):
+            raise RuntimeError(LOCK_ERROR)
+        for part, share in zip(parts, self._shares(item), strict=True):
+            part._put(key, share)
+
+    def _create(self, path: tuple[str, ...], item: Any) -> None:
+        if self._locked or any(part.is_locked for part in self.tensordicts):
+            raise RuntimeError(LOCK_ERROR)
+        node = self._blank()
+        node._set_path(path[1:], item, False)
+        for part, child in zip(self.tensordicts, node.tensordicts, strict=True):
+            part._put(path[0], child)
+
+    def _blank(self) -> LazyStackedTensorDict:
+        return self._from_parts([part._blank() for part in self.tensordicts])
+
+    def _with(self, entries: Mapping[str, Any]) -> Self:
+        out = self._blank()
+        for key, entry in entries.items():
+            out._put(key, entry)
+        return out  # type: ignore[return-value]
+
+    def _lock_children(self) -> list[Any]:
+        return self.tensordicts
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether the key set is frozen, by the stack's own lock or because every part is locked."""
+        parts = self.tensordicts
+        return self._locked or (bool(parts) and all(part.is_locked for part in parts))
+
+    @is_locked.setter
+    def is_locked(self, value: bool) -> None:
+        if value:
+            self.lock_()
+        else:
+            self.unlock_()
+
+    # -- metadata -----------------------------------------------------------------------------
+
+    def _part_size(self) -> Shape:
+        """The batch size of the parts, -1 where they differ."""
+        sizes = {part.batch_size for part in self.tensordicts}
+        if len(sizes) == 1:
+            return sizes.pop()  # type: ignore[no-any-return]
+        if not sizes:
+            return self._empty_size
+        return tuple(n[0] if len(set(n)) == 1 else -1 for n in zip(*sizes, strict=True))
+
+    @property
+    def batch_size(self) -> Shape:
+        """Batch size of the parts with their number inserted at `stack_dim`; -1 where they differ."""
+        size, dim = self._part_size(), self.stack_dim
+        return (*size[:dim], len(self.tensordicts), *size[dim:])
+
+    @batch_size.setter
+    def batch_size(self, value: Any) -> None:
+        new = parse_batch_size(value)
+        if new != self.batch_size:
+            raise RuntimeError(
+                f"the batch size of a lazy stack follows from its parts ({self.batch_size}) and cannot be "
+                f"set to {new}: modifying the batch size of a lazy representation is not permitted. Call "
+                "`contiguous()` first."
+            )
+
+    def numel(self) -> int:
+        """Number of batch elements; ragged parts count their own."""
+        return sum(part.numel() for part in self.tensordicts)
+
+    @property
+    def device(self) -> str | None:
+        """The device that all parts share, or None."""
+        devices = {part.device for part in self.tensordicts}
+        return devices.pop() if len(devices) == 1 else None
+
+    @device.setter
+    def device(self, value: Any) -> None:
+        raise RuntimeError("device cannot be set using tensordict.device = device; use `to(device)`.")
+
+    @property
+    def _names(self) -> Names:  # type: ignore[override]
+        found = {None if part._names is None else tuple(part._names) for part in self.tensordicts}
+        if len(found) > 1:
+            raise ValueError(f"the names of the stacked tensordicts differ: {sorted(map(str, found))}.")
+        inner = found.pop() if found else None
+        if inner is None and self._dim_name is None:
+            return None
+        names = [None] * len(self._part_size()) if inner is None else list(inner)
+        return [*names[: self.stack_dim], self._dim_name, *names[self.stack_dim :]]
+
+    def _own_names(self) -> Names:
+        return self._names
+
+    def _set_names(self, names: Names) -> None:
+        dim = self.stack_dim
+        self._dim_name = None if names is None else names[dim]
+        inner = None if names is None else check_names([*names[:dim], *names[dim + 1 :]], len(names) - 1)
+        for part in self.tensordicts:
+            part._set_names(None if inner is None else list(inner))
+
+    # -- batch operations ---------------------------------------------------------------------
+
+    def _run(self, op: BatchOp) -> Any:
+        out = _lazy_shape.run(self, op)
+        if self._locked and op.keeps_lock:
+            out.lock_()
+        return out
+
+    def _index(self, index: Any) -> Any:
+        if index is Ellipsis or (isinstance(index, tuple) and not index):
+            return self
+        items = normalise(index, self.batch_size)
+        if all(type(item) is slice and item == slice(None) for item in items):
+            return self
+        return _lazy_index.select(self, items)
+
+    def _set_index(self, index: Any, value: Any) -> None:
+        _lazy_index.assign(self, index, value)
+
+    def unbind(self, dim: int) -> tuple[Any, ...]:
+        """Split along a batch dimension; along `stack_dim` this gives the parts themselves."""
+        return tuple(self.tensordicts) if self._dim(dim) == self.stack_dim else super().unbind(dim)
+
+    def _assign(self, index: Any, value: Any) -> LazyStackedTensorDict:
+        self._set_index(index, value)
+        return self
+
+    def _rebatch(self, batch_size: Shape) -> LazyStackedTensorDict:
+        own, dim = self.batch_size, self.stack_dim
+        if own[: len(batch_size)] == batch_size:
+            return self
+        if len(batch_size) <= dim or batch_size[dim] != own[dim]:
+            raise RuntimeError(
+                f"batch dimension mismatch, got self.batch_size={batch_size} and value.shape={own}."
+            )
+        inner = batch_size[:dim] + batch_size[dim + 1 :]
+        return self._from_parts([part._rebatch(inner) for part in self.tensordicts])
+
+    def _clone(self, recurse: bool) -> LazyStackedTensorDict:
+        return self._from_parts([part._clone(recurse) for part in self.tensordicts])
+
+    def _map_leaves(self, fn: Callable[[Array], Any]) -> LazyStackedTensorDict:
+        return self._from_parts([part._map_leaves(fn) for part in self.tensordicts])
+
+    def _export(self) -> dict[str, Any]:
+        self._require_shared("to_dict")
+        entries = {key: self._get_str(key) for key in self._keys()}
+        return {k: v._export() if isinstance(v, TensorCollection) else v for k, v in entries.items()}
+
+
+def _part(td: Any) -> Any:
+    node = TensorDictBase._as_node(td)
+    if node is None:
+        raise TypeError(f"the parts of a LazyStackedTensorDict must be TensorDicts, got {type(td)}.")
+    return node
+
+
+def _stack_objects(entries: list[Any], dim: int) -> NonTensorStack:
+    """Per-element objects of the whole stack; parts of different lengths become a list each."""
+    arrays = [entry._objects() for entry in entries]
+    if len({array.shape for array in arrays}) == 1:
+        return NonTensorStack._wrap(np.stack(arrays, dim))
+    if dim:
+        raise RuntimeError(RAGGED_ERROR.format(key="non-tensor data", found=[a.shape for a in arrays]))
+    rows = np.empty(len(arrays), dtype=object)
+    for i, array in enumerate(arrays):
+        rows[i] = array.tolist()
+    return NonTensorStack._wrap(rows)

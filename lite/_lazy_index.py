@@ -1,0 +1,237 @@
+"""Indexing lazy stacks, for reading and for writing.
+
+An index on the stack dimension picks parts; what it says about other dimensions goes to every part.
+Where NumPy's rules mix the two (masks or index arrays over several dimensions), elements are picked
+one by one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from lite import _ops
+from lite._collection import Shape, TensorCollection
+from lite._index import _consumes, normalise, result_names, result_shape
+from lite._lazy_shape import nest, unbind_range
+
+if TYPE_CHECKING:
+    from lite._lazy import LazyStackedTensorDict
+
+_FULL = slice(None)
+
+
+class Plan(NamedTuple):
+    """An index split at the stack dimension."""
+
+    picked: Any  # the int, slice or index array on the stack dimension
+    rest: tuple[Any, ...]  # the index for every part
+    at: int  # where the stack dimension is in the result
+
+
+def select(stack: LazyStackedTensorDict, items: tuple[Any, ...]) -> Any:
+    """Index with normalised items."""
+    plan = _plan(items, stack.stack_dim)
+    if plan is None:
+        return _by_element(stack, items)
+    parts = stack.tensordicts
+    if isinstance(plan.picked, int):
+        return _apply([_at(parts, plan.picked)], plan.rest)[0]
+    inner = _index_size(plan.rest, stack._part_size())
+    if isinstance(plan.picked, slice):
+        return stack._like(_apply(parts[plan.picked], plan.rest), plan.at, stack._dim_name, inner)
+    ids = np.arange(len(parts))[plan.picked]
+    used = sorted(set(ids.flat))
+    done = dict(zip(used, _apply([parts[i] for i in used], plan.rest), strict=True))
+    out = nest([done[i] for i in ids.flat], ids.shape, plan.at, inner)
+    if ids.ndim == 1:
+        out._dim_name = stack._dim_name
+    return out
+
+
+def _plan(items: tuple[Any, ...], dim: int) -> Plan | None:
+    """Split an index at the stack dimension, or None where that does not give NumPy's result."""
+    used = sum(_consumes(item) for item in items)
+    items = items + (_FULL,) * (dim + 1 - used)
+    arrays = [i for i, item in enumerate(items) if isinstance(item, np.ndarray)]
+    if any(isinstance(item, bool) for item in items):
+        return None
+    if arrays:
+        # Index arrays and the integers beside them form one block; apart, NumPy moves it to the front.
+        block = [i for i, item in enumerate(items) if isinstance(item, np.ndarray | int)]
+        if block[-1] - block[0] + 1 != len(block):
+            return None
+    position = at = 0
+    counted = False
+    for i, item in enumerate(items):
+        if isinstance(item, np.ndarray):
+            size = _consumes(item)
+            if at <= dim < at + size:
+                if size > 1 or len(arrays) > 1:
+                    return None
+                return Plan(item, items[:i] + items[i + 1 :], position)
+            if not counted:
+                position += max(1 if items[j].dtype.kind == "b" else items[j].ndim for j in arrays)
+                counted = True
+            at += size
+        elif item is None:
+            position += 1
+        else:
+            if at == dim:
+                return Plan(item, items[:i] + items[i + 1 :], position)
+            position += isinstance(item, slice)
+            at += 1
+    return None
+
+
+def _at(parts: Sequence[Any], i: int) -> Any:
+    if not -len(parts) <= i < len(parts):
+        raise IndexError(f"index {i} is out of bounds for a stack of {len(parts)} tensordicts.")
+    return parts[i]
+
+
+def _apply(parts: Sequence[Any], rest: tuple[Any, ...]) -> list[Any]:
+    """Index every part alike; the operation is computed once per distinct batch size."""
+    if all(type(item) is slice and item == _FULL for item in rest):
+        return list(parts)
+    ops: dict[Shape, _ops.Index] = {}
+    out = []
+    for part in parts:
+        size = part.batch_size
+        op = ops.get(size)
+        if op is None:
+            if -1 in size:
+                out.append(part._index(rest))
+                continue
+            shape = result_shape(rest, size)
+            own = part._own_names()
+            names = None if own is None else result_names(rest, own, len(shape))
+            op = ops[size] = _ops.Index(len(size), shape, rest, names)
+        out.append(part._run(op))
+    return out
+
+
+def _index_size(rest: tuple[Any, ...], size: Shape) -> Shape:
+    if -1 in size:
+        return tuple(n for n in size)
+    return result_shape(rest, size) if rest else size
+
+
+def _by_element(stack: LazyStackedTensorDict, items: tuple[Any, ...]) -> Any:
+    if stack.stack_dim == 0 and len(items) == 1 and _consumes(items[0]) > 1:
+        out = _masked(stack, items[0])
+        if out is not None:
+            return out
+    ids, used = _element_ids(stack, items)
+    elements = {i: _element(stack, i, used) for i in sorted(set(ids.flat))}
+    return nest([elements[i] for i in ids.flat], ids.shape, 0, stack.batch_size[used:])
+
+
+def _masked(stack: LazyStackedTensorDict, mask: Any) -> Any:
+    """A mask over the stack dimension and the next ones: the concatenation of the masked parts."""
+    from lite._combine import cat
+
+    if not stack.tensordicts or not stack._is_stackable():
+        return None
+    return cat([part._index(rows) for part, rows in zip(stack.tensordicts, mask, strict=True)], 0)
+
+
+def _element_ids(stack: LazyStackedTensorDict, items: tuple[Any, ...]) -> tuple[Any, int]:
+    """The flat numbers of the picked elements, over the first `used` dimensions."""
+    taken = sum(_consumes(item) for item in items)
+    used = max(taken, stack.stack_dim + 1)
+    size = stack.batch_size[:used]
+    if -1 in size:
+        raise IndexError(f"index {items!r} mixes dimensions of a ragged batch of size {stack.batch_size}.")
+    every = np.arange(math.prod(size)).reshape(size)
+    return np.asarray(every[items + (_FULL,) * (used - taken)]), used
+
+
+def _coordinates(stack: LazyStackedTensorDict, i: int, used: int) -> tuple[Any, tuple[int, ...]]:
+    where = [int(n) for n in np.unravel_index(i, stack.batch_size[:used])]
+    part = stack.tensordicts[where.pop(stack.stack_dim)]
+    return part, tuple(where)
+
+
+def _element(stack: LazyStackedTensorDict, i: int, used: int) -> Any:
+    part, rest = _coordinates(stack, i, used)
+    return part._index(rest)
+
+
+def assign(stack: LazyStackedTensorDict, index: Any, value: Any) -> None:
+    """`stack[index] = value`, written to the arrays of the parts."""
+    items = normalise(index, stack.batch_size)
+    if isinstance(value, Mapping) and not isinstance(value, TensorCollection):
+        blank = select(stack, items)._blank()
+        blank.update(value)
+        value = blank
+    node = stack._as_node(value)
+    if node is None:
+        _fill(stack, items, value)
+        return
+    shape = () if -1 in stack.batch_size else result_shape(items, stack.batch_size)
+    if -1 not in stack.batch_size:
+        from lite._tensordict import _fit_assigned
+
+        node = _fit_assigned(node, shape, stack.batch_size, index)
+    writes = _writes(stack, items, node)
+    for part, rest, source in writes:
+        _check(part, rest, source)
+    for part, rest, source in writes:
+        part._set_index(rest, source)
+
+
+def _check(part: Any, rest: tuple[Any, ...], source: Any) -> None:
+    """Raise before anything is written if a part cannot take its share."""
+    from lite._tensordict import TensorDict
+
+    if isinstance(part, TensorDict) and part.batch_size[: len(source.batch_size)] == source.batch_size:
+        part._check_assign(rest, result_shape(rest, part.batch_size), source)
+
+
+def _writes(
+    stack: LazyStackedTensorDict, items: tuple[Any, ...], node: Any
+) -> list[tuple[Any, tuple[Any, ...], Any]]:
+    """Which part gets what: (part, index into it, source)."""
+    plan = _plan(items, stack.stack_dim)
+    if plan is None:
+        ids, used = _element_ids(stack, items)
+        sources = unbind_range(node, 0, ids.ndim - 1) if ids.ndim else [node]
+        targets = [_coordinates(stack, int(i), used) for i in ids.flat]
+        return [(part, rest, s) for (part, rest), s in zip(targets, sources, strict=True)]
+    if isinstance(plan.picked, int):
+        return [(_at(stack.tensordicts, plan.picked), plan.rest, node)]
+    ids = np.arange(len(stack.tensordicts))[plan.picked]
+    if node.batch_size[plan.at : plan.at + ids.ndim] != ids.shape:
+        raise RuntimeError(
+            f"indexed destination TensorDict batch size has {ids.shape} at dim {plan.at}, which differs "
+            f"from the source batch size {node.batch_size}"
+        )
+    sources = unbind_range(node, plan.at, plan.at + ids.ndim - 1)
+    return [(stack.tensordicts[i], plan.rest, s) for i, s in zip(ids.flat, sources, strict=True)]
+
+
+def _fill(stack: LazyStackedTensorDict, items: tuple[Any, ...], value: Any) -> None:
+    """Write one value to every leaf, broadcasting as NumPy does."""
+    if np.ndim(value) == 0:
+        plan = _plan(items, stack.stack_dim)
+        if plan is None:
+            ids, used = _element_ids(stack, items)
+            for i in ids.flat:
+                part, rest = _coordinates(stack, int(i), used)
+                part._set_index(rest, value)
+            return
+        picked = np.atleast_1d(np.arange(len(stack.tensordicts))[plan.picked])
+        for i in picked.flat:
+            stack.tensordicts[i]._set_index(plan.rest, value)
+        return
+    entries = {key: stack._get_str(key) for key in stack._keys()}
+    for key, entry in entries.items():
+        if isinstance(entry, TensorCollection):
+            stack._put(key, entry._assign(items, value))
+        else:
+            entry[items] = value
+            stack._set_here(key, entry, True)

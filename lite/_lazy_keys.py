@@ -1,0 +1,307 @@
+"""What lazy stacks do part by part instead of entry by entry: keys, updates, edits of the stack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from lite._collection import Shape, TensorCollection, is_array
+from lite._core import MISSING
+from lite._keys import NestedKey, Path, require_path
+from lite._lock import LOCK_ERROR
+from lite._names import NamesMixin
+from lite._nontensor import NonTensorBase
+from lite._structure import StructureMixin
+
+if TYPE_CHECKING:
+    from lite._tensordict import TensorDict
+
+
+class LazyKeysMixin(StructureMixin, NamesMixin):
+    """Structure methods of `LazyStackedTensorDict`; ragged and exclusive entries take part."""
+
+    __slots__ = ()
+    tensordicts: list[Any]
+    stack_dim: int
+    _dim_name: str | None
+
+    def _each(self, fn: Callable[[Any], Any], inplace: bool = False) -> Any:
+        """Apply `fn` to every part and stack the results; or change every part and return self."""
+        if inplace:
+            if self.is_locked:
+                raise RuntimeError(LOCK_ERROR)
+            for part in self.tensordicts:
+                fn(part)
+            return self
+        return self._from_parts([fn(part) for part in self.tensordicts])
+
+    def _require_all(self, paths: Iterable[Path]) -> None:
+        for path in paths:
+            if self._peek_path(path) is None:
+                raise self._missing(path)
+
+    def _exclusive(self) -> bool:
+        """Whether some part has a key, at any depth, that another part lacks."""
+        seen = [set(part.keys(True)) for part in self.tensordicts]
+        nested = any(part._exclusive() for part in self.tensordicts if isinstance(part, LazyKeysMixin))
+        return nested or any(keys != seen[0] for keys in seen[1:])
+
+    def _require_shared(self, method: str) -> None:
+        if self._exclusive():
+            raise RuntimeError(f"the method {method} cannot complete when there are exclusive keys.")
+
+    def _is_stackable(self) -> bool:
+        """Whether `contiguous` would lose nothing: same keys, and leaves of the same shapes."""
+        if self._exclusive() or -1 in self.batch_size:
+            return False
+        try:
+            self.contiguous()
+        except RuntimeError:
+            return False
+        return True
+
+    def select(self, *keys: NestedKey, inplace: bool = False, strict: bool = True) -> Self:
+        """Keep only some keys of every part; with `strict`, each must be common to all parts."""
+        paths = [require_path(key) for key in keys]
+        if strict:
+            self._require_all(paths)
+        return self._each(  # type: ignore[no-any-return]
+            lambda part: part.select(*paths, inplace=inplace, strict=False), inplace
+        )
+
+    def _selected(self, paths: list[Path], strict: bool) -> Self:
+        return self.select(*paths, strict=strict)
+
+    def exclude(self, *keys: NestedKey, inplace: bool = False) -> Self:
+        """Drop some keys from every part that has them."""
+        return self._each(lambda part: part.exclude(*keys, inplace=inplace), inplace)  # type: ignore[no-any-return]
+
+    def _excluded(self, paths: list[Path]) -> Self:
+        return self.exclude(*paths)
+
+    def rename_key_(self, old_key: NestedKey, new_key: NestedKey, safe: bool = False) -> Self:
+        """Move an entry of every part to another key; KeyError unless all parts have it."""
+        old, new = self._rename_paths(old_key, new_key)
+        if old == new:
+            return self
+        if self.is_locked:
+            raise RuntimeError(LOCK_ERROR)
+        self._require_all([old])
+        if safe and any(part._peek_path(new) is not None for part in self.tensordicts):
+            raise KeyError(f"key {new_key} already present in TensorDict.")
+        return self._each(lambda part: part.rename_key_(old, new), True)  # type: ignore[no-any-return]
+
+    def flatten_keys(
+        self, separator: str = ".", inplace: bool = False, is_leaf: Callable[[type], bool] | None = None
+    ) -> Self:
+        """Bring nested entries of every part to its top; RuntimeError if parts have exclusive keys."""
+        self._require_shared("flatten_keys")
+        return self._each(  # type: ignore[no-any-return]
+            lambda part: part.flatten_keys(separator, inplace=inplace, is_leaf=is_leaf), inplace
+        )
+
+    def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Self:
+        """Inverse of `flatten_keys`, in every part."""
+        self._require_shared("unflatten_keys")
+        return self._each(lambda part: part.unflatten_keys(separator, inplace=inplace), inplace)  # type: ignore[no-any-return]
+
+    def split_keys(
+        self,
+        *key_sets: Iterable[NestedKey] | Mapping[NestedKey, NestedKey],
+        inplace: bool = False,
+        default: Any = MISSING,
+        strict: bool = True,
+    ) -> tuple[Self, ...]:
+        """Distribute the entries of every part over one lazy stack per key set, plus the rest."""
+        sets = [s if isinstance(s, Mapping) else list(s) for s in key_sets]
+        if default is MISSING and strict:
+            self._require_all(require_path(key) for key_set in sets for key in key_set)
+        if inplace and self.is_locked:
+            raise RuntimeError(LOCK_ERROR)
+        split = [
+            part.split_keys(*sets, inplace=inplace, default=default, strict=strict)
+            for part in self.tensordicts
+        ]
+        outs: list[Any] = [self._from_parts(list(parts)) for parts in zip(*split, strict=True)]
+        return (*outs[:-1], self if inplace else outs[-1])
+
+    def filter_empty_(self) -> Self:
+        """Remove nested TensorDicts without any leaf from every part; returns self."""
+        return self._each(lambda part: part.filter_empty_(), True)  # type: ignore[no-any-return]
+
+    def is_empty(self) -> bool:
+        """True if no part has a leaf."""
+        return all(part.is_empty() for part in self.tensordicts)
+
+    def clear(self) -> Self:
+        """Remove every entry of every part; returns self."""
+        return self._each(lambda part: part.clear(), True)  # type: ignore[no-any-return]
+
+    def empty(
+        self, recurse: bool = False, *, batch_size: Any = None, device: Any = None, names: Any = None
+    ) -> Any:
+        """A lazy stack of empty parts; with another batch size, device or names a dense TensorDict."""
+        if batch_size is None and device is None and names is None:
+            return self._each(lambda part: part.empty(recurse))
+        size = self.batch_size if batch_size is None else batch_size
+        return self.contiguous().empty(recurse, batch_size=size, device=device, names=names)
+
+    def _update(
+        self,
+        source: Any,
+        clone: bool,
+        inplace: bool,
+        chosen: list[Path] | None,
+        is_leaf: Callable[[type], bool] | None,
+    ) -> None:
+        node = self._as_node(source)
+        if isinstance(node, LazyKeysMixin) and node.stack_dim == self.stack_dim:
+            if len(node.tensordicts) != len(self.tensordicts):
+                raise ValueError("cannot update stacked tensordicts with different shapes.")
+            for part, other in zip(self.tensordicts, node.tensordicts, strict=True):
+                part._update(other, clone, inplace, chosen, is_leaf)
+            return
+        super()._update(source, clone, inplace, chosen, is_leaf)
+
+    def update_(
+        self,
+        input_dict_or_td: Mapping[Any, Any] | TensorCollection | None = None,
+        clone: bool = False,
+        *,
+        keys_to_update: Iterable[NestedKey] | None = None,
+        strict: bool = True,
+        **kwargs: Any,
+    ) -> Self:
+        """Copy the entries of a source into the buffers of the parts; returns self."""
+        node = self._as_node(input_dict_or_td)
+        if not isinstance(node, LazyKeysMixin) or node.stack_dim != self.stack_dim:
+            return super().update_(
+                input_dict_or_td, clone, keys_to_update=keys_to_update, strict=strict, **kwargs
+            )
+        if len(node.tensordicts) != len(self.tensordicts):
+            raise ValueError("cannot update stacked tensordicts with different shapes.")
+        for part, other in zip(self.tensordicts, node.tensordicts, strict=True):
+            part.update_(other, clone, keys_to_update=keys_to_update, strict=strict)
+        return self.update_(kwargs, clone, strict=strict) if kwargs else self
+
+    def set_at_(self, key: NestedKey, value: Any, index: Any, *, non_blocking: bool = False) -> Self:
+        """Write `value` at `index` of the existing entry `key` of the whole stack."""
+        path = require_path(key)
+        entry = self._get_path(path)
+        if entry is None:
+            raise self._missing(path)
+        if isinstance(entry, TensorCollection):
+            at = index if isinstance(index, tuple) else (index,)
+            entry = entry._assign(at, value)
+        else:
+            entry[index] = value
+        if is_array(entry):
+            self._set_path(path, entry, True)
+        elif isinstance(entry, NonTensorBase):
+            node = self._as_node(self._get_path(path[:-1])) if len(path) > 1 else self
+            node._put(path[-1], entry)
+        return self
+
+    # -- the stack itself ---------------------------------------------------------------------
+
+    def insert(self, index: int, tensordict: Any) -> Self:
+        """Insert a part before `index`.
+
+        Raises:
+            RuntimeError: the stack is locked.
+            TypeError: `tensordict` is not a TensorDict.
+            ValueError: its batch size or device is not that of the parts.
+        """
+        if self.is_locked:
+            raise RuntimeError(LOCK_ERROR)
+        node = self._as_node(tensordict)
+        if node is None:
+            raise TypeError(f"Expected new value to be a TensorDict, got {type(tensordict)}.")
+        size = self._part_size()  # type: ignore[attr-defined]
+        fits = len(size) == node.ndim and all(
+            n in (-1, m) for n, m in zip(size, node.batch_size, strict=True)
+        )
+        if not fits:
+            raise ValueError(
+                f"Batch sizes in tensordicts differ: the parts have {size}, the new one {node.batch_size}."
+            )
+        if self.tensordicts and node.device != self.device:  # type: ignore[attr-defined]
+            raise ValueError(
+                f"Devices differ: the parts have device {self.device}, the new one {node.device}."
+            )
+        self.tensordicts.insert(index, node)
+        return self
+
+    def append(self, tensordict: Any) -> Self:
+        """Add a part at the end; see `insert`."""
+        return self.insert(len(self.tensordicts), tensordict)
+
+    def extend(self, tensordicts: Any) -> Self:
+        """Add every TensorDict of a sequence, or every part of a TensorDict along `stack_dim`."""
+        node = self._as_node(tensordicts)
+        for td in list(tensordicts) if node is None else node.unbind(self.stack_dim):
+            self.append(td)
+        return self
+
+    def _item_shape(self, key: str) -> Shape | None:
+        shapes = [part._item_shape(key) for part in self.tensordicts]
+        if not shapes or any(shape is None for shape in shapes):
+            return None
+        if len({len(shape) for shape in shapes}) > 1:
+            return (-1,)
+        merged = [n[0] if len(set(n)) == 1 else -1 for n in zip(*shapes, strict=True)]
+        return (*merged[: self.stack_dim], len(shapes), *merged[self.stack_dim :])
+
+    def contiguous(self) -> TensorDict:
+        """A dense TensorDict with the entries that all parts share, stacked.
+
+        Raises:
+            RuntimeError: a leaf is ragged, or the batch size is.
+        """
+        from lite._tensordict import TensorDict
+
+        if -1 in self.batch_size:
+            raise RuntimeError(f"a ragged batch of size {self.batch_size} cannot become dense.")
+        entries = {}
+        for key in self._keys():
+            entry = self._get_str(key)
+            node = self._as_node(entry)
+            entries[key] = entry if node is None else self._rewrap(entry, node.contiguous())
+        return TensorDict._make(entries, self.batch_size, self.device, self._names)
+
+    def densify(self, padding_value: Any = 0.0, padding_side: str = "right") -> TensorDict:
+        """A dense TensorDict in which ragged leaves are padded to the longest along their first dim.
+
+        Entries that some part lacks are left out.
+
+        Raises:
+            RuntimeError: the batch size is ragged, or leaves differ in more than the first dim.
+
+        Example:
+            >>> import numpy as np
+            >>> from lite import TensorDict, lazy_stack
+            >>> lazy_stack([TensorDict(a=np.ones(n)) for n in (1, 2)]).densify()["a"]
+            array([[1., 0.],
+                   [1., 1.]])
+        """
+        from lite._ragged import read
+        from lite._tensordict import TensorDict
+
+        if -1 in self.batch_size:
+            raise RuntimeError(f"a ragged batch of size {self.batch_size} cannot become dense.")
+        entries = {}
+        for key in self._keys():
+            entry = self._peek(key)
+            node = self._as_node(entry)
+            if node is not None:
+                dense = node.densify(padding_value, padding_side)
+                entries[key] = self._rewrap(entry, dense)
+            elif isinstance(entry, np.ndarray) and -1 in self.get_item_shape(key):
+                entries[key] = read(
+                    self, key, as_padded_tensor=True, padding_value=padding_value, padding_side=padding_side
+                )
+            else:
+                entries[key] = self._get_str(key)
+        return TensorDict._make(entries, self.batch_size, self.device, self._names)

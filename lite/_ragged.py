@@ -1,0 +1,92 @@
+"""Reading leaves whose rows differ in shape: as lists, padded, or as values with offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from lite._collection import Array
+from lite._nontensor import NonTensorBase, unwrap
+
+RAGGED_ERROR = (
+    "Failed to stack tensors within a tensordict: the rows of {key!r} have different shapes {found}. Use "
+    "get({key!r}, as_list=True), as_padded_tensor=True or as_nested_tensor=True."
+)
+
+
+def read(
+    td: Any,
+    key: str,
+    *,
+    as_list: bool = False,
+    as_padded_tensor: bool = False,
+    as_nested_tensor: bool = False,
+    padding_side: str = "right",
+    padding_value: Any = 0.0,
+    layout: Any = None,
+) -> Any:
+    """The direct entry `key` of a container in the asked form, or None if there is none.
+
+    Raises:
+        TypeError: more than one form is asked for.
+        ValueError: `padding_side` is neither "right" nor "left".
+        RuntimeError: the rows cannot be padded, because dimensions after the first differ.
+    """
+    if as_list + as_padded_tensor + as_nested_tensor > 1:
+        raise TypeError("as_list, as_padded_tensor and as_nested_tensor are exclusive.")
+    if padding_side not in ("right", "left"):
+        raise ValueError(f"padding_side must be 'right' or 'left', got {padding_side!r}.")
+    if td._peek(key) is None:
+        return None
+    if td._parts() is None or not (as_list or as_padded_tensor or as_nested_tensor):
+        return td._get_str(key)
+    rows = _rows(td, key)
+    leaves = list(_leaves(rows))
+    if as_list or not all(isinstance(leaf, np.ndarray) for leaf in leaves):
+        return rows
+    if as_nested_tensor:
+        lengths = [len(leaf) for leaf in leaves]
+        return np.concatenate(leaves), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return _padded(rows, leaves, key, padding_side, padding_value)
+
+
+def _rows(td: Any, key: str) -> Any:
+    """Nested lists over the stack dimensions; the leaf itself where nothing is stacked."""
+    stacked = td._parts()
+    if stacked is not None:
+        return [_rows(part, key) for part in stacked[0]]
+    entry = td._get_str(key)
+    return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
+
+
+def _leaves(rows: Any) -> Iterator[Any]:
+    if isinstance(rows, list):
+        for row in rows:
+            yield from _leaves(row)
+    else:
+        yield rows
+
+
+def _padded(rows: Any, leaves: list[Array], key: str, side: str, value: Any) -> Array:
+    if len({leaf.shape[1:] for leaf in leaves}) > 1 or any(leaf.ndim == 0 for leaf in leaves):
+        raise RuntimeError(
+            f"cannot pad {key!r}: only the first dimension of the rows may differ, got shapes "
+            f"{sorted({leaf.shape for leaf in leaves})}."
+        )
+    longest = max(len(leaf) for leaf in leaves)
+    dtype = np.result_type(*{leaf.dtype for leaf in leaves})
+    out = np.full((len(leaves), longest, *leaves[0].shape[1:]), value).astype(dtype)
+    for row, leaf in zip(out, leaves, strict=True):
+        if len(leaf):
+            row[slice(longest - len(leaf), None) if side == "left" else slice(len(leaf))] = leaf
+    return out.reshape(*_list_shape(rows), *out.shape[1:])
+
+
+def _list_shape(rows: Any) -> tuple[int, ...]:
+    shape: list[int] = []
+    while isinstance(rows, list):
+        shape.append(len(rows))
+        rows = rows[0]
+    return tuple(shape)
