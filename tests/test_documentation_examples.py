@@ -1,0 +1,419 @@
+"""The examples of the reference documentation, one test each, asserting the listed observable.
+
+Ids are those of the specification: 000 the inherited module part, 001 Module, 002 TensorDictModule,
+003 TensorDictSequential; the number after the dash is the example's place in its document.
+"""
+
+import numpy as np
+import pytest
+
+from lite import TensorDict, nn
+from lite.nn import TensorDictModule as Mod
+from lite.nn import TensorDictSequential as Seq
+
+F32 = np.float32
+
+
+def ones(*shape):
+    return np.ones(shape, dtype=F32)
+
+
+def zeros(*shape):
+    return np.zeros(shape, dtype=F32)
+
+
+class Norm(nn.Module):
+    """Stands for BatchNorm: two buffers."""
+
+    def __init__(self, features):
+        super().__init__()
+        self.register_buffer("running_mean", zeros(features))
+        self.register_buffer("running_var", ones(features))
+
+
+# -- 001: Module (000-1 to 000-9 are the same examples) -------------------------------------------
+
+
+def test_001_3_apply_init_weights():
+    seen = []
+
+    def init_weights(m):
+        seen.append(type(m).__name__)
+        if type(m) is nn.Linear:
+            m.weight.data.fill(1.0)
+
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    assert net.apply(init_weights) is net
+    assert seen == ["Linear", "Linear", "Sequential"]
+    for layer in net:
+        np.testing.assert_array_equal(layer.weight, ones(2, 2))
+    assert repr(net) == (
+        "Sequential(\n"
+        "  (0): Linear(in_features=2, out_features=2, bias=True)\n"
+        "  (1): Linear(in_features=2, out_features=2, bias=True)\n"
+        ")"
+    )
+
+
+def test_001_4_buffers():
+    model = nn.Sequential(Norm(20), Norm(5))
+    assert [(type(buf), buf.shape) for buf in model.buffers()] == [
+        (np.ndarray, (20,)),
+        (np.ndarray, (20,)),
+        (np.ndarray, (5,)),
+        (np.ndarray, (5,)),
+    ]
+
+
+def test_001_5_modules():
+    linear = nn.Linear(2, 2)
+    net = nn.Sequential(linear, linear)
+    assert [(i, type(m).__name__) for i, m in enumerate(net.modules())] == [(0, "Sequential"), (1, "Linear")]
+
+
+def test_001_6_named_buffers():
+    assert [b.shape for name, b in Norm(7).named_buffers() if name in ["running_var"]] == [(7,)]
+
+
+def test_001_7_named_children():
+    model = nn.Sequential({"conv4": nn.Identity(), "conv5": nn.Tanh(), "other": nn.ReLU()})
+    chosen = [(name, module) for name, module in model.named_children() if name in ["conv4", "conv5"]]
+    assert chosen == [("conv4", model.conv4), ("conv5", model.conv5)]
+
+
+def test_001_8_named_modules():
+    linear = nn.Linear(2, 2)
+    net = nn.Sequential(linear, linear)
+    assert list(net.named_modules()) == [("", net), ("0", linear)]
+
+
+def test_001_9_named_parameters():
+    net = nn.Linear(3, 4)
+    assert [param.shape for name, param in net.named_parameters() if name in ["bias"]] == [(4,)]
+
+
+def test_001_10_parameters():
+    net = nn.Sequential(nn.Linear(3, 4))
+    assert [param.shape for param in net.parameters()] == [(4, 3), (4,)]
+    assert all(isinstance(np.asarray(param), np.ndarray) for param in net.parameters())
+
+
+def test_001_11_register_buffer():
+    module = nn.Module()
+    module.register_buffer("running_mean", zeros(6))
+    np.testing.assert_array_equal(module.running_mean, zeros(6))
+    assert list(module.state_dict()) == ["running_mean"]
+    module.register_buffer("scratch", zeros(6), persistent=False)
+    assert list(module.state_dict()) == ["running_mean"]
+
+
+def test_001_12_state_dict():
+    assert list(nn.Linear(2, 2).state_dict().keys()) == ["weight", "bias"]
+
+
+def tree():
+    a = nn.Module()
+    a.net_b = nn.Module()
+    a.net_b.net_c = nn.Module()
+    a.net_b.net_c.conv = nn.Identity()
+    a.net_b.linear = nn.Linear(100, 200)
+    return a
+
+
+def test_001_13_get_submodule():
+    a = tree()
+    assert a.get_submodule("net_b.linear") is a.net_b.linear
+    assert a.get_submodule("net_b.net_c.conv") is a.net_b.net_c.conv
+    with pytest.raises(AttributeError, match="missing"):
+        a.get_submodule("net_b.missing")
+
+
+def test_001_14_set_submodule():
+    a = tree()
+    new = nn.Linear(33, 16)
+    a.set_submodule("net_b.net_c.conv", new)
+    assert a.net_b.net_c.conv is new
+    with pytest.raises(ValueError, match="target"):
+        a.set_submodule("", new)
+    with pytest.raises(AttributeError):
+        a.set_submodule("net_b.nothing.conv", new)
+
+
+def test_001_15_to_double():
+    linear = nn.Linear(2, 2)
+    before, text = linear.weight.data.copy(), repr(linear)
+    assert linear.to(np.double) is linear
+    assert linear.weight.dtype == np.float64
+    np.testing.assert_allclose(linear.weight, before, atol=1e-7)
+    assert repr(linear) == text == "Linear(in_features=2, out_features=2, bias=True)"
+
+
+def test_001_16_to_half():
+    linear = nn.Linear(2, 2)
+    before = linear.weight.data.copy()
+    with pytest.raises(RuntimeError, match="cuda:1"):
+        linear.to("cuda:1", dtype=np.half, non_blocking=True)
+    assert linear.weight.dtype == F32
+    linear.to("cpu", dtype=np.half)
+    assert linear.weight.dtype == np.float16
+    np.testing.assert_allclose(linear.weight, before, atol=2e-4, rtol=1e-3)
+
+
+def test_001_17_to_cpu():
+    linear = nn.Linear(2, 2).half()
+    assert linear.to("cpu") is linear
+    assert linear.weight.dtype == np.float16
+
+
+def test_001_18_to_complex():
+    linear = nn.Linear(2, 2, bias=None).to(np.cdouble)
+    assert linear.weight.dtype == np.complex128
+    linear.weight.data[...] = [[0.3741, 0.2382], [0.5593, -0.4443]]
+    out = linear(np.ones((3, 2), dtype=np.cdouble))
+    np.testing.assert_allclose(out, np.tile([0.6123 + 0j, 0.1150 + 0j], (3, 1)), atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda m: m.train(False).training, False),
+        (lambda m: m.eval().training, False),
+        (lambda m: m.requires_grad_(False).weight.requires_grad, False),
+        (lambda m: m.zero_grad(), None),
+        (lambda m: m.to_empty(device="cpu").weight.shape, (2, 2)),
+        (lambda m: m.type("float16").weight.dtype, np.float16),
+        (lambda m: m.double().float().weight.dtype, np.float32),
+        (lambda m: m.cpu() is m, True),
+        (lambda m: m.extra_repr(), "in_features=2, out_features=2, bias=True"),
+        (lambda m: m.get_parameter("weight") is m.weight, True),
+        (lambda m: len(list(m.children())), 0),
+    ],
+)
+def test_001_19_other_methods(call, expected):
+    assert call(nn.Linear(2, 2)) == expected
+
+
+@pytest.mark.parametrize("method", ["cuda", "xpu", "ipu", "mtia"])
+def test_001_19_other_devices(method):
+    with pytest.raises(RuntimeError, match=method):
+        getattr(nn.Linear(2, 2), method)()
+
+
+# -- 000: the TensorDictModuleBase part ------------------------------------------------------------
+
+
+def plus_two():
+    return Mod(lambda x, y: (x + 2, y + 2), in_keys=["a", "b"], out_keys=["c", "d"])
+
+
+def test_000_10_reset_out_keys():
+    mod = plus_two()
+    mod.select_out_keys("d")
+    td = mod(TensorDict({"a": zeros(), "b": ones()}, []))
+    assert set(td.keys()) == {"a", "b", "d"}
+    mod.reset_out_keys()
+    td = mod(TensorDict({"a": zeros(), "b": ones()}, []))
+    assert set(td.keys()) == {"a", "b", "c", "d"}
+    assert (td["c"], td["d"]) == (2, 3)
+    assert all(td[key].shape == () for key in "abcd")
+
+
+def test_000_11_reset_parameters():
+    net = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+    old = net[0].weight.data.copy()
+    module = Mod(net, in_keys=["bork"], out_keys=["dork"])
+    module.reset_parameters()
+    assert not (old == net[0].weight).any()
+
+
+def test_000_13a_select_out_keys():
+    mod = plus_two()
+    assert set(mod(TensorDict({"a": zeros(), "b": ones()}, [])).keys()) == {"a", "b", "c", "d"}
+    mod.select_out_keys("d")
+    assert set(mod(TensorDict({"a": zeros(), "b": ones()}, [])).keys()) == {"a", "b", "d"}
+
+
+def test_000_13b_select_out_keys_with_dispatch():
+    # The printout of the reference's document (2.) predates y + 2 with y = 1.
+    assert plus_two().select_out_keys("d")(zeros(), ones()) == 3
+
+
+def test_000_13c_reset_after_selection():
+    mod = plus_two().select_out_keys("d").reset_out_keys()
+    assert set(mod(TensorDict({"a": zeros(), "b": ones()}, [])).keys()) == {"a", "b", "c", "d"}
+
+
+def test_000_13d_select_out_keys_of_a_sequence():
+    seq = Seq(Mod(lambda x: x + 1, ["x"], ["y"]), Mod(lambda x: x + 1, ["y"], ["z"]))
+    assert set(seq(TensorDict({"x": zeros()}, [])).keys()) == {"x", "y", "z"}
+    seq.select_out_keys("z")
+    td = seq(TensorDict({"x": zeros()}, []))
+    assert set(td.keys()) == {"x", "z"}
+    assert td["z"] == 2
+
+
+def test_000_14_set_submodule_strict():
+    a, new = tree(), nn.Identity()
+    a.set_submodule("net_b.net_c.conv", new)
+    a.set_submodule("net_b.net_c.conv", new, strict=True)
+    a.set_submodule("net_b.extra", new)
+    assert a.net_b.extra is new
+    with pytest.raises(AttributeError, match="another"):
+        a.set_submodule("net_b.another", new, strict=True)
+
+
+# -- 002: TensorDictModule -------------------------------------------------------------------------
+
+
+class Attend(nn.Module):
+    """Stands for Transformer: two inputs, the output has the target's shape."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(128, 128, rng=0)
+
+    def forward(self, input, tgt):
+        return tgt + self.mix(input)
+
+
+def attend():
+    return Mod(Attend(), in_keys=["input", "tgt"], out_keys=["out"])
+
+
+def test_002_1_two_inputs():
+    td = TensorDict({"input": ones(2, 3, 128), "tgt": zeros(2, 3, 128)}, [2, 3])
+    out = attend()(td)
+    assert out is td
+    assert set(td.keys()) == {"input", "tgt", "out"}
+    assert td["out"].shape == (2, 3, 128)
+    assert td["out"].dtype == F32
+    assert td.batch_size == (2, 3)
+
+
+def test_002_2_arrays():
+    out = attend()(ones(2, 3, 128), zeros(2, 3, 128))
+    assert type(out) is np.ndarray
+    assert out.shape == (2, 3, 128)
+
+
+def test_002_3_nested_keys():
+    module = Mod(
+        lambda x: (x - 1, x + 1), in_keys=[("input", "x")], out_keys=[("output", "x-1"), ("output", "x+1")]
+    )
+    td = module(TensorDict({"input": {"x": zeros()}}, []))
+    assert set(td.keys(True, True)) == {("input", "x"), ("output", "x-1"), ("output", "x+1")}
+    assert (td["output", "x-1"], td["output", "x+1"]) == (-1, 1)
+    assert td["output", "x+1"].shape == ()
+
+
+def test_002_4_populate():
+    module = Mod(lambda: np.random.default_rng(0).standard_normal(3), in_keys=[], out_keys=["x"])
+    td = module(TensorDict({}, []))
+    assert td["x"].shape == (3,)
+    assert td.batch_size == ()
+
+
+def test_002_5_dict_of_in_keys():
+    td = TensorDict({"1": ones(), "2": 2 * ones()}, [])
+    module = Mod(lambda x, *, y: x + y, in_keys={"1": "x", "2": "y"}, out_keys=["z"])
+    assert module(td)["z"] == 3
+
+
+# -- 003: TensorDictSequential ---------------------------------------------------------------------
+
+WEIGHT = [
+    [-0.00432252, 0.30971584, -0.47518533],
+    [-0.4248946, -0.22236897, 0.15482073],
+    [-0.01143914, 0.45777494, -0.0512364],
+    [0.15277413, -0.17448279, -0.11348708],
+]
+BIAS = [-0.55157071, -0.38236874, -0.23799711, 0.02138712]
+RESULT = [-0.72136271, -0.87481159, 0.15710229, -0.11380863]
+
+
+def plus_one_linear():
+    layer = nn.Linear(3, 4)
+    layer.load_state_dict({"weight": np.array(WEIGHT), "bias": np.array(BIAS)})
+    return Seq(Mod(lambda x: x + 1, ["x"], ["x+1"]), Mod(layer, ["x+1"], ["w*(x+1)+b"]))
+
+
+def test_003_1_on_a_tensordict():
+    td = plus_one_linear()(TensorDict({"x": zeros(3)}, []))
+    shapes = {key: value.shape for key, value in td.items()}
+    assert shapes == {"x": (3,), "x+1": (3,), "w*(x+1)+b": (4,)}
+    np.testing.assert_allclose(td["w*(x+1)+b"], RESULT, rtol=1e-4)
+
+
+@pytest.mark.parametrize("call", [lambda m: m(x=zeros(3)), lambda m: m(zeros(3))], ids=["003-2", "003-3"])
+def test_003_2_3_on_arrays(call):
+    first, second = call(plus_one_linear())
+    np.testing.assert_array_equal(first, ones(3))
+    np.testing.assert_allclose(second, RESULT, rtol=1e-4)
+
+
+def test_003_7_select_out_keys_in_the_constructor():
+    seq = Seq(Mod(lambda x: x + 1, ["x"], ["y"]), Mod(lambda x: x + 1, ["y"], ["z"]), selected_out_keys=["z"])
+    assert set(seq(TensorDict({"x": zeros()}, [])).keys()) == {"x", "z"}
+    assert set(seq.reset_out_keys()(TensorDict({"x": zeros()}, [])).keys()) == {"x", "y", "z"}
+
+
+def idn(x):
+    return x
+
+
+def branches():
+    return Seq(Mod(idn, ["a"], ["b"]), Mod(idn, ["b"], ["c"]), Mod(idn, ["c"], ["d"]), Mod(idn, ["a"], ["e"]))
+
+
+def child_text(number, reads, writes):
+    return (
+        f"      ({number}): TensorDictModule(\n"
+        f"          module={idn},\n"
+        f"          in_keys=['{reads}'],\n"
+        f"          out_keys=['{writes}'])\n"
+    )
+
+
+def test_003_8_select_by_input_a():
+    out = branches().select_subsequence(in_keys=["a"])
+    assert len(out) == 4
+    assert out.in_keys == ["a"]
+    assert out.out_keys == ["b", "c", "d", "e"]
+    children = "".join(child_text(i, *io) for i, io in enumerate(["ab", "bc", "cd", "ae"]))
+    assert repr(out) == (
+        "TensorDictSequential(\n"
+        "    module=ModuleList(\n"
+        f"{children}"
+        "    ),\n"
+        "    in_keys=['a'],\n"
+        "    out_keys=['b', 'c', 'd', 'e'])"
+    )
+
+
+def test_003_9_select_by_input_c():
+    out = branches().select_subsequence(in_keys=["c"])
+    assert [(m.in_keys, m.out_keys) for m in out] == [(["c"], ["d"])]
+
+
+def test_003_10_select_by_output_c():
+    out = branches().select_subsequence(out_keys=["c"])
+    assert len(out) == 2
+    assert out.out_keys == ["b", "c"]
+
+
+def test_003_11_select_by_output_e():
+    out = branches().select_subsequence(out_keys=["e"])
+    assert [(m.in_keys, m.out_keys) for m in out] == [(["a"], ["e"])]
+
+
+def test_003_12_select_in_nested_sequences():
+    seq = Seq(
+        Seq(Mod(idn, ["a"], ["b"]), Mod(idn, ["b"], ["c"])),
+        Seq(Mod(idn, ["b"], ["d"]), Mod(idn, ["d"], ["e"])),
+    )
+    out = seq.select_subsequence(in_keys=["b", "d"], out_keys=["e"])
+    assert len(out) == 1
+    assert type(out[0]) is Seq
+    assert [(m.in_keys, m.out_keys) for m in out[0]] == [(["b"], ["d"]), (["d"], ["e"])]
+    assert out.in_keys == ["b"]
+    assert out.out_keys == ["d", "e"]
