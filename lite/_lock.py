@@ -16,7 +16,9 @@ _UNLOCK_ERROR = "Cannot unlock a tensordict that is part of a locked graph. Unlo
 class LockMixin:
     """`lock_`, `unlock_` and `is_locked`; a locked tree takes value writes but no new or removed keys."""
 
-    __slots__ = ("__weakref__", "_lock_parents", "_locked")
+    __slots__ = ("__weakref__", "_before", "_contexts", "_lock_parents", "_locked")
+    _before: bool | None
+    _contexts: list[bool | None]
     _locked: bool
     _lock_parents: list[weakref.ref[Any]]
 
@@ -47,7 +49,8 @@ class LockMixin:
             RuntimeError: Cannot modify locked TensorDict. For in-place modification, consider using the \
 `set_()` method and make sure the key is present.
         """
-        if not self._locked:
+        self._before = self.is_locked
+        if not self._before:
             self._lock(None)
         return self
 
@@ -65,10 +68,23 @@ class LockMixin:
         Raises:
             RuntimeError: if a locked parent that is still alive holds this TensorDict.
         """
-        if self._locked:
+        self._before = self.is_locked
+        if self._before:
             self._check_unlockable(self)
             self._unlock(None)
         return self
+
+    def __enter__(self) -> Self:
+        """Enter `with td.lock_():` or `with td.unlock_():`; leaving restores the state from before."""
+        self._contexts = [*getattr(self, "_contexts", ()), getattr(self, "_before", None)]
+        self._before = None
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        before = self._contexts.pop()
+        if before is not None:
+            self.is_locked = before
+            self._before = None
 
     def _check_unlockable(self, within: Any) -> None:
         if _has_locked_parent(self) and _collected_and_still_locked(self):

@@ -436,12 +436,6 @@ class TensorDict(TensorDictBase):
         }
         return self._make(data, self._batch_size, self._device, self._names)
 
-    def _export(self) -> dict[str, Any]:
-        return {
-            key: value._export() if isinstance(value, TensorCollection) else value
-            for key, value in self._data.items()
-        }
-
     def empty(
         self, recurse: bool = False, *, batch_size: Any = None, device: Any = None, names: Any = None
     ) -> Self:
