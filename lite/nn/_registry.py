@@ -132,11 +132,6 @@ class Registry:
             self._forget(name, keep="_parameters")
             self.register_parameter(name, value)
             return
-        if isinstance(value, Registry):
-            modules = self._registry("_modules", "modules")
-            self._forget(name, keep="_modules")
-            modules[name] = value
-            return
         state = self.__dict__
         if name in state.get("_parameters", ()):
             if value is not None:
@@ -145,6 +140,10 @@ class Registry:
                     f"To change its values, write to {name}.data or {name}[...]."
                 )
             state["_parameters"][name] = None
+        elif isinstance(value, Registry):
+            modules = self._registry("_modules", "modules")
+            self._forget(name, keep="_modules")
+            modules[name] = value
         elif name in state.get("_modules", ()):
             if value is not None:
                 raise TypeError(

@@ -99,11 +99,13 @@ def test_scalar_results_assigned_to_a_buffer_stay_arrays():
 def test_assignment_moves_a_name_between_registries():
     m = nn.Module()
     m.x = 3
-    m.x = nn.Parameter(np.zeros(2, dtype=F32))
-    assert "x" not in m.__dict__
     m.x = nn.Identity()
-    assert list(m._parameters) == []
-    assert list(m._modules) == ["x"]
+    assert "x" not in m.__dict__
+    m.x = nn.Parameter(np.zeros(2, dtype=F32))
+    assert list(m._modules) == []
+    assert list(m._parameters) == ["x"]
+    with pytest.raises(TypeError, match="Identity as parameter 'x'"):
+        m.x = nn.Identity()
 
 
 def test_missing_attribute_names_the_class():

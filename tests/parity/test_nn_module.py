@@ -1,0 +1,410 @@
+"""lite.nn.Module against torch.nn.Module: names, order, state dicts, hooks, reprs, errors.
+
+Every case is written once and run with both libraries; what it returns, or the class of what it
+raises, must be equal.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
+
+from lite import nn  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*")
+
+
+class Lib:
+    """The names that differ between the two libraries."""
+
+    def __init__(self, module, array, parameter):
+        self.nn = module
+        self.array = array
+        self.parameter = parameter
+
+
+LITE = Lib(nn, lambda *shape: np.zeros(shape, dtype=np.float32), lambda a: nn.Parameter(a))
+TORCH = Lib(torch.nn, lambda *shape: torch.zeros(shape), lambda a: torch.nn.Parameter(a))
+LIBS = (LITE, TORCH)
+
+
+def outcome(case, lib, *args):
+    """What a case returns, or the class of what it raises."""
+    try:
+        return case(lib, *args)
+    except Exception as err:
+        return type(err)
+
+
+def agree(case, *args):
+    mine, theirs = (outcome(case, lib, *args) for lib in LIBS)
+    assert mine == theirs
+
+
+def copied(lite_module, torch_module):
+    """Give the lite module the torch module's weights, through the state dict of tensors."""
+    lite_module.load_state_dict(torch_module.state_dict())
+    return lite_module
+
+
+# -- values ---------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    shape=st.lists(st.integers(0, 4), max_size=3),
+    sizes=st.tuples(st.integers(1, 5), st.integers(1, 5)),
+    bias=st.booleans(),
+    dtype=st.sampled_from(["float32", "float64"]),
+)
+def test_linear(shape, sizes, bias, dtype):
+    theirs = torch.nn.Linear(*sizes, bias=bias, dtype=getattr(torch, dtype))
+    mine = copied(nn.Linear(*sizes, bias=bias, dtype=dtype), theirs)
+    x = np.random.default_rng(0).standard_normal((*shape, sizes[0])).astype(dtype)
+    expected = theirs(torch.from_numpy(x)).detach().numpy()
+    out = mine(x)
+    assert out.dtype == expected.dtype
+    assert out.shape == expected.shape
+    np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision(dtype):
+    torch.manual_seed(0)
+    theirs = torch.nn.Linear(64, 8, dtype=getattr(torch, dtype))
+    mine = nn.Linear(64, 8, dtype=dtype)
+    mine.load_state_dict({k: v.float() for k, v in theirs.state_dict().items()})
+    x = torch.randn(4, 64).to(getattr(torch, dtype))
+    out = mine(x.float().numpy().astype(mine.weight.dtype))
+    assert out.dtype == mine.weight.dtype
+    tolerance = 2e-3 if dtype == "float16" else 2e-2
+    np.testing.assert_allclose(
+        out.astype(np.float32), theirs(x).detach().float(), rtol=tolerance, atol=tolerance
+    )
+
+
+@pytest.mark.parametrize("name", ["ReLU", "Tanh", "Identity"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_activations(name, dtype):
+    x = np.array([-2.0, -0.0, 0.0, 0.5, 30.0, np.nan, np.inf, -np.inf], dtype=dtype)
+    out = getattr(nn, name)()(x)
+    expected = getattr(torch.nn, name)()(torch.from_numpy(x)).numpy()
+    assert out.dtype == expected.dtype
+    np.testing.assert_allclose(out, expected, rtol=1e-3 if dtype == "float16" else 1e-6)
+
+
+def test_network_of_torch_weights():
+    torch.manual_seed(0)
+
+    def net(lib):
+        return lib.Sequential(lib.Linear(3, 16), lib.Tanh(), lib.Sequential(lib.Linear(16, 2), lib.ReLU()))
+
+    theirs = net(torch.nn)
+    mine = copied(net(nn), theirs)
+    x = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
+    np.testing.assert_allclose(mine(x), theirs(torch.from_numpy(x)).detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_initial_weights_have_the_same_distribution():
+    torch.manual_seed(0)
+    theirs, mine = torch.nn.Linear(10, 5000), nn.Linear(10, 5000, rng=0)
+    for name in ("weight", "bias"):
+        a = np.sort(np.asarray(getattr(mine, name)).ravel())
+        b = np.sort(getattr(theirs, name).detach().numpy().ravel())
+        # Two-sample Kolmogorov-Smirnov distance; 0.04 is beyond the 0.1% level for 5000 draws each.
+        grid = np.linspace(-0.32, 0.32, 200)
+        distance = np.abs(np.searchsorted(a, grid) / a.size - np.searchsorted(b, grid) / b.size).max()
+        assert distance < 0.04
+        assert max(abs(a[0]), abs(a[-1])) <= 1 / np.sqrt(10)
+
+
+# -- trees ----------------------------------------------------------------------------------------
+
+# A node is (own parameters, own buffers, children); a child is a node, None, or "shared" for one
+# module that appears in several places.
+nodes = st.recursive(
+    st.tuples(
+        st.lists(st.sampled_from(["w", "b", "none"]), unique=True),
+        st.lists(st.sampled_from(["m", "v", "hidden"]), unique=True),
+        st.just(()),
+    ),
+    lambda children: st.tuples(
+        st.lists(st.sampled_from(["w", "b", "none"]), unique=True),
+        st.lists(st.sampled_from(["m", "v", "hidden"]), unique=True),
+        st.lists(children | st.none() | st.just("shared"), max_size=3).map(tuple),
+    ),
+    max_leaves=6,
+)
+
+
+def build(lib, node, shared=None):
+    shared = lib.nn.Linear(1, 1) if shared is None else shared
+    module = lib.nn.Module()
+    names, buffers, children = node
+    for name in names:
+        module.register_parameter(name, None if name == "none" else lib.parameter(lib.array(2)))
+    for name in buffers:
+        module.register_buffer(name, lib.array(3), persistent=name != "hidden")
+    for i, child in enumerate(children):
+        if child == "shared":
+            module.add_module(f"c{i}", shared)
+        else:
+            module.add_module(f"c{i}", None if child is None else build(lib, child, shared))
+    return module
+
+
+@settings(deadline=None, max_examples=100)
+@given(node=nodes, remove=st.booleans(), prefix=st.sampled_from(["", "p"]))
+def test_names_of_random_trees(node, remove, prefix):
+    def case(lib):
+        m = build(lib, node)
+        out = [list(m.state_dict()), list(m.state_dict(prefix="x."))]
+        out.append([name for name, _ in m.named_modules(prefix=prefix, remove_duplicate=remove)])
+        out.append([name for name, _ in m.named_parameters(prefix, remove_duplicate=remove)])
+        out.append([name for name, _ in m.named_parameters(prefix, recurse=False)])
+        out.append([name for name, _ in m.named_buffers(prefix, remove_duplicate=remove)])
+        out.append([name for name, _ in m.named_children()])
+        out.append({k: dict(v) for k, v in m.state_dict()._metadata.items()})
+        order = []
+        m.apply(lambda child: order.append(len(list(child.modules()))))
+        return [*out, order, repr(m).replace("Parameter containing", "")]
+
+    agree(case)
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    node=nodes,
+    strict=st.booleans(),
+    assign=st.booleans(),
+    drop=st.integers(0, 3),
+    reshape=st.booleans(),
+    extra=st.lists(st.sampled_from(["new", "c0.new", "c0.c0.new", "c9.w", "none", "hidden"]), unique=True),
+)
+def test_loading_damaged_state_dicts(node, strict, assign, drop, reshape, extra):
+    def case(lib):
+        m = build(lib, node)
+        state = m.state_dict()
+        for name in list(state)[:drop]:
+            del state[name]
+        if reshape and state:
+            state[next(iter(state))] = lib.array(7, 7)
+        state.update({name: lib.array(1) for name in extra})
+        result = m.load_state_dict(state, strict=strict, assign=assign)
+        return result.missing_keys, result.unexpected_keys
+
+    agree(case)
+
+
+@pytest.mark.parametrize(
+    "net",
+    [
+        lambda n: n.Sequential(n.Linear(2, 3), n.ReLU(inplace=True), n.Sequential(n.Tanh(), n.Identity())),
+        lambda n: n.ModuleList([n.ReLU(), n.ReLU(), n.Linear(1, 1, bias=False), n.Tanh(), n.Tanh()]),
+        lambda n: n.ModuleDict({"a": n.ReLU(), "b": n.ModuleList()}),
+        lambda n: n.Sequential(),
+        lambda n: n.ModuleList([n.Sequential(n.ReLU()), n.Sequential(n.ReLU())]),
+        lambda n: n.Module(),
+    ],
+)
+def test_repr(net):
+    assert repr(net(nn)) == repr(net(torch.nn))
+
+
+# -- errors ---------------------------------------------------------------------------------------
+
+
+def setting(name, value):
+    def case(lib):
+        m = lib.nn.Linear(2, 2)
+        m.register_buffer("buf", lib.array(1))
+        m.child = lib.nn.ReLU()
+        setattr(m, name, value(lib) if callable(value) else value)
+        return list(m.state_dict())
+
+    return case
+
+
+def early(lib):
+    class Early(lib.nn.Module):
+        def __init__(self):
+            self.p = lib.parameter(lib.array(1))
+
+    Early()
+
+
+CASES = {
+    "parameter before init": early,
+    "array as parameter": setting("weight", lambda lib: lib.array(2, 2)),
+    "none as parameter": setting("bias", None),
+    "int as module": setting("child", 3),
+    "none as module": setting("child", None),
+    "str as buffer": setting("buf", "x"),
+    "none as buffer": setting("buf", None),
+    "parameter over buffer": setting("buf", lambda lib: lib.parameter(lib.array(1))),
+    "module over parameter": setting("weight", lambda lib: lib.nn.ReLU()),
+    "register_parameter dot": lambda lib: lib.nn.Module().register_parameter("a.b", None),
+    "register_parameter empty": lambda lib: lib.nn.Module().register_parameter("", None),
+    "register_parameter name type": lambda lib: lib.nn.Module().register_parameter(1, None),
+    "register_parameter taken": lambda lib: lib.nn.Module().register_parameter("training", None),
+    "register_parameter array": lambda lib: lib.nn.Module().register_parameter("a", lib.array(1)),
+    "register_buffer dot": lambda lib: lib.nn.Module().register_buffer("a.b", None),
+    "register_buffer empty": lambda lib: lib.nn.Module().register_buffer("", None),
+    "register_buffer name type": lambda lib: lib.nn.Module().register_buffer(1, None),
+    "register_buffer taken": lambda lib: lib.nn.Linear(1, 1).register_buffer("weight", None),
+    "register_buffer list": lambda lib: lib.nn.Module().register_buffer("a", [1]),
+    "add_module dot": lambda lib: lib.nn.Module().add_module("a.b", None),
+    "add_module empty": lambda lib: lib.nn.Module().add_module("", None),
+    "add_module name type": lambda lib: lib.nn.Module().add_module(1, None),
+    "add_module taken": lambda lib: lib.nn.Module().add_module("training", None),
+    "add_module int": lambda lib: lib.nn.Module().add_module("a", 1),
+    "missing attribute": lambda lib: lib.nn.Module().nope,
+    "no forward": lambda lib: lib.nn.Module()(1),
+    "train int": lambda lib: lib.nn.Module().train(1),
+    "to int": lambda lib: lib.nn.Linear(1, 1).to(torch.int32 if lib is TORCH else np.int32),
+    "to unknown device": lambda lib: lib.nn.Linear(1, 1).to("nowhere"),
+    "meta to cpu": lambda lib: lib.nn.Linear(1, 1, device="meta").to("cpu"),
+    "load list": lambda lib: lib.nn.Linear(1, 1).load_state_dict([]),
+    "load number": lambda lib: lib.nn.Linear(1, 1).load_state_dict({"weight": 1.0}, strict=False),
+    "load wrong shape": lambda lib: lib.nn.Linear(1, 1).load_state_dict(
+        {"weight": lib.array(3)}, strict=False
+    ),
+    "get_submodule missing": lambda lib: lib.nn.Module().get_submodule("a"),
+    "get_submodule of a parameter": lambda lib: lib.nn.Linear(1, 1).get_submodule("weight"),
+    "get_parameter of a module": lambda lib: lib.nn.Sequential(lib.nn.ReLU()).get_parameter("0"),
+    "get_parameter missing": lambda lib: lib.nn.Module().get_parameter("a.b"),
+    "get_buffer of a parameter": lambda lib: lib.nn.Linear(1, 1).get_buffer("weight"),
+    "set_submodule empty": lambda lib: lib.nn.Module().set_submodule("", lib.nn.ReLU()),
+    "set_submodule int": lambda lib: lib.nn.Module().set_submodule("a", 1),
+    "set_submodule strict": lambda lib: lib.nn.Module().set_submodule("a", lib.nn.ReLU(), strict=True),
+    "set_submodule new": lambda lib: lib.nn.Module().set_submodule("a", lib.nn.ReLU()),
+    "set_submodule over attribute": lambda lib: lib.nn.Linear(1, 1).set_submodule("weight", lib.nn.ReLU()),
+    "set_submodule parent": lambda lib: lib.nn.Module().set_submodule("a.b", lib.nn.ReLU()),
+    "get_extra_state": lambda lib: lib.nn.Module().get_extra_state(),
+    "set_extra_state": lambda lib: lib.nn.Module().set_extra_state(1),
+    "list append": lambda lib: lib.nn.ModuleList().append(1),
+    "list index": lambda lib: lib.nn.ModuleList()[0],
+    "list call": lambda lib: lib.nn.ModuleList()(1),
+    "dict dot": lambda lib: lib.nn.ModuleDict({"a.b": lib.nn.ReLU()}),
+    "dict missing": lambda lib: lib.nn.ModuleDict()["a"],
+    "integer parameter": lambda lib: lib.parameter(
+        torch.zeros(1, dtype=torch.int64) if lib is TORCH else np.zeros(1, dtype=np.int64)
+    ),
+    "linear wrong size": lambda lib: lib.nn.Linear(2, 2)(lib.array(3, 3)),
+    "linear on meta": lambda lib: lib.nn.Linear(2, 2, device="meta")(lib.array(3, 2)).sum().item(),
+    "delete missing": lambda lib: delattr(lib.nn.Module(), "nope"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_errors(name):
+    agree(CASES[name])
+
+
+# -- hooks ----------------------------------------------------------------------------------------
+
+hook_kinds = st.lists(
+    st.tuples(
+        st.sampled_from(["pre", "post"]),
+        st.booleans(),  # prepend
+        st.booleans(),  # with_kwargs
+        st.booleans(),  # always_call
+        st.sampled_from(["none", "value", "raise"]),
+    ),
+    max_size=5,
+)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@settings(deadline=None, max_examples=150)
+@given(hooks=hook_kinds, fails=st.booleans(), remove=st.integers(0, 5))
+def test_hooks(hooks, fails, remove):
+    def case(lib):
+        log = []
+
+        class Mod(lib.nn.Module):
+            def forward(self, x, y=1):
+                log.append(("forward", x, y))
+                if fails:
+                    raise ZeroDivisionError
+                return x + y
+
+        module = Mod()
+        handles = []
+
+        def make(i, kind, with_kwargs, returns):
+            def hook(m, *rest):
+                log.append((i, *rest))
+                if returns == "raise":
+                    raise ArithmeticError
+                if returns == "none":
+                    return None
+                if kind == "post":
+                    return 10 + i
+                return ((20 + i,), {"y": i}) if with_kwargs else 20 + i
+
+            return hook
+
+        for i, (kind, prepend, with_kwargs, always, returns) in enumerate(hooks):
+            options = {"prepend": prepend, "with_kwargs": with_kwargs}
+            hook = make(i, kind, with_kwargs, returns)
+            if kind == "pre":
+                handles.append(module.register_forward_pre_hook(hook, **options))
+            else:
+                handles.append(module.register_forward_hook(hook, always_call=always, **options))
+        if remove < len(handles):
+            handles[remove].remove()
+        try:
+            result = module(1, y=2)
+        except Exception as err:
+            result = type(err)
+        return log, result
+
+    agree(case)
+
+
+def test_state_dict_hooks():
+    def case(lib):
+        log = []
+        net = lib.nn.Sequential(lib.nn.Linear(1, 1), lib.nn.Sequential(lib.nn.Linear(1, 1)))
+        for name, m in net.named_modules():
+            m.register_state_dict_pre_hook(lambda m, p, k, name=name: log.append(("save pre", name, p, k)))
+            m.register_state_dict_post_hook(
+                lambda m, s, p, meta, name=name: log.append(("save", name, list(s), p, dict(meta)))
+            )
+            m.register_load_state_dict_pre_hook(
+                lambda m, s, p, meta, strict, missing, unexpected, errors, name=name: log.append(
+                    ("load pre", name, list(s), p, strict)
+                )
+            )
+            m.register_load_state_dict_post_hook(
+                lambda m, keys, name=name: log.append(("load", name, list(keys.missing_keys)))
+            )
+        state = net.state_dict()
+        del state["0.bias"]
+        log.append(("missing", net.load_state_dict(state, strict=False).missing_keys))
+        # torch runs a module's post-hooks before it looks at the next module; here the whole dict is
+        # checked first. The order among hooks of one kind is the same.
+        return sorted(log, key=lambda entry: entry[0])
+
+    agree(case)
+
+
+# -- dtypes ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["half", "float", "double", "bfloat16"])
+def test_casts(method):
+    def case(lib):
+        m = lib.nn.Linear(2, 2)
+        m.register_buffer(
+            "steps", torch.zeros(1, dtype=torch.int64) if lib is TORCH else np.zeros(1, np.int64)
+        )
+        weight = m.weight
+        same = getattr(m, method)() is m
+        names = [str(v.dtype).removeprefix("torch.") for v in m.state_dict().values()]
+        return same, weight is m.weight, names
+
+    agree(case)
