@@ -10,9 +10,12 @@ from lite._combine import (
     merge_tensordicts,
     stack,
 )
+from lite._compare import assert_close
 from lite._defaults import default_dtype, get_default_dtype, set_default_dtype, set_get_defaults_to_none
+from lite._factories import empty_like, full_like, ones_like, rand_like, randn_like, zeros_like
 from lite._keys import NestedKey, unravel_key, unravel_key_list
 from lite._lazy import LazyStackedTensorDict
+from lite._masking import where
 from lite._nontensor import NonTensorData, NonTensorStack
 from lite._tensordict import TensorDict
 
@@ -23,10 +26,13 @@ __all__ = [
     "NonTensorStack",
     "TensorDict",
     "TensorDictBase",
+    "assert_close",
     "cat",
     "default_dtype",
     "default_is_leaf",
     "dense_stack_tds",
+    "empty_like",
+    "full_like",
     "get_default_dtype",
     "is_leaf_nontensor",
     "is_non_tensor",
@@ -34,9 +40,14 @@ __all__ = [
     "lazy_stack",
     "maybe_dense_stack",
     "merge_tensordicts",
+    "ones_like",
+    "rand_like",
+    "randn_like",
     "set_default_dtype",
     "set_get_defaults_to_none",
     "stack",
     "unravel_key",
     "unravel_key_list",
+    "where",
+    "zeros_like",
 ]

@@ -9,9 +9,13 @@ from lite._apply import ApplyMixin
 from lite._arithmetic import ArithmeticMixin
 from lite._array_function import ArrayFunctionMixin
 from lite._cast import CastMixin, DtypeMixin
+from lite._compare import CompareMixin
 from lite._export import ExportMixin
+from lite._factories import FactoryMixin
+from lite._masking import MaskMixin
 from lite._names import NamesMixin
 from lite._pickle import PickleMixin
+from lite._rearrange import RearrangeMixin
 from lite._repr import ReprMixin
 
 
@@ -21,9 +25,13 @@ class TensorDictBase(
     ArithmeticMixin,
     ArrayFunctionMixin,
     CastMixin,
+    CompareMixin,
     DtypeMixin,
     ExportMixin,
+    FactoryMixin,
+    MaskMixin,
     PickleMixin,
+    RearrangeMixin,
     NamesMixin,
 ):
     """Base of `TensorDict` and `LazyStackedTensorDict`; see `TensorDict` for the idea and examples."""

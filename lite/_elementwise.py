@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,17 @@ from lite._ufuncs import COMPARISONS, Pointwise
 
 INTERSECTION = "intersection"
 
+# (td, non-tensor entry, operands, key) -> the entry of the result
+Objects = Callable[[Any, NonTensorBase, list[Operand], str], Any]
 
-def elementwise(td: Any, fn: Pointwise, others: Sequence[Any], default: Any = MISSING) -> Any:
+
+def elementwise(
+    td: Any,
+    fn: Pointwise,
+    others: Sequence[Any],
+    default: Any = MISSING,
+    objects: Objects | None = None,
+) -> Any:
     """`fn(leaf, *values of the others)` for every leaf; NotImplemented if an operand is foreign.
 
     Batch size, device, names, lock and non-tensor entries are those of `td`, which is expanded if an
@@ -28,6 +37,7 @@ def elementwise(td: Any, fn: Pointwise, others: Sequence[Any], default: Any = MI
         fn: a ufunc or a function of arrays.
         others: numbers, arrays (against the batch size), TensorDicts and mappings (by key).
         default: what leaves missing on one side count as; "intersection" leaves them out.
+        objects: what becomes of non-tensor entries, which are kept unless it is given.
 
     Raises:
         KeyError: key sets differ and there is no default.
@@ -37,13 +47,15 @@ def elementwise(td: Any, fn: Pointwise, others: Sequence[Any], default: Any = MI
         return NotImplemented
     source = td
     td, resolved = _aligned(td, operands)  # type: ignore[arg-type]
-    compare = fn if fn in COMPARISONS else None
+    compare = fn in COMPARISONS
+    if compare:
+        objects = partial(_compared, fn)
     fn = fn if td.batch_size else _as_array(fn)
-    if compare is not None or not all(type(operand) is Const for operand in resolved):
-        out = _walk(td, fn, resolved, default, compare)
+    if objects is not None or not all(type(operand) is Const for operand in resolved):
+        out = _walk(td, fn, resolved, default, objects)
     else:
         out = td._map_leaves(_bound(fn, [operand.leaf("", None) for operand in resolved]))
-    if compare is not None:
+    if compare:
         if out._names is not None:
             out.names = None
     elif source.is_locked and td is source:
@@ -122,18 +134,18 @@ def _bound(fn: Pointwise, values: list[Any]) -> Pointwise:
     return lambda leaf: fn(leaf, *values)
 
 
-def _walk(td: Any, fn: Pointwise, operands: list[Operand], default: Any, compare: Pointwise | None) -> Any:
+def _walk(td: Any, fn: Pointwise, operands: list[Operand], default: Any, objects: Objects | None) -> Any:
     stacked = td._parts()
     if stacked is not None:
         parts, dim = stacked
         columns = [operand.parts(len(parts), dim) for operand in operands]
         return td._from_parts(
-            [_walk(part, fn, [c[i] for c in columns], default, compare) for i, part in enumerate(parts)]
+            [_walk(part, fn, [c[i] for c in columns], default, objects) for i, part in enumerate(parts)]
         )
     nodes = [operand for operand in operands if isinstance(operand, Node)]
     if default is MISSING:
         for node in nodes:
-            _check_keys(td, node.td, compare is not None)
+            _check_keys(td, node.td, objects is not None)
     entries: dict[str, Any] = {}
     for key, entry in td._items():
         if is_array(entry):
@@ -146,10 +158,10 @@ def _walk(td: Any, fn: Pointwise, operands: list[Operand], default: Any, compare
                 continue
             result = _with_default(fn, entry, values, default, key)
         elif isinstance(entry, NonTensorBase):
-            result = entry if compare is None else _compared(td, compare, entry, operands, key)
+            result = entry if objects is None else objects(td, entry, operands, key)
         else:
             child = td._as_node(entry)
-            result = _walk(child, fn, [operand.child(key) for operand in operands], default, compare)
+            result = _walk(child, fn, [operand.child(key) for operand in operands], default, objects)
             if default == INTERSECTION and result.is_empty() and not child.is_empty():
                 continue
             result = td._rewrap(entry, result)
@@ -193,7 +205,7 @@ def _add_missing(
             entries[key] = np.asarray(fn(default, *values))
 
 
-def _compared(td: Any, fn: Pointwise, entry: NonTensorBase, operands: list[Operand], key: str) -> Any:
+def _compared(fn: Pointwise, td: Any, entry: NonTensorBase, operands: list[Operand], key: str) -> Any:
     """Payloads compared one by one; an empty node where there is no payload to compare with."""
     other = operands[0].leaf(key, entry) if isinstance(operands[0], Node) else None
     if fn not in (np.equal, np.not_equal) or not isinstance(other, NonTensorBase):

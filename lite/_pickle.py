@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MemberDescriptorType
 from typing import Any
 
 from lite._core import TensorDictCore
@@ -15,8 +16,15 @@ class PickleMixin(TensorDictCore):
     __slots__ = ()
 
     def __getstate__(self) -> dict[str, Any]:
-        names = [name for cls in type(self).__mro__ for name in cls.__dict__.get("__slots__", ())]
-        return {name: getattr(self, name) for name in names if name not in _TRANSIENT and hasattr(self, name)}
+        cls = type(self)
+        # A property may have taken the place of a base's slot.
+        names = [
+            name
+            for base in cls.__mro__
+            for name in base.__dict__.get("__slots__", ())
+            if name not in _TRANSIENT and isinstance(getattr(cls, name), MemberDescriptorType)
+        ]
+        return {name: getattr(self, name) for name in names if hasattr(self, name)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():

@@ -1,0 +1,130 @@
+"""Choose elements by a mask: `where`, `masked_select`, `masked_fill`."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from lite._array_function import implements
+from lite._collection import Array
+from lite._core import MISSING
+from lite._elementwise import elementwise
+from lite._leaves import leaves
+from lite._nontensor import NonTensorBase, NonTensorStack
+from lite._operands import Node, Operand
+from lite._pointwise import required
+from lite._structure import StructureMixin
+
+
+class MaskMixin(StructureMixin):
+    """Methods that take a mask over the batch."""
+
+    __slots__ = ()
+
+    def where(self, condition: Any, other: Any, *, out: Any = None, pad: Any = None) -> Any:
+        """Entries of self where `condition` holds, of `other` elsewhere.
+
+        Args:
+            condition: bool array over the batch; feature dimensions follow.
+            other: a number, an array over the batch, or a TensorDict.
+            out: TensorDict whose arrays receive the result, and which is returned.
+            pad: stands for entries that only one side has.
+
+        Raises:
+            KeyError: an entry is missing on one side and there is no `pad`.
+            RuntimeError: the condition does not fit the batch size.
+
+        Example:
+            >>> import numpy as np
+            >>> from lite import TensorDict
+            >>> td = TensorDict({"a": np.arange(3)}, batch_size=[3])
+            >>> td.where(td["a"] > 1, -1)["a"]
+            array([-1, -1,  2])
+        """
+        mask = np.asarray(condition)
+        if mask.ndim > self.ndim:
+            raise RuntimeError(
+                f"condition has shape {mask.shape}, more dims than batch size {self.batch_size}."
+            )
+        default = MISSING if pad is None else pad
+        result = required(elementwise(self, _choose, (other, mask), default, _choose_objects), "where", other)
+        return result if out is None else out.update_(result)
+
+    def masked_select(self, mask: Any) -> Self:
+        """The batch elements where `mask` holds, as `td[mask]`; trailing dims of size 1 are dropped.
+
+        Example:
+            >>> import numpy as np
+            >>> from lite import TensorDict
+            >>> TensorDict({"a": np.arange(3)}, batch_size=[3]).masked_select([True, False, True])["a"]
+            array([0, 2])
+        """
+        return self._index(self._mask(mask))  # type: ignore[no-any-return]
+
+    def masked_fill_(self, mask: Any, value: Any) -> Self:
+        """Write `value` to every array where `mask` holds, in place; allowed when locked.
+
+        Raises:
+            IndexError: the mask does not have the shape of leading batch dimensions.
+        """
+        array = self._mask(mask)
+        if array.shape != self.batch_size[: array.ndim]:
+            raise IndexError(
+                f"the mask has shape {array.shape} but the leading batch dims are "
+                f"{self.batch_size[: array.ndim]}."
+            )
+        stacked = self._parts()
+        if stacked is not None:
+            parts, dim = stacked
+            full = np.broadcast_to(
+                array.reshape(array.shape + (1,) * (self.ndim - array.ndim)), self.batch_size
+            )
+            for part, rows in zip(parts, np.moveaxis(full, dim, 0), strict=True):
+                part.masked_fill_(rows, value)
+            return self
+        for leaf in leaves(self):
+            leaf[array] = value
+        return self
+
+    def masked_fill(self, mask: Any, value: Any) -> Self:
+        """A copy of self with `value` in every array where `mask` holds."""
+        out: Self = self._clone(True)  # type: ignore[assignment]
+        return out.masked_fill_(mask, value)
+
+    def _mask(self, mask: Any) -> Array:
+        array = np.asarray(mask)
+        if array.dtype.kind != "b":
+            raise TypeError(f"mask must be an array of bools, got dtype {array.dtype}.")
+        while array.ndim > self.ndim and array.shape[-1] == 1:
+            array = array[..., 0]
+        return array
+
+
+def _choose(leaf: Any, other: Any, mask: Array) -> Any:
+    return np.where(mask, leaf, other)
+
+
+def _choose_objects(td: Any, entry: NonTensorBase, operands: list[Operand], key: str) -> Any:
+    """Per-element objects where the two sides differ; the entry of self where there is no other."""
+    other = operands[0].leaf(key, entry) if isinstance(operands[0], Node) else None
+    if not isinstance(other, NonTensorBase) or bool(np.all(entry == other)):
+        return entry
+    mask = operands[1].leaf(key, entry)
+    return NonTensorStack._wrap(np.where(mask, entry._objects(), other._objects()))
+
+
+@implements(np.where)
+def where(condition: Any, input: Any, other: Any, *, out: Any = None, pad: Any = None) -> Any:
+    """Entries of `input` where `condition` holds, of `other` elsewhere; one of them is a TensorDict.
+
+    Example:
+        >>> import lite
+        >>> lite.where([True, False], lite.TensorDict({"a": [1, 2]}, batch_size=[2]), 0)["a"]
+        array([1, 0])
+    """
+    if isinstance(input, MaskMixin):
+        return input.where(condition, other, out=out, pad=pad)
+    if isinstance(other, MaskMixin):
+        return other.where(~np.asarray(condition, dtype=np.bool_), input, out=out, pad=pad)
+    raise TypeError(f"input or other must be a TensorDict, got {type(input)} and {type(other)}.")

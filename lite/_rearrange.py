@@ -1,0 +1,165 @@
+"""Pick, repeat and move batch elements along one dimension; every method is an index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from lite._collection import Array
+from lite._ops import BatchOp
+from lite._shape import as_shape
+from lite._structure import StructureMixin
+
+
+class Gather(BatchOp):
+    """`numpy.take_along_axis` on one batch dimension; the index is repeated over the features."""
+
+    __slots__ = ("dim", "index")
+    keeps_lock = False
+
+    def __init__(self, dim: int, index: Array) -> None:
+        super().__init__(index.ndim, index.shape)
+        self.dim = dim
+        self.index = index
+
+    def array(self, value: Array) -> Array:
+        feature = value.shape[self.ndim :]
+        index = self.index.reshape(self.index.shape + (1,) * len(feature))
+        at = [slice(n) for n in self.shape]
+        at[self.dim] = slice(None)
+        return np.take_along_axis(value[tuple(at)], np.broadcast_to(index, self.shape + feature), self.dim)
+
+    def names(self, names: list[str | None]) -> list[str | None]:
+        return names
+
+
+class RearrangeMixin(StructureMixin):
+    """Batch operations that copy elements to other places."""
+
+    __slots__ = ()
+
+    def _take(self, dim: int, indices: Array) -> Self:
+        out: Self = self._index((*[slice(None)] * dim, indices))
+        return out
+
+    def gather(self, dim: int, index: Any, out: Any = None) -> Any:
+        """Pick elements along a batch dimension, as `numpy.take_along_axis` for every entry.
+
+        Args:
+            dim: the batch dimension to pick from.
+            index: integers with as many dimensions as the batch.
+            out: TensorDict whose arrays receive the result, and which is returned.
+
+        Raises:
+            RuntimeError: `dim` is no batch dimension, or `index` has other dimensions.
+
+        Example:
+            >>> import numpy as np
+            >>> from lite import TensorDict
+            >>> td = TensorDict({"a": np.array([[1, 2], [3, 4]])}, batch_size=[2, 2])
+            >>> td.gather(1, np.array([[1], [0]]))["a"]
+            array([[2],
+                   [3]])
+        """
+        size = self.batch_size
+        array = np.asarray(index)
+        if not -len(size) <= dim < len(size):
+            raise RuntimeError(f"Cannot gather tensordict with shape {size} along dim {dim}.")
+        fits = all(
+            n <= m for i, (n, m) in enumerate(zip(array.shape, size, strict=False)) if i != dim % len(size)
+        )
+        if array.ndim != len(size) or array.size == 0 or array.dtype.kind not in "iu" or not fits:
+            raise RuntimeError(
+                f"index must be a non-empty integer array that fits batch size {size}, got shape "
+                f"{array.shape} and dtype {array.dtype}."
+            )
+        source = self if self._parts() is None else self.contiguous()  # type: ignore[attr-defined]
+        result = source._run(Gather(dim % len(size), array))
+        return result if out is None else out.update_(result)
+
+    def repeat(self, *repeats: Any) -> Self:
+        """Tile the batch: `repeats` has one count per batch dimension.
+
+        Example:
+            >>> from lite import TensorDict
+            >>> TensorDict({"a": [1, 2]}, batch_size=[2]).repeat(2)["a"]
+            array([1, 2, 1, 2])
+        """
+        counts = as_shape(repeats, "repeats")
+        if len(counts) != self.ndim or any(n < 0 for n in counts):
+            raise ValueError(f"repeats needs one count per batch dim ({self.ndim}), got {counts}.")
+        out = self
+        for dim, count in enumerate(counts):
+            if count != 1:
+                out = out._take(dim, np.tile(np.arange(self.batch_size[dim]), count))
+        return self.clone() if out is self else out  # type: ignore[attr-defined]
+
+    def repeat_interleave(
+        self, repeats: Any, dim: int | None = None, *, output_size: int | None = None
+    ) -> Self:
+        """Repeat each element along a batch dimension (of the flattened batch if `dim` is None).
+
+        Args:
+            repeats: one count, or one per element.
+            dim: the batch dimension.
+            output_size: accepted for compatibility.
+
+        Example:
+            >>> from lite import TensorDict
+            >>> TensorDict({"a": [1, 2]}, batch_size=[2]).repeat_interleave([1, 2])["a"]
+            array([1, 2, 2])
+        """
+        if dim is None or not self.batch_size:
+            flat = self.flatten()
+            return flat._take(0, np.repeat(np.arange(flat.batch_size[0]), repeats))
+        d = self._dim(dim)
+        return self._take(d, np.repeat(np.arange(self.batch_size[d]), repeats))
+
+    def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
+        """Roll along batch dimensions; without `dims` along the flattened batch.
+
+        Example:
+            >>> from lite import TensorDict
+            >>> TensorDict({"a": [1, 2, 3]}, batch_size=[3]).roll(1, 0)["a"]
+            array([3, 1, 2])
+        """
+        if dims is None:
+            if not isinstance(shifts, int):
+                raise ValueError(f"several shifts need dims, got shifts={shifts}.")
+            return self.flatten().roll(shifts, 0).reshape(self.batch_size)
+        moves = list(shifts) if not isinstance(shifts, int) else [shifts]
+        where = list(dims) if not isinstance(dims, int) else [dims]
+        if len(moves) != len(where):
+            raise ValueError(f"shifts and dims must have as many items, got {moves} and {where}.")
+        out = self
+        for shift, dim in zip(moves, where, strict=True):
+            d = self._dim(dim)
+            out = out._take(d, np.roll(np.arange(self.batch_size[d]), shift))
+        return out
+
+    def flip(self, *dims: Any) -> Self:
+        """Reverse batch dimensions; arrays are views.
+
+        Example:
+            >>> from lite import TensorDict
+            >>> TensorDict({"a": [1, 2, 3]}, batch_size=[3]).flip(0)["a"]
+            array([3, 2, 1])
+        """
+        reversed_dims = {self._dim(d) for d in as_shape(dims, "dims")}
+        index = tuple(slice(None, None, -1 if d in reversed_dims else None) for d in range(self.ndim))
+        return self._index(index)  # type: ignore[no-any-return]
+
+    def narrow(self, dim: int, start: int, length: int) -> Self:
+        """A view of `length` elements from `start` on along a batch dimension.
+
+        Raises:
+            IndexError: the range leaves the dimension.
+        """
+        d = self._dim(dim)
+        size = self.batch_size[d]
+        begin = start + size if start < 0 else start
+        if not 0 <= begin <= begin + length <= size:
+            raise IndexError(f"start={start}, length={length} leave dim {dim} of size {size}.")
+        return self._slice(d, begin, begin + length)
