@@ -276,8 +276,8 @@ class _Span:
 class _Run:
     """A block that the last step ran, and the arrays of that step.
 
-    `rows` are the rows in the order of the block's lines, `places` where they stand in the request, and `lines` is
-    the line of each row of the request.
+    `rows` are the rows in the order of the block's lines, `places` where they stand in the request, and
+    `lines` is the line of each row of the request.
     """
 
     def __init__(

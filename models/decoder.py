@@ -14,7 +14,7 @@ from lite.models.model_config import ModelConfig
 from lite.models.session import SessionLike, open_session, parse_device
 
 LOGITS_BYTES = 64 * 2**20  # most logits one run may produce: longer inputs run in chunks with the cache
-MAX_CHUNK = 2048  # tokens per run: bounds the activations
+MAX_CHUNK = 512  # tokens per run: bounds the activations
 
 
 class OnnxDecoder:
@@ -72,7 +72,13 @@ class OnnxDecoder:
         if session is None:
             if self.config is None:
                 raise ValueError("model must be a path, got None without a session")
-            session = open_session(self.config.graph, device=device, num_threads=num_threads)
+            summary = self.config.summary
+            session = open_session(
+                self.config.graph,
+                device=device,
+                num_threads=num_threads,
+                flash_attention=not (summary and summary.rounds_activations),
+            )
         self.session = session
         self.spec = GraphSpec.from_session(session, self.config)
         vocab_size = self.spec.vocab_size or (self.config.vocab_size if self.config else None)

@@ -93,7 +93,9 @@ def generate(
     log_probs = np.zeros((count, config.max_new_tokens), np.float32)
     lengths = np.zeros(count, np.int64)
     reasons = ["length"] * count  # also of a prompt that leaves no room for a response
-    for step in stream(decoder, prompts, config, seeds=seeds, num_samples=num_samples, decode_text=decode_text):
+    for step in stream(
+        decoder, prompts, config, seeds=seeds, num_samples=num_samples, decode_text=decode_text
+    ):
         tokens[step.rows, step.index] = step.tokens
         log_probs[step.rows, step.index] = step.log_probs
         lengths[step.rows] += 1

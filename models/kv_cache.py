@@ -36,10 +36,10 @@ class KVCache(Protocol):
     def extend(
         self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool
     ) -> list[NDArray[np.float32]]:
-        """Append tokens to rows; returns the logits of each row's new positions, or of the last one only."""
+        """Append tokens to rows; returns the logits of each row's new positions, or its last one."""
 
     def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Append one token to each row; returns logits (n, V). The same rows again are what it is fast for."""
+        """Append one token to each row; returns logits (n, V). Fast for the same rows again."""
 
     def fork(self, source: int, target: int) -> None:
         """Make `target` a copy of `source`."""

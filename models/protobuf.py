@@ -31,11 +31,13 @@ class GraphSummary:
         producer: the exporter's name as it wrote it, `""` if it did not.
         op_types: operator types of all nodes, sub-graphs and local functions included.
         external_files: the file names that tensors of the graph refer to.
+        rounds_activations: a MatMulNBits node rounds its input to 8 bits (accuracy level 4).
     """
 
     producer: str
     op_types: frozenset[str]
     external_files: frozenset[str]
+    rounds_activations: bool = False
 
 
 def read_varint(data: Buffer, at: int, end: int) -> tuple[int, int]:
@@ -90,6 +92,7 @@ class _Scan:
         self.producer = ""
         self.op_types: set[str] = set()
         self.external_files: set[str] = set()
+        self.rounds_activations = False
 
     def text(self, start: int, end: int) -> str:
         if end - start > MAX_NAME_BYTES:
@@ -134,11 +137,18 @@ class _Scan:
                 self.attribute(a, b, depth)
 
     def attribute(self, start: int, end: int, depth: int) -> None:
+        name, integer = "", 0
         for number, wire, a, b in fields(self.data, start, end):
-            if wire == 2 and number in (6, 11):  # a graph, graphs
+            if number == 1 and wire == 2:
+                name = self.text(a, b)
+            elif number == 3 and wire == 0:
+                integer, _ = read_varint(self.data, a, b)
+            elif wire == 2 and number in (6, 11):  # a graph, graphs
                 self.graph(a, b, depth + 1)
             elif wire == 2 and number in (5, 10):  # a tensor, tensors
                 self.tensor(a, b)
+        if name == "accuracy_level" and integer == 4:  # only the MatMulNBits family has this attribute
+            self.rounds_activations = True
 
     def tensor(self, start: int, end: int) -> None:
         for number, wire, a, b in fields(self.data, start, end):
@@ -152,7 +162,9 @@ def scan_bytes(data: Buffer) -> GraphSummary:
     """Summarise a serialised ONNX model. Raises ValueError if `data` is not one."""
     scan = _Scan(data)
     scan.model(0, len(data))
-    return GraphSummary(scan.producer, frozenset(scan.op_types), frozenset(scan.external_files))
+    return GraphSummary(
+        scan.producer, frozenset(scan.op_types), frozenset(scan.external_files), scan.rounds_activations
+    )
 
 
 def scan(path: str | Path) -> GraphSummary:

@@ -7,9 +7,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, cast
+
+
+_NO_FLASH = "ORT_GQA_DISABLE_FLASH_ATTENTION"
+_environment_lock = threading.Lock()
 
 
 class NodeArg(Protocol):
@@ -32,9 +38,10 @@ class SessionLike(Protocol):
 class PointerBinding:
     """An IOBinding whose inputs and outputs are given by address.
 
-    onnxruntime's Python wrappers look up the device and keep books at every bind, which costs twice the bind itself;
-    a step of a concatenating graph has four binds per layer. So the wrapped objects are called directly where they
-    are found, and the public methods otherwise (other versions, other sessions).
+    onnxruntime's Python wrappers look up the device and keep books at every bind, which costs twice the
+    bind itself; a step of a concatenating graph has four binds per layer. So the wrapped objects are
+    called directly where they are found, and the public methods otherwise (other versions, other
+    sessions).
     """
 
     def __init__(self, session: SessionLike) -> None:
@@ -122,13 +129,17 @@ def _cgroup_quota() -> int | None:
     return -(-int(quota) // int(period)) or None
 
 
-def open_session(graph: str | Path, *, device: str = "cpu", num_threads: int | None = None) -> SessionLike:
+def open_session(
+    graph: str | Path, *, device: str = "cpu", num_threads: int | None = None, flash_attention: bool = True
+) -> SessionLike:
     """Create the onnxruntime session of `graph`.
 
     Args:
         graph: path of the ONNX file; external data is read from beside it.
         device: `"cpu"`, `"cuda"` or `"cuda:N"`.
         num_threads: threads inside one operator; default `default_threads()`.
+        flash_attention: let GroupQueryAttention on the CPU work in tiles. Without it, one token and many give
+            almost the same sums, which matters to graphs that round activations: a last bit becomes a whole step.
 
     Returns:
         An `onnxruntime.InferenceSession`.
@@ -155,7 +166,8 @@ def open_session(graph: str | Path, *, device: str = "cpu", num_threads: int | N
         cuda = {"device_id": index, "arena_extend_strategy": "kSameAsRequested"}
         providers.insert(0, ("CUDAExecutionProvider", cuda))
     try:
-        session = ort.InferenceSession(str(graph), options, providers=providers)
+        with _flash_attention(flash_attention):
+            session = ort.InferenceSession(str(graph), options, providers=providers)
     except Exception as error:  # onnxruntime's exceptions have no common base but Exception
         raise ValueError(f"onnxruntime {ort.__version__} cannot load {str(graph)!r}: {error}") from error
     if kind == "cuda" and "CUDAExecutionProvider" not in session.get_providers():
@@ -165,6 +177,24 @@ def open_session(graph: str | Path, *, device: str = "cpu", num_threads: int | N
             'pip install "tensordict-lite[cuda]"'
         )
     return cast(SessionLike, session)
+
+
+@contextmanager
+def _flash_attention(on: bool) -> Iterator[None]:
+    """onnxruntime has no session option for this: it reads the environment when it creates the operator."""
+    if on:
+        yield
+        return
+    with _environment_lock:
+        before = os.environ.get(_NO_FLASH)
+        os.environ[_NO_FLASH] = "1"
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[_NO_FLASH]
+            else:
+                os.environ[_NO_FLASH] = before
 
 
 def _check_cuda(ort: Any) -> None:

@@ -1,0 +1,122 @@
+"""Options of generation: renaming, checks in the reference's order, defaults of the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lite.models import GenerationConfig, ModelConfig
+
+
+GREEDY = "When do_sample=False (greedy decoding), temperature must be 0. Got temperature="
+
+
+def of(**kwargs: Any) -> GenerationConfig:
+    return GenerationConfig.from_kwargs(kwargs)
+
+
+def model(**sampling: Any) -> ModelConfig:
+    return ModelConfig(graph=Path(), directory=Path(), eos_token_ids=(2,), pad_token_id=3, sampling=sampling)
+
+
+def test_legacy_names_win() -> None:
+    config = of(max_tokens=20, max_new_tokens=10, n=3, num_return_sequences=2)
+    assert (config.max_new_tokens, config.num_return_sequences) == (20, 3)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"do_sample": False, "temperature": 0.5}, f"{GREEDY}0.5"),
+        ({"do_sample": False, "temperature": -1}, f"{GREEDY}-1"),
+        ({"temperature": -0.1}, "Temperature must be non-negative, got -0.1"),
+        ({"top_p": 1.5}, "top_p must be between 0 and 1, got 1.5"),
+        ({"top_p": -0.5}, "top_p must be between 0 and 1, got -0.5"),
+        ({"top_k": 0}, "top_k must be positive, got 0"),
+        ({"top_k": -1}, "top_k must be positive, got -1"),
+        ({"repetition_penalty": 0}, "repetition_penalty must be positive, got 0"),
+        ({"num_beams": 2}, "num_beams must be 1"),
+        ({"top_p": 2, "top_k": 0}, "top_p must be between 0 and 1"),
+        ({"max_new_tokens": -1}, "max_new_tokens must be an integer of at least 0, got -1"),
+        ({"max_new_tokens": 2.5}, "max_new_tokens must be an integer"),
+        ({"n": 0}, "num_return_sequences must be an integer of at least 1, got 0"),
+        ({"min_p": 2}, "min_p must be between 0 and 1"),
+        ({"temperature": float("nan")}, "temperature must be finite"),
+        ({"eos_token_id": -3}, "eos_token_id must be an integer of at least 0"),
+        ({"stop_sequences": [""]}, "stop_sequences must be non-empty strings"),
+    ],
+)  # fmt: skip
+def test_checks(kwargs: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        of(**kwargs)
+    assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize("top_p", [0, 1])
+def test_bounds_of_top_p_are_accepted(top_p: float) -> None:
+    assert of(top_p=top_p).top_p == top_p
+
+
+def test_unknown_options_warn_and_are_ignored() -> None:
+    with pytest.warns(UserWarning, match="min_new_tokens, typo"):
+        assert of(typo=1, min_new_tokens=3, max_new_tokens=5) == GenerationConfig(max_new_tokens=5)
+
+
+def test_options_without_meaning_here_are_silent() -> None:
+    assert of(num_beams=1, length_penalty=1.0, early_stopping=False, logprobs=True) == GenerationConfig()
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "greedy"),
+    [
+        ({}, True),
+        ({"do_sample": True}, False),
+        ({"do_sample": True, "temperature": 0}, True),
+        ({"do_sample": False}, True),
+        ({"temperature": 0.0}, True),
+        ({"temperature": 0.7}, False),
+        ({"top_k": 5}, False),
+        ({"top_p": 0.5, "do_sample": False}, True),
+        ({"n": 4}, False),
+        ({"n": 4, "temperature": 0.0}, True),
+        ({"temperature": None, "do_sample": False}, True),
+    ],
+)
+def test_when_it_samples(kwargs: dict[str, Any], greedy: bool) -> None:
+    assert of(**kwargs).greedy is greedy
+
+
+def test_defaults_of_the_model_fill_in() -> None:
+    defaults = model(do_sample=True, temperature=0.7, top_p=0.9)
+    config = GenerationConfig.from_kwargs({"top_p": 0.5}, defaults)
+    assert (config.temperature, config.top_p, config.greedy) == (0.7, 0.5, False)
+    assert (config.eos_token_ids, config.pad_token_id) == ((2,), 3)
+    assert GenerationConfig.from_kwargs({"do_sample": False}, defaults).greedy
+    assert GenerationConfig.from_kwargs({"temperature": 0}, defaults).greedy
+
+
+def test_a_file_that_contradicts_itself_is_no_obstacle() -> None:
+    config = GenerationConfig.from_kwargs({}, model(do_sample=False, temperature=0.7))
+    assert config.greedy
+    assert config.eos_token_ids == (2,)
+
+
+def test_eos_and_stop_in_any_form() -> None:
+    assert of(eos_token_id=5).eos_token_ids == (5,)
+    assert of(eos_token_id=[5, 6]).eos_token_ids == (5, 6)
+    assert of(eos_token_id=[]).eos_token_ids == ()
+    assert of(stop_sequences="end").stop_sequences == ("end",)
+    assert of(stop_sequences=["a", "b"]).stop_sequences == ("a", "b")
+
+
+def test_a_configuration_can_be_changed() -> None:
+    base = of(max_new_tokens=5, temperature=0.5)
+    assert GenerationConfig.from_kwargs({"max_tokens": 6}, base) == of(max_new_tokens=6, temperature=0.5)
+
+
+def test_the_given_mapping_is_left_alone() -> None:
+    kwargs = {"max_tokens": 3}
+    GenerationConfig.from_kwargs(kwargs)
+    assert kwargs == {"max_tokens": 3}
