@@ -1,12 +1,17 @@
-"""A byte-level tokenizer: ids 0..255 are bytes ("Hi" is [39, 72]), then <eos>, <bos>, <unk>, <pad>."""
+"""A byte-level tokenizer and a scripted model for it.
+
+Ids 0..255 are bytes ("Hi" is [39, 72], "ab" [64, 65]), then come <eos>, <bos>, <unk> and <pad>.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lite.models.tokenizer import Tokenizer
@@ -54,5 +59,95 @@ def tokenizer_folder(tmp_path: Path) -> Callable[..., Path]:
         for name, content in files.items():
             (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
         return folder
+
+    return make
+
+
+class ScriptedModel:
+    """A decoder whose logits are a fixed function of a row's second and last token.
+
+    `script` maps (second token, last token) to the token made the most probable one.
+    """
+
+    vocab_size = 260
+    device = "cpu"
+
+    def __init__(self, script: Mapping[tuple[int, int], int], context_length: int | None = 64) -> None:
+        self.script = dict(script)
+        self.context_length = context_length
+        self.config = None
+        self.spec = SimpleNamespace(group_query=False)
+        self.rows: list[list[int]] = []
+        self.held: set[int] = set()
+        self.prefilled: list[list[int]] = []
+
+    def logits(self, context: Sequence[int]) -> np.ndarray:
+        key = (context[1] if len(context) > 1 else 0, context[-1])
+        values = np.random.default_rng(key).normal(size=self.vocab_size)
+        if key in self.script:
+            values[self.script[key]] = 6.0
+        return values.astype(np.float32)
+
+    def log_prob(self, context: Sequence[int], token: int) -> float:
+        logits = self.logits(context).astype(np.float64)
+        return float(logits[token] - np.log(np.exp(logits).sum()))
+
+    def check_ids(self, ids: Any) -> np.ndarray:
+        row = np.asarray(ids, np.int64)
+        if not len(row):
+            raise ValueError("ids must hold at least one token")
+        if self.context_length is not None and len(row) > self.context_length:
+            raise ValueError(f"ids has {len(row)} tokens, the model's context is {self.context_length}")
+        return row
+
+    def acquire(self, count: int) -> list[int]:
+        self.rows = [[] for _ in range(count)]
+        self.held = set(range(count))
+        return list(range(count))
+
+    def release(self, rows: Sequence[int]) -> None:
+        self.held -= set(rows)
+
+    def reserve(self, length: int) -> None: ...
+
+    def chunk_length(self, rows: int = 1) -> int:
+        return 3
+
+    def prefill_rows(self, rows: Sequence[int], prompts: Sequence[Any]) -> np.ndarray:
+        for row, prompt in zip(rows, prompts, strict=True):
+            self.rows[row] = list(map(int, prompt))
+            self.prefilled.append(self.rows[row].copy())
+        return np.stack([self.logits(self.rows[row]) for row in rows])
+
+    def fork(self, source: int, target: int) -> None:
+        self.rows[target] = self.rows[source].copy()
+
+    def reset(self, row: int) -> None:
+        self.rows[row] = []
+
+    def decode(self, tokens: Any, rows: Sequence[int]) -> np.ndarray:
+        for row, token in zip(rows, tokens, strict=True):
+            self.rows[row].append(int(token))
+        return np.stack([self.logits(self.rows[row]) for row in rows])
+
+    def extend(self, rows: Sequence[int], ids: Sequence[Any]) -> list[np.ndarray]:
+        out = []
+        for row, new in zip(rows, ids, strict=True):
+            start = len(self.rows[row])
+            self.rows[row] += map(int, new)
+            out.append(
+                np.stack([self.logits(self.rows[row][: i + 1]) for i in range(start, len(self.rows[row]))])
+            )
+        return out
+
+
+@pytest.fixture
+def scripted_model() -> Callable[..., ScriptedModel]:
+    """Makes the model: after "Hi" it says "ab<eos>", after "Hello" it says "abcd"."""
+    hi = {(72, 72): 64, (72, 64): 65, (72, 65): 256}
+    hello = {(68, 78): 64, (68, 64): 65, (68, 65): 66, (68, 66): 67}
+
+    def make(script: Mapping[tuple[int, int], int] | None = None, **options: Any) -> ScriptedModel:
+        return ScriptedModel({**hi, **hello} if script is None else script, **options)
 
     return make
