@@ -1,0 +1,268 @@
+"""TensorDictSequential against tensordict.nn on random graphs of modules.
+
+Every case is written once and run with both libraries; what it returns, or the class of what it
+raises, must be equal. Where lite differs on purpose, a test says so.
+"""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
+tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
+reference = pytest.importorskip("tensordict.nn", reason="needs the parity extra: tensordict")
+
+from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+
+import lite  # noqa: E402
+from lite import nn  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+class Lib:
+    """The names that differ between the two libraries."""
+
+    def __init__(self, td, tdnn, linear):
+        self.TD = td
+        self.nn = tdnn
+        self.linear = linear
+
+
+LITE = Lib(lite.TensorDict, nn, nn.Linear)
+TORCH = Lib(tensordict.TensorDict, reference, torch.nn.Linear)
+
+KEYS = ["a", "b", "c", "d", ("n", "x"), ("n", "y"), "n"]
+key = st.sampled_from(KEYS)
+leaf_key = st.sampled_from(KEYS[:-1])
+leaf = st.tuples(
+    st.just("leaf"), st.lists(leaf_key, max_size=2, unique=True), st.lists(leaf_key, max_size=2, unique=True)
+)
+graphs = st.recursive(
+    st.lists(leaf, max_size=5).map(lambda modules: ("seq", modules)),
+    lambda inner: st.lists(leaf | inner, max_size=4).map(lambda modules: ("seq", modules)),
+    max_leaves=4,
+)
+
+
+def build(lib, graph, log=None, number=None, **options):
+    """A module of the graph; leaves add up their inputs and remember in `log` that they ran."""
+    number = iter(range(1000)) if number is None else number
+    if graph[0] == "seq":
+        return lib.nn.TensorDictSequential(*[build(lib, g, log, number) for g in graph[1]], **options)
+    _, reads, writes = graph
+    me = next(number)
+
+    def add(*values):
+        if log is not None:
+            log.append(me)
+        total = sum(values) if values else 0.0
+        return tuple(total + 10.0 * me + i for i in range(len(writes)))
+
+    return lib.nn.TensorDictModule(add, list(reads), list(writes))
+
+
+def shape_of(module):
+    """A module as nested tuples of keys."""
+    if hasattr(module, "__len__"):
+        inner = [shape_of(module[i]) for i in range(len(module))]
+        return module.in_keys, module.out_keys, inner
+    return module.in_keys, module.out_keys
+
+
+def entries(td):
+    return {k: float(td[k]) for k in td.keys(True, True)}
+
+
+def received(lib, out, fresh, out_keys):
+    """Entries of a result. A fresh target receives out_keys and nothing else in lite; the reference
+    copies the siblings of a nested key too, which are left out of the comparison."""
+    found = entries(out)
+    if not fresh:
+        return found
+    wanted = {k: v for k, v in found.items() if k in out_keys}
+    assert lib is TORCH or found == wanted
+    return wanted
+
+
+def agree(case, *args):
+    results = []
+    for lib in (LITE, TORCH):
+        try:
+            results.append(case(lib, *args))
+        except Exception as err:
+            results.append(type(err))
+    assert results[0] == results[1]
+
+
+@settings(deadline=None, max_examples=100)
+@given(graph=graphs)
+def test_keys_of_random_graphs(graph):
+    agree(lambda lib: shape_of(build(lib, graph)))
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    graph=graphs,
+    in_keys=st.none() | st.lists(key, max_size=3),
+    out_keys=st.none() | st.lists(key, max_size=3),
+)
+def test_subsequences_of_random_graphs(graph, in_keys, out_keys):
+    agree(lambda lib: shape_of(build(lib, graph).select_subsequence(in_keys=in_keys, out_keys=out_keys)))
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    graph=graphs,
+    inputs=st.lists(leaf_key, unique=True),
+    tolerant=st.booleans(),
+    inplace=st.sampled_from([None, True, False, "empty"]),
+)
+def test_runs_of_random_graphs(graph, inputs, tolerant, inplace):
+    def case(lib):
+        log = []
+        seq = build(lib, graph, log, partial_tolerant=tolerant, inplace=inplace)
+        td = lib.TD({})
+        for i, name in enumerate(inputs):
+            td.set(name, float(i + 1))
+        try:
+            out = seq(td)
+            fresh = inplace in (False, "empty")
+            return log, received(lib, out, fresh, seq.out_keys), entries(td), out is td
+        except KeyError:
+            return log, entries(td), "KeyError"
+
+    agree(case)
+
+
+@settings(deadline=None, max_examples=100)
+@given(graph=graphs, selected=st.lists(leaf_key, max_size=3), with_out=st.booleans())
+def test_selections_of_random_graphs(graph, selected, with_out):
+    def case(lib):
+        seq = build(lib, graph).select_out_keys(*selected)
+        td = lib.TD({"other": 0.5})
+        for i, name in enumerate(KEYS[:-1]):
+            td.set(name, float(i + 1))
+        target = lib.TD({}) if with_out else None
+        out = seq(td, target)
+        got = received(lib, out, with_out, seq.out_keys)
+        return seq.out_keys, got, entries(td), out is td, seq.reset_out_keys().out_keys
+
+    agree(case)
+
+
+def test_dispatch_of_random_weights():
+    torch.manual_seed(0)
+
+    def net(lib):
+        return lib.nn.TensorDictSequential(
+            lib.nn.TensorDictModule(lib.linear(3, 4), ["x"], ["h"]),
+            lib.nn.TensorDictModule(lib.linear(4, 2), ["h"], [("out", "y")]),
+        )
+
+    theirs, mine = net(TORCH), net(LITE)
+    mine.load_state_dict(theirs.state_dict())
+    assert list(mine.state_dict()) == list(theirs.state_dict())
+    x = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
+    for a, b in zip(mine(x), theirs(torch.from_numpy(x)), strict=True):
+        np.testing.assert_allclose(a, b.detach(), rtol=1e-5, atol=1e-6)
+
+
+def idn(x):
+    return x
+
+
+def mod(lib, reads, writes):
+    return lib.nn.TensorDictModule(idn, [reads], [writes])
+
+
+def three(lib):
+    return lib.nn.TensorDictSequential(mod(lib, "a", "b"), mod(lib, "b", "c"), mod(lib, "c", "d"))
+
+
+def named(lib):
+    return lib.nn.TensorDictSequential({"x": mod(lib, "a", "b"), "y": mod(lib, "b", "c")})
+
+
+CASES = {
+    "repr": lambda lib: repr(three(lib)),
+    "repr of names": lambda lib: repr(named(lib)),
+    "length": lambda lib: len(three(lib)),
+    "negative index": lambda lib: shape_of(three(lib)[-1]),
+    "index out of range": lambda lib: three(lib)[3],
+    "slice": lambda lib: shape_of(three(lib)[1:]),
+    "name": lambda lib: shape_of(named(lib)["y"]),
+    "wrong name": lambda lib: named(lib)["z"],
+    "names in the state dict": lambda lib: list(
+        lib.nn.TensorDictSequential(
+            {"p": lib.nn.TensorDictModule(lib.linear(1, 1), ["a"], ["b"])}
+        ).state_dict()
+    ),
+    "keyword": lambda lib: three(lib)(lib.TD({"a": 1.0}), other=1),
+    "unknown selection": lambda lib: three(lib).select_out_keys("z"),
+    "unknown selections": lambda lib: three(lib).select_out_keys("b", "z"),
+    "unknown selection in the constructor": lambda lib: lib.nn.TensorDictSequential(
+        mod(lib, "a", "b"), selected_out_keys=["z"]
+    ),
+    "nothing left": lambda lib: three(lib).select_subsequence(in_keys=["z"]),
+    "names of a subsequence": lambda lib: list(named(lib).select_subsequence(out_keys=["b"]).module),
+    "missing input": lambda lib: three(lib)(lib.TD({})),
+    "missing input by dispatch": lambda lib: three(lib)(),
+    "empty": lambda lib: entries(lib.nn.TensorDictSequential()(lib.TD({"a": 1.0}))),
+    "dotted name": lambda lib: lib.nn.TensorDictSequential({"x.y": mod(lib, "a", "b")}),
+    "raw callable": lambda lib: entries(lib.nn.TensorDictSequential(lambda td: td + 1)(lib.TD({"a": 1.0}))),
+    "tuple of modules": lambda lib: lib.nn.TensorDictSequential((mod(lib, "a", "b"),))(lib.TD({"a": 1.0})),
+    "wrapper": lambda lib: shape_of(lib.nn.TensorDictModuleWrapper(mod(lib, "a", "b"))),
+    "wrapper names": lambda lib: list(
+        lib.nn.TensorDictModuleWrapper(lib.nn.TensorDictModule(lib.linear(1, 1), ["a"], ["b"])).state_dict()
+    ),
+    "wrapper selection": lambda lib: entries(
+        lib.nn.TensorDictModuleWrapper(three(lib)).select_out_keys("d")(lib.TD({"a": 1.0, "z": 2.0}))
+    ),
+    "notes": lambda lib: notes(lib),
+}
+
+
+def notes(lib):
+    seq = lib.nn.TensorDictSequential({"x": mod(lib, "a", "b"), "y": lambda td: 1 / 0})
+    with pytest.raises(ZeroDivisionError) as info:
+        seq(lib.TD({"a": 1.0}))
+    return info.value.__notes__
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cases(name):
+    agree(CASES[name])
+
+
+# -- deliberate differences -----------------------------------------------------------------------
+
+
+def test_subsequences_of_nested_named_sequences_work():
+    def case(lib):
+        inner = lib.nn.TensorDictSequential(mod(lib, "b", "c"), mod(lib, "b", "d"))
+        seq = lib.nn.TensorDictSequential({"x": mod(lib, "a", "b"), "y": inner, "z": mod(lib, "c", "e")})
+        return list(seq.select_subsequence(out_keys=["e"]).module)
+
+    assert case(LITE) == ["x", "y", "z"]
+    with pytest.raises(ValueError, match=r"."):
+        case(TORCH)
+
+
+def test_named_sequences_can_be_changed_and_sliced():
+    seq = named(LITE)
+    seq["y"] = mod(LITE, "b", "z")
+    assert seq.out_keys == ["b", "z"]
+    assert list(seq[1:].module) == ["y"]
+    with pytest.raises(TypeError):
+        named(TORCH)["y"] = mod(TORCH, "b", "z")
+
+
+def test_changes_refresh_the_keys():
+    def case(lib):
+        seq = three(lib)
+        del seq[0]
+        return seq.in_keys
+
+    assert case(LITE) == ["b"]
+    assert case(TORCH) == ["a"]
