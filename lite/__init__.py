@@ -17,6 +17,7 @@ from lite._keys import NestedKey, unravel_key, unravel_key_list
 from lite._lazy import LazyStackedTensorDict
 from lite._masking import where
 from lite._nontensor import NonTensorData, NonTensorStack
+from lite._tensorclass import TensorClass, tensorclass
 from lite._tensordict import TensorDict
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "NestedKey",
     "NonTensorData",
     "NonTensorStack",
+    "TensorClass",
     "TensorDict",
     "TensorDictBase",
     "assert_close",
@@ -46,6 +48,7 @@ __all__ = [
     "set_default_dtype",
     "set_get_defaults_to_none",
     "stack",
+    "tensorclass",
     "unravel_key",
     "unravel_key_list",
     "where",

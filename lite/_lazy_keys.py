@@ -227,7 +227,7 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
             raise ValueError(
                 f"Batch sizes in tensordicts differ: the parts have {size}, the new one {node.batch_size}."
             )
-        if self.tensordicts and node.device != self.device:  # type: ignore[attr-defined]
+        if self.tensordicts and node.device != self.device:
             raise ValueError(
                 f"Devices differ: the parts have device {self.device}, the new one {node.device}."
             )

@@ -1,0 +1,435 @@
+"""Tensorclasses: dataclasses whose fields are the entries of a TensorDict."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterator
+from textwrap import indent
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+
+from lite._base import TensorDictBase
+from lite._collection import Array, Shape, TensorCollection
+from lite._core import MISSING
+from lite._keys import NestedKey, require_path, to_path
+from lite._nontensor import NonTensorBase, NonTensorData, NonTensorStack, unwrap
+from lite._ops import BatchOp
+from lite._repr import _stacked_entry
+from lite._tensordict import TensorDict
+
+T = TypeVar("T")
+
+_RESERVED = frozenset({"batch_size", "device", "names", "shape", "ndim"})
+
+
+class _Field:
+    """The class attribute behind a field: reads and writes the entry of the instance's TensorDict."""
+
+    __slots__ = ("default", "flag", "mapping", "name")
+
+    def __init__(self, name: str, kind: Any, default: Any) -> None:
+        self.name = name
+        self.default = default
+        self.flag = type(default) is bool or _is_kind(kind, bool)
+        self.mapping = _is_kind(kind, dict)
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is not None:
+            return self.read(instance._tensordict._get_str(self.name))
+        if self.default is MISSING:
+            raise AttributeError(f"the field {self.name!r} of {owner.__name__} has no default.")
+        return self.default
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        instance._set_field(self, value)
+
+    def read(self, entry: Any) -> Any:
+        """The value a user sees for an entry."""
+        if not isinstance(entry, NonTensorBase):
+            return entry
+        if self.flag and isinstance(entry, NonTensorStack):
+            values = list(entry._array.flat)
+            if values and all(value == values[0] for value in values):
+                return values[0]
+        return unwrap(entry)
+
+    def entry(self, value: Any, batch_size: Shape) -> Any:
+        """What is stored for a value: flags, declared mappings and empty lists are objects."""
+        if (self.flag and type(value) is bool) or (self.mapping and isinstance(value, dict)):
+            return NonTensorData._make(value, batch_size)
+        if type(value) is list and not value:
+            return NonTensorStack._wrap(np.empty((0,), dtype=object))
+        return value
+
+
+class _Meta(type):
+    """Gives tensorclasses the class methods of TensorDict (`stack`, `cat`, `from_dict`, ...)."""
+
+    def __getattr__(cls, name: str) -> Any:
+        method = None if name.startswith("_") else getattr(TensorDict, name, None)
+        if not inspect.ismethod(method):
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = method(*args, **kwargs)
+            return cls.from_tensordict(result) if isinstance(result, TensorDictBase) else result
+
+        return call
+
+
+class TensorClass(TensorCollection, metaclass=_Meta):
+    """Base of classes whose annotated fields are entries of a TensorDict.
+
+    An instance has a batch size. Fields are arrays that start with it, nested tensorclasses or
+    TensorDicts, or any other objects: text and objects are stored as non-tensor data and come back as
+    they were; a list holds one object per row of the batch. `bool` fields are metadata, one value for
+    all. A field that is None has no entry. Everything that a TensorDict can do, an instance can do;
+    results with the same fields are instances of the class.
+
+    Args:
+        args: values of the fields, in order of their declaration.
+        batch_size: the batch size, `()` by default.
+        device: None, "cpu" or "cuda".
+        names: dimension names.
+        kwargs: values of the fields by name.
+
+    Raises:
+        TypeError: a field without default is missing, or an argument is not a field.
+        RuntimeError: a value does not start with the batch size.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorClass, stack
+        >>> class Point(TensorClass):
+        ...     xy: np.ndarray
+        ...     label: str | None = None
+        >>> points = stack([Point(xy=np.array([i, 0]), label=f"p{i}") for i in range(3)])
+        >>> points.batch_size, points.label, points[1].xy
+        ((3,), ['p0', 'p1', 'p2'], array([1, 0]))
+    """
+
+    __slots__ = ("__weakref__", "_tensordict")
+    _tensordict: Any
+    _fields: ClassVar[dict[str, _Field]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
+        kinds = _kinds(cls)
+        cls._fields = {}
+        for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+            if field.name in _RESERVED:
+                raise AttributeError(f"Attribute name {field.name} can't be used with @tensorclass")
+            default = MISSING if field.default is dataclasses.MISSING else field.default
+            cls._fields[field.name] = _Field(field.name, kinds.get(field.name, field.type), default)
+            setattr(cls, field.name, cls._fields[field.name])
+
+    def __init__(
+        self, *args: Any, batch_size: Any = None, device: Any = None, names: Any = None, **kwargs: Any
+    ) -> None:
+        cls = type(self)
+        order = list(cls._fields)
+        if len(args) > len(order):
+            raise TypeError(f"{cls.__name__} takes {len(order)} fields {order}, got {len(args)} values.")
+        given = dict(zip(order, args, strict=False))
+        for name, value in kwargs.items():
+            if name not in cls._fields:
+                raise TypeError(
+                    f"{cls.__name__} got an unexpected keyword argument {name!r}; its fields are {order}."
+                )
+            if name in given:
+                raise TypeError(f"{cls.__name__} got multiple values for field {name!r}.")
+            given[name] = value
+        object.__setattr__(self, "_tensordict", TensorDict({}, batch_size, device, names))
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            if field.name not in given:
+                given[field.name] = _default(field, cls.__name__)
+            if given[field.name] is not None:
+                self._set_field(cls._fields[field.name], given[field.name])
+        finish = getattr(self, "__post_init__", None)
+        if finish is not None:
+            finish()
+
+    # -- wrapping -----------------------------------------------------------------------------
+
+    @classmethod
+    def _wrap_tensordict(cls, tensordict: TensorDictBase) -> Self:
+        """An instance around a container whose keys are known to be fields."""
+        self = cls.__new__(cls)
+        object.__setattr__(self, "_tensordict", tensordict)
+        return self
+
+    @classmethod
+    def from_tensordict(cls, tensordict: Any) -> Self:
+        """An instance whose fields are the entries of a TensorDict, which it holds (no copy).
+
+        Raises:
+            ValueError: the TensorDict has keys that are not fields of the class.
+        """
+        node = TensorDictBase._as_node(tensordict)
+        if node is None:
+            raise TypeError(f"from_tensordict expects a TensorDict, got {type(tensordict)}.")
+        unknown = sorted(set(node._keys()) - set(cls._fields))
+        if unknown:
+            raise ValueError(
+                f"Keys from the tensordict must correspond to the class attributes {sorted(cls._fields)}. "
+                f"Got the keys {unknown}, which do not belong to the class."
+            )
+        return cls._wrap_tensordict(node)
+
+    def _rewrapped(self, result: Any, held: set[int]) -> Any:
+        inner = self._tensordict
+        if result is inner:
+            return self
+        if isinstance(result, TensorDictBase):
+            is_entry = id(result) in held
+            return result if is_entry or not set(result._keys()) <= set(self._fields) else self._wrap(result)
+        if type(result) in (tuple, list):
+            return type(result)(self._rewrapped(item, held) for item in result)
+        return result
+
+    def _wrap(self, node: Any) -> Self:
+        return self._wrap_tensordict(node)
+
+    def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a method of the TensorDict; what comes out with these fields is an instance again."""
+        inner = self._tensordict
+        held = {id(entry) for entry in inner._data.values()} if isinstance(inner, TensorDict) else set()
+        unwrapped = [arg._tensordict if isinstance(arg, TensorClass) else arg for arg in args]
+        return self._rewrapped(getattr(inner, name)(*unwrapped, **kwargs), held)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_tensordict" or (name.startswith("__") and name.endswith("__")):
+            raise AttributeError(name)
+        try:
+            attribute = getattr(self._tensordict, name)
+        except AttributeError:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}") from None
+        if not inspect.ismethod(attribute):
+            return attribute
+        return lambda *args, **kwargs: self._call(name, args, kwargs)
+
+    # -- fields -------------------------------------------------------------------------------
+
+    def _set_field(self, field: _Field, value: Any, inplace: bool = False) -> None:
+        node = self._tensordict
+        if value is None:
+            if node._peek(field.name) is not None:
+                node.del_(field.name)
+            return
+        node._set_path((field.name,), field.entry(value, node.batch_size), inplace)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        found = inspect.getattr_static(type(self), name, None)
+        if hasattr(found, "__set__"):
+            object.__setattr__(self, name, value)
+        elif isinstance(inspect.getattr_static(type(self._tensordict), name, None), property):
+            setattr(self._tensordict, name, value)
+        else:
+            raise self._unknown(name)
+
+    def _unknown(self, name: str) -> AttributeError:
+        return AttributeError(
+            f"Cannot set the attribute {name!r}, expected attributes are {sorted(self._fields)}."
+        )
+
+    def get(self, key: NestedKey, default: Any = None, **lazy_kwargs: Any) -> Any:
+        """The value of a field, or of an entry below it; `default` if it is None.
+
+        Args:
+            key: a field, or a tuple that starts with one.
+            default: returned where there is no entry.
+            lazy_kwargs: how to return ragged leaves, see `LazyStackedTensorDict.get`.
+        """
+        path = require_path(key)
+        entry = self._tensordict.get(path, MISSING if default is MISSING else None, **lazy_kwargs)
+        if entry is None:
+            return default
+        field = self._fields.get(path[0]) if len(path) == 1 else None
+        if field is not None:
+            return field.read(entry)
+        return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
+
+    def set(self, key: NestedKey, value: Any, inplace: bool = False, *, non_blocking: bool = False) -> Self:
+        """Set a field (None removes its entry), or an entry below one; returns self.
+
+        Raises:
+            AttributeError: the class has no such field.
+        """
+        path = require_path(key)
+        field = self._fields.get(path[0])
+        if field is None:
+            raise self._unknown(path[0])
+        if len(path) == 1:
+            self._set_field(field, value, inplace)
+        else:
+            self._tensordict._set_path(path, value, inplace)
+        return self
+
+    def update(self, source: Any = None, **kwargs: Any) -> Self:
+        """Set fields from a mapping, a TensorDict or another instance; see `TensorDict.update`."""
+        node = TensorDictBase._as_node(source)
+        keys = [] if source is None else (source.keys() if node is None else node._keys())
+        fields = {name for name in kwargs if name in self._fields}
+        for path in [require_path(key) for key in keys]:
+            if path[0] not in self._fields:
+                raise self._unknown(path[0])
+        options = {name: value for name, value in kwargs.items() if name not in fields}
+        self._tensordict.update(source if node is None else node, **options)
+        for name in fields:
+            self.set(name, kwargs[name])
+        return self
+
+    def __getitem__(self, index: Any) -> Any:
+        path = to_path(index) if isinstance(index, str | tuple) else ()
+        return self._tensordict[index] if path else self._rewrapped(self._tensordict._index(index), set())
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        path = to_path(index) if isinstance(index, str | tuple) else ()
+        if path:
+            self.set(path, value)
+        else:
+            self._tensordict._set_index(index, value)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.batch_size:
+            raise TypeError(f"iteration over a 0-d {type(self).__name__}.")
+        return iter(self._call("unbind", (0,), {}))
+
+    # -- TensorCollection ---------------------------------------------------------------------
+
+    @property
+    def batch_size(self) -> Shape:
+        """Shape that all fields share as their leading dimensions."""
+        return self._tensordict.batch_size  # type: ignore[no-any-return]
+
+    @batch_size.setter
+    def batch_size(self, value: Any) -> None:
+        self._tensordict.batch_size = value
+
+    def _rebatch(self, batch_size: Shape) -> Self:
+        return self._wrap(self._tensordict._rebatch(batch_size))
+
+    def _run(self, op: BatchOp) -> Self:
+        return self._wrap(self._tensordict._run(op))
+
+    def _clone(self, recurse: bool) -> Self:
+        return self._wrap(self._tensordict._clone(recurse))
+
+    def _map_leaves(self, fn: Callable[[Array], Any]) -> Self:
+        return self._wrap(self._tensordict._map_leaves(fn))
+
+    def _assign(self, index: Any, value: Any) -> Self:
+        self._tensordict._set_index(index, value)
+        return self
+
+    def _export(self) -> Any:
+        return self._tensordict._export()
+
+    # -- conversion ---------------------------------------------------------------------------
+
+    def to_tensordict(self, **kwargs: Any) -> Any:
+        """A plain TensorDict with copies of the fields, nested tensorclasses converted, too."""
+        return self._tensordict.to_tensordict(**kwargs)
+
+    def to_dict(self, **kwargs: Any) -> dict[str, Any]:
+        """A plain dict of all fields, also of those that are None."""
+        found = self._tensordict.to_dict(**kwargs)
+        return {name: found.get(name) for name in self._fields}
+
+    def __reduce__(self) -> Any:
+        return _restore, (type(self), self._tensordict)
+
+    def __repr__(self) -> str:
+        node = self._tensordict
+        keys = set(node._keys())
+        lines = [*sorted(f"{key}: {_stacked_entry(node, key)}".replace(": ", "=", 1) for key in keys)]
+        lines += [f"{name}=None" for name in sorted(self._fields) if name not in keys]
+        lines += [f"batch_size={node.batch_size}", f"device={node.device}", "is_shared=False"]
+        body = indent(",\n".join(lines), "    ")
+        return f"{type(self).__name__}(\n{body})"
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def tensorclass(cls: type[T]) -> type[T]:
+    """Make a class with annotated fields a tensorclass; see `TensorClass`.
+
+    Deriving from `TensorClass` does the same and lets type checkers see TensorDict's methods.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import tensorclass
+        >>> @tensorclass
+        ... class Step:
+        ...     obs: np.ndarray
+        ...     info: str | None = None
+        >>> Step(obs=np.zeros((4, 2)), batch_size=[4])[:2].obs.shape
+        (2, 2)
+    """
+    if issubclass(cls, TensorClass):
+        return cls
+    # The given class stays a base, so that super() works in its methods.
+    namespace = {
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+        "__doc__": cls.__doc__,
+        "__annotations__": inspect.get_annotations(cls),
+    }
+    out: Any = types.new_class(cls.__name__, (cls, TensorClass), {}, lambda ns: ns.update(namespace))
+    return out  # type: ignore[no-any-return]
+
+
+def _restore(cls: type[TensorClass], tensordict: Any) -> TensorClass:
+    return cls._wrap_tensordict(tensordict)
+
+
+def _default(field: dataclasses.Field[Any], name: str) -> Any:
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    raise TypeError(f"{name} is missing a value for its field {field.name!r}.")
+
+
+def _kinds(cls: type) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(cls)
+    except (NameError, TypeError):  # names that only type checkers see
+        return {}
+
+
+def _is_kind(annotation: Any, kind: type) -> bool:
+    """Whether an annotation is `kind`, possibly parametrised, possibly `| None`."""
+    if isinstance(annotation, str):
+        text = annotation.replace(" ", "").removeprefix("Optional[").removesuffix("|None")
+        return text.split("[")[0].rstrip("]") == kind.__name__
+    options = [a for a in typing.get_args(annotation) if a is not type(None)]
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return len(options) == 1 and _is_kind(options[0], kind)
+    return annotation is kind or typing.get_origin(annotation) is kind
+
+
+def _delegate(name: str) -> Callable[..., Any]:
+    def method(self: TensorClass, *args: Any, **kwargs: Any) -> Any:
+        return self._call(name, args, kwargs)
+
+    method.__name__ = name
+    return method
+
+
+def _delegate_operators() -> None:
+    """Python looks operators up on the class, past `__getattr__`: give the class TensorDict's own."""
+    own = set(TensorClass.__dict__) | {"__class_getitem__", "__init_subclass__", "__slots__", "__weakref__"}
+    for base in TensorDict.__mro__[:-1]:
+        for name, value in base.__dict__.items():
+            if name.startswith("__") and name not in own and inspect.isfunction(value):
+                own.add(name)
+                setattr(TensorClass, name, _delegate(name))
+
+
+_delegate_operators()
