@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-
 _NO_FLASH = "ORT_GQA_DISABLE_FLASH_ATTENTION"
 _environment_lock = threading.Lock()
 
@@ -138,8 +137,8 @@ def open_session(
         graph: path of the ONNX file; external data is read from beside it.
         device: `"cpu"`, `"cuda"` or `"cuda:N"`.
         num_threads: threads inside one operator; default `default_threads()`.
-        flash_attention: let GroupQueryAttention on the CPU work in tiles. Without it, one token and many give
-            almost the same sums, which matters to graphs that round activations: a last bit becomes a whole step.
+        flash_attention: let GroupQueryAttention on the CPU work in tiles. Without it one token and many give
+            almost the same sums, which matters where activations are rounded: a last bit becomes a whole step.
 
     Returns:
         An `onnxruntime.InferenceSession`.

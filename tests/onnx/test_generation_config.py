@@ -9,7 +9,6 @@ import pytest
 
 from lite.models import GenerationConfig, ModelConfig
 
-
 GREEDY = "When do_sample=False (greedy decoding), temperature must be 0. Got temperature="
 
 
