@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
+
 from lite._collection import Shape, default_is_leaf
 from lite._core import MISSING
 from lite._keys import Path
@@ -178,8 +180,12 @@ class ApplyMixin(StructureMixin):
             if call.batch_size is not None:
                 target.batch_size = call.batch_size
         received = False
+        simple = not call.naming and not others and call.is_leaf is default_is_leaf
         for key, entry in list(self._items()):
-            result = self._apply_entry(call, key, entry, others, target, (*path, key))
+            if simple and type(entry) is np.ndarray:
+                result = call.fn(entry)
+            else:
+                result = self._apply_entry(call, key, entry, others, target, (*path, key))
             if result is None:
                 continue
             received = True

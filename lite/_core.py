@@ -72,6 +72,10 @@ class TensorDictCore(LockMixin, ShapeMixin):
         """Direct (key, entry) pairs, in order."""
         return ((key, self._get_str(key)) for key in self._keys())
 
+    def _flat(self) -> dict[str, Any] | None:
+        """The entries, not to be changed, if all are NumPy arrays held as they are; else None."""
+        return None
+
     def _parts(self) -> tuple[Sequence[Any], int] | None:
         """The stacked containers and the dimension they are stacked along; None unless lazy.
 

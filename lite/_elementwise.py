@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from lite._collection import is_array
-from lite._core import MISSING
+from lite._core import MISSING, TensorDictCore
 from lite._nontensor import NonTensorBase
-from lite._operands import Const, Node, Operand, as_operand
+from lite._operands import NUMBERS, Const, Node, Operand, as_operand
 from lite._ufuncs import COMPARISONS, Pointwise
 
 INTERSECTION = "intersection"
@@ -42,6 +42,9 @@ def elementwise(
     Raises:
         KeyError: key sets differ and there is no default.
     """
+    quick = _quick(td, fn, others)
+    if quick is not None:
+        return quick
     operands = [as_operand(other, td) for other in others]
     if None in operands:
         return NotImplemented
@@ -71,21 +74,23 @@ def elementwise_(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
         TypeError: a result cannot be cast to the dtype of its array.
         ValueError: an array is read-only.
     """
-    operands = [as_operand(other, td) for other in others]
-    if None in operands:
-        return NotImplemented
-    same, resolved = _aligned(td, operands)  # type: ignore[arg-type]
-    if same is not td:
-        raise RuntimeError(
-            f"an in-place operation cannot change the batch size {td.batch_size} to {same.batch_size}."
-        )
-    calls: list[tuple[Any, ...]] = []
+    calls = _quick_calls(td, others)
+    if calls is None:
+        operands = [as_operand(other, td) for other in others]
+        if None in operands:
+            return NotImplemented
+        same, resolved = _aligned(td, operands)  # type: ignore[arg-type]
+        if same is not td:
+            raise RuntimeError(
+                f"an in-place operation cannot change the batch size {td.batch_size} to {same.batch_size}."
+            )
+        calls = []
 
-    def note(*args: Any) -> Any:
-        calls.append(args)
-        return args[0]
+        def note(*args: Any) -> Any:
+            calls.append(args)
+            return args[0]
 
-    _walk(td, note, resolved, MISSING, None)
+        _walk(td, note, resolved, MISSING, None)
     for args in calls:
         _check_target(fn, args)
     if isinstance(fn, np.ufunc):
@@ -98,6 +103,38 @@ def elementwise_(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
         for args, result in zip(calls, results, strict=True):
             np.copyto(args[0], result, casting="same_kind")
     return td
+
+
+def _quick(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
+    """The most frequent case at little cost: arrays only, and a number or a like TensorDict.
+
+    None if it is not that case.
+    """
+    calls = _quick_calls(td, others) if td.batch_size else None
+    if not calls:
+        return None
+    out = td._with({key: fn(*args) for key, args in zip(td._keys(), calls, strict=True)})
+    if fn in COMPARISONS:
+        out._names = None
+    elif td._locked:
+        out.lock_()
+    return out
+
+
+def _quick_calls(td: Any, others: Sequence[Any]) -> list[tuple[Any, ...]] | None:
+    """The arguments for each array, if there are only arrays, and a number or a like TensorDict."""
+    flat = td._flat()
+    if flat is None or len(others) > 1:
+        return None
+    if not others:
+        return [(leaf,) for leaf in flat.values()]
+    other = others[0]
+    if type(other) in NUMBERS:
+        return [(leaf, other) for leaf in flat.values()]
+    theirs = other._flat() if isinstance(other, TensorDictCore) else None
+    if theirs is None or flat.keys() != theirs.keys() or td.batch_size != other.batch_size:
+        return None
+    return [(leaf, theirs[key]) for key, leaf in flat.items()]
 
 
 def _aligned(td: Any, operands: list[Operand]) -> tuple[Any, list[Operand]]:
@@ -236,12 +273,24 @@ def _check_target(fn: Pointwise, args: tuple[Any, ...]) -> None:
     leaf = args[0]
     if not leaf.flags.writeable:
         raise ValueError("an in-place operation needs writeable arrays, and an array is read-only.")
-    shape = np.broadcast_shapes(*(np.shape(arg) for arg in args))
-    if shape != leaf.shape:
-        raise RuntimeError(f"an in-place operation cannot change a leaf's shape {leaf.shape} to {shape}.")
+    for arg in args[1:]:
+        shape = getattr(arg, "shape", ())
+        if shape and shape != leaf.shape:
+            common = np.broadcast_shapes(shape, leaf.shape)
+            if common != leaf.shape:
+                raise RuntimeError(
+                    f"an in-place operation cannot change a leaf's shape {leaf.shape} to {common}."
+                )
     if isinstance(fn, np.ufunc):
-        kinds = tuple(type(a) if type(a) in (int, float, complex) else np.asarray(a).dtype for a in args)
-        _check_cast(_result_dtype(fn, kinds), leaf.dtype)
+        _check_cast(_result_dtype(fn, tuple(map(_kind, args))), leaf.dtype)
+
+
+def _kind(value: Any) -> Any:
+    """What decides the dtype of a result: a dtype, or the type of a Python number."""
+    return value.dtype if isinstance(value, np.ndarray | np.generic) else _KINDS[type(value)]
+
+
+_KINDS = {bool: np.dtype(np.bool_), int: int, float: float, complex: complex}
 
 
 @lru_cache(maxsize=1024)

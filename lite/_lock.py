@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Sequence
 from typing import Any, Self
 
 LOCK_ERROR = (
@@ -20,7 +21,7 @@ class LockMixin:
     _before: bool | None
     _contexts: list[bool | None]
     _locked: bool
-    _lock_parents: list[weakref.ref[Any]]
+    _lock_parents: Sequence[weakref.ref[Any]]
 
     def _lock_children(self) -> list[Any]:
         raise NotImplementedError

@@ -104,7 +104,7 @@ class Nothing(Operand):
 
 
 NOTHING = Nothing()
-_NUMBERS = frozenset({int, float, bool, complex})
+NUMBERS = frozenset({int, float, bool, complex})
 
 
 def as_operand(value: Any, like: Any) -> Operand | None:
@@ -114,7 +114,7 @@ def as_operand(value: Any, like: Any) -> Operand | None:
         value: a number, an operand, an array or nested list of numbers, a TensorDict or a mapping.
         like: the TensorDict it meets, whose batch size a mapping gets.
     """
-    if type(value) in _NUMBERS:
+    if type(value) in NUMBERS:
         return Const(value)
     if isinstance(value, Operand):
         return value

@@ -7,6 +7,8 @@ follow the batch. Collections only differ in how they map it (`TensorCollection.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -60,11 +62,14 @@ class View(BatchOp):
 class Unsqueeze(Reshape):
     """Insert a dimension of size 1 at `dim`."""
 
-    __slots__ = ("dim",)
+    __slots__ = ("array", "dim")
+    array: Callable[[Array], Array]  # type: ignore[assignment]
 
     def __init__(self, batch_size: Shape, dim: int) -> None:
         super().__init__(len(batch_size), batch_size[:dim] + (1,) + batch_size[dim:])
         self.dim = dim
+        # An index costs less than a reshape, and itemgetter less than a method.
+        self.array = itemgetter((slice(None),) * dim + (None, Ellipsis))
 
     def names(self, names: list[str | None]) -> Names:
         return names[: self.dim] + [None] + names[self.dim :]
@@ -143,19 +148,18 @@ class Expand(BatchOp):
 class Index(BatchOp):
     """Index the batch dimensions with anything NumPy accepts there."""
 
-    __slots__ = ("index", "new_names")
+    __slots__ = ("array", "index", "new_names")
+    array: Callable[[Array], Array]  # type: ignore[assignment]
     keeps_lock = False
 
     def __init__(self, ndim: int, shape: Shape, index: Any, new_names: Names = None) -> None:
-        super().__init__(ndim, shape)
+        self.ndim = ndim
+        self.shape = shape
         # With the ellipsis NumPy returns an array, and a view for basic indices, also where no
         # dimension is left; without it an integer index of a 1-d leaf would give a scalar copy.
         self.index = (*index, Ellipsis)
+        self.array = itemgetter(self.index)
         self.new_names = new_names
-
-    def array(self, value: Array) -> Array:
-        out: Array = value[self.index]
-        return out
 
     def names(self, names: list[str | None]) -> Names:
         return self.new_names

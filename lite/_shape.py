@@ -26,6 +26,8 @@ def as_shape(sizes: tuple[Any, ...], argument: str) -> Shape:
 
 def infer_size(sizes: Shape, numel: int) -> Shape:
     """Replace one -1 by the size that keeps `numel`; RuntimeError if none does."""
+    if math.prod(sizes) == numel and (not sizes or min(sizes) >= 0):
+        return sizes
     known = math.prod(n for n in sizes if n != -1)
     unknown = sizes.count(-1)
     if unknown > 1 or any(n < -1 for n in sizes):

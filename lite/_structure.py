@@ -18,8 +18,8 @@ class StructureMixin(AccessMixin):
 
     __slots__ = ()
 
-    def _with(self, entries: Mapping[str, Any]) -> Self:
-        """An unlocked container like self that holds `entries`, which are known to fit."""
+    def _with(self, entries: dict[str, Any]) -> Self:
+        """An unlocked container like self that takes over `entries`, which are known to fit."""
         raise NotImplementedError
 
     def _become(self, entries: Mapping[str, Any]) -> Self:

@@ -17,7 +17,9 @@ from lite._keys import NestedKey, require_path
 from lite._lock import LOCK_ERROR
 from lite._names import check_names
 from lite._nontensor import NonTensorBase, NonTensorData, NonTensorStack
-from lite._ops import BatchOp
+from lite._ops import BatchOp, Index
+
+_ALL = slice(None)
 
 
 def parse_batch_size(batch_size: Any) -> Shape:
@@ -102,7 +104,7 @@ class TensorDict(TensorDictBase):
         self._device = parse_device(device)
         self._names = check_names(names, len(self._batch_size))
         self._locked = False
-        self._lock_parents = []
+        self._lock_parents = ()
         if node is not None:
             for key in node._keys():
                 self._data[key] = self._convert(node._get_str(key))
@@ -126,7 +128,7 @@ class TensorDict(TensorDictBase):
         self._device = device
         self._names = names
         self._locked = False
-        self._lock_parents = []
+        self._lock_parents = ()
         return self
 
     @classmethod
@@ -186,6 +188,12 @@ class TensorDict(TensorDictBase):
     def _items(self) -> Iterable[tuple[str, Any]]:
         return self._data.items()
 
+    def _flat(self) -> dict[str, Any] | None:
+        for value in self._data.values():
+            if type(value) is not np.ndarray:
+                return None
+        return self._data
+
     def _put(self, key: str, entry: Any) -> None:
         self._data[key] = entry
         if isinstance(entry, TensorCollection):
@@ -221,8 +229,8 @@ class TensorDict(TensorDictBase):
     def _blank(self) -> TensorDict:
         return TensorDict._make({}, self._batch_size, self._device, self._names)
 
-    def _with(self, entries: Mapping[str, Any]) -> Self:
-        return self._make(dict(entries), self._batch_size, self._device, self._names)
+    def _with(self, entries: dict[str, Any]) -> Self:
+        return self._make(entries, self._batch_size, self._device, self._names)
 
     def _lock_children(self) -> list[Any]:
         nodes = [self._as_node(v) for v in self._data.values() if isinstance(v, TensorCollection)]
@@ -322,7 +330,9 @@ class TensorDict(TensorDictBase):
     def _run(self, op: BatchOp) -> Self:
         array = op.array
         data = {
-            key: value._run(op) if isinstance(value, TensorCollection) else array(value)
+            key: array(value)
+            if type(value) is np.ndarray or not isinstance(value, TensorCollection)
+            else value._run(op)
             for key, value in self._data.items()
         }
         size = self._batch_size
@@ -336,20 +346,21 @@ class TensorDict(TensorDictBase):
         return out
 
     def _index(self, index: Any) -> Any:
-        if type(index) is int and self._batch_size and self._names is None:
-            size = self._batch_size
-            if not -size[0] <= index < size[0]:
-                raise IndexError(f"index {index} is out of bounds for dimension 0 with size {size[0]}.")
-            at = (index, Ellipsis)
-            return self._make(
-                {
-                    key: value._index(index) if isinstance(value, TensorCollection) else value[at]  # type: ignore[attr-defined]
-                    for key, value in self._data.items()
-                },
-                size[1:],
-                self._device,
-            )
-        return super()._index(index)
+        # Integers and slices, by far the most frequent, need no normalisation.
+        size = self._batch_size
+        kind = type(index)
+        if not size or (kind is not int and kind is not slice):
+            return super()._index(index)
+        n = size[0]
+        names = self._names
+        if kind is slice:
+            if index == _ALL:
+                return self
+            shape = (len(range(*index.indices(n))),) + size[1:]
+            return self._run(Index(len(size), shape, (index,), names))
+        if not -n <= index < n:
+            raise IndexError(f"index {index} is out of bounds for dimension 0 with size {n}.")
+        return self._run(Index(len(size), size[1:], (index,), names and names[1:]))
 
     def _set_index(self, index: Any, value: Any) -> None:
         items = normalise(index, self._batch_size)
@@ -431,7 +442,9 @@ class TensorDict(TensorDictBase):
 
     def _map_leaves(self, fn: Callable[[Array], Any]) -> Self:
         data = {
-            key: value._map_leaves(fn) if isinstance(value, TensorCollection) else fn(value)
+            key: fn(value)
+            if type(value) is np.ndarray or not isinstance(value, TensorCollection)
+            else value._map_leaves(fn)
             for key, value in self._data.items()
         }
         return self._make(data, self._batch_size, self._device, self._names)
