@@ -51,7 +51,7 @@ class Padding(Enum):
     SLOTS = "slots"
     """GroupQueryAttention: each row has its own length in a shared buffer."""
     LEFT = "left"
-    """Concatenating graph with a mask, positions relative or an input: the past lies flush right."""
+    """Concatenating graph with a mask and positions as inputs: the past lies flush right."""
     EQUAL = "equal"
     """Positions come from the cache's length, or no mask: only rows of equal length share a run."""
 
@@ -208,31 +208,19 @@ def _detect(
         keep=keep,
         group_query=group_query,
         quantisation=next((op for op in ("MatMulInteger", "MatMulNBits") if op in operators), None),
-        padding=_padding(group_query, mask, positions, operators, config),
+        padding=_padding(group_query, mask, positions),
     )
 
 
-def _padding(
-    group_query: bool,
-    mask: str | None,
-    positions: str | None,
-    operators: frozenset[str],
-    config: ModelConfig | None,
-) -> Padding:
+def _padding(group_query: bool, mask: str | None, positions: str | None) -> Padding:
+    """Without positions as an input they are the index in the cache, so a row may never be moved in it.
+
+    (Rotary graphs are exact under left padding even then, as long as a row keeps its padding for good; rows
+    that join, leave and are cut do not.)
+    """
     if group_query:
         return Padding.SLOTS
-    if mask is None:
-        return Padding.EQUAL
-    if positions is not None or _is_rotary(operators, config):
-        return Padding.LEFT
-    return Padding.EQUAL
-
-
-def _is_rotary(operators: frozenset[str], config: ModelConfig | None) -> bool:
-    """Positions enter by rotation only: then just their differences count. When in doubt, no."""
-    raw = config.raw if config else {}
-    keys = ("rope_theta", "rope_parameters", "rope_scaling", "rotary_dim", "rotary_pct", "rotary_emb_base")
-    return "RotaryEmbedding" in operators or any(raw.get(key) is not None for key in keys)
+    return Padding.LEFT if mask and positions else Padding.EQUAL
 
 
 def _family(

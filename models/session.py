@@ -138,7 +138,7 @@ def open_session(
         device: `"cpu"`, `"cuda"` or `"cuda:N"`.
         num_threads: threads inside one operator; default `default_threads()`.
         flash_attention: let GroupQueryAttention on the CPU work in tiles. Without it one token and many give
-            almost the same sums, which matters where activations are rounded: a last bit becomes a whole step.
+            almost the same sums, which matters where activations are rounded: a bit becomes a whole step.
 
     Returns:
         An `onnxruntime.InferenceSession`.

@@ -112,12 +112,10 @@ def test_genai_config_decides_when_the_operators_are_unknown() -> None:
     assert not GraphSpec.from_session(Graph([IDS, MASK, *PASTS], [LOGITS, *PRESENTS])).group_query
 
 
-def test_padding_without_positions_depends_on_rotary_embeddings() -> None:
-    graph = [IDS, MASK, *PASTS], [LOGITS, *PRESENTS]
-    assert detect(*graph).padding is Padding.EQUAL
-    assert detect(*graph, config(raw={"rope_theta": 10000.0})).padding is Padding.LEFT
-    assert detect(*graph, config({"RotaryEmbedding"})).padding is Padding.LEFT
-    assert detect(*graph, config(raw={"rope_scaling": None})).padding is Padding.EQUAL
+def test_without_positions_or_mask_only_rows_of_equal_length_share_a_run() -> None:
+    assert detect([IDS, MASK, *PASTS], [LOGITS, *PRESENTS]).padding is Padding.EQUAL
+    assert detect([IDS, POSITIONS, *PASTS], [LOGITS, *PRESENTS]).padding is Padding.EQUAL
+    assert detect([IDS, *PASTS], [LOGITS, *PRESENTS]).padding is Padding.EQUAL
 
 
 def test_merged_decoder() -> None:
