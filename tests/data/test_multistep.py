@@ -1,0 +1,337 @@
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, default_dtype, lazy_stack
+from lite.data import MultiStep
+from lite.nn import Module, TensorDictSequential
+
+VECTORS = Path(__file__).parents[1] / "vectors" / "multistep_vectors.json"
+CASES = [c for c in json.loads(VECTORS.read_text())["cases"] if c["kind"] == "MultiStep"]
+
+
+def as_key(key):
+    return tuple(key) if isinstance(key, list) else key
+
+
+def decode(entries):
+    return {tuple(e["key"]): np.array(e["data"], dtype=e["dtype"]).reshape(e["shape"]) for e in entries}
+
+
+@pytest.mark.parametrize("case", CASES, ids=[c["name"] for c in CASES])
+def test_vectors(case):
+    source, expected = decode(case["input"]), decode(case["expected"])
+    td = TensorDict({}, batch_size=case["batch_size"])
+    for key, value in source.items():
+        td.set(key, value)
+    step = MultiStep(case["gamma"], case["n_steps"])
+    step.done_key = as_key(case["done_key"])
+    step.done_keys = tuple(as_key(k) for k in case["done_keys"])
+    step.reward_keys = tuple(as_key(k) for k in case["reward_keys"])
+    step.mask_key = as_key(case["mask_key"])
+    out = step(td)
+    assert out.batch_size == tuple(case["batch_size"])
+    got = {k if isinstance(k, tuple) else (k,): out.get(k) for k in out.keys(True, True)}
+    assert set(got) == set(expected)
+    for key, value in expected.items():
+        assert got[key].dtype == value.dtype, key
+        if value.dtype.kind == "f":
+            np.testing.assert_allclose(got[key], value, rtol=1e-5, atol=1e-5, err_msg=str(key))
+        else:
+            np.testing.assert_array_equal(got[key], value, err_msg=str(key))
+        assert got[key].shape == value.shape, key
+    assert {k if isinstance(k, tuple) else (k,) for k in td.keys(True, True)} == set(source)
+    for key, value in source.items():
+        np.testing.assert_array_equal(td.get(key), value)
+
+
+def data(batch=(3, 8), *, done_shape=None, reward_shape=None, rate=0.2, seed=0, **entries):
+    rng = np.random.default_rng(seed)
+    return TensorDict(
+        {
+            "action": rng.normal(size=batch).astype(np.float32),
+            "next": {
+                "observation": rng.normal(size=(*batch, 4)).astype(np.float32),
+                "reward": rng.normal(size=reward_shape or (*batch, 1)).astype(np.float32),
+                "done": rng.random(done_shape or (*batch, 1)) < rate,
+            },
+            **entries,
+        },
+        batch_size=batch,
+    )
+
+
+def assert_same(a, b):
+    assert set(a.keys(True, True)) == set(b.keys(True, True))
+    for key in a.keys(True, True):
+        np.testing.assert_array_equal(a.get(key), b.get(key), err_msg=str(key))
+
+
+def test_construction():
+    step = MultiStep(0.9, 3)
+    assert isinstance(step, Module)
+    assert repr(step) == "MultiStep()"
+    assert (step.gamma, step.n_steps) == (0.9, 3)
+    assert step.done_key == "done"
+    assert step.done_keys == ("done", "truncated", "terminated")
+    assert step.reward_keys == ("reward",)
+    assert step.mask_key == ("collector", "mask")
+    assert list(step.state_dict()) == ["gammas"]
+    assert step.gammas.dtype == np.float32
+    np.testing.assert_allclose(step.gammas, [[[1, 0.9, 0.81, 0.729]]], rtol=1e-6)
+    other = MultiStep(0.5, 3)
+    other.load_state_dict(step.state_dict())
+    np.testing.assert_array_equal(other.gammas, step.gammas)
+    assert MultiStep(1.0, True).n_steps == 1
+
+
+@pytest.mark.parametrize(
+    ("gamma", "n_steps", "error", "message"),
+    [
+        (0.9, -1, ValueError, "n_steps must be at least 0, got -1"),
+        (0.9, 2.5, TypeError, "float"),
+        (0.0, 3, ValueError, r"gamma must be in \(0, 1\], got 0.0"),
+        (1.1, 3, ValueError, "gamma must be"),
+        (float("nan"), 3, ValueError, "gamma must be"),
+    ],
+)
+def test_construction_errors(gamma, n_steps, error, message):
+    with pytest.raises(error, match=message):
+        MultiStep(gamma, n_steps)
+
+
+def test_zero_steps_change_no_entry():
+    td = data()
+    td.set(("next", "count"), np.arange(24).reshape(3, 8))
+    td.set(("next", "reward"), np.arange(24).reshape(3, 8, 1))  # integers stay integers
+    out = MultiStep(0.9, 0)(td)
+    for key in td.keys(True, True):
+        np.testing.assert_array_equal(out.get(key), td.get(key))
+        assert out.get(key).dtype == td.get(key).dtype
+    assert out["next", "original_reward"] is td["next", "reward"]
+    assert (out["steps_to_next_obs"] == 1).all()
+    np.testing.assert_allclose(out["gamma"], 0.9, rtol=1e-6)
+    assert not out["nonterminal"].any()
+    one = MultiStep(0.9, 1)(data())
+    assert set(one.keys(True, True)) == set(out.keys(True, True)) - {("next", "count")}
+
+
+def test_n_steps_may_change_between_calls():
+    step = MultiStep(0.9, 3)
+    step.n_steps = 5
+    assert_same(step(data()), MultiStep(0.9, 5)(data()))
+    assert step.gammas.shape == (1, 1, 4)
+    step.n_steps = -1
+    with pytest.raises(ValueError, match="n_steps must be at least 0"):
+        step(data())
+
+
+def test_keywords_are_the_attributes():
+    td = data()
+    td["next"].rename_key_("reward", "payoff").rename_key_("done", "over")
+    td["next", "sub", "flag"] = td["next", "over"].copy()
+    td["valid"] = np.zeros((3, 8), bool)
+    options = {
+        "done_key": "over",
+        "done_keys": ("over", ("sub", "flag")),
+        "reward_keys": ("payoff",),
+        "mask_key": "valid",
+    }
+    by_keyword = MultiStep(0.9, 3, **options)(td)
+    step = MultiStep(0.9, 3)
+    for name, value in options.items():
+        setattr(step, name, value)
+    assert_same(by_keyword, step(td))
+    assert_same(
+        by_keyword["next"].select("observation"), MultiStep(0.9, 3)(data())["next"].select("observation")
+    )
+    assert not by_keyword["nonterminal"].any()
+    np.testing.assert_array_equal(by_keyword["next", "sub", "flag"], td["next", "sub", "flag"])
+
+
+def test_shift_done_moves_the_flags_along():
+    td = data(rate=0.3)
+    td["next", "terminated"] = td["next", "done"].copy()
+    plain, shifted = MultiStep(0.9, 3)(td), MultiStep(0.9, 3, shift_done=True)(td)
+    np.testing.assert_array_equal(plain["next", "terminated"], td["next", "terminated"])
+    index = (np.arange(8) + shifted["steps_to_next_obs"] - 1)[..., None]
+    for key in ("done", "terminated"):
+        np.testing.assert_array_equal(shifted["next", key], np.take_along_axis(td["next", key], index, 1))
+    np.testing.assert_array_equal(plain["next", "observation"], shifted["next", "observation"])
+
+
+def test_nested_done_is_shifted_unless_listed():
+    td = data(rate=0.3)
+    td["next", "agents", "done"] = td["next", "done"].copy()
+    out = MultiStep(0.9, 4)(td)
+    assert (out["next", "agents", "done"] != td["next", "agents", "done"]).any()
+    out = MultiStep(0.9, 4, done_keys=("done", ("agents", "done")))(td)
+    np.testing.assert_array_equal(out["next", "agents", "done"], td["next", "agents", "done"])
+
+
+def test_the_input_is_left_alone_and_may_be_locked():
+    td = data()
+    before = td.clone()
+    containers = td["next"]
+    td.lock_()
+    for array in td.values(True, True):
+        array.flags.writeable = False
+    out = MultiStep(0.9, 3)(td)
+    assert not out.is_locked
+    assert not out["next"].is_locked
+    assert td.is_locked
+    assert td["next"] is containers
+    assert_same(td, before)
+    assert out["action"] is td["action"]
+    assert out["next", "done"] is td["next", "done"]
+    assert out["next", "original_reward"] is td["next", "reward"]
+
+
+def test_names_are_kept():
+    td = data()
+    td.names = ["env", "time"]
+    out = MultiStep(0.9, 3)(td)
+    assert out.names == ["env", "time"]
+    assert out["next"].names == ["env", "time"]
+
+
+@pytest.mark.parametrize("stack_dim", [0, 1])
+def test_lazy_stacks_stay_lazy(stack_dim):
+    dense = data()
+    lazy = lazy_stack(list(dense.unbind(stack_dim)), stack_dim)
+    before = lazy.clone()
+    out = MultiStep(0.9, 3)(lazy)
+    assert isinstance(out, LazyStackedTensorDict)
+    assert out.batch_size == (3, 8)
+    assert_same(out, MultiStep(0.9, 3)(dense))
+    assert_same(lazy, before)
+
+
+def test_non_tensor_data_passes_through():
+    td = data()
+    td.set_non_tensor("prompt", "hello")
+    td["next"].set_non_tensor("info", {"x": 1})
+    td["next", "words"] = NonTensorStack(*[NonTensorStack(*[f"{b}-{t}" for t in range(8)]) for b in range(3)])
+    out = MultiStep(0.9, 3)(td)
+    assert out["prompt"] == "hello"
+    assert out["next", "info"] == {"x": 1}
+    assert out["next", "words"] == td["next", "words"]
+    np.testing.assert_array_equal(
+        out["next", "observation"], MultiStep(0.9, 3)(data())["next", "observation"]
+    )
+
+
+@pytest.mark.parametrize("done_shape", [(2, 6, 3), (2, 6, 3, 1), (2, 6, 3, 2)])
+def test_one_done_per_agent(done_shape):
+    rng = np.random.default_rng(1)
+    done = rng.random(done_shape) < 0.3
+    reward = rng.normal(size=(*done_shape, 2)).astype(np.float32)
+    observation = rng.normal(size=(*done_shape, 5)).astype(np.float32)
+    td = TensorDict(
+        {
+            "next": {"done": done, "reward": reward, "observation": observation},
+            "agents": {"action": observation},
+        },
+        batch_size=(2, 6),
+    )
+    out = MultiStep(0.9, 3)(td)
+    assert out.batch_size == (2, 6)
+    assert out["next"].batch_size == done_shape
+    assert td["next"].batch_size == (2, 6)
+    assert out["gamma"].shape == out["steps_to_next_obs"].shape == out["nonterminal"].shape == done_shape
+    for agent in np.ndindex(*done_shape[2:]):
+        at = (slice(None), slice(None), *agent)
+        single = TensorDict(
+            {"next": {"done": done[at], "reward": reward[at], "observation": observation[at]}},
+            batch_size=(2, 6),
+        )
+        expected = MultiStep(0.9, 3)(single)
+        for key in ("steps_to_next_obs", ("next", "observation"), ("next", "reward")):
+            np.testing.assert_array_equal(out[key][at], expected[key])
+
+
+def test_agents_that_share_a_done():
+    td = data((2, 6), reward_shape=(2, 6, 3, 1))
+    out = MultiStep(0.9, 3)(td)
+    assert out["next", "reward"].shape == (2, 6, 3, 1)
+    assert out["gamma"].shape == (2, 6)
+
+
+def test_mask_clears_nonterminal_only():
+    td = data(rate=0.0)
+    mask = np.random.default_rng(2).random((3, 8, 1)) < 0.5
+    td["collector", "mask"] = mask
+    masked, plain = MultiStep(0.9, 3)(td), MultiStep(0.9, 3)(data(rate=0.0))
+    np.testing.assert_array_equal(masked["nonterminal"], plain["nonterminal"] & mask[..., 0])
+    assert_same(masked.exclude("nonterminal", "collector"), plain.exclude("nonterminal"))
+    step = MultiStep(0.9, 3)
+    step.mask_key = None
+    np.testing.assert_array_equal(step(td)["nonterminal"], plain["nonterminal"])
+
+
+def test_integer_rewards_are_discounted():
+    td = data(rate=0.0)
+    td["next", "reward"] = np.ones((3, 8, 1), np.int64)
+    out = MultiStep(0.5, 3)(td)
+    assert out["next", "reward"].dtype == np.float32
+    np.testing.assert_allclose(out["next", "reward"][:, 0], 1.75)
+    with default_dtype(np.float64):
+        out = MultiStep(0.5, 3)(td)
+        assert out["next", "reward"].dtype == out["gamma"].dtype == np.float64
+
+
+def test_nan_does_not_reach_other_episodes():
+    td = data((1, 6), rate=0.0)
+    td["next", "done"][0, 2] = True
+    td["next", "reward"][0, 4] = np.nan
+    out = MultiStep(0.9, 3)(td)
+    assert np.isnan(out["next", "reward"][0, :, 0]).tolist() == [False, False, False, True, True, False]
+
+
+def test_existing_results_are_overwritten():
+    td = data()
+    for key in ("gamma", "steps_to_next_obs", "nonterminal", ("next", "original_reward")):
+        td[key] = np.full((3, 8), -7.0)
+    assert_same(MultiStep(0.9, 3)(td), MultiStep(0.9, 3)(data()))
+
+
+@pytest.mark.parametrize("shape", [(0,), (4, 0), (0, 4)])
+def test_no_data(shape):
+    out = MultiStep(0.9, 3)(data(shape))
+    assert out.batch_size == shape
+    assert out["gamma"].shape == out["nonterminal"].shape == shape
+    assert out["next", "observation"].shape == (*shape, 4)
+
+
+def test_errors():
+    step = MultiStep(0.9, 3)
+    with pytest.raises(ValueError, match=r"time dimension, got batch_size=\(\)"):
+        step(data(()))
+    with pytest.raises(KeyError, match=r"\('next', 'done'\)"):
+        step(data().exclude(("next", "done")))
+    with pytest.raises(KeyError, match=r"\('next', 'reward'\)"):
+        step(data().exclude(("next", "reward")))
+    with pytest.raises(KeyError, match="next"):
+        step(data().exclude("next"))
+    with pytest.raises(RuntimeError, match="tensordict shape must be compatible"):
+        step(data(done_shape=(3, 8, 2)))
+    floating = data().set(("next", "done"), np.zeros((3, 8)))
+    with pytest.raises(TypeError, match="done must be boolean or integer"):
+        step(floating)
+    with pytest.raises(RuntimeError, match=r"must have the shape \(3, 8\), got \(3, 8, 3\)"):
+        step(data(collector={"mask": np.ones((3, 8, 3), bool)}))
+    with pytest.raises(TypeError, match="must be boolean, got int64"):
+        step(data(collector={"mask": np.ones((3, 8), np.int64)}))
+
+
+def test_in_a_sequence():
+    out = TensorDictSequential(MultiStep(0.9, 3))(data())
+    assert_same(out, MultiStep(0.9, 3)(data()))
+
+
+def test_pickle():
+    step = pickle.loads(pickle.dumps(MultiStep(0.9, 3, shift_done=True)))
+    assert_same(step(data()), MultiStep(0.9, 3, shift_done=True)(data()))

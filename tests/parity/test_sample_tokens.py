@@ -1,0 +1,99 @@
+"""The tokens that sample_tokens can draw, against Hugging Face's logits processors."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lite.kernels import sample_tokens
+
+torch = pytest.importorskip("torch", reason="needs the parity extra")
+hf = pytest.importorskip("transformers.generation.logits_process", reason="needs the parity extra")
+
+DRAWS = 300
+
+
+@st.composite
+def problems(draw):
+    size = draw(st.integers(1, 12) | st.integers(40, 200))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    logits = (rng.normal(size=size) * draw(st.sampled_from([0.3, 2.0]))).astype(np.float32)
+    if draw(st.booleans()):  # ties
+        logits = np.round(logits)
+    return {
+        "logits": logits,
+        "previous": rng.integers(0, size, draw(st.integers(0, 4))),
+        "repetition_penalty": draw(st.sampled_from([1.0, 1.3, 0.5])),
+        "temperature": draw(st.sampled_from([1.0, 0.7, 2.0])),
+        "top_k": draw(st.sampled_from([0, 1, 2, 5, 1000])),
+        "top_p": draw(st.sampled_from([1.0, 0.93, 0.61, 0.37, 0.0])),
+        "min_p": draw(st.sampled_from([0.0, 0.07, 0.41, 1.0])),
+    }
+
+
+def reference(problem, *, filters=True, slack=0.0):
+    """The scores after the processors in the order of `generate`; `slack` is added to top-p and min-p."""
+    ids = torch.from_numpy(problem["previous"].astype(np.int64))[None]
+    scores = torch.from_numpy(problem["logits"].copy())[None]
+    scores = hf.RepetitionPenaltyLogitsProcessor(problem["repetition_penalty"])(ids, scores)
+    if problem["temperature"] != 1.0:
+        scores = hf.TemperatureLogitsWarper(problem["temperature"])(ids, scores)
+    if not filters:
+        return scores[0].numpy()
+    if problem["top_k"]:
+        scores = hf.TopKLogitsWarper(problem["top_k"])(ids, scores)
+    if problem["top_p"] < 1.0:
+        scores = hf.TopPLogitsWarper(min(max(problem["top_p"] + slack, 0.0), 1.0))(ids, scores)
+    if problem["min_p"] > 0:
+        # Where the best score is met exactly, rounding must not decide: keep min_p = 1 as it is.
+        min_p = problem["min_p"] - slack if problem["min_p"] < 1 else 1.0
+        scores = hf.MinPLogitsWarper(min_p)(ids, scores)
+    return scores[0].numpy()
+
+
+def draws(problem, step=0):
+    options = {k: v for k, v in problem.items() if k not in ("logits", "previous")}
+    logits = np.broadcast_to(problem["logits"], (DRAWS, problem["logits"].size))
+    return sample_tokens(
+        logits, np.arange(DRAWS), step=step, previous=[problem["previous"]] * DRAWS, **options
+    )
+
+
+@settings(max_examples=400, deadline=None)
+@given(problems())
+def test_kept_tokens(problem):
+    """No token is drawn that the reference drops, and none is missing that it gives a fair share."""
+    smaller, scores, larger = (reference(problem, slack=s) for s in (-1e-5, 0.0, 1e-5))
+    tokens, log_probs = draws(problem)
+    # torch sorts more than 16 equal scores in no particular order: there only the scores can be compared.
+    names = np.arange(len(scores)) if len(scores) <= 16 else reference(problem, filters=False)
+    assert set(names[tokens].tolist()) <= set(names[np.isfinite(larger)].tolist())
+    probability = np.exp(scores - scores.max())
+    probability /= probability.sum()
+    likely = np.flatnonzero((probability > 20 / DRAWS) & np.isfinite(smaller))
+    assert set(names[likely].tolist()) <= set(names[tokens].tolist())
+    model = torch.log_softmax(torch.from_numpy(problem["logits"]).double(), -1).numpy()
+    np.testing.assert_allclose(log_probs, model[tokens], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("top_p", [0.9, 0.3])
+@pytest.mark.parametrize("top_k", [0, 50])
+def test_frequencies_of_a_large_vocabulary(top_p, top_k):
+    rng = np.random.default_rng(3)
+    problem = {
+        "logits": (rng.normal(size=5000) * 4).astype(np.float32),
+        "previous": np.arange(20),
+        "repetition_penalty": 1.2,
+        "temperature": 0.8,
+        "top_k": top_k,
+        "top_p": top_p,
+        "min_p": 0.0,
+    }
+    scores = reference(problem)
+    probability = np.exp(scores - scores.max())
+    probability /= probability.sum()
+    tokens = np.concatenate([draws(problem, step)[0] for step in range(20)])
+    counts = np.bincount(tokens, minlength=5000)
+    share = counts / counts.sum()
+    assert not counts[probability == 0].any()
+    np.testing.assert_allclose(share, probability, atol=4 * np.sqrt(0.25 / counts.sum()))
