@@ -7,40 +7,71 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lite.models.chat_template import Rendered, render_chat
+    from lite.models.chat_templates import add_chat_template
     from lite.models.decoder import OnnxDecoder
     from lite.models.embedded import embedded_model_path
     from lite.models.generation import Generated, Step, generate, stream
     from lite.models.generation_config import GenerationConfig
     from lite.models.graph_spec import GraphSpec, Padding
+    from lite.models.history import History
+    from lite.models.llm_data import ChatHistory, LogProbs, Masks, Text, Tokens
+    from lite.models.llm_wrapper import LLMWrapperBase
     from lite.models.model_config import ModelConfig
+    from lite.models.onnx_wrapper import OnnxWrapper
     from lite.models.scoring import full_logits, score
+    from lite.models.tokenizer import Tokenizer
 
 _MODULE_OF = {
+    "ChatHistory": "llm_data",
     "Generated": "generation",
     "GenerationConfig": "generation_config",
     "GraphSpec": "graph_spec",
+    "History": "history",
+    "LLMWrapperBase": "llm_wrapper",
+    "LogProbs": "llm_data",
+    "Masks": "llm_data",
     "ModelConfig": "model_config",
     "OnnxDecoder": "decoder",
+    "OnnxWrapper": "onnx_wrapper",
     "Padding": "graph_spec",
+    "Rendered": "chat_template",
     "Step": "generation",
+    "Text": "llm_data",
+    "Tokenizer": "tokenizer",
+    "Tokens": "llm_data",
+    "add_chat_template": "chat_templates",
     "embedded_model_path": "embedded",
     "full_logits": "scoring",
     "generate": "generation",
+    "render_chat": "chat_template",
     "score": "scoring",
     "stream": "generation",
 }
 
 __all__ = [
+    "ChatHistory",
     "Generated",
     "GenerationConfig",
     "GraphSpec",
+    "History",
+    "LLMWrapperBase",
+    "LogProbs",
+    "Masks",
     "ModelConfig",
     "OnnxDecoder",
+    "OnnxWrapper",
     "Padding",
+    "Rendered",
     "Step",
+    "Text",
+    "Tokenizer",
+    "Tokens",
+    "add_chat_template",
     "embedded_model_path",
     "full_logits",
     "generate",
+    "render_chat",
     "score",
     "stream",
 ]

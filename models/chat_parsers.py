@@ -62,7 +62,7 @@ def _message(role: str, content: str, is_complete: bool) -> dict[str, Any]:
     return {"role": role, "content": content.strip(), "is_complete": is_complete}
 
 
-def _with_tools(message: dict[str, Any]) -> dict[str, Any]:
+def with_tools(message: dict[str, Any]) -> dict[str, Any]:
     """Add the tool calls and responses found in the content, which keeps their text."""
     calls = [call for block in _TOOL_CALL.findall(message["content"]) if (call := _call(block))]
     responses = [block.strip() for block in _TOOL_RESPONSE.findall(message["content"])]
@@ -93,12 +93,12 @@ def _chatml_turns(text: str) -> list[tuple[str, str, bool]]:
 
 
 def _chatml(text: str) -> Messages:
-    return [_with_tools(_message(*turn)) for turn in _chatml_turns(text)]
+    return [with_tools(_message(*turn)) for turn in _chatml_turns(text)]
 
 
 def _qwen(text: str) -> Messages:
     # an empty open turn is the generation prompt
-    return [_with_tools(_message(*turn)) for turn in _chatml_turns(text) if turn[2] or turn[1]]
+    return [with_tools(_message(*turn)) for turn in _chatml_turns(text) if turn[2] or turn[1]]
 
 
 def _llama(text: str) -> Messages:

@@ -1,0 +1,74 @@
+"""Between N rows in order and lists nested to a batch shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite import NonTensorStack, TensorClass, lazy_stack
+
+C = TypeVar("C", bound=TensorClass)
+
+
+def nest(items: Sequence[Any], shape: tuple[int, ...], join: Callable[[list[Any]], Any] = list) -> Any:
+    """Items in row-major order as lists nested to ``shape``, each level made by ``join``.
+
+    Example:
+        >>> nest([1, 2, 3, 4], (2, 2))
+        [[1, 2], [3, 4]]
+    """
+    if not shape:
+        return items[0]
+    step = len(items) // shape[0] if shape[0] else 0
+    return join([nest(items[i * step : (i + 1) * step], shape[1:], join) for i in range(shape[0])])
+
+
+def flatten(nested: Any, ndim: int) -> list[Any]:
+    """The items of lists nested ``ndim`` deep, in order; the inverse of `nest`.
+
+    Example:
+        >>> flatten([[1, 2], [3, 4]], 2)
+        [1, 2, 3, 4]
+    """
+    items: list[Any] = [nested]
+    for _ in range(ndim):
+        items = [inner for item in items for inner in item]
+    return items
+
+
+def objects(items: Sequence[Any], shape: tuple[int, ...]) -> NonTensorStack | Any:
+    """N objects as the value of a field: whatever they are, lists included, there is one per element."""
+    if not shape:
+        return items[0]
+    array = np.empty(len(items), object)
+    for i, item in enumerate(items):
+        array[i] = item
+    return NonTensorStack._wrap(array.reshape(shape))
+
+
+def ragged(
+    cls: type[C], columns: Mapping[str, Sequence[NDArray[Any]]], shape: tuple[int, ...], **flags: Any
+) -> C:
+    """An instance of a data class whose fields hold N rows of any lengths, in a lazy stack."""
+    count = math.prod(shape)
+    if not count:  # without rows nothing is ragged
+        dense = {
+            name: np.zeros((*shape, 0), np.asarray(rows).dtype if len(rows) else np.int64)
+            for name, rows in columns.items()
+        }
+        return cls(**dense, **flags, batch_size=shape)
+    parts = [cls(**{name: rows[i] for name, rows in columns.items()}, **flags) for i in range(count)]
+    out: C = nest(parts, shape, lazy_stack)
+    return out
+
+
+def rows_of(value: Any, ndim: int) -> list[NDArray[Any]]:
+    """The rows of a field read ``as_list``: of an array (*batch, L), or of nested lists."""
+    if isinstance(value, list) and ndim:
+        return [np.asarray(row) for row in flatten(value, ndim)]
+    array = np.asarray(value)
+    return list(array.reshape(-1, *array.shape[ndim:]))

@@ -1,0 +1,141 @@
+"""What wrappers of language models share: the base class and the rules of their constructor arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from lite import NestedKey
+from lite.nn import TensorDictModuleBase
+
+InputMode = Literal["history", "text", "tokens"]
+Inplace = Literal[True, False, "empty"]
+
+
+class LLMWrapperBase(TensorDictModuleBase):
+    """Base of modules that run a language model on the entries of a TensorDict.
+
+    A wrapper reads one entry (a conversation, texts or token ids), generates responses or scores what is
+    there, and writes `Text`, `Masks`, `Tokens`, `LogProbs` and `ChatHistory` objects. The constructor takes
+    any arguments and keeps none; subclasses define `in_keys`, `out_keys` and `forward`.
+
+    Example:
+        >>> LLMWrapperBase("anything", input_mode="text").is_tdmodule_compatible(object())
+        False
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def forward(
+        self, tensordict: Any, *, tensordict_out: Any = None, logits_only: bool = False, **kwargs: Any
+    ) -> Any:
+        """Run the model; subclasses define it."""
+        raise NotImplementedError(f"{type(self).__name__} does not define forward")
+
+
+@dataclass(frozen=True)
+class WrapperOptions:
+    """The constructor arguments of a wrapper, checked, with what follows from them.
+
+    Raises:
+        ValueError: for arguments that exclude each other or are not among the allowed values.
+        RuntimeError: for `tokenizer_kwargs` that the wrapper has to decide itself.
+    """
+
+    input_mode: InputMode = "history"
+    input_key: NestedKey | None = None
+    attention_mask_key: NestedKey = "attention_mask"
+    generate: bool = True
+    tokenizer_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    pad_output: bool = False
+    pad_model_input: bool | None = None
+    inplace: Inplace | None = None
+    num_samples: int | None = None
+    chat_template_name: str | None = None
+    chat_template: str | None = None
+    return_log_probs: bool | None = None
+    history_key: NestedKey = "history"
+    text_key: NestedKey = "text"
+    tokens_key: NestedKey = "tokens"
+    masks_key: NestedKey = "masks"
+    log_probs_key: NestedKey = "log_probs"
+    prefer_tokens: bool = False
+
+    def __post_init__(self) -> None:
+        if self.input_mode not in get_args(InputMode):
+            raise ValueError(
+                f"input_mode must be one of 'history', 'text', 'tokens', got {self.input_mode!r}"
+            )
+        if not isinstance(self.pad_output, bool):
+            raise ValueError(f"pad_output must be a bool, got {self.pad_output!r}")
+        if self.pad_model_input is not None and self.generate:
+            raise ValueError("pad_model_input can only be given with generate=False")
+        if self.inplace is not None and self.inplace not in (True, False, "empty"):
+            raise ValueError(f"inplace must be True, False, 'empty' or None, got {self.inplace!r}")
+        if self.return_log_probs is False and not self.generate:
+            raise ValueError("return_log_probs must be True when generate=False.")
+        self._check_samples()
+        self._check_tokenizer_kwargs()
+
+    def _check_samples(self) -> None:
+        if self.num_samples is None:
+            return
+        if (
+            isinstance(self.num_samples, bool)
+            or not isinstance(self.num_samples, int)
+            or self.num_samples < 1
+        ):
+            raise ValueError(f"num_samples must be an integer of at least 1, got {self.num_samples!r}")
+        if not self.generate:
+            raise ValueError("num_samples can only be given with generate=True")
+        if self.inplace in (True, "empty"):
+            raise ValueError(
+                f"inplace must be False (or None) with num_samples, whose result has one dimension more; "
+                f"got inplace={self.inplace!r}"
+            )
+
+    def _check_tokenizer_kwargs(self) -> None:
+        given = self.tokenizer_kwargs
+        if not given.get("return_attention_mask", True):
+            raise RuntimeError("tokenizer_kwargs: return_attention_mask must be True")
+        if given.get("return_tensors", "np") != "np":
+            raise RuntimeError(
+                f"tokenizer_kwargs: return_tensors must be 'np', got {given['return_tensors']!r}"
+            )
+        if given.get("padding_side", "left") != "left":
+            raise RuntimeError(
+                f"tokenizer_kwargs: padding_side must be 'left', got {given['padding_side']!r}"
+            )
+
+    @property
+    def key(self) -> NestedKey:
+        """The entry that is read."""
+        if self.input_key is not None:
+            return self.input_key
+        return (self.input_mode, "prompt" if self.generate else "full")
+
+    @property
+    def gives_log_probs(self) -> bool:
+        """Whether log-probs are written."""
+        return self.return_log_probs is not False
+
+    @property
+    def overwrites(self) -> Inplace:
+        """The value of `inplace` in force."""
+        if self.inplace is not None:
+            return self.inplace
+        return self.num_samples is None
+
+    @property
+    def out_keys(self) -> list[NestedKey]:
+        """The entries that are written, in the order of the reference."""
+        keys = [self.masks_key, self.tokens_key]
+        if self.input_mode != "tokens":
+            keys.insert(0, self.text_key)
+        if self.gives_log_probs:
+            keys.append(self.log_probs_key)
+        if self.input_mode == "history":
+            keys.append(self.history_key)
+        return keys
