@@ -99,25 +99,20 @@ class TensorDictModule(TensorDictModuleBase):
 
     # -- the plan: keys as paths, made again when a list of keys has changed --------------------
 
-    def _input_paths(self) -> list[Path]:
-        state = self.__dict__
+    @staticmethod
+    def _plan_inputs(state: dict[str, Any]) -> list[Path]:
         keys = state["_in_keys"]
-        plan = state.get("_input_plan")
-        if plan is None or plan[0] != keys:
-            plan = state["_input_plan"] = (list(keys), [require_path(key) for key in keys])
-        paths: list[Path] = plan[1]
+        paths = [require_path(key) for key in keys]
+        state["_input_plan"] = (list(keys), paths)
         return paths
 
-    def _output_paths(self) -> list[Path | None]:
+    @staticmethod
+    def _plan_outputs(state: dict[str, Any]) -> list[Path | None]:
         """One path per result, None for the sink "_"."""
-        state = self.__dict__
         keys = state["_out_keys"]
-        plan = state.get("_output_plan")
-        if plan is None or plan[0] != keys:
-            paths = [None if key == "_" else require_path(key) for key in keys]
-            plan = state["_output_plan"] = (list(keys), paths)
-        found: list[Path | None] = plan[1]
-        return found
+        paths = [None if key == "_" else require_path(key) for key in keys]
+        state["_output_plan"] = (list(keys), paths)
+        return paths
 
     # -- the call ------------------------------------------------------------------------------
 
@@ -145,22 +140,27 @@ class TensorDictModule(TensorDictModuleBase):
                 raise ValueError(
                     f"expected a TensorDict and keyword arguments, got {len(args)} more arguments."
                 )
-            values = self._read(tensordict)
-            result = self._call(values, kwargs)
-            return self._write(tensordict, tensordict_out, result)
+            # The instance's dict is read directly: attribute access is slow on a class that has
+            # __getattr__, and this is the path whose overhead every module pays.
+            state = self.__dict__
+            values = self._read(state, tensordict)
+            result = self._call(state, values, kwargs)
+            return self._write(state, tensordict, tensordict_out, result)
         except Exception as err:
             self._explain(err)
             raise
 
-    def _read(self, tensordict: Any) -> list[Any]:
-        if self._get_kwargs and self._kwarg_names is None:
+    def _read(self, state: dict[str, Any], tensordict: Any) -> list[Any]:
+        if state["_get_kwargs"] and state["_kwarg_names"] is None:
             return [self._read_with(tensordict, key) for key in self.in_keys]
-        node = _node_of(tensordict)
+        node = tensordict if type(tensordict) is TensorDict else _node_of(tensordict)
+        plan: Any = state.get("_input_plan")
+        fresh = plan is not None and plan[0] == state["_in_keys"]
         values = []
-        for path in self._input_paths():
+        for path in plan[1] if fresh else self._plan_inputs(state):
             entry = node._get_path(path)
             if entry is None:
-                if self.strict:
+                if state["strict"]:
                     raise node._missing(path)
             elif type(entry) is not np.ndarray and isinstance(entry, NonTensorBase):
                 entry = unwrap(entry)
@@ -173,22 +173,21 @@ class TensorDictModule(TensorDictModuleBase):
             raise tensordict._missing(require_path(key))
         return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
 
-    def _call(self, values: list[Any], kwargs: dict[str, Any]) -> Any:
-        module = self._modules.get("module")
-        function: Any = self.__dict__["module"] if module is None else module
-        if self.method is not None:
-            function = getattr(function, self.method)
-        names = self._kwarg_names
+    def _call(self, state: dict[str, Any], values: list[Any], kwargs: dict[str, Any]) -> Any:
+        module = state["_modules"].get("module")
+        function: Any = state["module"] if module is None else module
+        method, names, fixed = state["method"], state["_kwarg_names"], state["method_kwargs"]
+        if method is not None:
+            function = getattr(function, method)
         try:
             if names is not None:
                 kwargs.update(zip(names, values, strict=True))
-                kwargs.update(self.method_kwargs)
-                return function(**kwargs)
-            if self.method_kwargs:
-                kwargs.update(self.method_kwargs)
+                values = []
+            if fixed:
+                kwargs.update(fixed)
             return function(*values, **kwargs)
         except Exception as err:
-            missing = [key for key, value in zip(self.in_keys, values, strict=True) if value is None]
+            missing = [key for key, value in zip(self.in_keys, values, strict=False) if value is None]
             if missing and "None" in str(err):
                 raise KeyError(
                     "Some tensors that are necessary for the module call may not have been found in the "
@@ -196,15 +195,17 @@ class TensorDictModule(TensorDictModuleBase):
                 ) from err
             raise
 
-    def _write(self, tensordict: Any, tensordict_out: Any, result: Any) -> Any:
-        paths = self._output_paths()
+    def _write(self, state: dict[str, Any], tensordict: Any, tensordict_out: Any, result: Any) -> Any:
         if tensordict_out is not None:
             target = tensordict_out
-        elif self.inplace is True:
+        elif state["inplace"] is True:
             target = tensordict
         else:
-            target = tensordict.empty() if self.inplace == "empty" else TensorDict()
-        node = _node_of(target)
+            target = tensordict.empty() if state["inplace"] == "empty" else TensorDict()
+        node = target if type(target) is TensorDict else _node_of(target)
+        plan: Any = state.get("_output_plan")
+        fresh = plan is not None and plan[0] == state["_out_keys"]
+        paths: list[Path | None] = plan[1] if fresh else self._plan_outputs(state)
         if type(result) is np.ndarray and len(paths) == 1:
             if paths[0] is not None:
                 node._set_path(paths[0], result, False)
@@ -220,7 +221,11 @@ class TensorDictModule(TensorDictModuleBase):
             None if p is None else node._convert(_entry(v)) for p, v in zip(paths, values, strict=True)
         ]
         for path, entry in zip(paths, entries, strict=True):
-            if path is not None:
+            if path is None:
+                continue
+            if len(path) == 1 and not node._locked:
+                node._put(path[0], entry)
+            else:
                 node._set_path(path, entry, False)
         return target
 

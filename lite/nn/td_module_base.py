@@ -93,8 +93,10 @@ class TensorDictModuleBase(Module):
         return name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._forward_hooks or self._forward_pre_hooks or "_out_keys_apparent" in self.__dict__:
+        if self._forward_hooks or self._forward_pre_hooks:
             return call_with_hooks(self, self._forward_selected, args, kwargs)
+        if "_out_keys_apparent" in self.__dict__:
+            return self._forward_selected(*args, **kwargs)
         return self.forward(*args, **kwargs)
 
     # -- selection of outputs ------------------------------------------------------------------

@@ -1,0 +1,106 @@
+"""Overhead per call of lite's modules beside tensordict's, in one process.
+
+    python bench/nn.py
+
+Arrays of three floats, so that what is measured is everything but the computation. Both libraries run on
+one thread and in turns; medians over rounds, microseconds per call. torch runs under no_grad. Results go
+to bench/results/nn.json.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[_name] = "1"
+
+import numpy as np  # noqa: E402
+import tensordict  # noqa: E402
+import tensordict.nn  # noqa: E402
+import torch  # noqa: E402
+
+import lite  # noqa: E402
+import lite.nn  # noqa: E402
+
+ROUNDS = 15
+CALLS = 200
+
+
+def identity(x: Any) -> Any:
+    return x
+
+
+def cases(td: Any, nn: Any, linear: Any, array: Any) -> dict[str, Callable[[], Any]]:
+    """The same calls for either library."""
+    one = nn.TensorDictModule(identity, ["x"], ["y"])
+    nested = nn.TensorDictModule(identity, [("in", "x")], [("out", "y")])
+    names = ["x", "a", "b", "y"]
+    three = nn.TensorDictSequential(
+        *[nn.TensorDictModule(identity, [i], [o]) for i, o in itertools.pairwise(names)]
+    )
+    selected = nn.TensorDictModule(lambda x: (x, x), ["x"], ["y", "z"]).select_out_keys("z")
+    layers = nn.TensorDictSequential(
+        *[nn.TensorDictModule(linear(3, 3), [i], [o]) for i, o in itertools.pairwise(names)]
+    )
+    data, deep, batch = td({"x": array}), td({"in": {"x": array}}), td({"x": array}, batch_size=[3])
+    return {
+        "identity TensorDictModule": lambda: one(data),
+        "identity, batch size (3,)": lambda: one(batch),
+        "identity, nested keys": lambda: nested(deep),
+        "identity, selected output": lambda: selected(data),
+        "3-module TensorDictSequential": lambda: three(data),
+        "3 Linear(3, 3) in a TensorDictSequential": lambda: layers(data),
+        "dispatch by keyword": lambda: one(x=array),
+        "dispatch by position": lambda: one(array),
+        "dispatch of a 3-module TensorDictSequential": lambda: three(x=array),
+    }
+
+
+def per_call(function: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    for _ in range(CALLS):
+        function()
+    return (time.perf_counter() - start) / CALLS * 1e6
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    array = np.ones(3, dtype=np.float32)
+    mine = cases(lite.TensorDict, lite.nn, lite.nn.Linear, array)
+    theirs = cases(tensordict.TensorDict, tensordict.nn, torch.nn.Linear, torch.from_numpy(array))
+    rows = []
+    with torch.no_grad():
+        for name, call in mine.items():
+            per_call(call), per_call(theirs[name])
+            times = [(per_call(call), per_call(theirs[name])) for _ in range(ROUNDS)]
+            a, b = (statistics.median(t[i] for t in times) for i in (0, 1))
+            rows.append(
+                {"case": name, "lite_us": round(a, 2), "tensordict_us": round(b, 2), "ratio": round(b / a, 1)}
+            )
+            print(f"{name:45s} {a:9.2f} us {b:9.2f} us {b / a:7.1f}x")
+    result = {
+        "machine": {"processor": platform.processor() or platform.machine(), "cpus": os.cpu_count()},
+        "versions": {
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "torch": torch.__version__,
+            "tensordict": tensordict.__version__,
+        },
+        "rounds": ROUNDS,
+        "calls_per_round": CALLS,
+        "rows": rows,
+    }
+    path = Path(__file__).parent / "results" / "nn.json"
+    path.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
