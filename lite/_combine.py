@@ -250,13 +250,14 @@ def _stack_objects(items: list[Any], dim: int) -> NonTensorStack:
 
 
 def _check_sizes(items: list[Any], dim: int) -> int:
-    size = items[0].batch_size
-    for i, item in enumerate(items):
-        if item.batch_size != size:
-            raise RuntimeError(
-                "stacking tensordicts requires them to have congruent batch sizes, got "
-                f"td[{i}].batch_size={item.batch_size} and td[0].batch_size={size}."
-            )
+    sizes = [item.batch_size for item in items]
+    size = sizes[0]
+    if sizes.count(size) < len(sizes):
+        i, other = next((i, other) for i, other in enumerate(sizes) if other != size)
+        raise RuntimeError(
+            "stacking tensordicts requires them to have congruent batch sizes, got "
+            f"td[{i}].batch_size={other} and td[0].batch_size={size}."
+        )
     if not -len(size) - 1 <= dim <= len(size):
         raise IndexError(
             f"dim must be in [{-len(size) - 1}, {len(size)}] to stack batch size {size}, got {dim}."
@@ -286,29 +287,26 @@ def _stack_dense(items: list[Any], dim: int, size: tuple[int, ...]) -> TensorDic
     datas = [item._data for item in items]
     first = datas[0]
     n = len(datas)
-    keys = first.keys()
-    for data in datas:
-        if data.keys() != keys:
-            raise RuntimeError(_EXCLUSIVE)
-    entries: dict[str, Any] = {}
-    for key, value in first.items():
-        column = [data[key] for data in datas]
-        entries[key] = (
-            _stack_arrays(column, dim, key) if type(value) is np.ndarray else _stack_column(column, dim, key)
-        )
+    if set(map(len, datas)) != {len(first)}:
+        raise RuntimeError(_EXCLUSIVE)
+    try:
+        columns = {key: [data[key] for data in datas] for key in first}
+    except KeyError:
+        raise RuntimeError(_EXCLUSIVE) from None
+    entries = {key: _stack_column(column, dim, key) for key, column in columns.items()}
     return TensorDict._make(
         entries, size[:dim] + (n,) + size[dim:], _device(items), _stacked_names(items, dim)
     )
 
 
 def _stack_arrays(column: list[Any], dim: int, key: str) -> Array:
-    shape = column[0].shape
-    for array in column:
-        if type(array) is not np.ndarray or array.shape != shape:
-            raise RuntimeError(
-                "The shapes of the tensors to stack is incompatible: "
-                f"{getattr(array, 'shape', type(array))} vs {shape} for key {key}."
-            )
+    shapes = [array.shape for array in column]
+    shape = shapes[0]
+    if shapes.count(shape) < len(shapes):
+        other = next(other for other in shapes if other != shape)
+        raise RuntimeError(
+            f"The shapes of the tensors to stack is incompatible: {other} vs {shape} for key {key}."
+        )
     if dim == len(shape):
         return np.stack(column, dim)
     # One concatenation and a reshape: np.stack would make a view of every array first.
@@ -316,6 +314,8 @@ def _stack_arrays(column: list[Any], dim: int, key: str) -> Array:
 
 
 def _stack_column(column: list[Any], dim: int, key: str) -> Any:
+    if set(map(type, column)) == {np.ndarray}:
+        return _stack_arrays(column, dim, key)
     if all(isinstance(entry, NonTensorBase) for entry in column):
         return _stack_objects(column, dim)
     if all(isinstance(entry, TensorCollection) and not isinstance(entry, NonTensorBase) for entry in column):
@@ -359,15 +359,9 @@ def _maybe_dense(items: list[Any], dim: int) -> Any:
     entries = {}
     for key in keys:
         column = [data[key] for data in datas]
-        nodes = [TensorDictBase._as_node(entry) for entry in column]
-        if all(node is not None for node in nodes):
-            try:
-                entries[key] = maybe_dense_stack(column, dim)
-            except RuntimeError:
-                return LazyStackedTensorDict(*items, stack_dim=dim)
-            continue
+        nested = all(TensorDictBase._as_node(entry) is not None for entry in column)
         try:
-            entries[key] = _stack_column(column, dim, key)
+            entries[key] = maybe_dense_stack(column, dim) if nested else _stack_column(column, dim, key)
         except RuntimeError:
             return LazyStackedTensorDict(*items, stack_dim=dim)
     shape = size[:dim] + (len(items),) + size[dim:]

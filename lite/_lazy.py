@@ -125,7 +125,7 @@ class LazyStackedTensorDict(LazyKeysMixin, TensorDictBase):
         dim = self.stack_dim
         if isinstance(found, NonTensorBase):
             return _stack_objects(entries, dim)
-        shape, dtype = found.shape, found.dtype
+        shape, dtype = entries[0].shape, entries[0].dtype
         if any(type(entry) is not np.ndarray or entry.shape != shape for entry in entries):
             shapes = sorted({str(getattr(entry, "shape", type(entry))) for entry in entries})
             raise RuntimeError(RAGGED_ERROR.format(key=key, found=shapes))

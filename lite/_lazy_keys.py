@@ -127,6 +127,18 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
         outs: list[Any] = [self._from_parts(list(parts)) for parts in zip(*split, strict=True)]
         return (*outs[:-1], self if inplace else outs[-1])
 
+    def del_(self, key: NestedKey) -> Self:
+        """Remove an entry from every part that has it; KeyError if none has."""
+        path = require_path(key)
+        if self.is_locked:
+            raise RuntimeError(LOCK_ERROR)
+        holders = [part for part in self.tensordicts if part._peek_path(path) is not None]
+        if not holders:
+            raise self._missing(path)
+        for part in holders:
+            part.del_(path)
+        return self
+
     def filter_empty_(self) -> Self:
         """Remove nested TensorDicts without any leaf from every part; returns self."""
         return self._each(lambda part: part.filter_empty_(), True)  # type: ignore[no-any-return]
