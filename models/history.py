@@ -62,7 +62,8 @@ class History(TensorClass):
             TypeError: Something is neither a message nor a list of them.
 
         Example:
-            >>> History.from_chats([[{"role": "user", "content": "a"}], [{"role": "user", "content": "b"}]]).shape
+            >>> chat = [{"role": "user", "content": "a"}]
+            >>> History.from_chats([chat, chat]).shape
             (2, 1)
         """
         if isinstance(chats, Mapping):
@@ -221,8 +222,8 @@ class History(TensorClass):
             raise RuntimeError("cannot append to a History without batch dimension: call unsqueeze(0) first")
         if len(history.batch_size) != len(self.batch_size) - 1:
             raise RuntimeError(
-                f"The history to append must have {len(self.batch_size) - 1} dimensions, one less than this one,"
-                f" got {len(history.batch_size)}"
+                f"The history to append must have {len(self.batch_size) - 1} dimensions, one less than this"
+                f" one, got {len(history.batch_size)}"
             )
         at = self._dimension(dim)
         return self._joined(_wrapped(history.to_chats(), at), at, inplace)
@@ -240,8 +241,8 @@ class History(TensorClass):
         """
         if not self.batch_size or len(history.batch_size) != len(self.batch_size):
             raise RuntimeError(
-                f"The new history to extend with must have {max(len(self.batch_size), 1)} dimensions, as this one,"
-                f" got {len(history.batch_size)} and {len(self.batch_size)}"
+                f"The new history to extend with must have {max(len(self.batch_size), 1)} dimensions, as this"
+                f" one, got {len(history.batch_size)} and {len(self.batch_size)}"
             )
         return self._joined(history.to_chats(), self._dimension(dim), inplace)
 
@@ -308,13 +309,12 @@ def _collated(rows: Any, tokenizer: Any) -> Any:
     stacked = _lazy(rows)
     side = getattr(tokenizer, "padding_side", "right")
     fill = {"input_ids": tokenizer.pad_token_id or 0}
-    return TensorDict(
-        {
-            key: stacked.get(key, as_padded_tensor=True, padding_value=fill.get(key, 0), padding_side=side)
-            for key in stacked.keys()
-        },
-        batch_size=stacked.batch_size,
-    )
+    keys = list(stacked.keys())
+    columns = {
+        key: stacked.get(key, as_padded_tensor=True, padding_value=fill.get(key, 0), padding_side=side)
+        for key in keys
+    }
+    return TensorDict(columns, batch_size=stacked.batch_size)
 
 
 def _wrapped(chats: Any, depth: int) -> Any:

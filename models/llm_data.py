@@ -1,7 +1,8 @@
 """The data classes of language models: `Text`, `Tokens`, `Masks`, `LogProbs` and `ChatHistory`.
 
-Their batched instances hold dense arrays when padded, and lazy stacks of rows when ragged: a ragged field is
-read with ``get(name, as_list=True)`` or ``get(name, as_padded_tensor=True, padding_value=..., padding_side=...)``.
+Their batched instances hold dense arrays when padded, and lazy stacks of rows when ragged: a ragged field
+is read with ``get(name, as_list=True)``, or ``get(name, as_padded_tensor=True, padding_value=...,
+padding_side=...)``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite import NestedKey, TensorDict
+from lite import LazyStackedTensorDict, NestedKey, TensorDict, lazy_stack
 from lite.models.generation import Generated, generate
 from lite.models.generation_config import GenerationConfig
 from lite.models.llm_data import ChatHistory, LogProbs, Masks, Tokens
@@ -215,6 +215,7 @@ class OnnxWrapper(LLMWrapperBase):
         if self.options.num_samples is not None:
             shape = (*shape, self.options.num_samples)
         target = self._target(tensordict, tensordict_out, shape)
+        owned = target is not tensordict and target is not tensordict_out
         layout = Layout(shape, self.options.pad_output)
         if self.options.generate:
             if logits_only:
@@ -226,7 +227,7 @@ class OnnxWrapper(LLMWrapperBase):
                     f"with generate=False there are no options of generation, got {sorted(kwargs)}"
                 )
             written = self._score(tensordict, layout, logits_only)
-        return self._write(target, written)
+        return self._write(target, written, owned=owned)
 
     def _target(self, tensordict: Any, out: Any, shape: tuple[int, ...]) -> Any:
         if out is not None:
@@ -243,7 +244,14 @@ class OnnxWrapper(LLMWrapperBase):
             raise RuntimeError("cannot write results: the TensorDict is locked")
         return target
 
-    def _write(self, target: Any, written: Mapping[NestedKey, Any]) -> Any:
+    def _write(self, target: Any, written: Mapping[NestedKey, Any], *, owned: bool) -> Any:
+        if isinstance(written.get("logits"), list) and not isinstance(target, LazyStackedTensorDict):
+            if not owned:
+                raise ValueError(
+                    "logits_only: logits of rows of different lengths fit only in a lazy stack: pass"
+                    " inplace=False, pad_output=True or a lazy stack"
+                )
+            target = _by_row(target)
         target.exclude(*self.out_keys_source, inplace=True)
         for key in (*self.out_keys, "logits"):
             if key in written:
@@ -327,8 +335,9 @@ class OnnxWrapper(LLMWrapperBase):
         }
         if inputs.texts is not None:
             written[options.text_key] = layout.text(full=inputs.texts)
-        if inputs.history is not None:
-            written[options.history_key] = ChatHistory(full=inputs.history, batch_size=layout.shape)
+        if inputs.chats is not None:
+            history = inputs.history if inputs.history is not None else layout.history(inputs.chats)
+            written[options.history_key] = ChatHistory(full=history, batch_size=layout.shape)
         # an empty text among others has nothing to score; the model is not run on it
         present = [i for i, row in enumerate(rows.rows) if len(row)]
         if not present and len(rows.ids):
@@ -344,6 +353,11 @@ class OnnxWrapper(LLMWrapperBase):
             log_probs = rows.spread([scores.get(i, none) for i in range(len(rows.ids))], np.float32)
             written[options.log_probs_key] = layout.make(LogProbs, full=(log_probs, rows.mask))
         return written
+
+
+def _by_row(td: Any) -> Any:
+    """A TensorDict as lazy stacks of its elements, whose leaves may be ragged."""
+    return lazy_stack([_by_row(row) for row in td.unbind(0)]) if td.batch_size else td
 
 
 def seeds_from(generator: np.random.Generator, count: int) -> NDArray[np.uint64]:
@@ -368,10 +382,10 @@ def _load_model(model: Any, device: str | None) -> Any:
         from lite.models.decoder import OnnxDecoder
 
         return OnnxDecoder(model, device=device or "cpu")
-    if device is not None and device != getattr(model, "device", "cpu"):
+    own = getattr(model, "device", "cpu")
+    if device not in (None, own):
         raise ValueError(
-            f"device={device!r} differs from the model's, {getattr(model, 'device', 'cpu')!r}; give the device"
-            " where the model is made"
+            f"device={device!r} differs from the model's, {own!r}; give the device where the model is made"
         )
     return model
 

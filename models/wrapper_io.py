@@ -60,6 +60,12 @@ class InputReader:
             TypeError: in history mode, the entry is no History.
         """
         key, mode, ndim = self.options.key, self.options.input_mode, len(td.batch_size)
+        if 0 in td.batch_size:  # a stack of no rows has no entries to read
+            return Inputs(
+                TokenRows.left_padded([], self.pad_id),
+                None if mode == "tokens" else [],
+                [] if mode == "history" else None,
+            )
         value = td.get(key, None, as_list=True)
         if value is None:
             found = sorted(map(str, td.keys(True)))
@@ -99,7 +105,7 @@ class InputReader:
         width = given.get("max_length", 0) if padding == "max_length" else 0
         for name in ("return_attention_mask", "return_tensors", "padding_side"):
             given.pop(name, None)
-        ids = self.tokenizer(texts, **given)["input_ids"] if texts else []
+        ids = self.tokenizer(texts, **given)["input_ids"]
         return TokenRows.left_padded(ids, self.pad_id, width=width)
 
     def _preferred(self, td: Any) -> TokenRows | None:

@@ -50,13 +50,17 @@ class Layout(NamedTuple):
     ) -> ChatHistory:
         """N conversations and the turns that follow them; ``prompt`` is their History if there is one."""
         return ChatHistory(
-            prompt=self._history(chats) if prompt is None else prompt,
-            response=self._history([[turn] for turn in turns]),
-            full=self._history([[*chat, turn] for chat, turn in zip(chats, turns, strict=True)]),
+            prompt=self.history(chats) if prompt is None else prompt,
+            response=self.history([[turn] for turn in turns]),
+            full=self.history([[*chat, turn] for chat, turn in zip(chats, turns, strict=True)]),
             batch_size=self.shape,
         )
 
-    def _history(self, chats: Sequence[list[dict[str, Any]]]) -> History:
+    def history(self, chats: Sequence[list[dict[str, Any]]]) -> History:
+        """N conversations as a History."""
+        if 0 in self.shape:
+            none = objects([], (*self.shape, 0))
+            return History(role=none, content=none, batch_size=none.batch_size)
         return History.from_chats(nest(chats, self.shape))
 
     def logits(self, rows: TokenRows, found: Mapping[int, NDArray[np.float32]]) -> Any:

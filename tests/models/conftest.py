@@ -72,7 +72,7 @@ class ScriptedModel:
     vocab_size = 260
     device = "cpu"
 
-    def __init__(self, script: Mapping[tuple[int, int], int], context_length: int | None = 64) -> None:
+    def __init__(self, script: Mapping[tuple[int, int], int], context_length: int | None = 256) -> None:
         self.script = dict(script)
         self.context_length = context_length
         self.config = None
