@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lite import TensorDict, nn
+from lite.data import MultiStep
 from lite.nn import TensorDictModule as Mod
 from lite.nn import TensorDictSequential as Seq
 
@@ -29,6 +30,37 @@ class Norm(nn.Module):
         super().__init__()
         self.register_buffer("running_mean", zeros(features))
         self.register_buffer("running_var", ones(features))
+
+
+# -- 001: MultiStep --------------------------------------------------------------------------------
+
+
+def collected():
+    """What a collector gives: ten steps of one episode that does not end."""
+    step = np.arange(10)[:, None]
+    end = np.zeros((10, 1), dtype=bool)
+    after = {"step_count": step + 1, "reward": ones(10, 1), "done": end, "terminated": end, "truncated": end}
+    return TensorDict({"step_count": step, "next": after}, batch_size=[10])
+
+
+def test_001_1_four_steps_look_three_further():
+    # The printout of the reference's document (5, 6, 7, ...) is of an older meaning of n.
+    td = collected()
+    out = MultiStep(gamma=0.99, n_steps=4)(td)
+    assert out["next", "step_count"].shape == (10, 1)
+    np.testing.assert_array_equal(out["next", "step_count"][:, 0], [4, 5, 6, 7, 8, 9, 10, 10, 10, 10])
+    np.testing.assert_array_equal(out["step_count"][:, 0], np.arange(10))
+    np.testing.assert_array_equal(td["next", "step_count"][:, 0], np.arange(1, 11))
+
+
+def test_001_2_entries_that_multistep_adds():
+    td = collected()
+    out = MultiStep(gamma=0.99, n_steps=4)(td)
+    for key in ("gamma", "steps_to_next_obs", "nonterminal"):
+        assert out[key].shape == (10,)
+    np.testing.assert_array_equal(out["next", "original_reward"], td["next", "reward"])
+    expected = [3.940399] * 7 + [2.9701, 1.99, 1.0]
+    np.testing.assert_allclose(out["next", "reward"][:, 0], expected, rtol=1e-5)
 
 
 # -- 001: Module (000-1 to 000-9 are the same examples) -------------------------------------------

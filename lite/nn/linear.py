@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from lite.nn._meta import MetaArray, check_device
 from lite.nn.module import Module
 from lite.nn.parameter import Parameter
 
-Rng = np.random.Generator | int | None
+if TYPE_CHECKING:  # touching numpy.random imports it, which costs more than the rest of lite.nn
+    Rng = np.random.Generator | int | None
 
 
 class Linear(Module):
