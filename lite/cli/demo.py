@@ -146,6 +146,12 @@ def _content(response: str) -> str:
     return response.split("<|", 1)[0].strip()
 
 
+def _cell(text: str, width: int) -> str:
+    """Text for a table cell: one line, no control characters, cut to `width`."""
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return textwrap.shorten(printable, width, placeholder="...")
+
+
 def _rows(result: DemoResult) -> list[dict[str, Any]]:
     """One record per sample; the return is that of the response's first token."""
     samples, steps = result.samples, result.steps
@@ -189,9 +195,9 @@ def _print(result: DemoResult, args: argparse.Namespace) -> None:
     print("-" * 96)
     last = None
     for row in _rows(result):
-        prompt = "" if row["prompt"] == last else textwrap.shorten(row["prompt"], 44, placeholder="...")
+        prompt = "" if row["prompt"] == last else _cell(row["prompt"], 44)
         last = row["prompt"]
-        sample = textwrap.shorten(row["response"], 24, placeholder="...")
+        sample = _cell(row["response"], 24)
         numbers = f"{row['log_prob']:>9.3f} {row['reward']:>7.2f} {row['first_return']:>7.3f}"
         print(f"{prompt:<44}  {sample:<24} {numbers}")
     print(

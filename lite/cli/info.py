@@ -14,10 +14,13 @@ def run(args: argparse.Namespace) -> int:
     """Print the graph convention, the configuration and the tokenizer of a model directory."""
     model = load(args)
     tokenizer = model.tokenizer
+    config = {} if model.decoder.config is None else dataclasses.asdict(model.decoder.config)
+    for whole_file in ("raw", "genai", "summary"):
+        config.pop(whole_file, None)
     facts: dict[str, Any] = {
         "model": str(model.path),
         "graph": _plain(dataclasses.asdict(model.decoder.spec)),
-        "config": _plain(dataclasses.asdict(model.decoder.config)),
+        "config": _plain(config),
         "tokenizer": {
             "eos_token_id": tokenizer.eos_token_id,
             "pad_token_id": tokenizer.pad_token_id,
