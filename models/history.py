@@ -70,7 +70,8 @@ class History(TensorClass):
             raise TypeError("chats must be a list of messages, or lists of them; got one message")
         if not chats:
             raise IndexError("chats must hold at least one message")
-        return _build(cls, list(chats))
+        built: Self = _build(cls, list(chats))
+        return built
 
     def to_chats(self) -> Any:
         """The messages as dicts, in lists nested to the batch shape; the inverse of `from_chats`.

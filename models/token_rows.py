@@ -98,4 +98,5 @@ def infer_mask(ids: NDArray[np.int64], pad_id: int | None, *, pad_is_eos: bool) 
     not_over = np.logical_or.accumulate(other[:, ::-1], axis=1)[:, ::-1]
     first_end = started & ~not_over
     first_end[:, 1:] &= not_over[:, :-1]
-    return started & (not_over | first_end)
+    real: NDArray[np.bool_] = started & (not_over | first_end)
+    return real
