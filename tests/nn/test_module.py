@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import sys
 import weakref
 
 import numpy as np
@@ -399,3 +400,49 @@ def test_running_buffers_of_a_toy_norm():
     toy = nn.Sequential(Norm(3), Norm(2))
     assert [b.shape for b in toy.buffers()] == [(3,), (3,), (2,), (2,)]
     assert [b.shape for name, b in toy.named_buffers() if name.endswith("running_var")] == [(3,), (2,)]
+
+
+def test_meta_array_has_a_shape_and_no_data():
+    a = nn.MetaArray((2, 3), np.float32)
+    assert (a.ndim, a.size, a.nbytes, len(a)) == (2, 6, 24, 2)
+    assert a.T.shape == (3, 2)
+    assert a.copy().shape == (2, 3)
+    assert repr(a.astype("float64")) == "MetaArray(shape=(2, 3), dtype=float64)"
+    with pytest.raises(TypeError, match="unsized"):
+        len(nn.MetaArray((), np.float32))
+    for use in (
+        lambda: a + 1,
+        lambda: np.ones(3) @ a,
+        lambda: np.exp(a),
+        lambda: a[0],
+        lambda: np.stack([a]),
+    ):
+        with pytest.raises(RuntimeError, match="no data"):
+            use()
+
+
+def test_devices():
+    class Device:
+        type = "meta"
+
+    assert nn.Linear(1, 1).to(Device()).weight.is_meta
+    assert nn.Linear(1, 1).to_empty(device="meta").weight.is_meta
+    with pytest.raises(TypeError, match="device"):
+        nn.Linear(1, 1, device=3)
+
+
+def test_bfloat16_by_name_and_without_its_package(monkeypatch):
+    pytest.importorskip("ml_dtypes")
+    layer = nn.Linear(2, 2, dtype="bfloat16")
+    assert layer.weight.dtype.name == "bfloat16"
+    assert layer(np.ones((1, 2), dtype=np.float16)).dtype == np.float32
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(RuntimeError, match="pip install ml_dtypes"):
+        nn.Linear(1, 1).bfloat16()
+
+
+def test_none_replaces_a_child():
+    net = Net()
+    net.first = None
+    assert net.first is None
+    assert list(net.state_dict()) == ["count", "second.1.weight", "second.1.bias"]

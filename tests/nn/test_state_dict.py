@@ -227,3 +227,41 @@ def test_overriding_the_loading_of_a_module():
     m = nn.Sequential(Renamed(1, 1, bias=False))
     m.load_state_dict({"0.w": np.full((1, 1), 2.0)})
     assert m[0].weight == 2
+
+
+class Tensor:
+    """What another library's tensor looks like."""
+
+    shape = (2,)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.full(2, 5, dtype=dtype)
+
+
+def test_arrays_of_other_libraries_and_arrays_without_data():
+    m = Parent()
+    m.load_state_dict({"own": Tensor()}, strict=False)
+    np.testing.assert_array_equal(m.own, [5, 5])
+    with pytest.raises(RuntimeError, match="assign=True"):
+        m.load_state_dict({"own": nn.MetaArray((2,), F32)}, strict=False)
+    m.load_state_dict({"own": nn.MetaArray((2,), F32)}, strict=False, assign=True)
+    assert m.own.is_meta
+
+
+def test_read_only_buffers_are_replaced():
+    m = Parent()
+    m.mean.flags.writeable = False
+    m.load_state_dict({"mean": np.ones(3)}, strict=False)
+    np.testing.assert_array_equal(m.mean, [1, 1, 1])
+    assert m.mean.dtype == F32
+
+
+def test_repr_of_incompatible_keys():
+    text = repr(Parent().load_state_dict({"z": 1}, strict=False))
+    assert text == f"IncompatibleKeys(missing_keys={NAMES}, unexpected_keys=['z'])"
+
+
+def test_loading_one_module_by_hand_writes_at_once():
+    m = nn.Linear(1, 1, bias=False)
+    m._load_from_state_dict({"weight": np.full((1, 1), 3.0)}, "", {}, True, [], [], [])
+    assert m.weight == 3

@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
+import lite
 from lite import TensorDict, nn
 from lite.nn import TensorDictModule, TensorDictModuleBase
 
@@ -463,3 +464,44 @@ class TestAttributes:
             "    out_keys=['b'])"
         )
         assert f"    module={add_one},\n" in repr(TensorDictModule(add_one, ["a"], ["b"]))
+
+
+class TestContainers:
+    def ragged(self):
+        return lite.lazy_stack([TensorDict(a=zeros(2)), TensorDict(a=zeros(3))])
+
+    def test_lazy_stack(self):
+        stack = lite.lazy_stack([TensorDict(a=zeros(2)), TensorDict(a=zeros(2))])
+        out = TensorDictModule(add_one, ["a"], ["b"])(stack)
+        assert out is stack
+        np.testing.assert_array_equal(stack[1]["b"], [1, 1])
+
+    def test_get_kwargs_reach_the_getter(self):
+        module = TensorDictModule(len, ["a"], ["n"], get_kwargs={"as_list": True}, inplace=False)
+        assert module(self.ragged())["n"] == 2
+        strict = TensorDictModule(len, ["z"], ["n"], get_kwargs={"as_list": True}, strict=True)
+        with pytest.raises(KeyError, match="z"):
+            strict(self.ragged())
+
+    def test_signature_that_cannot_be_read(self):
+        module = TensorDictModule(lambda **kw: kw["x"] - kw["y"], {"1": "x", "2": "y"}, ["z"])
+        assert module(TensorDict({"1": 5, "2": 3}))["z"] == 2
+        with pytest.raises(TypeError):
+            TensorDictModule(np.add, {"1": "x", "2": "y"}, ["z"])(TensorDict({"1": 5, "2": 3}))
+
+    def test_keys_must_be_a_list(self):
+        module = TensorDictModule(add_one, ["a"], ["b"])
+        with pytest.raises(TypeError, match="in_keys must be a list"):
+            module.in_keys = "a"
+        assert module.in_keys == ["a"]
+
+    def test_overridden_out_keys_refuse_selection(self):
+        class Fixed(TensorDictModuleBase):
+            in_keys = []  # noqa: RUF012
+
+            @property
+            def out_keys(self):
+                return ["a", "b"]
+
+        with pytest.raises(RuntimeError, match="does not support select_out_keys"):
+            Fixed().select_out_keys("a")

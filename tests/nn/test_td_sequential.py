@@ -50,7 +50,8 @@ class TestKeyFlow:
 class TestForms:
     def test_list_dict_and_names(self):
         first, second = mod("a", "b"), mod("b", "c")
-        for seq in (TensorDictSequential(first, second), TensorDictSequential([first, second])):
+        forms = [(first, second), ([first, second],), (nn.ModuleList([first, second]),)]
+        for seq in (TensorDictSequential(*form) for form in forms):
             assert list(seq) == [first, second]
             assert isinstance(seq.module, nn.ModuleList)
         for kind in (dict, OrderedDict):
