@@ -91,12 +91,11 @@ def infer_mask(ids: NDArray[np.int64], pad_id: int | None, *, pad_is_eos: bool) 
     """
     if pad_id is None:
         return np.ones(ids.shape, np.bool_)
-    other = ids != pad_id
+    other: NDArray[np.bool_] = ids != pad_id
     if not pad_is_eos:
         return other
     started = np.logical_or.accumulate(other, axis=1)
     not_over = np.logical_or.accumulate(other[:, ::-1], axis=1)[:, ::-1]
     first_end = started & ~not_over
     first_end[:, 1:] &= not_over[:, :-1]
-    real: NDArray[np.bool_] = started & (not_over | first_end)
-    return real
+    return started & (not_over | first_end)
