@@ -1,15 +1,22 @@
-"""Modules on NumPy: Module, layers, TensorDictModule and TensorDictSequential."""
+"""Modules on NumPy: Module, layers, TensorDictModule and TensorDictSequential.
 
+`Module` is torch's nn.Module for inference: one file per concern (`_registry` names, `_traversal` walks,
+`_cast` changes dtypes, `_hooks`, `_state_dict`), brought together in `module`. Layers compute on arrays,
+`linear`, `activations` and `containers`. `td_module_base` knows keys and their selection, `td_module`
+calls something with entries of a TensorDict, `td_sequential` chains them, with `_subsequence` for the key
+flow and `_dispatch` for calls with plain arrays.
+"""
+
+from lite.nn._as_tensordict_module import as_tensordict_module
+from lite.nn._dispatch import dispatch
 from lite.nn._hooks import RemovableHandle
 from lite.nn._meta import MetaArray
+from lite.nn._skip_existing import set_skip_existing, skip_existing
 from lite.nn.activations import Identity, ReLU, Tanh
-from lite.nn.as_tensordict_module import as_tensordict_module
 from lite.nn.containers import ModuleDict, ModuleList, Sequential
-from lite.nn.dispatch import dispatch
 from lite.nn.linear import Linear
 from lite.nn.module import Module
 from lite.nn.parameter import Parameter
-from lite.nn.skip_existing import set_skip_existing, skip_existing
 from lite.nn.td_module import TensorDictModule
 from lite.nn.td_module_base import TensorDictModuleBase
 from lite.nn.td_sequential import TensorDictSequential

@@ -15,11 +15,11 @@ from lite._core import TensorDictCore
 from lite._keys import NestedKey, Path, require_path, unravel_key
 from lite._nontensor import NonTensorBase, unwrap
 from lite._tensordict import TensorDict
+from lite.nn._dispatch import dispatch
 from lite.nn._signature import split_key_map
-from lite.nn.dispatch import dispatch
+from lite.nn._skip_existing import _active as _skip_existing
+from lite.nn._skip_existing import all_present
 from lite.nn.module import Module, indented
-from lite.nn.skip_existing import _active as _skip_existing
-from lite.nn.skip_existing import all_present
 from lite.nn.td_module_base import TensorDictModuleBase
 
 _IN_KEYS_ERROR = "in_keys must be of type list, str or tuples of str, or dict."
@@ -275,7 +275,10 @@ class TensorDictModule(TensorDictModuleBase):
 
 def _node_of(tensordict: Any) -> Any:
     """The container itself; behind a tensorclass, the one it wraps."""
-    return tensordict if isinstance(tensordict, TensorDictCore) else TensorDict._as_node(tensordict)
+    node = tensordict if isinstance(tensordict, TensorDictCore) else TensorDict._as_node(tensordict)
+    if node is None:
+        raise TypeError(f"expected a TensorDict, got {type(tensordict).__name__}.")
+    return node
 
 
 def _entry(value: Any) -> Any:

@@ -7,12 +7,12 @@ from typing import Any, Self
 
 from lite._keys import NestedKey, unravel_key_list
 from lite._tensordict import TensorDict
+from lite.nn._dispatch import dispatch
+from lite.nn._skip_existing import _active as _skip_existing
+from lite.nn._skip_existing import all_present
 from lite.nn._subsequence import infer_keys, select_modules
 from lite.nn.containers import ModuleDict, ModuleList
-from lite.nn.dispatch import dispatch
 from lite.nn.module import Module
-from lite.nn.skip_existing import _active as _skip_existing
-from lite.nn.skip_existing import all_present
 from lite.nn.td_module import TensorDictModule
 from lite.nn.td_module_base import TensorDictModuleBase
 from lite.nn.td_wrappers import WrapModule

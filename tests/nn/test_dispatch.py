@@ -8,7 +8,7 @@ import pytest
 
 from lite import TensorDict, nn
 from lite.nn import TensorDictModule, TensorDictSequential, dispatch
-from lite.nn.dispatch import _set_dispatch_td_nn_modules
+from lite.nn._dispatch import _set_dispatch_td_nn_modules
 
 
 class Add(nn.Module):
@@ -173,6 +173,8 @@ def test_switching_off():
     with _set_dispatch_td_nn_modules(False):
         with pytest.raises(TypeError, match="tensordict"):
             module(x=1)
+        with pytest.raises(TypeError, match="expected a TensorDict, got int"):
+            module(1)
         assert module(TensorDict(x=1))["y"] == 1
     assert module(x=1) == 1
 
