@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from lite.kernels._arrays import contiguous, native, to_numpy
 from lite.kernels._rows import for_rows
 
-_CHUNK = 30_000  # values: below, starting a thread costs more than it saves
+_SERIAL = 100_000  # values: below, starting a thread costs more than it saves
+_CHUNK = 30_000  # values handed to a thread at a time
 
 
 class MultiStepReturn(NamedTuple):
@@ -112,7 +113,7 @@ def multistep_return(
     if ends.size:
         from lite.kernels.cpu import multistep_return as cpu
 
-        chunk = max(1, _CHUNK // max(time * lanes * features, 1))
+        chunk = max(1, _CHUNK // max(work.size // outer, 1)) if work.size > _SERIAL else outer
         for_rows(lambda start, stop: cpu.sequences(*args, start, stop), outer, chunk)
     return MultiStepReturn(
         _as_rewards(sums, values),

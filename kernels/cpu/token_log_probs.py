@@ -13,16 +13,15 @@ import numpy as np
 
 from lite.kernels._jit import jit
 
-_BLOCK = 2048
+_BLOCK = 8192
 FLOAT32, BFLOAT16, FLOAT16 = 0, 1, 2
 
-# exp(f) for |f| <= ln(2)/2, relative error 9.2e-8; ln(2) in two parts, of which the first has few bits;
-# and the number whose addition rounds a float to an integer
+# exp(f) for |f| <= ln(2)/2 to a relative error of 9.2e-8; and a number whose addition rounds a float to an
+# integer, chosen so that the last bits of the sum are that integer plus the bias of the exponent
 _FLOOR32 = np.float32(-87.0)
 _LOG2E32 = np.float32(1.4426950408889634)
-_LN2_HIGH32 = np.float32(0.693359375)
-_LN2_LOW32 = np.float32(-2.12194440e-4)
-_ROUND32 = np.float32(1.5 * 2.0**23)
+_LN2_32 = np.float32(0.6931471805599453)
+_ROUND32 = np.float32(1.5 * 2.0**23 + 127)
 _C1, _C2, _C3, _C4, _C5 = (
     np.float32(c) for c in (0.999999707, 0.499991495, 0.166676362, 0.0418979303, 0.00829031481)
 )
@@ -37,10 +36,9 @@ def _exp32(x: Any) -> Any:
     """exp(x) for x <= 0; at most 2**-125 where the exact value is smaller than that."""
     x = _FLOOR32 if x < _FLOOR32 else x
     t = x * _LOG2E32 + _ROUND32
-    n = t - _ROUND32
-    f = x - n * _LN2_HIGH32 - n * _LN2_LOW32
+    f = x - (t - _ROUND32) * _LN2_32
     p = ((((_C5 * f + _C4) * f + _C3) * f + _C2) * f + _C1) * f + _ONE32
-    power = np.int32((np.float32(t).view(np.int32) << np.int32(23)) + np.int32(0x3F800000))
+    power = np.int32(np.float32(t).view(np.int32) << np.int32(23))
     return p * np.int32(power).view(np.float32)
 
 
@@ -70,6 +68,15 @@ def _sums32(values: Any, highest: Any, inverse: Any) -> Any:
         rest += _ZERO32 if x >= _ZERO32 else e
         count += is_highest
     return np.float64(count), np.float64(rest)
+
+
+@jit(reassociate=True)
+def _sum32(values: Any, highest: Any, inverse: Any) -> Any:
+    """The sum of exp((x - highest) * inverse) where no entry equals `highest`."""
+    total = _ZERO32
+    for i in range(values.size):
+        total += _exp32((values[i] - highest) * inverse)
+    return np.float64(total)
 
 
 @jit
@@ -174,7 +181,9 @@ def rows32(
                 rest = (count + rest) * np.exp((np.float64(highest) - np.float64(top)) * inverse)
                 count = 0.0
                 highest = top
-            if abs(highest) < np.inf:
+            if top < highest < np.inf:
+                rest += _sum32(values, highest, narrow)
+            elif abs(highest) < np.inf:
                 more_count, more_rest = _sums32(values, highest, narrow)
                 count += more_count
                 rest += more_rest

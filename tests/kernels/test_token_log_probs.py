@@ -7,7 +7,7 @@ import reference
 from lite.kernels import token_log_probs
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-SIZES = [1, 2, 7, 33, 2047, 2048, 2049, 4200]
+SIZES = [1, 2, 7, 33, 8191, 8192, 8193, 20000]
 
 
 def make(rng, shape, dtype=np.float32, scale=3.0):
@@ -68,12 +68,12 @@ def rows(name: str, size: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", ["one huge", "all equal", "ramp", "falling", "far apart", "tiny"])
-@pytest.mark.parametrize("size", [5, 5000])
+@pytest.mark.parametrize("size", [5, 9000])
 def test_hard_rows(name, size):
     logits = np.broadcast_to(rows(name, size), (4, size))
     tokens = np.array([0, 3, size // 2, size - 1])
     expected = reference.token_log_probs(logits, tokens)
-    rtol = 1e-6 if COMPILED else 2e-5  # the plain loop has no partial sums
+    rtol = 1e-6 if COMPILED else 1e-4  # the plain loop has no partial sums
     np.testing.assert_allclose(token_log_probs(logits, tokens), expected, rtol=rtol, atol=1e-30)
 
 
@@ -134,8 +134,8 @@ def test_nothing_is_read_at_ignored_positions():
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_token_mask(rng, dtype):
-    logits, tokens = make(rng, (5, 2100), dtype)
-    mask = rng.random((5, 2100)) < 0.5
+    logits, tokens = make(rng, (5, 8300), dtype)
+    mask = rng.random((5, 8300)) < 0.5
     mask[3] = False
     logits[0, ~mask[0]] = np.nan  # never looked at
     got = token_log_probs(logits, tokens, mask)

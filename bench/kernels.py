@@ -1,0 +1,138 @@
+"""lite.kernels and MultiStep beside torch, torchrl and Hugging Face: `python bench/kernels.py`."""
+
+import argparse
+import tracemalloc
+import warnings
+from typing import Any
+
+import numpy as np
+import tensordict
+import torch
+import torchrl
+from side_by_side import machine, measure, report, row
+from torchrl.data.postprocs import MultiStep as TorchMultiStep
+from torchrl.data.postprocs.postprocs import _get_reward
+from transformers.generation.logits_process import TopKLogitsWarper, TopPLogitsWarper
+
+from lite import TensorDict
+from lite.data import MultiStep
+from lite.kernels import get_num_threads, multistep_return, sample_tokens, token_log_probs
+
+ROWS, TIME = 64, 1000
+
+
+def returns(rounds: int) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(0)
+    reward, done = rng.normal(size=(ROWS, TIME)).astype(np.float32), rng.random((ROWS, TIME)) < 0.05
+    theirs = torch.from_numpy(reward), torch.from_numpy(done)
+    rows = []
+    for n in (3, 10, 100, 1000):
+        ours = measure(
+            {"lite": lambda n=n: multistep_return(reward, done, gamma=0.99, n_steps=n)}, 5 * rounds
+        )
+        other = measure(
+            {"torchrl _get_reward": lambda n=n: _get_reward(0.99, *theirs, n - 1)}, max(3, rounds // 5)
+        )
+        rows.append(row(f"multistep_return {ROWS}x{TIME}, n={n}", "torchrl _get_reward", ours | other))
+    return rows
+
+
+def multistep(rounds: int) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(0)
+    shape = (ROWS, TIME)
+    done = rng.random((*shape, 1)) < 0.05
+    entries = {
+        "observation": rng.normal(size=(*shape, 4)).astype(np.float32),
+        "action": rng.normal(size=(*shape, 1)).astype(np.float32),
+        "next": {
+            "observation": rng.normal(size=(*shape, 4)).astype(np.float32),
+            "reward": rng.normal(size=(*shape, 1)).astype(np.float32),
+            "done": done,
+            "terminated": done.copy(),
+        },
+    }
+    ours, theirs = MultiStep(0.99, 3), TorchMultiStep(0.99, 3)
+    td, other = TensorDict(entries, shape), tensordict.TensorDict(entries, shape)
+    result = measure({"lite": lambda: ours(td)}, 5 * rounds)
+    result |= measure({"torchrl MultiStep": lambda: theirs(other)}, max(3, rounds // 5))
+    tracemalloc.start()
+    out = ours(td)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    size = sum(value.nbytes for value in out.values(True, True))
+    name = f"MultiStep {ROWS}x{TIME}, 4 floats, n=3"
+    return [
+        row(
+            name,
+            "torchrl MultiStep",
+            result,
+            peak_bytes=peak,
+            output_bytes=size,
+            peak_over_output=peak / size,
+        )
+    ]
+
+
+def log_probs(rounds: int) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(0)
+    rows = []
+    for shape in ((8, 64, 32000), (4, 32, 128256), (64, 1, 50257)):
+        logits = (rng.standard_normal(shape, np.float32)) * 3
+        tokens = rng.integers(0, shape[-1], shape[:-1])
+        a, b = torch.from_numpy(logits), torch.from_numpy(tokens)[..., None]
+        result = measure(
+            {
+                "lite": lambda x=logits, t=tokens: token_log_probs(x, t),
+                "torch log_softmax + gather": lambda x=a, t=b: torch.log_softmax(x, -1).gather(-1, t),
+                "reading once (torch amax)": lambda x=a: x.amax(),
+            },
+            rounds,
+        )
+        exact = torch.log_softmax(a.double(), -1).gather(-1, b)[..., 0].numpy()
+        error = float(np.abs(token_log_probs(logits, tokens) - exact).max())
+        name = f"token_log_probs {shape}"
+        rows += [row(name, other, result, max_error=error) for other in list(result)[1:]]
+    return rows
+
+
+def sampling(rounds: int) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(0)
+    logits = rng.standard_normal((8, 50257), np.float32) * 3
+    seeds, tensor, ids = np.arange(8), torch.from_numpy(logits), torch.zeros((8, 1), dtype=torch.long)
+
+    def theirs(top_k: int, top_p: float) -> torch.Tensor:
+        scores = TopKLogitsWarper(top_k)(ids, tensor) if top_k else tensor
+        scores = TopPLogitsWarper(top_p)(ids, scores) if top_p < 1 else scores
+        token = torch.multinomial(torch.softmax(scores, -1), 1)
+        return torch.log_softmax(tensor, -1).gather(-1, token)
+
+    rows = []
+    for top_k, top_p in ((50, 0.9), (0, 0.9), (0, 1.0)):
+        result = measure(
+            {
+                "lite": lambda k=top_k, p=top_p: sample_tokens(logits, seeds, top_k=k, top_p=p),
+                "Hugging Face + multinomial": lambda k=top_k, p=top_p: theirs(k, p),
+            },
+            rounds,
+        )
+        rows.append(row(f"sample_tokens (8, 50257), top_k={top_k}, top_p={top_p}", list(result)[1], result))
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15)
+    rounds = parser.parse_args().rounds
+    warnings.simplefilter("ignore")  # of the other libraries
+    about = machine() | {
+        "torch": torch.__version__,
+        "torchrl": torchrl.__version__,
+        "threads_lite": get_num_threads(),
+        "threads_torch": torch.get_num_threads(),
+    }
+    rows = [line for part in (returns, multistep, log_probs, sampling) for line in part(rounds)]
+    report("kernels", "Kernels", rows, about)
+
+
+if __name__ == "__main__":
+    main()
