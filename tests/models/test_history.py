@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import LazyStackedTensorDict, TensorDict, lazy_stack, stack
+from lite.models import History, Tokenizer, add_chat_template
+from lite.models.chat_templates import BUILT_IN
+
+Make = Callable[..., Tokenizer]
+A = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]
+B = [{"role": "system", "content": "S"}, *A]
+
+
+def text_of(history: History, name: str = "chatml_format", **options: Any) -> Any:
+    return history.apply_chat_template(chat_template_name=name, add_generation_prompt=False, **options)
+
+
+# -- construction ------------------------------------------------------------------------------
+
+
+def test_from_chats_shapes() -> None:
+    one = History.from_chats(A)
+    assert (one.batch_size, one.role, one.content) == ((2,), ["user", "assistant"], ["Hi", "Yo"])
+    assert (one[0].batch_size, one[0].content, one[0].is_complete) == ((), "Hi", True)
+    assert one[0].tool_calls is None
+    batch = History.from_chats([A, A, A])
+    assert batch.batch_size == (3, 2)
+    assert batch[1, 1].content == "Yo"
+    assert History.from_chats([[A, A], [A, A]]).batch_size == (2, 2, 2)
+    ragged = History.from_chats([A, B])
+    assert ragged.batch_size == (2, -1)
+    assert ragged.content == [["Hi", "Yo"], ["S", "Hi", "Yo"]]
+    assert ragged[1].batch_size == (3,)
+    assert History.from_chats([[A, B], [A, B]]).batch_size[:2] == (2, 2)
+
+
+@pytest.mark.parametrize("chats", [A, [A, A], [A, B], [[A, B], [B, A]]])
+def test_to_chats_inverts_from_chats(chats: Any) -> None:
+    def complete(item: Any) -> Any:
+        return {**item, "is_complete": True} if isinstance(item, dict) else [complete(i) for i in item]
+
+    assert History.from_chats(chats).to_chats() == complete(chats)
+
+
+def test_optional_fields_per_message() -> None:
+    call = {"name": "add", "arguments": {"a": 1}}
+    chat = [
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "content": "3", "tool_responses": ["3"], "is_complete": False},
+    ]
+    history = History.from_chats(chat)
+    assert (history[0].tool_calls, history[1].tool_calls) == ([call], None)
+    assert history[1].tool_responses == ["3"]
+    assert history.is_complete == [True, False]
+    assert history.to_chats() == [{**chat[0], "is_complete": True}, chat[1]]
+    parts = [{"type": "text", "text": "a"}, {"type": "image"}]
+    assert History.from_chats([{"role": "user", "content": parts}])[0].content == parts
+
+
+def test_from_chats_refuses() -> None:
+    with pytest.raises(IndexError, match="at least one message"):
+        History.from_chats([])
+    with pytest.raises(AttributeError, match="name"):
+        History.from_chats([{"role": "user", "content": "a", "name": "b"}])
+    with pytest.raises(TypeError, match="no content"):
+        History.from_chats([{"role": "user"}])
+    with pytest.raises(TypeError, match="lists of them; got one message"):
+        History.from_chats(A[0])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="got int in it"):
+        History.from_chats([3])
+
+
+def test_as_a_tensorclass() -> None:
+    rows = stack([History.from_chats(A), History.from_chats(A)])
+    assert isinstance(rows, History)
+    assert rows.batch_size == (2, 2)
+    ragged = lazy_stack([History.from_chats(A), History.from_chats(B)])
+    td = TensorDict({"history": {"prompt": ragged}}, batch_size=[2])
+    assert isinstance(td["history", "prompt"], History)
+    assert td[1]["history", "prompt"].batch_size == (3,)
+    for copied in (copy.deepcopy(ragged), pickle.loads(pickle.dumps(ragged)), ragged.clone()):
+        assert copied.to_chats() == ragged.to_chats()
+    message = History(role="user", content="Hi")
+    assert message.unsqueeze(0).batch_size == (1,)
+    assert "Hi" in repr(message)
+
+
+# -- append and extend -------------------------------------------------------------------------
+
+
+def test_append() -> None:
+    history = History.from_chats(A)
+    turn = History(role="user", content="More")
+    assert history.append(turn) is history
+    assert history.content == ["Hi", "Yo", "More"]
+    longer = history.append(turn, inplace=False)
+    assert (longer.batch_size, history.batch_size) == ((4,), (3,))
+    batch = History.from_chats([A, B])
+    turns = History(role=["user", "user"], content=["x", "y"], batch_size=[2])
+    batch.append(turns)
+    assert batch.content == [["Hi", "Yo", "x"], ["S", "Hi", "Yo", "y"]]
+    with pytest.raises(RuntimeError, match="unsqueeze"):
+        turn.append(turn)
+    with pytest.raises(RuntimeError, match="one less than this one, got 0"):
+        batch.append(turn)
+    with pytest.raises(RuntimeError, match="2 and 1 rows"):
+        batch.append(turns[:1])
+    with pytest.raises(RuntimeError, match="dim must be in"):
+        batch.append(turns, dim=2)
+
+
+def test_extend() -> None:
+    batch = History.from_chats([A, A])
+    assert batch.extend(History.from_chats([A, A]), inplace=False).batch_size == (4, 2)
+    assert batch.extend(History.from_chats([A, A]), inplace=False, dim=-1).batch_size == (2, 4)
+    assert batch.extend(History.from_chats([B])) is batch
+    assert batch.batch_size == (3, -1)
+    one = History.from_chats(A)
+    assert one.extend(History.from_chats(B)).content == ["Hi", "Yo", "S", "Hi", "Yo"]
+    with pytest.raises(RuntimeError, match="The new history to extend with must have 1 dimensions"):
+        one.extend(batch)
+
+
+# -- rendering ---------------------------------------------------------------------------------
+
+
+def test_renders_text_of_any_shape() -> None:
+    a, b = (text_of(History.from_chats(chat)) for chat in (A, B))
+    assert a == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nYo<|im_end|>\n"
+    assert text_of(History.from_chats([A, B])) == [a, b]
+    assert text_of(History.from_chats([[A, A], [A, A]])) == [[a, a], [a, a]]
+    assert text_of(History(role="user", content="Hi")) == "<|im_start|>user\nHi<|im_end|>\n"
+    prompt = History.from_chats(A[:1]).apply_chat_template(chat_template_name="chatml_format")
+    assert prompt.endswith("<|im_start|>assistant\n")
+    assert text_of(History.from_chats(A), continue_final_message=True).endswith("\nYo")
+    filled = History.from_chats([*A, {"role": "<none>", "content": ""}])
+    assert text_of(filled) == a
+
+
+def test_choice_of_template(byte_tokenizer: Make) -> None:
+    history = History.from_chats(A)
+    options = {"add_generation_prompt": False, "chat_template": "{{ messages[1].content }}{{ extra }}"}
+    assert history.apply_chat_template(**options, extra="!") == "Yo!"
+    own = byte_tokenizer(chat_template="{{ eos_token }}")
+    assert history.apply_chat_template(tokenizer=own) == "<eos>"
+    assert history.apply_chat_template(tokenizer=byte_tokenizer(name_or_path="Qwen")).startswith(
+        "<|im_start|>sys"
+    )
+    with pytest.raises(KeyError, match="nope"):
+        history.apply_chat_template(chat_template_name="nope")
+    with pytest.raises(RuntimeError, match="pass a tokenizer"):
+        history.apply_chat_template()
+
+
+def test_tokens(byte_tokenizer: Make) -> None:
+    tokenizer = byte_tokenizer()
+    options = {"tokenizer": tokenizer, "chat_template_name": "chatml_format", "add_generation_prompt": False}
+    one, batch = History.from_chats(A), History.from_chats([A, B])
+    ids = one.apply_chat_template(**options, tokenize=True)
+    assert (ids.shape[0], ids.dtype) == (1, np.int64)
+    assert tokenizer.decode(ids[0]) == text_of(one)
+    np.testing.assert_array_equal(one.apply_chat_template(**options, return_tensors="np"), ids)
+    rows = batch.apply_chat_template(**options, tokenize=True)
+    assert [tokenizer.decode(row[0]) for row in rows] == text_of(batch)
+    td = one.apply_chat_template(**options, return_assistant_tokens_mask=True)
+    assert td.batch_size == ()
+    assert tokenizer.decode(td["input_ids"][td["assistant_masks"] == 1]) == "Yo"
+    np.testing.assert_array_equal(td["attention_mask"], np.ones(ids.shape[1]))
+    lazy = batch.apply_chat_template(**options, return_assistant_tokens_mask=True)
+    assert isinstance(lazy, LazyStackedTensorDict)
+    np.testing.assert_array_equal(lazy[0]["input_ids"], ids[0])
+    dense = batch.apply_chat_template(**options, return_dict=True, tokenize=True, padding=True)
+    assert dense["input_ids"].shape == dense["attention_mask"].shape
+    assert dense["attention_mask"][0].sum() == ids.shape[1]
+    assert (dense["input_ids"][0][dense["attention_mask"][0] == 0] == 259).all()
+    message = History(role="user", content="Hi").apply_chat_template(
+        **options, return_dict=True, tokenize=True
+    )
+    assert message.batch_size == (1,)
+    cut = one.apply_chat_template(**options, tokenize=True, truncation=True, max_length=3)
+    np.testing.assert_array_equal(cut, ids[:, :3])
+
+
+def test_refuses_bad_options(byte_tokenizer: Make) -> None:
+    history = History.from_chats(A)
+    with pytest.raises(ValueError, match="return_tensors must be 'np'"):
+        history.apply_chat_template(tokenizer=byte_tokenizer(), return_tensors="pt")
+    with pytest.raises(ValueError, match="max_length must be given"):
+        history.apply_chat_template(tokenizer=byte_tokenizer(), tokenize=True, truncation=True)
+    with pytest.raises(RuntimeError, match="needs a tokenizer"):
+        history.apply_chat_template(chat_template_name="qwen", tokenize=True)
+
+
+# -- parsing -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(set(BUILT_IN) - {"dialogpt"}))
+def test_round_trip(byte_tokenizer: Make, name: str) -> None:
+    history = History.from_chats([A, B] if name != "qwen" else [B, B])
+    tokenizer = byte_tokenizer(bos_token="<bos>")
+    back = History.from_text(text_of(history, name, tokenizer=tokenizer), name, tokenizer=tokenizer)
+    assert back.to_chats() == history.to_chats()
+    assert back.batch_size == history.batch_size
+
+
+def test_from_text_chooses_the_parser(byte_tokenizer: Make) -> None:
+    text = "User: a\n\nAssistant: b<eos>"
+    tokenizer = byte_tokenizer(name_or_path="x/deepseek-coder")
+    assert History.from_text(text, tokenizer=tokenizer).content == ["a", "b"]
+    assert History.from_text("<|im_start|>user\na<|im_end|>").content == ["a"]
+    add_chat_template(
+        "lambda", "{% generation %}{% endgeneration %}", lambda t: [{"role": "user", "content": t}]
+    )
+    assert History.from_text(["x", "y"], "lambda").content == [["x"], ["y"]]
+    with pytest.raises(RuntimeError, match="Couldn't get a single item"):
+        History.from_text("nothing here")
+    with pytest.raises(NotImplementedError, match="no parser"):
+        History.from_text("x", "unknown")
+
+
+def test_truncated_text_is_incomplete() -> None:
+    history = History.from_text(text_of(History.from_chats(A))[:-12])
+    assert [turn.is_complete for turn in history] == [True, False]
