@@ -311,6 +311,8 @@ class AccessMixin(TensorDictCore):
     def del_(self, key: NestedKey) -> Self:
         """Remove an entry; KeyError if it is missing, RuntimeError if self is locked."""
         path = require_path(key)
+        if self._locked:
+            raise RuntimeError(LOCK_ERROR)
         node: TensorDictCore | None = self
         for name in path[:-1]:
             node = self._as_node(node._peek(name)) if node is not None else None
@@ -484,7 +486,7 @@ class AccessMixin(TensorDictCore):
         """
         source: dict[Path, Any] = {}
         for part in (input_dict_or_td, kwargs):
-            if part:
+            if part is not None:
                 source.update(_leaf_items(self, part, ()))
         if keys_to_update is not None:
             chosen = [require_path(k) for k in _key_list(keys_to_update)]

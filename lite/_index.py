@@ -117,7 +117,7 @@ _NOTHING = np.zeros((), dtype=np.bool_)
 
 
 def result_names(items: tuple[Any, ...], names: list[str | None], ndim: int) -> Names:
-    """Names after indexing: ints drop theirs, slices keep, None adds None, arrays repeat theirs.
+    """Names after indexing: ints drop theirs, slices and 1-d arrays keep, None adds None.
 
     Several advanced indices merge into one block that has no single name, so it is unnamed.
     """
@@ -135,7 +135,8 @@ def result_names(items: tuple[Any, ...], names: list[str | None], ndim: int) -> 
             if item.dtype.kind == "b":
                 out.append(names[dim] if item.ndim == 1 else None)
             else:
-                out.extend([names[dim]] * item.ndim)
+                # Names are unique, so the dimensions that one index array of several makes have none.
+                out.extend([names[dim]] if item.ndim == 1 else [None] * item.ndim)
         dim += _consumes(item)
     out.extend(names[dim:])
     return out if len(out) == ndim else [None] * ndim

@@ -194,25 +194,35 @@ class LazyStackedTensorDict(LazyKeysMixin, TensorDictBase):
             )
         return entry
 
+    def _cut(self, item: Any) -> Sequence[Any]:
+        """One piece per part: those of a list of as many items, or the value cut up."""
+        listed = type(item) is list and len(item) == len(self.tensordicts)
+        return item if listed else self._pieces(self._convert(item))
+
     def _shares(self, item: Any) -> list[Any]:
-        """What each part stores for a value: a list of one item per part, or the value cut up."""
-        if type(item) is list and len(item) == len(self.tensordicts):
-            return [part._convert(piece) for part, piece in zip(self.tensordicts, item, strict=True)]
-        pieces = self._pieces(self._convert(item))
-        return [part._convert(piece) for part, piece in zip(self.tensordicts, pieces, strict=True)]
+        """What each part will store for a value, converted and checked, so that storing cannot fail."""
+        pairs = zip(self.tensordicts, self._cut(item), strict=True)
+        return [
+            part._shares(piece) if isinstance(part, LazyStackedTensorDict) else part._convert(piece)
+            for part, piece in pairs
+        ]
+
+    def _store(self, key: str, shares: list[Any]) -> None:
+        for part, share in zip(self.tensordicts, shares, strict=True):
+            if isinstance(part, LazyStackedTensorDict):
+                part._store(key, share)
+            else:
+                part._put(key, share)
 
     def _set_here(self, key: str, item: Any, inplace: bool) -> None:
         parts = self.tensordicts
         if inplace and self._peek(key) is not None:
-            listed = type(item) is list and len(item) == len(parts)
-            pieces = item if listed else self._pieces(self._convert(item))
-            for part, piece in zip(parts, pieces, strict=True):
+            for part, piece in zip(parts, self._cut(item), strict=True):
                 part._set_here(key, piece, True)
             return
         if self._locked or any(part.is_locked for part in parts):
             raise RuntimeError(LOCK_ERROR)
-        for part, share in zip(parts, self._shares(item), strict=True):
-            part._put(key, share)
+        self._store(key, self._shares(item))
 
     def _create(self, path: tuple[str, ...], item: Any) -> None:
         if self._locked or any(part.is_locked for part in self.tensordicts):

@@ -46,10 +46,8 @@ def select(stack: LazyStackedTensorDict, items: tuple[Any, ...]) -> Any:
     ids = np.arange(len(parts))[plan.picked]
     used = sorted(set(ids.flat))
     done = dict(zip(used, _apply([parts[i] for i in used], plan.rest), strict=True))
-    out = nest([done[i] for i in ids.flat], ids.shape, plan.at, inner)
-    if ids.ndim == 1:
-        out._dim_name = stack._dim_name
-    return out
+    name = stack._dim_name if ids.ndim == 1 else None
+    return nest([done[i] for i in ids.flat], ids.shape, plan.at, inner, name)
 
 
 def _plan(items: tuple[Any, ...], dim: int) -> Plan | None:

@@ -283,6 +283,14 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
             entries[key] = entry if node is None else self._rewrap(entry, node.contiguous())
         return TensorDict._make(entries, self.batch_size, self.device, self._names)
 
+    def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
+        """A dense TensorDict with copies of the entries that all parts share.
+
+        Raises:
+            RuntimeError: a leaf is ragged, or the batch size is.
+        """
+        return self.contiguous().to_tensordict(retain_none=retain_none)
+
     def densify(self, padding_value: Any = 0.0, padding_side: str = "right") -> TensorDict:
         """A dense TensorDict in which ragged leaves are padded to the longest along their first dim.
 

@@ -41,7 +41,7 @@ def run(stack: LazyStackedTensorDict, op: _ops.BatchOp) -> Any:
     return _reshape(stack, op)
 
 
-def nest(parts: Sequence[Any], shape: Shape, at: int, inner: Shape) -> Any:
+def nest(parts: Sequence[Any], shape: Shape, at: int, inner: Shape, name: str | None = None) -> Any:
     """Arrange parts (row-major) as lazy stacks whose dimensions `shape` start at `at`.
 
     Args:
@@ -49,6 +49,7 @@ def nest(parts: Sequence[Any], shape: Shape, at: int, inner: Shape) -> Any:
         shape: the dimensions to build; `()` gives the only part itself.
         at: position of the first of them in the result.
         inner: batch size of a part, for where there are none.
+        name: name of the last of the new dimensions.
     """
     from lite._lazy import LazyStackedTensorDict
 
@@ -57,9 +58,10 @@ def nest(parts: Sequence[Any], shape: Shape, at: int, inner: Shape) -> Any:
     if len(shape) > 1:
         step = math.prod(shape[1:])
         rows = [parts[i * step : (i + 1) * step] for i in range(shape[0])]
-        parts = [nest(row, shape[1:], at, inner) for row in rows]
+        parts = [nest(row, shape[1:], at, inner, name) for row in rows]
+        name = None
         inner = inner[:at] + shape[1:] + inner[at:]
-    return LazyStackedTensorDict._make(list(parts), at, None, inner)
+    return LazyStackedTensorDict._make(list(parts), at, name, inner)
 
 
 def unbind_range(td: Any, start: int, end: int) -> list[Any]:
@@ -145,7 +147,7 @@ def _flatten(stack: LazyStackedTensorDict, ndim: int, start: int, end: int) -> A
 def _unflatten(stack: LazyStackedTensorDict, ndim: int, at: int, sizes: Shape) -> Any:
     dim = stack.stack_dim
     if at == dim:
-        return nest(stack.tensordicts, sizes, dim, stack._part_size())
+        return nest(stack.tensordicts, sizes, dim, stack._part_size(), stack._dim_name)
     inner = at if at < dim else at - 1
     parts = [part._run(_ops.Unflatten(_head(part, ndim), inner, sizes)) for part in stack.tensordicts]
     return stack._like(parts, dim + len(sizes) - 1 if at < dim else dim, stack._dim_name)

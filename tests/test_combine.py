@@ -1,0 +1,292 @@
+"""stack, cat, lazy_stack, maybe_dense_stack: values, structure, promotion, errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lite
+from lite import (
+    LazyStackedTensorDict,
+    NonTensorData,
+    NonTensorStack,
+    TensorDict,
+    cat,
+    dense_stack_tds,
+    lazy_stack,
+    maybe_dense_stack,
+    merge_tensordicts,
+    stack,
+)
+
+
+def make(seed: int, shape: tuple[int, ...] = (3,), **more: Any) -> TensorDict:
+    rng = np.random.default_rng(seed)
+    return TensorDict(
+        {"a": rng.normal(size=(*shape, 2)), "n": {"b": rng.integers(0, 9, shape)}, **more}, batch_size=shape
+    )
+
+
+# -- stack ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim"), [(s, d) for s in [(), (3,), (2, 3)] for d in range(-len(s) - 1, len(s) + 1)]
+)
+def test_stack_is_numpy_s_leaf_by_leaf(shape, dim):
+    tds = [make(i, shape) for i in range(4)]
+    out = stack(tds, dim)
+    where = dim % (len(shape) + 1)
+    assert out.batch_size == (*shape[:where], 4, *shape[where:])
+    assert out["n"].batch_size == out.batch_size
+    np.testing.assert_array_equal(out["a"], np.stack([td["a"] for td in tds], where))
+    np.testing.assert_array_equal(out["n", "b"], np.stack([td["n", "b"] for td in tds], where))
+    assert list(out.keys()) == ["a", "n"]
+    assert type(out) is TensorDict
+
+
+def test_stack_copies():
+    td = make(0)
+    out = stack([td])
+    out["a"][:] = 0
+    assert td["a"].any()
+    assert not np.shares_memory(out["a"], td["a"])
+
+
+def test_stack_accepts_iterables_and_numpy_s_spelling():
+    tds = [make(i) for i in range(3)]
+    expected = stack(tds)["a"]
+    for out in (
+        stack(td for td in tds),
+        stack(tuple(tds)),
+        TensorDict.stack(tds),
+        np.stack(tds),
+        stack(expected_stack(tds)),
+    ):
+        np.testing.assert_array_equal(out["a"], expected)
+    assert np.stack(tds, axis=1).batch_size == (3, 3)
+    assert np.concatenate(tds).batch_size == (9,)
+    np.testing.assert_array_equal(stack([np.zeros(2), np.ones(2)], 1), [[0, 1], [0, 1]])
+
+
+def expected_stack(tds: list[TensorDict]) -> LazyStackedTensorDict:
+    return lazy_stack(tds)
+
+
+def test_dtypes_promote_as_in_numpy():
+    out = stack([TensorDict(a=np.zeros(2, np.int32)), TensorDict(a=np.zeros(2, np.float32))])
+    assert out["a"].dtype == np.result_type(np.int32, np.float32)
+    assert (
+        cat([TensorDict({"a": np.zeros(2, bool)}, [2]), TensorDict({"a": np.ones(1, np.int8)}, [1])])[
+            "a"
+        ].dtype
+        == np.int8
+    )
+
+
+def test_keys_in_another_order_match_by_name():
+    out = stack([TensorDict(a=1, b=2), TensorDict(b=3, a=4)])
+    assert out["a"].tolist() == [1, 4]
+    assert list(out.keys()) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ([], "items cannot be empty"),
+        (
+            [make(0), make(0, (2,))],
+            r"congruent batch sizes, got td\[1\].batch_size=\(2,\) and td\[0\].batch_size=\(3,\)",
+        ),
+        ([make(0), make(0, c=1 * np.ones(3))], "sets of keys in the tensordicts to stack are exclusive"),
+        ([TensorDict(a=1), TensorDict(b=1)], "sets of keys in the tensordicts to stack are exclusive"),
+        ([TensorDict(a=np.zeros(2)), TensorDict(a=np.zeros(3))], r"incompatible: \(3,\) vs \(2,\) for key a"),
+        ([TensorDict(a=1), TensorDict(a={"b": 1})], "key a are of different kinds"),
+        ([TensorDict(a=1), TensorDict(a="text")], "key a are of different kinds"),
+    ],
+)
+def test_stack_errors(items, message):
+    with pytest.raises(RuntimeError, match=message):
+        stack(items)
+
+
+def test_stack_argument_errors():
+    with pytest.raises(IndexError, match=r"dim must be in \[-2, 1\]"):
+        stack([make(0)], 2)
+    with pytest.raises(TypeError, match="stack expects an iterable"):
+        stack(3)
+    with pytest.raises(TypeError, match="items of type"):
+        stack([make(0), "x"])
+
+
+def test_out_receives_the_values():
+    tds = [make(i) for i in range(2)]
+    out = stack([td * 0 for td in tds])
+    buffer = out["n", "b"]
+    assert stack(tds, out=out) is out
+    np.testing.assert_array_equal(buffer, np.stack([td["n", "b"] for td in tds]))
+    with pytest.raises(RuntimeError, match=r"out.batch_size=\(3,\)"):
+        stack(tds, out=make(0))
+    joined = TensorDict({"a": np.zeros((6, 2))}, [6])
+    cat(tds, out=joined.lock_().unlock_())
+    np.testing.assert_array_equal(joined["a"][3:], tds[1]["a"])
+
+
+def test_names_and_device():
+    td = TensorDict({"a": np.zeros((2, 3))}, [2, 3], names=["x", "y"], device="cpu")
+    out = stack([td, td.clone()], 1)
+    assert out.names == ["x", None, "y"]
+    assert out.device == "cpu"
+    assert stack([td, TensorDict({"a": np.zeros((2, 3))}, [2, 3])]).names == [None] * 3
+    assert cat([td, td]).names == ["x", "y"]
+    assert stack([td, TensorDict({"a": np.zeros((2, 3))}, [2, 3])]).device is None
+
+
+def test_objects_stack_to_one_per_element():
+    equal = stack([TensorDict({"s": "x"}, [2]), TensorDict({"s": "x"}, [2])])
+    assert isinstance(equal.get("s"), NonTensorStack)
+    assert equal["s"] == [["x", "x"], ["x", "x"]]
+    assert stack([TensorDict(s="x"), TensorDict(s="y")])["s"] == ["x", "y"]
+    assert stack([NonTensorData("x"), NonTensorData([1])]).tolist() == ["x", [1]]
+    with pytest.raises(RuntimeError, match="different batch sizes"):
+        stack([NonTensorData("x", [1]), NonTensorData("x", [2])])
+
+
+def test_stack_of_lazy_stacks_stays_lazy():
+    rows = [TensorDict(a=np.full(2, i)) for i in range(4)]
+    left, right = lazy_stack(rows[:2]), lazy_stack(rows[2:])
+    for dim, expected in [(0, [[0, 1], [2, 3]]), (1, [[0, 2], [1, 3]])]:
+        out = stack([left, right], dim)
+        assert isinstance(out, LazyStackedTensorDict)
+        np.testing.assert_array_equal(out["a"][..., 0], expected)
+    mixed = stack([left, right.contiguous()])
+    assert type(mixed) is TensorDict
+    np.testing.assert_array_equal(mixed["a"][..., 0], [[0, 1], [2, 3]])
+
+
+def test_dense_stack_of_a_lazy_stack():
+    ls = lazy_stack([make(0), make(1)], 1)
+    dense = dense_stack_tds(ls)
+    assert type(dense) is TensorDict
+    assert dense.batch_size == (3, 2)
+    np.testing.assert_array_equal(dense["a"], ls["a"])
+    with pytest.raises(RuntimeError, match="stack dim 1"):
+        dense_stack_tds(ls, 0)
+    assert dense_stack_tds([make(0), make(1)], 1).batch_size == (3, 2)
+
+
+# -- maybe_dense_stack ------------------------------------------------------------------------
+
+
+def test_maybe_dense_decides_node_by_node():
+    rows = [TensorDict(a=np.zeros(2), n={"b": np.zeros(n)}, m={"c": n}) for n in (1, 2)]
+    out = maybe_dense_stack(rows)
+    assert type(out) is TensorDict
+    assert type(out["m"]) is TensorDict
+    assert isinstance(out["n"], LazyStackedTensorDict)
+    assert out["n"][1] is rows[1]["n"]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [TensorDict(a=np.zeros(1)), TensorDict(a=np.zeros(2))],
+        [TensorDict(a=1), TensorDict(b=1)],
+        [TensorDict(a=1), TensorDict(a="text")],
+        [TensorDict(batch_size=[1]), TensorDict(batch_size=[2])],
+        [TensorDict(a={"b": TensorDict(batch_size=[2])}), TensorDict(a={"b": TensorDict(batch_size=[])})],
+    ],
+)
+def test_maybe_dense_is_lazy_where_it_must(rows):
+    out = maybe_dense_stack(rows)
+    assert isinstance(out, LazyStackedTensorDict) or isinstance(out["a"], LazyStackedTensorDict)
+
+
+def test_maybe_dense_needs_one_number_of_batch_dims():
+    with pytest.raises(RuntimeError, match="congruent batch dimensions"):
+        maybe_dense_stack([TensorDict(), TensorDict(batch_size=[1])])
+
+
+def test_a_list_of_tensordicts_becomes_an_entry():
+    td = TensorDict({"rows": [TensorDict(a=np.zeros(n)) for n in (1, 2)]}, [2])
+    assert isinstance(td["rows"], LazyStackedTensorDict)
+    assert type(TensorDict({"rows": [TensorDict(a=1), TensorDict(a=2)]}, [2])["rows"]) is TensorDict
+
+
+# -- cat --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_cat_is_numpy_s_leaf_by_leaf(dim):
+    shapes = [(2, 3), (1, 3)] if dim == 0 else [(2, 3), (2, 1)]
+    tds = [make(i, shape) for i, shape in enumerate(shapes)]
+    out = cat(tds, dim)
+    axis = dim % 2
+    np.testing.assert_array_equal(out["a"], np.concatenate([td["a"] for td in tds], axis))
+    np.testing.assert_array_equal(out["n", "b"], np.concatenate([td["n", "b"] for td in tds], axis))
+    assert out.batch_size == out["n"].batch_size == out["n", "b"].shape
+
+
+def test_cat_errors():
+    with pytest.raises(RuntimeError, match="items cannot be empty"):
+        cat([])
+    with pytest.raises(KeyError, match="different keys"):
+        cat([make(0), make(0).exclude("a")])
+    with pytest.raises(RuntimeError, match="dim must be in the range 0 <= dim < len"):
+        cat([make(0)], 1)
+    with pytest.raises(RuntimeError, match="dim must be in the range"):
+        cat([TensorDict(a=1)])
+    with pytest.raises(RuntimeError, match="batch sizes must agree except in dim 1"):
+        cat([make(0, (2, 1)), make(0, (3, 1))], 1)
+    with pytest.raises(RuntimeError, match="key 'a' cannot be concatenated"):
+        cat([TensorDict({"a": np.zeros((1, 2))}, [1]), TensorDict({"a": np.zeros((1, 3))}, [1])])
+
+
+def test_cat_of_objects():
+    constant = cat([TensorDict({"s": "x"}, [2]), TensorDict({"s": "x"}, [1])])
+    assert isinstance(constant.get("s"), NonTensorData)
+    assert constant.get("s").batch_size == (3,)
+    assert cat([TensorDict({"s": "x"}, [2]), TensorDict({"s": ["y"]}, [1])])["s"] == ["x", "x", "y"]
+
+
+def test_cat_with_a_lazy_stack_is_lazy():
+    rows = [TensorDict(a=np.arange(n)) for n in (1, 2, 3)]
+    ls = lazy_stack(rows)
+    out = cat([ls, ls[:1], lazy_stack([TensorDict(a=np.zeros(2))]).contiguous()])
+    assert isinstance(out, LazyStackedTensorDict)
+    assert [len(row) for row in out.get("a", as_list=True)] == [1, 2, 3, 1, 2]
+    wide = lazy_stack([make(0, (2,)), make(1, (2,))])
+    joined = cat([wide, wide], 1)
+    assert joined.batch_size == (2, 4)
+    np.testing.assert_array_equal(joined[0]["a"], np.concatenate([make(0, (2,))["a"]] * 2))
+    with pytest.raises(RuntimeError, match="equal lengths"):
+        cat([wide, wide[:1]], 1)
+    with pytest.raises(RuntimeError, match="one stack dim"):
+        cat([wide, lazy_stack([make(0, (2,)), make(1, (2,))], 1)])
+
+
+# -- merge ------------------------------------------------------------------------------------
+
+
+def test_merge():
+    first, second = TensorDict(a=1, n={"x": 1}), TensorDict(a=2, b=3, n={"y": 2})
+    out = merge_tensordicts(first, second)
+    assert (out["a"], out["b"], out["n", "x"], out["n", "y"]) == (1, 3, 1, 2)
+    assert merge_tensordicts(first, second, callback_exist=lambda *v: sum(v))["a"] == 3
+    assert merge_tensordicts(first, second, callback_exist={"a": max})["a"] == 2
+    with pytest.raises(RuntimeError, match="at least 2"):
+        merge_tensordicts(first)
+
+
+def test_inputs_are_left_as_they_were():
+    tds = [make(i, s="text").lock_() for i in range(3)]
+    for array in [td[key] for td in tds for key in ("a", ("n", "b"))]:
+        array.setflags(write=False)
+    before = [td["a"].copy() for td in tds]
+    for function in (stack, cat, lazy_stack, maybe_dense_stack, lite.dense_stack_tds):
+        function(tds)
+    for td, array in zip(tds, before, strict=True):
+        np.testing.assert_array_equal(td["a"], array)
+        assert td.is_locked
