@@ -174,8 +174,7 @@ class TensorDictModule(TensorDictModuleBase):
         return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
 
     def _call(self, state: dict[str, Any], values: list[Any], kwargs: dict[str, Any]) -> Any:
-        module = state["_modules"].get("module")
-        function: Any = state["module"] if module is None else module
+        function = _payload(state)
         method, names, fixed = state["method"], state["_kwarg_names"], state["method_kwargs"]
         if method is not None:
             function = getattr(function, method)
@@ -248,7 +247,7 @@ class TensorDictModule(TensorDictModuleBase):
 
     def _explain(self, err: BaseException) -> None:
         """End the chain of causes with what this module is and reads and writes."""
-        payload: Any = self.__dict__.get("module", self._modules.get("module"))
+        payload = _payload(self.__dict__)
         text = repr(payload)
         if not isinstance(payload, Module):
             with contextlib.suppress(OSError, TypeError):
@@ -267,10 +266,16 @@ class TensorDictModule(TensorDictModuleBase):
         try:
             return super().__getattr__(name)
         except AttributeError:
-            payload = self.__dict__.get("module") or self.__dict__.get("_modules", {}).get("module")
+            payload = _payload(self.__dict__)
             if name.startswith("_") or payload is None:
                 raise
         return getattr(payload, name)
+
+
+def _payload(state: dict[str, Any]) -> Any:
+    """What is wrapped: a registered child, or an attribute if it is a plain callable."""
+    child = state["_modules"].get("module") if "_modules" in state else None
+    return state.get("module") if child is None else child
 
 
 def _node_of(tensordict: Any) -> Any:
