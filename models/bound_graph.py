@@ -38,6 +38,7 @@ class BoundGraph:
             n: np.dtype(ELEMENT_TYPES[a.type][0]) for n, a in inputs.items() if n in _integers(spec)
         }
         self._keep_shape = (1,) * len(inputs[spec.keep].shape) if spec.keep else ()
+        self._first = np.zeros((0, 1, 1), np.int64)
         self._held: dict[str, NDArray[Any]] = {}  # pointers do not keep arrays alive
 
     def bind_cache(
@@ -60,6 +61,7 @@ class BoundGraph:
         ids: NDArray[Any],
         mask: NDArray[Any],
         positions: NDArray[Any],
+        counts: NDArray[Any] | None = None,
         *,
         last: bool = False,
         with_past: bool = True,
@@ -70,6 +72,7 @@ class BoundGraph:
             ids: new tokens, (n, S).
             mask: 1 for positions that exist, (n, past + S) or wider.
             positions: position of each new token, (n, S).
+            counts: tokens of each row that are not filler, (n,); default: all.
             last: only the last position's logits are needed (a hint: graphs without a switch compute them
                 all).
             with_past: there is a past (merged graphs have a branch for each case).
@@ -89,7 +92,9 @@ class BoundGraph:
             self.bind_input(spec.branch, np.array([with_past]))
         if spec.keep:
             self.bind_input(spec.keep, np.full(self._keep_shape, int(last)))
-        kept = 1 if spec.last_logits_only or (spec.keep and last) else steps
+        kept = 1 if spec.last_logits_only or ((spec.keep or spec.gather) and last) else steps
+        if spec.gather:
+            self.bind_input(spec.gather, self._gathered(count, steps, counts, last))
         logits = np.empty((count, kept, self._vocab_size), self._logits_dtype)
         # logits end on the CPU; bound anew each time, so that arrays given to callers are never overwritten
         self._binding.bind_output(
@@ -98,9 +103,20 @@ class BoundGraph:
         self._binding.run()
         return logits.astype(np.float32, copy=False)
 
+    def _gathered(self, count: int, steps: int, counts: NDArray[Any] | None, last: bool) -> NDArray[np.int64]:
+        """Positions whose logits are wanted, (n, K, 1): each row's last real one, or all."""
+        if steps == 1:
+            if len(self._first) != count:
+                self._first = np.zeros((count, 1, 1), np.int64)
+            return self._first  # the same array at every step of decoding: bound once
+        if last:
+            ends = np.full(count, steps) if counts is None else counts
+            return (ends - 1).astype(np.int64)[:, None, None]
+        return np.broadcast_to(np.arange(steps)[None, :, None], (count, steps, 1))
+
 
 def _integers(spec: GraphSpec) -> set[str | None]:
-    return {"input_ids", spec.mask, spec.positions, spec.branch, spec.keep}
+    return {"input_ids", spec.mask, spec.positions, spec.branch, spec.keep, spec.gather}
 
 
 def _element_type(name: str) -> Any:

@@ -150,7 +150,7 @@ class ConcatCache:
         # filler must not ask for positions that the model does not have
         positions = np.minimum(lengths[:, None] + np.arange(steps), (lengths + counts - 1)[:, None])
         block.bind(self._graph, steps, self._capacity(width), bool(self._spec.branch))
-        logits = self._graph.run(new, mask, positions, last=last, with_past=block.width > 0)
+        logits = self._graph.run(new, mask, positions, counts, last=last, with_past=block.width > 0)
         block.grown(steps)
         out: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(rows)
         for line, (place, row_logits) in enumerate(

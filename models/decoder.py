@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite.models.graph_spec import GraphSpec
+from lite.models.graph_spec import GraphSpec, has_own_switch
 from lite.models.kv_cache import make_cache
+from lite.models.lm_head import MAX_MODEL_BYTES, gather_before_projection
 from lite.models.model_config import ModelConfig
 from lite.models.session import SessionLike, open_session, parse_device
 
@@ -30,6 +31,8 @@ class OnnxDecoder:
         device: `"cpu"`, `"cuda"` or `"cuda:N"`.
         batch_size: rows to have from the start.
         num_threads: threads inside one operator; default: the physical cores this process may use.
+        gather_logits: compute the logits of a prompt where they are needed only, by a change to the graph in
+            memory; where the graph's form does not allow it, it is used as it is.
         session: a session to use instead of opening one, and a `ModelConfig` (or None) instead of a path;
             for tests.
 
@@ -62,6 +65,7 @@ class OnnxDecoder:
         device: str = "cpu",
         batch_size: int = 1,
         num_threads: int | None = None,
+        gather_logits: bool = True,
         session: SessionLike | None = None,
     ) -> None:
         kind, index = parse_device(device)
@@ -72,13 +76,7 @@ class OnnxDecoder:
         if session is None:
             if self.config is None:
                 raise ValueError("model must be a path, got None without a session")
-            summary = self.config.summary
-            session = open_session(
-                self.config.graph,
-                device=device,
-                num_threads=num_threads,
-                flash_attention=not (summary and summary.rounds_activations),
-            )
+            session = _open(self.config, device, num_threads, gather_logits)
         self.session = session
         self.spec = GraphSpec.from_session(session, self.config)
         vocab_size = self.spec.vocab_size or (self.config.vocab_size if self.config else None)
@@ -257,7 +255,7 @@ class OnnxDecoder:
     ) -> list[NDArray[np.float32]]:
         chunk = (
             MAX_CHUNK
-            if last and (self.spec.keep or self.spec.last_logits_only)
+            if last and (self.spec.keep or self.spec.gather or self.spec.last_logits_only)
             else self.chunk_length(len(rows))
         )
         out: list[list[NDArray[np.float32]]] = [[] for _ in rows]
@@ -307,3 +305,22 @@ class OnnxDecoder:
         if rows > self.num_rows:
             self._cache.resize(rows)
             self._held = np.concatenate([self._held, np.zeros(rows - len(self._held), np.bool_)])
+
+
+def _open(config: ModelConfig, device: str, num_threads: int | None, gather_logits: bool) -> SessionLike:
+    """Open the graph of a model, changed to give logits at chosen positions where that is possible."""
+    flash = not (config.summary and config.summary.rounds_activations)
+    changed = None
+    if gather_logits and config.graph.stat().st_size <= MAX_MODEL_BYTES:
+        changed = gather_before_projection(config.graph.read_bytes())
+    if changed is not None:
+        try:
+            session = open_session(
+                config.graph, device=device, num_threads=num_threads, flash_attention=flash, content=changed
+            )
+        except ValueError:
+            pass  # the graph's end only looked familiar; if the graph itself is bad, the next try says so
+        else:
+            if not has_own_switch(session):
+                return session
+    return open_session(config.graph, device=device, num_threads=num_threads, flash_attention=flash)

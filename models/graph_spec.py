@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from lite.models.lm_head import ROWS_INPUT
 from lite.models.model_config import ModelConfig
 from lite.models.session import NodeArg, SessionLike
 
@@ -81,6 +82,7 @@ class GraphSpec:
         vocab_size: last dimension of the logits, None if the graph leaves it open.
         last_logits_only: the graph gives logits for the last position only.
         mask, positions, branch, keep: name of the optional input, None where the graph lacks it.
+        gather: name of the input that says at which positions logits are computed, see `lite.models.lm_head`.
         group_query: attention is the GroupQueryAttention operator (past and present may share a buffer).
         quantisation: `"MatMulInteger"`, `"MatMulNBits"` or None.
         padding: how rows of different length may share a run.
@@ -99,6 +101,7 @@ class GraphSpec:
     positions: str | None
     branch: str | None
     keep: str | None
+    gather: str | None
     group_query: bool
     quantisation: str | None
     padding: Padding
@@ -157,7 +160,8 @@ def _detect(
             raise ValueError(f"{name} has type {inputs[name].type} instead of int64 or int32")
     cache = _cache_tensors(inputs, outputs)
     keep = next((name for name in _KEEP if name in inputs), None)
-    known = {_IDS, _MASK, _POSITIONS, _BRANCH, keep} | {tensor.past for tensor in cache}
+    gather = ROWS_INPUT if ROWS_INPUT in inputs else None
+    known = {_IDS, _MASK, _POSITIONS, _BRANCH, keep, gather} | {tensor.past for tensor in cache}
     unknown = sorted(set(inputs) - known)
     if unknown:
         raise ValueError(f"the graph has inputs of an unknown kind ({', '.join(unknown)})")
@@ -206,6 +210,7 @@ def _detect(
         positions=positions,
         branch=branch,
         keep=keep,
+        gather=gather,
         group_query=group_query,
         quantisation=next((op for op in ("MatMulInteger", "MatMulNBits") if op in operators), None),
         padding=_padding(group_query, mask, positions),
@@ -295,6 +300,12 @@ def _head_size(config: ModelConfig | None) -> int | None:
     hidden = _configured(config, ("hidden_size",), ("hidden_size", "n_embd"))
     heads = _configured(config, ("num_attention_heads",), ("num_attention_heads", "n_head"))
     return hidden // heads if hidden and heads else None
+
+
+def has_own_switch(session: SessionLike) -> bool:
+    """Whether the graph by itself can give, or always gives, the logits of the last positions only."""
+    shape = next((arg.shape for arg in session.get_outputs() if arg.name == "logits"), [])
+    return any(arg.name in _KEEP for arg in session.get_inputs()) or (len(shape) == 3 and shape[1] == 1)
 
 
 def _listing(args: Mapping[str, NodeArg]) -> str:

@@ -129,7 +129,12 @@ def _cgroup_quota() -> int | None:
 
 
 def open_session(
-    graph: str | Path, *, device: str = "cpu", num_threads: int | None = None, flash_attention: bool = True
+    graph: str | Path,
+    *,
+    device: str = "cpu",
+    num_threads: int | None = None,
+    flash_attention: bool = True,
+    content: bytes | None = None,
 ) -> SessionLike:
     """Create the onnxruntime session of `graph`.
 
@@ -139,6 +144,7 @@ def open_session(
         num_threads: threads inside one operator; default `default_threads()`.
         flash_attention: let GroupQueryAttention on the CPU work in tiles. Without it one token and many give
             almost the same sums, which matters where activations are rounded: a bit becomes a whole step.
+        content: the model to load instead of the file's; external data is still read from beside the file.
 
     Returns:
         An `onnxruntime.InferenceSession`.
@@ -159,6 +165,9 @@ def open_session(
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
     options.enable_mem_pattern = False  # the shapes change at every step
     options.log_severity_level = 3
+    if content is not None:
+        folder = str(Path(graph).resolve().parent)
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
     providers: list[Any] = ["CPUExecutionProvider"]
     if kind == "cuda":
         _check_cuda(ort)
@@ -166,7 +175,7 @@ def open_session(
         providers.insert(0, ("CUDAExecutionProvider", cuda))
     try:
         with _flash_attention(flash_attention):
-            session = ort.InferenceSession(str(graph), options, providers=providers)
+            session = ort.InferenceSession(content or str(graph), options, providers=providers)
     except Exception as error:  # onnxruntime's exceptions have no common base but Exception
         raise ValueError(f"onnxruntime {ort.__version__} cannot load {str(graph)!r}: {error}") from error
     if kind == "cuda" and "CUDAExecutionProvider" not in session.get_providers():
