@@ -8,9 +8,12 @@ kernels are serial, release the GIL and take a range of rows; a small pool runs 
 import itertools
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
-_pool: ThreadPoolExecutor | None = None
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+_pool: "ThreadPoolExecutor | None" = None
 
 
 def _default_threads() -> int:
@@ -93,6 +96,8 @@ def for_rows(run: Callable[[int, int], None], rows: int, chunk: int) -> None:
 
     pool = _pool
     if pool is None:
+        from concurrent.futures import ThreadPoolExecutor  # not needed to import lite
+
         pool = _pool = ThreadPoolExecutor(max(1, _threads - 1), thread_name_prefix="lite-kernels")
     helpers = [pool.submit(work) for _ in range(threads - 1)]
     try:

@@ -1,5 +1,7 @@
 """Draw the next token of every row, reproducibly whatever else is in the batch."""
 
+from __future__ import annotations  # numpy.random is imported on first use, and is slow to import
+
 from collections.abc import Sequence
 from typing import Any
 
