@@ -52,8 +52,8 @@ class _Field:
         if not isinstance(entry, NonTensorBase):
             return entry
         if self.flag and isinstance(entry, NonTensorStack):
-            values = list(entry._array.flat)
-            if values and all(value == values[0] for value in values):
+            values = list(_flat(entry._array.tolist()))
+            if values and all(value is values[0] for value in values):
                 return values[0]
         return unwrap(entry)
 
@@ -374,14 +374,24 @@ def tensorclass(cls: type[T]) -> type[T]:
     if issubclass(cls, TensorClass):
         return cls
     # The given class stays a base, so that super() works in its methods.
+    annotations = inspect.get_annotations(cls)
     namespace = {
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
         "__doc__": cls.__doc__,
-        "__annotations__": inspect.get_annotations(cls),
+        "__annotations__": annotations,
+        **{name: cls.__dict__[name] for name in annotations if name in cls.__dict__},
     }
     out: Any = types.new_class(cls.__name__, (cls, TensorClass), {}, lambda ns: ns.update(namespace))
     return out  # type: ignore[no-any-return]
+
+
+def _flat(values: list[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, list):
+            yield from _flat(value)
+        else:
+            yield value
 
 
 def _restore(cls: type[TensorClass], tensordict: Any) -> TensorClass:

@@ -1,0 +1,171 @@
+"""Non-tensor data: one object for the batch, or one per element in an object array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import NonTensorData, NonTensorStack, TensorDict, is_non_tensor, lazy_stack, stack
+
+
+def rows(*values: Any) -> TensorDict:
+    return TensorDict({"a": np.arange(len(values)), "s": list(values)}, batch_size=[len(values)])
+
+
+# -- one object -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", ["text", None, b"raw", {1, 2}, range(3), ("x", 2), len, object()], ids=str)
+def test_any_object_is_kept_as_it_is(value):
+    td = TensorDict({"s": value}, batch_size=[2])
+    assert td["s"] is value
+    assert td.get("s").batch_size == (2,)
+    assert is_non_tensor(td.get("s"))
+    assert td[0]["s"] is value
+    assert td.reshape(1, 2)["s"] is value
+
+
+def test_wrapper():
+    data = NonTensorData({"k": 1}, batch_size=[2])
+    assert data.data == {"k": 1}
+    assert NonTensorData(data).data == {"k": 1}
+    assert data[0].batch_size == ()
+    assert data.tolist() == [{"k": 1}, {"k": 1}]
+    assert NonTensorData([1, 2]).tolist() == [1, 2]
+    assert NonTensorData(len)("abc") == 3
+    assert data.clone().data is not data.data
+    assert data.clone(recurse=False).data is data.data
+    assert "data=aaaaaaaaaaaaaaaaaaaa  ...  aaaa" in repr(NonTensorData("a" * 300))
+
+
+def test_set_non_tensor_keeps_what_set_would_convert():
+    td = TensorDict(batch_size=[2]).set_non_tensor("x", 1.5)
+    assert td.get_non_tensor("x") == 1.5
+    assert isinstance(td.get("x"), NonTensorData)
+    assert td.get_non_tensor("missing", "default") == "default"
+
+
+def test_comparison():
+    left, right = NonTensorData("a", [3]), NonTensorStack("a", "b", "a")
+    np.testing.assert_array_equal(left == right, [True, False, True])
+    assert (left == "a") is False
+
+
+# -- one object per element -------------------------------------------------------------------
+
+
+def test_lists_hold_one_object_per_row():
+    td = rows("x", "y", "z")
+    assert td["s"] == ["x", "y", "z"]
+    assert isinstance(td.get("s"), NonTensorStack)
+    assert td[1]["s"] == "y"
+    assert td[1:]["s"] == ["y", "z"]
+    assert td[np.array([True, False, True])]["s"] == ["x", "z"]
+    assert td[[2, 0]]["s"] == ["z", "x"]
+    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
+        TensorDict({"s": ["x", "y"]}, batch_size=[3])
+
+
+def test_from_list():
+    grid = NonTensorStack.from_list([["a", "b"], ["c", "d"]])
+    assert grid.batch_size == (2, 2)
+    assert grid.tolist() == [["a", "b"], ["c", "d"]]
+    assert NonTensorStack.from_list([["a"], ["b", "c"]]).batch_size == (2,)
+    assert NonTensorStack.from_list([{"k": 1}, None]).tolist() == [{"k": 1}, None]
+    assert NonTensorStack([1, 2], [3]).tolist() == [[1, 2], [3]]
+    assert NonTensorStack(grid, grid, stack_dim=1).batch_size == (2, 2, 2)
+    with pytest.raises(RuntimeError, match="items cannot be empty"):
+        NonTensorStack()
+
+
+def test_data_of_a_stack_is_the_common_value():
+    assert NonTensorStack("a", "a").data == "a"
+    with pytest.raises(AttributeError, match="non-unique data"):
+        _ = NonTensorStack("a", "b").data
+
+
+def test_batch_operations():
+    td = TensorDict({"s": [["a", "b", "c"], ["d", "e", "f"]]}, batch_size=[2, 3])
+    assert td.flatten()["s"] == list("abcdef")
+    assert td.transpose(0, 1)["s"] == [["a", "d"], ["b", "e"], ["c", "f"]]
+    assert td.unsqueeze(0)["s"] == [[["a", "b", "c"], ["d", "e", "f"]]]
+    assert td[:, 0].expand(2, 2)["s"] == [["a", "d"], ["a", "d"]]
+    assert td.split(2, 1)[1]["s"] == [["c"], ["f"]]
+    assert [row["s"] for row in td.unbind(0)] == [["a", "b", "c"], ["d", "e", "f"]]
+    assert td[1, 2]["s"] == "f"
+    assert td[np.array([[True, False, False], [False, True, True]])]["s"] == ["a", "e", "f"]
+
+
+def test_string_arrays_hold_one_string_per_row():
+    td = TensorDict({"s": np.array(["a", "b"])}, batch_size=[2])
+    assert td["s"] == ["a", "b"]
+    assert type(td[0]["s"]) is str
+
+
+def test_stacking_keeps_equal_objects_apart():
+    out = stack([TensorDict(s="x"), TensorDict(s="x")])
+    assert isinstance(out.get("s"), NonTensorStack)
+    out[0] = TensorDict(s="y")
+    assert out["s"] == ["y", "x"]
+    assert lazy_stack([TensorDict(s="x"), TensorDict(s="x")])["s"] == ["x", "x"]
+
+
+# -- writing ----------------------------------------------------------------------------------
+
+
+def test_writing_an_element_promotes_to_a_stack():
+    td = TensorDict({"s": "x"}, batch_size=[3])
+    td[1] = TensorDict({"s": "y"})
+    assert td["s"] == ["x", "y", "x"]
+    td[0] = TensorDict({"s": "z"})
+    assert td["s"][0] == "z"
+    td[:2] = TensorDict({"s": ["p", "q"]}, batch_size=[2])
+    assert td["s"] == ["p", "q", "x"]
+
+
+def test_writing_a_new_object_key_to_a_row():
+    td = TensorDict({"a": np.zeros(2)}, batch_size=[2])
+    td[1] = TensorDict({"s": "new"})
+    assert td["s"] == [None, "new"]
+
+
+def test_linked_list_writes_back_until_resized():
+    td = rows("x", "y")
+    found = td["s"]
+    found[0] = "z"
+    assert td["s"] == ["z", "y"]
+    found.append("more")
+    found[1] = "lost"
+    assert td["s"] == ["z", "y"]
+    grid = TensorDict({"s": [["a", "b"]]}, batch_size=[1, 2])
+    grid["s"][0][1] = ["payload"]
+    assert grid["s"] == [["a", ["payload"]]]
+
+
+def test_objects_take_no_part_in_arithmetic():
+    td = rows("x", "y")
+    out = td + 1
+    assert out["s"] == ["x", "y"]
+    assert out["a"].tolist() == [1, 2]
+    assert td.clone()["s"] == ["x", "y"]
+    assert td.to_dict()["s"] == ["x", "y"]
+    assert list(td.keys(leaves_only=True)) == ["a"]
+    assert list(td.keys()) == ["a", "s"]
+
+
+def test_clone_separates_the_rows():
+    td = rows({"k": 1}, {"k": 2})
+    deep, shallow = td.clone(), td.clone(recurse=False)
+    td["s"][0]["k"] = 3
+    assert deep["s"][0] == {"k": 1}
+    assert shallow["s"][0] == {"k": 3}
+    shallow["s"][1] = "other"
+    assert td["s"][1] == {"k": 2}
+
+
+def test_rebatch():
+    assert TensorDict({"n": TensorDict({"s": "x"})}, batch_size=[2])["n"].get("s").batch_size == (2,)
+    with pytest.raises(RuntimeError):
+        rows("x", "y")._rebatch((3,))
