@@ -96,27 +96,32 @@ class Linear(Module):
 
 def linear(x: Any, weight: Any, bias: Any) -> Any:
     """x Wᵀ + b for x (*B, in), weight (*E, out, in) and bias (*E, out) or None."""
-    if x.ndim == 0 or x.shape[-1] != weight.shape[-1]:
+    shape = x.shape
+    if not shape or shape[-1] != weight.shape[-1]:
         raise RuntimeError(
-            f"the last dimension of the input must be in_features={weight.shape[-1]}, got {tuple(x.shape)}."
+            f"the last dimension of the input must be in_features={weight.shape[-1]}, got {tuple(shape)}."
         )
-    if x.dtype == weight.dtype and x.dtype.itemsize >= 4:
+    dtype = weight.dtype
+    if x.dtype == dtype and dtype.itemsize >= 4:
         return _affine(x, weight, bias)
-    compute, result = compute_dtype(x.dtype, weight.dtype)
+    compute, result = compute_dtype(x.dtype, dtype)
     operands = (None if a is None else a.astype(compute, copy=False) for a in (x, weight, bias))
     return _affine(*operands).astype(result, copy=False)
 
 
 def _affine(x: Any, weight: Any, bias: Any) -> Any:
-    if weight.ndim == 2 and x.ndim > 2:
-        # One product of matrices instead of a loop over the leading dimensions.
-        flat = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
-        return _affine(flat, weight, bias).reshape(*x.shape[:-1], weight.shape[0])
-    out = np.matmul(x, weight.swapaxes(-1, -2))
+    if weight.ndim == 2:
+        if x.ndim > 2:
+            # One product of matrices instead of a loop over the leading dimensions.
+            flat = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+            return _affine(flat, weight, bias).reshape(*x.shape[:-1], weight.shape[0])
+        out = np.matmul(x, weight.T)
+    else:
+        out = np.matmul(x, weight.swapaxes(-1, -2))
+        if bias is not None and x.ndim > 1:
+            bias = bias[..., None, :]
     if bias is None:
         return out
-    if weight.ndim > 2 and x.ndim > 1:
-        bias = bias[..., None, :]
     if out.dtype == bias.dtype:
         out += bias
         return out

@@ -86,7 +86,7 @@ class Module(Traversal, Casting, StateDictMethods):
 
     def _tensor(self, name: str) -> Any:
         """The raw array of a parameter (None if it is); also when a plain array took its place."""
-        params = self._parameters
+        params = self.__dict__["_parameters"]
         value = params[name] if name in params else getattr(self, name)
         return value.data if isinstance(value, Parameter) else value
 
