@@ -116,7 +116,7 @@ def sample_tokens(
     return tokens, token_log_probs(model, tokens).astype(np.float32, copy=False)
 
 
-_SMALLEST = float(np.finfo(np.float32).tiny)
+_SMALLEST = 2.0**-126  # of normal float32 numbers
 
 
 def _option(

@@ -1,4 +1,5 @@
 import os
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -229,3 +230,17 @@ def test_inputs_are_left_alone(rng):
     token_log_probs(logits, tokens, mask, temperature=0.5)
     for now, before in zip((logits, tokens, mask), copies, strict=True):
         np.testing.assert_array_equal(now, before)
+
+
+@pytest.mark.skipif(not COMPILED, reason="too slow as plain loops")
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_no_array_of_the_logits_size_is_made(dtype):
+    logits = np.zeros((4, 33, 2000), dtype)[:, :-1]
+    tokens, mask = np.zeros((4, 32), np.int64), np.ones((4, 33, 2000), bool)[:, :-1]
+    token_log_probs(logits, tokens, mask)  # compiled
+    tracemalloc.start()
+    token_log_probs(logits, tokens)
+    token_log_probs(logits, tokens, mask)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50_000 < mask.size
