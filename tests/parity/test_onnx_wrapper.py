@@ -1,0 +1,192 @@
+"""OnnxWrapper against torchrl's TransformersWrapper, both around one real export.
+
+What differs on purpose is left out of the comparison: the reference forces the first log-prob of a
+response to 0, does not clear log-probs on padding, cuts padded history texts at the wrong place, and
+gives no assistant mask at generation.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lite
+from lite.models import ChatHistory, History, OnnxDecoder, OnnxWrapper, Text, Tokenizer, Tokens, full_logits
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+torch = pytest.importorskip("torch", reason="needs the parity extra")
+transformers = pytest.importorskip("transformers", reason="needs the parity extra")
+tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
+llm = pytest.importorskip("torchrl.modules.llm", reason="needs the parity extra")
+data = pytest.importorskip("torchrl.data.llm", reason="needs the parity extra")
+common = pytest.importorskip("torchrl.modules.llm.policies.common", reason="needs the parity extra")
+
+FOLDER = Path(__file__).parents[1] / "onnx" / "models" / "optimum-llama"
+TEXTS = ["Hi", "Hello there, 12 + 30?"]
+MODES = ["history", "text", "tokens"]
+NEW_TOKENS = 5
+
+
+class _Result(dict[str, Any]):
+    __getattr__ = dict.__getitem__
+
+
+class _TorchFace(torch.nn.Module):  # type: ignore[misc,name-defined]
+    """The export behind the interface that the reference wrapper calls."""
+
+    def __init__(self, decoder: OnnxDecoder, eos: tuple[int, ...], pad: int) -> None:
+        super().__init__()
+        self.decoder, self.eos, self.pad = decoder, eos, pad
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+
+    def next_logits(self, ids: list[int]) -> np.ndarray:
+        return full_logits(self.decoder, [np.array([*ids, 0])])[0][1:]
+
+    def generate(self, input_ids: Any, attention_mask: Any, **_: Any) -> _Result:
+        rows = [ids[mask.bool()].tolist() for ids, mask in zip(input_ids, attention_mask, strict=True)]
+        done = [False] * len(rows)
+        tokens, logits = [], []
+        while len(tokens) < NEW_TOKENS and not all(done):
+            step = [self.next_logits(row)[-1] for row in rows]
+            new = [
+                self.pad if over else int(values.argmax()) for values, over in zip(step, done, strict=True)
+            ]
+            done = [over or token in self.eos for token, over in zip(new, done, strict=True)]
+            for row, token in zip(rows, new, strict=True):
+                row.append(token)
+            tokens.append(torch.tensor(new))
+            logits.append(torch.tensor(np.stack(step)))
+        return _Result(sequences=torch.cat([input_ids, torch.stack(tokens, 1)], 1), logits=tuple(logits))
+
+    def forward(self, ids: Any, mask: Any, **_: Any) -> _Result:
+        out = torch.zeros(*ids.shape, self.decoder.vocab_size)
+        for row, real, values in zip(ids, mask.bool(), out, strict=True):
+            values[real] = torch.tensor(self.next_logits(row[real].tolist()))
+        return _Result(logits=out)
+
+
+@pytest.fixture(scope="module")
+def sides() -> Any:
+    """(our model and tokenizer, the reference's model and tokenizer)."""
+    decoder, tokenizer = OnnxDecoder(FOLDER), Tokenizer.from_pretrained(FOLDER)
+    face = _TorchFace(decoder, decoder.config.eos_token_ids, tokenizer.pad_token_id)
+    return decoder, tokenizer, face, transformers.AutoTokenizer.from_pretrained(FOLDER)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def lists_as_batches() -> Any:
+    with tensordict.set_list_to_stack(True):
+        yield
+
+
+def wrappers(sides: Any, mode: str, **options: Any) -> tuple[Any, Any]:
+    decoder, tokenizer, face, their_tokenizer = sides
+    options |= {"input_mode": mode, "inplace": False}
+    if mode == "history":
+        options["chat_template_name"] = "chatml_format"
+    ours = (
+        {"generate_kwargs": {"max_new_tokens": NEW_TOKENS, "do_sample": False}} if options["generate"] else {}
+    )
+    return (
+        OnnxWrapper(decoder, tokenizer=tokenizer, **options, **ours),
+        llm.TransformersWrapper(face, tokenizer=their_tokenizer, **options),
+    )
+
+
+def inputs(sides: Any, mode: str, field: str) -> tuple[Any, Any]:
+    size = [len(TEXTS)]
+    if mode == "tokens":
+        ids = sides[3](TEXTS, padding=True, padding_side="left", return_tensors="pt")["input_ids"]
+        ours, theirs = (
+            Tokens(**{field: ids.numpy()}, batch_size=size),
+            common.Tokens(**{field: ids}, batch_size=size),
+        )
+    elif mode == "text":
+        ours, theirs = Text(**{field: TEXTS}, batch_size=size), common.Text(**{field: TEXTS}, batch_size=size)
+    else:
+        chats = [[{"role": "user", "content": text}] for text in TEXTS]
+        if field == "full":
+            chats = [[*chat, {"role": "assistant", "content": "yes"}] for chat in chats]
+        ours = ChatHistory(**{field: History.from_chats(chats)}, batch_size=size)
+        theirs = common.ChatHistory(**{field: data.History.from_chats(chats)}, batch_size=size)
+    return lite.TensorDict({mode: ours}, batch_size=size), tensordict.TensorDict(
+        {mode: theirs}, batch_size=size
+    )
+
+
+def rows(td: Any, *key: str) -> list[np.ndarray]:
+    return [np.asarray(row) for row in td.get(key, as_list=True)]
+
+
+def assert_same(ours: Any, theirs: Any, *key: str, atol: float = 0.0) -> None:
+    for mine, other in zip(rows(ours, *key), rows(theirs, *key), strict=True):
+        assert mine.dtype == other.dtype, key
+        np.testing.assert_allclose(mine, other, rtol=0, atol=atol, err_msg=str(key))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("padded", [True, False])
+def test_generation(sides: Any, mode: str, padded: bool) -> None:
+    ours, theirs = wrappers(sides, mode, generate=True, pad_output=padded)
+    assert (ours.in_keys, ours.out_keys) == (theirs.in_keys, theirs.out_keys)
+    mine, other = inputs(sides, mode, "prompt")
+    mine, other = ours(mine), theirs(other)
+    assert tuple(mine.batch_size) == tuple(other.batch_size)
+    extra = {("masks", "all_assistant_mask")}
+    assert set(mine.keys(True)) - extra == set(other.keys(True))
+    for name in ("prompt", "response", "full"):
+        assert_same(mine, other, "tokens", name)
+    assert_same(mine, other, "masks", "all_attention_mask")
+    pad = sides[1].pad_token_id
+    for a, b, ids in zip(
+        *(rows(td, "log_probs", "response") for td in (mine, other)),
+        rows(mine, "tokens", "response"),
+        strict=True,
+    ):
+        real = np.flatnonzero(ids != pad)[1:]
+        np.testing.assert_allclose(a[real], b[real], atol=1e-5)
+    for key in ("tokens", "masks", "log_probs"):
+        assert mine.get(key).padded is padded
+    if mode != "tokens":
+        for name in ("prompt", "response", "full") if not padded or mode == "text" else ("prompt",):
+            assert list(mine["text", name]) == list(other["text", name])
+    if mode == "history" and not padded:
+        a, b = mine["history"].full, other["history"].full
+        assert tuple(a.batch_size) == tuple(b.batch_size)
+        for i in range(len(TEXTS)):
+            assert list(a[i].role) == list(b[i].role)
+            assert [text.strip() for text in a[i].content] == list(b[i].content)
+            assert a[i, -1].is_complete == b[i, -1].is_complete
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("padded", [True, False])
+def test_scoring(sides: Any, mode: str, padded: bool) -> None:
+    ours, theirs = wrappers(sides, mode, generate=False, pad_output=padded)
+    assert (ours.in_keys, ours.out_keys) == (theirs.in_keys, theirs.out_keys)
+    mine, other = inputs(sides, mode, "full")
+    mine, other = ours(mine), theirs(other)
+    assert set(mine.keys(True)) == set(other.keys(True))
+    assert_same(mine, other, "tokens", "full")
+    assert_same(mine, other, "masks", "all_attention_mask")
+    assert_same(mine, other, "log_probs", "full", atol=1e-5)
+    if mode == "history":
+        assert_same(mine, other, "masks", "all_assistant_mask")
+    if mode != "tokens":
+        assert list(mine["text", "full"]) == list(other["text", "full"])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("generate", [True, False])
+def test_single_rows(sides: Any, mode: str, padded: bool, generate: bool) -> None:
+    ours, theirs = wrappers(sides, mode, generate=generate, pad_output=padded)
+    mine, other = inputs(sides, mode, "prompt" if generate else "full")
+    mine, other = ours(mine[0]), theirs(other[0])
+    assert mine.batch_size == tuple(other.batch_size) == ()
+    np.testing.assert_array_equal(mine["tokens", "full"], other["tokens", "full"])
+    np.testing.assert_array_equal(mine["masks", "all_attention_mask"], other["masks", "all_attention_mask"])
