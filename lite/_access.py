@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
 import numpy as np
 
-from lite._collection import Shape, TensorCollection, is_array
+from lite._collection import Shape, TensorCollection
 from lite._core import MISSING, TensorDictCore
 from lite._defaults import get_defaults_to_none
 from lite._keys import NestedKey, Path, require_path, to_path
@@ -179,6 +179,11 @@ class AccessMixin(TensorDictCore):
     def _write_into(self, key: str, current: Any, item: Any) -> None:
         node = self._as_node(current)
         if node is not None:
+            if not isinstance(item, Mapping) and self._as_node(item) is None:
+                raise ValueError(
+                    f"Failed to update '{key}' in tensordict {self!r}: it is nested, and the value is a "
+                    f"{type(item).__name__}."
+                )
             node.update(item, inplace=True)
             return
         if isinstance(current, NonTensorBase):
@@ -369,179 +374,3 @@ class AccessMixin(TensorDictCore):
     def create_nested(self, key: NestedKey) -> Self:
         """Store an empty TensorDict under `key`; returns self."""
         return self.set(key, self._blank())
-
-    def update(
-        self,
-        input_dict_or_td: Mapping[Any, Any] | TensorCollection | None = None,
-        clone: bool = False,
-        inplace: bool = False,
-        *,
-        keys_to_update: Iterable[NestedKey] | None = None,
-        is_leaf: Callable[[type], bool] | None = None,
-        update_batch_size: bool = False,
-        ignore_lock: bool = False,
-        **kwargs: Any,
-    ) -> Self:
-        """Set every entry of a mapping or TensorDict; nested ones merge. Returns self.
-
-        Args:
-            input_dict_or_td: the source; keyword arguments are entries too.
-            clone: store copies of the source's arrays.
-            inplace: write into existing buffers, creating only what is missing.
-            keys_to_update: only these keys, or everything below them.
-            is_leaf: types that replace a nested entry as a whole instead of merging.
-            update_batch_size: accept a source of another batch size, which self then takes.
-            ignore_lock: add keys even if self is locked.
-
-        Raises:
-            RuntimeError: batch sizes differ, or self is locked and a key is new.
-        """
-        source: Any = {} if input_dict_or_td is None else input_dict_or_td
-        if source is self and not kwargs:
-            return self
-        if self._locked and not ignore_lock and not inplace:
-            raise RuntimeError(LOCK_ERROR)
-        node = self._as_node(source)
-        if node is not None:
-            self._match_batch(node, update_batch_size)
-        chosen = None if keys_to_update is None else [require_path(k) for k in _key_list(keys_to_update)]
-        relock = self._locked and ignore_lock
-        if relock:
-            self._locked = False
-        try:
-            self._update(source, clone, inplace, chosen, is_leaf)
-            if kwargs:
-                self._update(kwargs, clone, inplace, chosen, is_leaf)
-        finally:
-            if relock:
-                self._locked = False
-                self.lock_()
-        return self
-
-    def _match_batch(self, source: TensorDictCore, update_batch_size: bool) -> None:
-        mine, theirs = self.batch_size, source.batch_size
-        if mine[: len(theirs)] == theirs[: len(mine)]:
-            return
-        if not update_batch_size:
-            raise RuntimeError(
-                "update_batch_size must be set to True to be able to update tensordicts of different batch "
-                f"size. Got self.batch_size={mine} and source.batch_size={theirs}."
-            )
-        missing = set(self._keys()) - set(source._keys())
-        if missing:
-            raise RuntimeError(
-                f"Some keys of the dest tensordict are not present in the source ({sorted(missing)}): "
-                "the batch size cannot be updated."
-            )
-        self.clear()
-        self.batch_size = theirs
-
-    def _update(
-        self,
-        source: Any,
-        clone: bool,
-        inplace: bool,
-        chosen: list[Path] | None,
-        is_leaf: Callable[[type], bool] | None,
-    ) -> None:
-        node = self._as_node(source)
-        pairs = source.items() if node is None else ((k, node._get_str(k)) for k in list(node._keys()))
-        for key, value in pairs:
-            path = require_path(key)
-            rest = None
-            if chosen is not None:
-                rest = [c[len(path) :] for c in chosen if c[: len(path)] == path[: len(c)]]
-                if not rest:
-                    continue
-                rest = None if any(not r for r in rest) else rest
-            mergeable = isinstance(value, Mapping) or self._as_node(value) is not None
-            if mergeable and not (is_leaf is not None and is_leaf(type(value))):
-                target = self._as_node(self._peek_path(path))
-                if target is None and rest is not None:
-                    self._set_path(path, self._blank(), False)
-                    target = self._as_node(self._peek_path(path))
-                if target is not None and target is not value:
-                    target._update(value, clone, inplace, rest, is_leaf)
-                    continue
-            self._set_path(path, _copied(value) if clone else value, inplace)
-
-    def update_(
-        self,
-        input_dict_or_td: Mapping[Any, Any] | TensorCollection | None = None,
-        clone: bool = False,
-        *,
-        keys_to_update: Iterable[NestedKey] | None = None,
-        strict: bool = True,
-        **kwargs: Any,
-    ) -> Self:
-        """Copy the entries of a source into existing buffers (casting, broadcasting); returns self.
-
-        Args:
-            input_dict_or_td: a mapping or TensorDict with a subset of self's keys.
-            keys_to_update: only these keys.
-            strict: raise for source keys that self lacks; if False they are ignored.
-
-        Raises:
-            KeyError: a source key is not in self.
-        """
-        source: dict[Path, Any] = {}
-        for part in (input_dict_or_td, kwargs):
-            if part is not None:
-                source.update(_leaf_items(self, part, ()))
-        if keys_to_update is not None:
-            chosen = [require_path(k) for k in _key_list(keys_to_update)]
-            source = {p: v for p, v in source.items() if any(p[: len(c)] == c for c in chosen)}
-        missing = [p for p in source if self._peek_path(p) is None]
-        if missing and strict:
-            raise KeyError(f"The key {missing[0]} was not found in the dest tensordict.")
-        for path, value in source.items():
-            if path not in missing:
-                self._set_path(path, value, True)
-        return self
-
-    def copy_(self, src: TensorCollection, non_blocking: bool = False) -> Self:
-        """Same as `update_`."""
-        return self.update_(src)
-
-    def update_at_(
-        self,
-        input_dict_or_td: Mapping[Any, Any] | TensorCollection,
-        idx: Any,
-        clone: bool = False,
-        *,
-        keys_to_update: Iterable[NestedKey] | None = None,
-    ) -> Self:
-        """Write the entries of a source at a batch index of existing entries; returns self."""
-        chosen = None if keys_to_update is None else [require_path(k) for k in _key_list(keys_to_update)]
-        for path, value in _leaf_items(self, input_dict_or_td, ()):
-            if chosen is None or any(path[: len(c)] == c for c in chosen):
-                self.set_at_(path, value, idx)
-        return self
-
-    def replace(self, input_dict_or_td: Any = None, **kwargs: Any) -> Self:
-        """A shallow copy with some entries replaced; self is unchanged."""
-        if not input_dict_or_td and not kwargs:
-            return self
-        out: Self = self._clone(False)  # type: ignore[assignment]
-        return out.update({} if input_dict_or_td is None else input_dict_or_td, **kwargs)
-
-
-def _key_list(keys: Any) -> list[Any]:
-    return [keys] if isinstance(keys, str) else list(keys)
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, TensorCollection):
-        return value._clone(True)
-    return value.copy() if is_array(value) else value
-
-
-def _leaf_items(td: TensorDictCore, source: Any, prefix: Path) -> Iterator[tuple[Path, Any]]:
-    node = td._as_node(source)
-    pairs = source.items() if node is None else ((k, node._get_str(k)) for k in node._keys())
-    for key, value in pairs:
-        path = prefix + require_path(key)
-        if isinstance(value, Mapping) or td._as_node(value) is not None:
-            yield from _leaf_items(td, value, path)
-        else:
-            yield path, value

@@ -198,9 +198,11 @@ def _resized(td: Any, shape: Shape, make: Callable[..., Array], dtype: np.dtype[
     """A new array for every array; one object per element has no place in another batch size."""
     out = td._blank()
     ndim = td.ndim
-    if len(shape) != ndim:
-        out.names = None
+    names = td.names
+    out.names = None
     out.batch_size = shape
+    # As feature dimensions stay on the right, so do the names.
+    out.names = [None] * (len(shape) - ndim) + names[max(0, ndim - len(shape)) :]
     for key, entry in td._items():
         node = td._as_node(entry)
         if node is not None:

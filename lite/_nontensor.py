@@ -66,10 +66,12 @@ class NonTensorBase(ShapeMixin):
         raise NotImplementedError
 
     def _assign(self, index: Any, value: Any) -> TensorCollection:
+        if isinstance(self, NonTensorData) and isinstance(value, NonTensorData) and _same(self, value):
+            return self
         objects = self._objects().copy()
         at = (*index, Ellipsis) if isinstance(index, tuple) else (index, Ellipsis)
         objects[at] = value._objects() if isinstance(value, NonTensorBase) else _boxed(value)
-        return NonTensorStack._wrap(objects)
+        return NonTensorStack._wrap(objects) if objects.ndim else NonTensorData._make(objects[()], ())
 
     def __eq__(self, other: object) -> Any:
         if not isinstance(other, NonTensorBase):
@@ -79,6 +81,10 @@ class NonTensorBase(ShapeMixin):
         return np.array([bool(np.all(a == b)) for a, b in pairs], dtype=np.bool_).reshape(pairs.shape)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _same(a: NonTensorData, b: NonTensorData) -> bool:
+    return a.data is b.data or (type(a.data) is type(b.data) and bool(np.all(a.data == b.data)))
 
 
 def _boxed(value: Any) -> Array:

@@ -163,3 +163,10 @@ class Index(BatchOp):
 
     def names(self, names: list[str | None]) -> Names:
         return self.new_names
+
+
+class Piece(Index):
+    """A slice taken by `split`, `chunk` or `narrow`, which keep the lock."""
+
+    __slots__ = ()
+    keeps_lock = True

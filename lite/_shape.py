@@ -273,7 +273,7 @@ class ShapeMixin(TensorCollection):
 
     def _slice(self, dim: int, start: int, stop: int) -> Self:
         size = self.batch_size
-        op = _ops.Index(
+        op = _ops.Piece(
             len(size),
             size[:dim] + (stop - start,) + size[dim + 1 :],
             (slice(None),) * dim + (slice(start, stop),),

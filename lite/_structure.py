@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
-from lite._access import AccessMixin
 from lite._collection import is_leaf_nontensor
 from lite._core import MISSING
 from lite._keys import NestedKey, Path, require_path, to_key
 from lite._keysview import walk
 from lite._lock import LOCK_ERROR
+from lite._update import UpdateMixin
 
 
-class StructureMixin(AccessMixin):
+class StructureMixin(UpdateMixin):
     """Methods that return, or turn self into, another arrangement of the same entries."""
 
     __slots__ = ()
@@ -114,8 +114,13 @@ class StructureMixin(AccessMixin):
             raise self._missing(old)
         if safe and self._get_path(new) is not None:
             raise KeyError(f"key {to_key(new)} already present in TensorDict.")
+        if new[: len(old)] == old:
+            # Below itself: the old place has to be free for the new node.
+            self.del_(to_key(old))
+            self._set_path(new, entry, False)
+            return self
         self._set_path(new, entry, False)
-        if new[: len(old)] != old:
+        if old[: len(new)] != new:
             self.del_(to_key(old))
         return self
 

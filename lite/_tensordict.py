@@ -267,7 +267,9 @@ class TensorDict(TensorDictBase):
             if node is not None and len(node.batch_size) < len(new):
                 node.batch_size = new
         self._data = {
-            key: entry._rebatch(new) if isinstance(entry, NonTensorData) else entry
+            key: entry._rebatch(new)
+            if isinstance(entry, NonTensorData) and entry.batch_size[: len(new)] != new
+            else entry
             for key, entry in self._data.items()
         }
         self._batch_size = new
@@ -304,8 +306,10 @@ class TensorDict(TensorDictBase):
                 if not (keep_compliant_size and batch_dims is not None and node.ndim >= batch_dims):
                     node.auto_batch_size_(batch_dims, keep_compliant_size)
                 shapes.append(node.batch_size)
-            elif not isinstance(entry, NonTensorData):
+            elif not isinstance(entry, NonTensorData) or entry.batch_size:
                 shapes.append(tuple(entry.shape))
+        if not shapes:
+            return self
         common = _common_prefix(shapes)
         self.batch_size = common if batch_dims is None else common[:batch_dims]
         return self

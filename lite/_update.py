@@ -1,0 +1,248 @@
+"""Updating many entries at once: all of a source's entries, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from lite._access import AccessMixin
+from lite._collection import TensorCollection, is_array
+from lite._core import TensorDictCore
+from lite._keys import NestedKey, Path, require_path, to_key
+from lite._lock import LOCK_ERROR
+
+
+class UpdateMixin(AccessMixin):
+    """`update`, `update_`, `update_at_` and `replace`."""
+
+    __slots__ = ()
+
+    def update(
+        self,
+        input_dict_or_td: Mapping[Any, Any] | TensorCollection | None = None,
+        clone: bool = False,
+        inplace: bool = False,
+        *,
+        keys_to_update: Iterable[NestedKey] | None = None,
+        is_leaf: Callable[[type], bool] | None = None,
+        update_batch_size: bool = False,
+        ignore_lock: bool = False,
+        **kwargs: Any,
+    ) -> Self:
+        """Set every entry of a mapping or TensorDict; nested ones merge. Returns self.
+
+        Args:
+            input_dict_or_td: the source; keyword arguments are entries too.
+            clone: store copies of the source's arrays.
+            inplace: write into existing buffers, creating only what is missing.
+            keys_to_update: only these keys, or everything below them.
+            is_leaf: types that replace a nested entry as a whole instead of merging.
+            update_batch_size: accept a source of another batch size, which self then takes.
+            ignore_lock: add keys even if self is locked.
+
+        Raises:
+            RuntimeError: batch sizes differ, or self is locked and a key is new.
+        """
+        source: Any = {} if input_dict_or_td is None else input_dict_or_td
+        if source is self and not kwargs:
+            return self
+        if self._locked and not ignore_lock and not inplace:
+            raise RuntimeError(LOCK_ERROR)
+        node = self._as_node(source)
+        if node is not None:
+            self._match_batch(node, update_batch_size)
+        chosen = None if keys_to_update is None else [require_path(k) for k in _key_list(keys_to_update)]
+        if inplace:
+            self._check_writes(source, chosen)
+        saved = [] if inplace else list(_content(self))
+        relock = self._locked and ignore_lock
+        if relock:
+            self._locked = False
+        try:
+            self._update(source, clone, inplace, chosen, is_leaf)
+            if kwargs:
+                self._update(kwargs, clone, inplace, chosen, is_leaf)
+        except Exception:
+            _restore(saved)
+            raise
+        finally:
+            if relock:
+                self._locked = False
+                self.lock_()
+        return self
+
+    def _match_batch(self, source: TensorDictCore, update_batch_size: bool) -> None:
+        mine, theirs = self.batch_size, source.batch_size
+        if mine[: len(theirs)] == theirs[: len(mine)]:
+            return
+        if not update_batch_size:
+            raise RuntimeError(
+                "update_batch_size must be set to True to be able to update tensordicts of different batch "
+                f"size. Got self.batch_size={mine} and source.batch_size={theirs}."
+            )
+        missing = set(self._keys()) - set(source._keys())
+        if missing:
+            raise RuntimeError(
+                f"Some keys of the dest tensordict are not present in the source ({sorted(missing)}): "
+                "the batch size cannot be updated."
+            )
+        self.clear()
+        self.batch_size = theirs
+
+    def _update(
+        self,
+        source: Any,
+        clone: bool,
+        inplace: bool,
+        chosen: list[Path] | None,
+        is_leaf: Callable[[type], bool] | None,
+    ) -> None:
+        node = self._as_node(source)
+        pairs = source.items() if node is None else ((k, node._get_str(k)) for k in list(node._keys()))
+        for key, value in pairs:
+            path = require_path(key)
+            rest = None
+            if chosen is not None:
+                rest = [c[len(path) :] for c in chosen if c[: len(path)] == path[: len(c)]]
+                if not rest:
+                    continue
+                rest = None if any(not r for r in rest) else rest
+            mergeable = isinstance(value, Mapping) or self._as_node(value) is not None
+            if mergeable and not (is_leaf is not None and is_leaf(type(value))):
+                target = self._as_node(self._peek_path(path))
+                if target is None and rest is not None:
+                    self._set_path(path, self._blank(), False)
+                    target = self._as_node(self._peek_path(path))
+                if target is not None and target is not value:
+                    target._update(value, clone, inplace, rest, is_leaf)
+                    continue
+            self._set_path(path, _copied(value) if clone else value, inplace)
+
+    def update_(
+        self,
+        input_dict_or_td: Mapping[Any, Any] | TensorCollection | None = None,
+        clone: bool = False,
+        *,
+        keys_to_update: Iterable[NestedKey] | None = None,
+        strict: bool = True,
+        **kwargs: Any,
+    ) -> Self:
+        """Copy the entries of a source into existing buffers (casting, broadcasting); returns self.
+
+        Args:
+            input_dict_or_td: a mapping or TensorDict with a subset of self's keys.
+            keys_to_update: only these keys.
+            strict: raise for source keys that self lacks; if False they are ignored.
+
+        Raises:
+            KeyError: a source key is not in self.
+        """
+        source: dict[Path, Any] = {}
+        for part in (input_dict_or_td, kwargs):
+            if part is not None:
+                source.update(_leaf_items(self, part, ()))
+        if keys_to_update is not None:
+            chosen = [require_path(k) for k in _key_list(keys_to_update)]
+            source = {p: v for p, v in source.items() if any(p[: len(c)] == c for c in chosen)}
+        missing = [p for p in source if self._peek_path(p) is None]
+        if missing and strict:
+            raise KeyError(f"The key {missing[0]} was not found in the dest tensordict.")
+        self._check_writes({p: v for p, v in source.items() if p not in missing}, None)
+        for path, value in source.items():
+            if path not in missing:
+                self._set_path(path, value, True)
+        return self
+
+    def _check_writes(self, source: Any, chosen: list[Path] | None) -> None:
+        """Raise the ValueError of a value that its array cannot take, before any is written."""
+        for path, value in _leaf_items(self, source, ()):
+            if chosen is not None and not any(path[: len(c)] == c for c in chosen):
+                continue
+            current = self._peek_path(path)
+            if not isinstance(current, np.ndarray):
+                continue
+            entry = self._to_entry(value)
+            fits = not isinstance(entry, TensorCollection)
+            try:
+                fits = fits and np.broadcast_shapes(entry.shape, current.shape) == current.shape
+            except ValueError:
+                fits = False
+            if not fits:
+                raise ValueError(
+                    f"Failed to update '{to_key(path)}' in tensordict {self!r}: its shape is "
+                    f"{current.shape}, that of the value {getattr(entry, 'shape', None)}."
+                )
+
+    def copy_(self, src: TensorCollection, non_blocking: bool = False) -> Self:
+        """Same as `update_`."""
+        return self.update_(src)
+
+    def update_at_(
+        self,
+        input_dict_or_td: Mapping[Any, Any] | TensorCollection,
+        idx: Any,
+        clone: bool = False,
+        *,
+        keys_to_update: Iterable[NestedKey] | None = None,
+    ) -> Self:
+        """Write the entries of a source at a batch index of existing entries; returns self."""
+        chosen = None if keys_to_update is None else [require_path(k) for k in _key_list(keys_to_update)]
+        for path, value in _leaf_items(self, input_dict_or_td, ()):
+            if chosen is None or any(path[: len(c)] == c for c in chosen):
+                self.set_at_(path, value, idx)
+        return self
+
+    def replace(self, input_dict_or_td: Any = None, **kwargs: Any) -> Self:
+        """A shallow copy with some entries replaced; self is unchanged."""
+        if not input_dict_or_td and not kwargs:
+            return self
+        out: Self = self._clone(False)  # type: ignore[assignment]
+        return out.update({} if input_dict_or_td is None else input_dict_or_td, **kwargs)
+
+
+def _content(td: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Every dense node with its entries."""
+    stacked = td._parts()
+    if stacked is not None:
+        for part in stacked[0]:
+            yield from _content(part)
+        return
+    entries = dict(td._items())
+    yield td, entries
+    for entry in entries.values():
+        node = td._as_node(entry)
+        if node is not None:
+            yield from _content(node)
+
+
+def _restore(saved: list[tuple[Any, dict[str, Any]]]) -> None:
+    """Give nodes back the entries they had, after an update that failed half way."""
+    for node, entries in saved:
+        for key in [key for key in node._keys() if key not in entries]:
+            node._remove(key)
+        for key, entry in entries.items():
+            if node._get_str(key) is not entry:
+                node._put(key, entry)
+
+
+def _key_list(keys: Any) -> list[Any]:
+    return [keys] if isinstance(keys, str) else list(keys)
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, TensorCollection):
+        return value._clone(True)
+    return value.copy() if is_array(value) else value
+
+
+def _leaf_items(td: TensorDictCore, source: Any, prefix: Path) -> Iterator[tuple[Path, Any]]:
+    node = td._as_node(source)
+    pairs = source.items() if node is None else ((k, node._get_str(k)) for k in node._keys())
+    for key, value in pairs:
+        path = prefix + require_path(key)
+        if isinstance(value, Mapping) or td._as_node(value) is not None:
+            yield from _leaf_items(td, value, path)
+        else:
+            yield path, value

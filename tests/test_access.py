@@ -1,0 +1,210 @@
+"""get, set, update and removal by key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from trees import tree, unchanged
+
+import lite
+from lite import NonTensorData, TensorDict
+
+
+def test_get_returns_the_entry_or_none() -> None:
+    td = tree()
+    assert td.get("a") is td["a"]
+    assert td.get(("n", ("m", "c"))) is td["n", "m", "c"]
+    assert td.get("zz") is None
+    assert td.get("zz", 7) == 7
+    assert td.get(("a", "b"), default=7) == 7
+    assert isinstance(td.get("s"), NonTensorData)
+    assert td["s"] == "text"
+
+
+def test_missing_keys_name_the_key_and_those_there_are() -> None:
+    td = TensorDict({"a": 1, "n": {"b": 2}})
+    with pytest.raises(KeyError, match=r"zz.*a.*, .*n.*\]"):
+        td["zz"]
+    with pytest.raises(KeyError, match=r"zz.*\[.*b"):
+        td["n", "zz"]
+    with pytest.raises(KeyError, match="Only NestedKeys"):
+        td.get(())
+    with pytest.raises(KeyError, match="Only NestedKeys"):
+        td.set(3, 1)  # type: ignore[arg-type]
+
+
+def test_get_may_raise_on_missing_keys() -> None:
+    td = TensorDict(a=1)
+    lite.set_get_defaults_to_none(False)
+    try:
+        with pytest.raises(KeyError):
+            td.get("zz")
+        assert td.get("zz", None) is None
+    finally:
+        lite.set_get_defaults_to_none(True)
+
+
+def test_contains() -> None:
+    td = tree()
+    assert "a" in td
+    assert ("n", "b") in td
+    assert ("a", "b") not in td
+    assert "zz" not in td
+    with pytest.raises(RuntimeError, match="NestedKey"):
+        3 in td  # noqa: B015
+
+
+def test_set_creates_nodes_and_keeps_positions() -> None:
+    td = TensorDict({"a": 1, "b": 2}, names=[])
+    assert td.set(("n", "m", "c"), 3) is td
+    td["a"] = 5
+    assert list(td.keys(True, True)) == ["a", "b", ("n", "m", "c")]
+
+
+def test_set_through_an_array_is_refused() -> None:
+    td = tree()
+    with unchanged(td), pytest.raises(KeyError, match="already present"):
+        td.set(("a", "b"), 1)
+    with unchanged(td), pytest.raises(RuntimeError, match="batch dimension mismatch"):
+        td.set(("new", "b"), np.zeros(3))
+
+
+def test_setting_a_mapping_replaces_and_update_merges() -> None:
+    td = TensorDict({"n": {"a": 1, "b": 2}})
+    td["n"] = {"a": 3}
+    assert list(td["n"].keys()) == ["a"]
+    td.update({"n": {"b": 4}, ("m", "c"): 5})
+    assert sorted(td.keys(True, True), key=str) == [("m", "c"), ("n", "a"), ("n", "b")]
+
+
+def test_inplace_set_writes_the_buffer() -> None:
+    buffer = np.zeros(3, np.float32)
+    td = TensorDict({"a": buffer}, batch_size=[3], lock=True)
+    td.set("a", np.arange(3), inplace=True)
+    td.set_("a", td["a"] + 1)
+    assert td["a"] is buffer
+    np.testing.assert_array_equal(buffer, [1, 2, 3])
+    td.set_("a", 7)
+    np.testing.assert_array_equal(buffer, [7, 7, 7])
+
+
+@pytest.mark.parametrize("value", [np.zeros(4), {"x": 1}])
+def test_inplace_set_of_the_wrong_shape(value: Any) -> None:
+    td = TensorDict({"a": np.zeros(3), "n": {"b": 1}})
+    with unchanged(td), pytest.raises(ValueError, match="Failed to update 'a'"):
+        td.set_("a", value)
+    with unchanged(td), pytest.raises(ValueError, match="Failed to update 'n'"):
+        td.set_("n", np.zeros(3))
+
+
+@pytest.mark.parametrize("key", ["zz", ("zz", "a"), ("n", "zz")])
+def test_set_of_a_missing_key_in_place(key: Any) -> None:
+    td = tree()
+    with unchanged(td), pytest.raises(KeyError):
+        td.set_(key, 1)
+
+
+def test_set_at_and_get_at() -> None:
+    td = TensorDict({"a": np.zeros(3), "s": ["x", "y", "z"]}, batch_size=[3])
+    td.set_at_("a", 5, 1).set_at_("s", "new", 0)
+    np.testing.assert_array_equal(td["a"], [0, 5, 0])
+    assert td["s"] == ["new", "y", "z"]
+    assert td.get_at("a", 1) == 5
+    with pytest.raises(KeyError):
+        td.set_at_("zz", 1, 0)
+
+
+def test_set_non_tensor() -> None:
+    td = TensorDict(batch_size=[2]).set_non_tensor("k", [1, 2, 3])
+    assert td["k"] == [1, 2, 3]
+    assert td.get_non_tensor("k") == [1, 2, 3]
+
+
+def test_update_is_all_or_nothing() -> None:
+    td = tree()
+    with unchanged(td), pytest.raises(RuntimeError):
+        td.update({"new": np.zeros((4, 3)), "n": {"x": np.zeros((4, 3, 5))}, "a": np.zeros(4)})
+    plain = TensorDict({"a": np.zeros(3), "b": np.zeros(3)})
+    with unchanged(plain), pytest.raises(ValueError, match="Failed to update 'b'"):
+        plain.update({"a": np.ones(3), "b": np.ones(4)}, inplace=True)
+    with unchanged(plain), pytest.raises(ValueError, match="Failed to update 'b'"):
+        plain.update_({"a": np.ones(3), "b": np.ones(4)})
+
+
+def test_update_of_another_batch_size() -> None:
+    td = TensorDict({"a": np.zeros(3)}, batch_size=[3])
+    other = TensorDict({"a": np.ones(4)}, batch_size=[4])
+    with unchanged(td), pytest.raises(RuntimeError, match="update_batch_size"):
+        td.update(other)
+    assert td.update(other, update_batch_size=True).batch_size == (4,)
+
+
+def test_update_options() -> None:
+    source = TensorDict({"a": np.ones(2), "n": {"b": np.ones(2), "c": np.ones(2)}})
+    td = TensorDict().update(source, keys_to_update=["a", ("n", "b")])
+    assert list(td.keys(True, True)) == ["a", ("n", "b")]
+    assert td["a"] is source["a"]
+    assert TensorDict().update(source, clone=True)["a"] is not source["a"]
+    assert TensorDict().update(x=3)["x"] == 3
+
+
+def test_update_in_place_needs_the_key() -> None:
+    td = TensorDict({"a": np.zeros(2), "b": np.zeros(2)}, lock=True)
+    buffer = td["a"]
+    td.update_({"a": [1, 2]})
+    assert td["a"] is buffer
+    np.testing.assert_array_equal(buffer, [1, 2])
+    with unchanged(td), pytest.raises(KeyError, match="zz"):
+        td.update_({"a": [3, 3], "zz": 1})
+    td.update_({"a": 9, "zz": 1}, strict=False)
+    np.testing.assert_array_equal(buffer, [9, 9])
+
+
+def test_update_at() -> None:
+    td = TensorDict({"a": np.zeros((2, 3)), "n": {"b": np.zeros(2)}}, batch_size=[2])
+    td.update_at_({"a": np.ones(3), "n": {"b": 4}}, 1)
+    np.testing.assert_array_equal(td["a"], [[0, 0, 0], [1, 1, 1]])
+    np.testing.assert_array_equal(td["n", "b"], [0, 4])
+
+
+def test_replace_leaves_self() -> None:
+    td = TensorDict({"a": 1, "n": {"b": 2}})
+    with unchanged(td):
+        new = td.replace({"n": {"b": 5}})
+    assert new["n", "b"] == 5
+    assert td.replace() is td
+
+
+def test_removal() -> None:
+    td = tree()
+    a = td["a"]
+    assert td.pop("a") is a
+    assert td.pop("a", None) is None
+    with pytest.raises(KeyError, match="pop key `a`"):
+        td.pop("a")
+    del td["n", "b"]
+    assert ("n", "b") not in td
+    with pytest.raises(KeyError):
+        del td["zz"]
+    with pytest.raises(KeyError, match="No sub-tensordict with key zz"):
+        td.del_(("zz", "a"))
+    assert td.popitem()[0] == "r"
+    assert td.clear().is_empty()
+    with pytest.raises(KeyError):
+        td.popitem()
+
+
+def test_setdefault_and_create_nested() -> None:
+    td = TensorDict(a=1)
+    assert td.setdefault("a", 5) == 1
+    assert td.setdefault(("n", "b"), 5) == 5
+    td.create_nested(("m", "o"))
+    assert td["m", "o"].is_empty()
+
+
+def test_per_element_lists_write_back() -> None:
+    td = TensorDict({"s": ["x", "y"]}, batch_size=[2])
+    td["s"][1] = "new"
+    assert td["s"] == ["x", "new"]

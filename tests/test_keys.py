@@ -1,0 +1,69 @@
+"""Key paths and the views of keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from trees import tree
+
+from lite import NestedKey, TensorDict, is_leaf_nontensor, unravel_key, unravel_key_list
+
+
+@pytest.mark.parametrize(
+    ("key", "flat"),
+    [("a", "a"), (("a",), "a"), (("a", ("b", ("c",))), ("a", "b", "c")), ((), ()), ("a.b", "a.b"), ("", "")],
+)
+def test_unravel_key(key: Any, flat: Any) -> None:
+    assert unravel_key(key) == flat
+
+
+@pytest.mark.parametrize("key", [3, ("a", 1), None, ["a"], ("a", ())])
+def test_unravel_refuses_what_is_no_key(key: Any) -> None:
+    assert not isinstance(key, NestedKey)
+    with pytest.raises(RuntimeError, match="NestedKey"):
+        unravel_key(key)
+
+
+def test_unravel_key_list() -> None:
+    assert unravel_key_list(["a", ("b", ("c",))]) == ["a", ("b", "c")]
+    with pytest.raises(TypeError):
+        unravel_key_list("ab")
+
+
+def test_orders_agree_and_children_come_before_their_node() -> None:
+    td = tree()
+    nested = ["a", "i", ("n", "b"), ("n", "m", "c"), ("n", "m"), "n", "s", "r"]
+    assert list(td.keys(True)) == nested
+    assert [key for key, _ in td.items(True)] == nested
+    assert [td.get(key) for key in nested] == list(td.values(True)) or all(
+        x is y for x, y in zip([td.get(key) for key in nested], td.values(True), strict=True)
+    )
+    assert list(td.keys()) == ["a", "i", "n", "s", "r"]
+    assert list(td.keys(True, True)) == ["a", "i", ("n", "b"), ("n", "m", "c")]
+    assert list(td.keys(True, True, is_leaf_nontensor)) == ["a", "i", ("n", "b"), ("n", "m", "c"), "s", "r"]
+    assert list(td.keys(True, True, sort=True)) == ["a", "i", ("n", "b"), ("n", "m", "c")]
+    assert list(TensorDict().values(sort=True)) == []
+    assert TensorDict(b=1, a=2).sorted_keys == ["a", "b"]
+
+
+def test_view_is_live_and_set_like() -> None:
+    td = TensorDict(a=1)
+    keys = td.keys()
+    td["b"] = 2
+    assert len(keys) == 2
+    assert keys == {"a", "b"}
+    assert keys - {"a"} == {"b"}
+    assert {**TensorDict(a=1).to_dict()} == {"a": 1}
+
+
+def test_membership_in_views() -> None:
+    td = tree()
+    assert "a" in td.keys(False)
+    assert ("n", "b") in td.keys(True)
+    assert "n" in td.keys(True)
+    assert "n" not in td.keys(True, True)
+    with pytest.raises(TypeError, match="include_nested=True"):
+        ("n", "b") in td.keys()  # noqa: B015, SIM118
+    with pytest.raises(TypeError, match="always strings"):
+        3 in td.keys()  # noqa: B015, SIM118
