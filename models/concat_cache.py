@@ -91,8 +91,8 @@ class ConcatCache:
             self._spans += [None] * new
             self.lengths = np.concatenate([self.lengths, np.zeros(new, np.int64)])
 
-    def reserve(self, length: int) -> None:
-        self._wanted = max(length, 0)
+    def reserve(self, length: int, rows: int) -> None:
+        self._wanted = length  # blocks have as many lines as rows that run together
 
     def _runs(self, rows: Sequence[int]) -> list[list[int]]:
         """Split the request into runs of the graph; returns places in `rows`."""

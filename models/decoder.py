@@ -222,9 +222,13 @@ class OnnxDecoder:
         """Empty `row`."""
         self.truncate(row, 0)
 
-    def reserve(self, length: int) -> None:
-        """Expect rows of up to `length` tokens, so that the cache is allocated once, not in steps."""
-        self._cache.reserve(length if self.context_length is None else min(length, self.context_length))
+    def reserve(self, length: int, rows: int = 1) -> None:
+        """Expect `rows` rows of up to `length` tokens, so that the cache is allocated once, not in steps.
+
+        Holds until rows taken with `acquire` have all been released.
+        """
+        limit = self.context_length
+        self._cache.reserve(max(0, length if limit is None else min(length, limit)), max(0, rows))
 
     def acquire(self, count: int) -> list[int]:
         """Take `count` empty rows that nobody holds, adding rows as needed; `release` gives them back."""
@@ -239,6 +243,8 @@ class OnnxDecoder:
         for row in rows:
             self._cache.truncate(row, 0)
             self._held[row] = False
+        if not self._held.any():
+            self._cache.reserve(0, 0)
 
     def check_ids(self, ids: ArrayLike) -> NDArray[np.int64]:
         """Return `ids` as int64 (L,), or raise the ValueError that `prefill` would."""

@@ -197,7 +197,7 @@ class _Batch:
 
     def _prefill(self, rows: NDArray[np.int64], live: NDArray[np.int64]) -> NDArray[np.float32]:
         """Run each prompt once and give every sample its cache; returns the logits of the live rows."""
-        self.decoder.reserve(self.history.shape[1])
+        self.decoder.reserve(self.history.shape[1], len(live))
         first = live[live % self.num_samples == 0]
         prompts = [self.prompts[row // self.num_samples] for row in first]
         logits = self.decoder.prefill_rows(rows[first].tolist(), prompts)

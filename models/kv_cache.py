@@ -50,8 +50,8 @@ class KVCache(Protocol):
     def resize(self, rows: int) -> None:
         """Have room for `rows` rows."""
 
-    def reserve(self, length: int) -> None:
-        """Expect rows of up to `length` tokens."""
+    def reserve(self, length: int, rows: int) -> None:
+        """Expect `rows` rows of up to `length` tokens; 0 for nothing in particular."""
 
     @property
     def nbytes(self) -> int:

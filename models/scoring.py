@@ -80,7 +80,7 @@ def _chunks(
         batch = order[first : first + size]
         held = decoder.acquire(len(batch))
         try:
-            decoder.reserve(max(len(arrays[i]) for i in batch))
+            decoder.reserve(max(len(arrays[i]) for i in batch), len(batch))
             chunk = decoder.chunk_length(len(batch))
             for start in range(0, len(arrays[batch[-1]]), chunk):
                 live = [(row, i) for row, i in zip(held, batch, strict=True) if len(arrays[i]) > start]

@@ -13,6 +13,8 @@ from lite.models.graph_spec import ELEMENT_TYPES, GraphSpec
 from lite.models.kv_cache import round_capacity
 from lite.models.session import SessionLike
 
+MAX_BINDINGS = 64
+
 
 class SlotCache:
     """Rows in slots of shared buffers [slots, heads, capacity, head size].
@@ -42,9 +44,11 @@ class SlotCache:
         self._index = index
         self._line = spec.head_size * ELEMENT_TYPES[spec.cache_type][2]  # bytes of one position of one head
         self._capacity = 0
+        self._count = 0
         self._wanted = 0
+        self._wanted_rows = 0
         self._buffers: list[DeviceBuffer] = []
-        self._slots = np.arange(rows)  # row -> slot
+        self._slots = np.full(rows, -1)  # row -> slot; an empty row has none
         self._bound: dict[tuple[int, int], _Range] = {}
         self._plan: tuple[list[int], NDArray[np.int64], _Range] | None = None  # of the last step
         self.lengths: NDArray[np.int64] = np.zeros(rows, np.int64)
@@ -56,13 +60,14 @@ class SlotCache:
     def extend(
         self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool
     ) -> list[NDArray[np.float32]]:
-        self._ensure(max(int(self.lengths[row]) + len(new) for row, new in zip(rows, ids, strict=True)))
+        needed = max(int(self.lengths[row]) + len(new) for row, new in zip(rows, ids, strict=True))
+        self._ensure(np.array(rows), needed)
         return [self._prompt(row, new, last) for row, new in zip(rows, ids, strict=True)]
 
     def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> NDArray[np.float32]:
         index = np.array(rows)
         lengths = self.lengths[index] + 1
-        self._ensure(int(lengths.max()))
+        self._ensure(index, int(lengths.max()))
         if self._plan is None or self._plan[0] != list(rows):
             first = self._bring_together(index)
             places = self._slots[index] - first  # of each row in the run
@@ -76,24 +81,25 @@ class SlotCache:
         return logits if (places[1:] > places[:-1]).all() else logits[places]
 
     def fork(self, source: int, target: int) -> None:
-        self._copy_slot(
-            self._buffers, self._slots[source], self._buffers, self._slots[target], self.lengths[source]
-        )
+        if self.lengths[source]:
+            self._ensure(np.array([target]), int(self.lengths[source]))
+            at, to = self._slots[source], self._slots[target]
+            self._copy_slot(self._buffers, at, self._buffers, to, self.lengths[source])
         self.lengths[target] = self.lengths[source]
 
     def truncate(self, row: int, length: int) -> None:
         self.lengths[row] = length
+        if length == 0:
+            self._slots[row] = -1
+            self._plan = None
 
     def resize(self, rows: int) -> None:
-        old = len(self._slots)
-        if rows > old:
-            self._slots = np.concatenate([self._slots, np.arange(old, rows)])
-            self.lengths = np.concatenate([self.lengths, np.zeros(rows - old, np.int64)])
-            if self._capacity:
-                self._allocate(rows, self._capacity)
+        new = max(0, rows - len(self._slots))
+        self._slots = np.concatenate([self._slots, np.full(new, -1)])
+        self.lengths = np.concatenate([self.lengths, np.zeros(new, np.int64)])
 
-    def reserve(self, length: int) -> None:
-        self._wanted = max(length, 0)
+    def reserve(self, length: int, rows: int) -> None:
+        self._wanted, self._wanted_rows = length, rows
 
     def _prompt(self, row: int, ids: NDArray[np.int64], last: bool) -> NDArray[np.float32]:
         past = int(self.lengths[row])
@@ -104,9 +110,23 @@ class SlotCache:
         self.lengths[row] = total
         return logits[0, -1:] if last else logits[0]
 
-    def _ensure(self, length: int) -> None:
+    def _ensure(self, rows: NDArray[np.int64], length: int) -> None:
+        """Give each row a slot, in buffers for at least `length` positions."""
+        missing = rows[self._slots[rows] < 0]
+        if length <= self._capacity and not len(missing):
+            return
+        idle = self.lengths == 0
+        idle[rows] = False
+        self._slots[idle] = -1  # of a row that got one for a run that then failed
+        live = int(np.count_nonzero(self.lengths)) + int(np.count_nonzero(self.lengths[rows] == 0))
         if length > self._capacity:
-            self._allocate(len(self._slots), max(length, self._wanted, self._capacity * 3 // 2))
+            # sized for what lives now, not for the widest batch there ever was
+            self._allocate(max(live, self._wanted_rows), max(length, self._wanted, self._capacity * 3 // 2))
+        elif live > self._count:
+            self._allocate(max(live, self._wanted_rows, self._count * 3 // 2), self._capacity)
+        free = np.setdiff1d(np.arange(self._count), self._slots)
+        missing = rows[self._slots[rows] < 0]
+        self._slots[missing] = free[: len(missing)]
 
     def _bring_together(self, rows: NDArray[np.int64]) -> int:
         """Have `rows` occupy neighbouring slots, in any order; returns the first slot."""
@@ -116,23 +136,24 @@ class SlotCache:
             return first
         taken = set(slots.tolist())
         free = iter([slot for slot in range(count) if slot not in taken])
-        owner = np.empty(len(self._slots), np.int64)
-        owner[self._slots] = np.arange(len(self._slots))
         for row, slot in zip(rows, slots, strict=True):
             if slot >= count:
-                self._swap(int(row), int(owner[next(free)]))
+                self._move(int(row), next(free))
         return 0
 
-    def _swap(self, row: int, other: int) -> None:
-        here, there = self._slots[row], self._slots[other]
-        if self.lengths[other]:
+    def _move(self, row: int, slot: int) -> None:
+        """Move `row` to `slot`; what is there takes its place."""
+        here = int(self._slots[row])
+        for other in np.flatnonzero(self._slots == slot):
             spare = self._new_buffers(1, self._capacity)
-            self._copy_slot(self._buffers, there, spare, 0, self.lengths[other])
-            self._copy_slot(self._buffers, here, self._buffers, there, self.lengths[row])
+            self._copy_slot(self._buffers, slot, spare, 0, self.lengths[other])
+            self._copy_slot(self._buffers, here, self._buffers, slot, self.lengths[row])
             self._copy_slot(spare, 0, self._buffers, here, self.lengths[other])
+            self._slots[other] = here
+            break
         else:
-            self._copy_slot(self._buffers, here, self._buffers, there, self.lengths[row])
-        self._slots[row], self._slots[other] = there, here
+            self._copy_slot(self._buffers, here, self._buffers, slot, self.lengths[row])
+        self._slots[row] = slot
         self._plan = None
 
     def _copy_slot(
@@ -164,12 +185,14 @@ class SlotCache:
         return [DeviceBuffer(size, self._device, self._index) for _ in self._spec.cache]
 
     def _allocate(self, slots: int, length: int) -> None:
+        """New buffers, with the rows that hold something in their first slots."""
         capacity = round_capacity(length, self._context_length)
         buffers = self._new_buffers(slots, capacity)
-        for row in np.flatnonzero(self.lengths):
-            slot = self._slots[row]
-            self._copy_slot(self._buffers, slot, buffers, slot, self.lengths[row], capacity)
-        self._buffers, self._capacity = buffers, capacity
+        placed = np.full(len(self._slots), -1)
+        for slot, row in enumerate(np.flatnonzero(self.lengths)):
+            self._copy_slot(self._buffers, self._slots[row], buffers, slot, self.lengths[row], capacity)
+            placed[row] = slot
+        self._buffers, self._slots, self._count, self._capacity = buffers, placed, slots, capacity
         self._bound.clear()
         self._plan = None
 
@@ -177,6 +200,8 @@ class SlotCache:
         """The binding for `count` slots from `first`; made once."""
         found = self._bound.get((first, count))
         if found is None:
+            if len(self._bound) >= MAX_BINDINGS:
+                self._bound.clear()
             graph = BoundGraph(self._session, self._spec, self._vocab_size, self._device, self._index)
             shape = [count, self._spec.num_heads, self._capacity, self._spec.head_size]
             offset = first * self._spec.num_heads * self._capacity * self._line

@@ -171,6 +171,31 @@ def test_long_rows_grow_the_cache(same: Same, decoder: OnnxDecoder, rng: np.rand
     same(logits[1], full(decoder, text[:4]))
 
 
+def test_memory_follows_the_rows_that_live(decoder: OnnxDecoder, rng: np.random.Generator) -> None:
+    line = 2 * len(decoder.spec.cache) * decoder.spec.num_heads * decoder.spec.head_size * 4  # read and write
+    decoder.prefill_rows(range(16), [[1, 2, 3]] * 16)
+    for row in range(16):
+        decoder.reset(row)
+    decoder.prefill(0, rng.integers(0, 512, 250))
+    decoder.decode([1], [0])
+    assert decoder.cache_bytes <= 256 * line
+
+
+def test_reserve_allocates_once(decoder: OnnxDecoder) -> None:
+    held = decoder.acquire(4)
+    decoder.reserve(100, 4)
+    decoder.prefill_rows(held[:1], [[1, 2, 3]])
+    for row in held[1:]:
+        decoder.fork(held[0], row)
+    decoder.decode([1, 2, 3, 4], held)
+    decoder.decode([1, 2, 3, 4], held)
+    size = decoder.cache_bytes
+    for _ in range(90):
+        decoder.decode([1, 2, 3, 4], held)
+    assert decoder.cache_bytes == size
+    decoder.release(held)
+
+
 def test_prompts_longer_than_a_chunk(
     same: Same, name: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
