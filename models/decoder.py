@@ -49,13 +49,18 @@ class OnnxDecoder:
         ImportError: without onnxruntime.
 
     Example:
-        ```
-        decoder = OnnxDecoder("path/to/model")
-        logits = decoder.prefill(0, [1, 5, 9])               # (V,): what follows 1, 5, 9
-        logits = decoder.decode([int(logits.argmax())])      # (1, V): one more token
-        decoder.fork(0, 1)                                   # row 1 continues from the same four tokens
-        decoder.score([1, 5, 9])                             # log-prob of each token given those before
-        ```
+        >>> from lite.models import OnnxDecoder, embedded_model_path
+        >>> decoder = OnnxDecoder(embedded_model_path())
+        >>> logits = decoder.prefill(0, [10, 20, 30])  # of the token that follows these three
+        >>> logits.shape == (decoder.vocab_size,)
+        True
+        >>> decoder.fork(0, 1)  # row 1 continues from the same three tokens
+        >>> decoder.decode([int(logits.argmax()), 40]).shape == (2, decoder.vocab_size)
+        True
+        >>> decoder.lengths
+        array([4, 4])
+        >>> decoder.score([10, 20, 30]).shape  # log-prob of each token given those before it
+        (3,)
     """
 
     def __init__(

@@ -82,11 +82,14 @@ def generate(
             seed per response, or for stop sequences without `decode_text`.
 
     Example:
-        ```
-        decoder = OnnxDecoder("path/to/model")
-        config = GenerationConfig.from_kwargs({"max_new_tokens": 16, "temperature": 0.7}, decoder.config)
-        responses = generate(decoder, [[1, 5, 9]], config, num_samples=4, seeds=np.arange(4, dtype=np.uint64))
-        ```
+        >>> import numpy as np
+        >>> from lite.models import GenerationConfig, OnnxDecoder, embedded_model_path, generate
+        >>> decoder = OnnxDecoder(embedded_model_path())
+        >>> config = GenerationConfig.from_kwargs({"max_new_tokens": 5, "temperature": 0.7})
+        >>> seeds = np.arange(4, dtype=np.uint64)
+        >>> responses = generate(decoder, [[10, 20, 30]], config, num_samples=4, seeds=seeds)
+        >>> len(responses), responses[0].tokens.shape, responses[0].finish_reason
+        (4, (5,), 'length')
     """
     count = len(prompts) * num_samples
     tokens = np.zeros((count, config.max_new_tokens), np.int64)
@@ -120,6 +123,14 @@ def stream(
 
     Arguments are checked at once, before the first step is asked for. The decoder's rows are given back
     when the iterator ends or is closed.
+
+    Example:
+        >>> from lite.models import GenerationConfig, OnnxDecoder, embedded_model_path, stream
+        >>> decoder = OnnxDecoder(embedded_model_path())
+        >>> for step in stream(decoder, [[10, 20], [30]], GenerationConfig(max_new_tokens=2)):
+        ...     print(step.index, step.tokens.shape, step.finished)
+        0 (2,) {}
+        1 (2,) {0: 'length', 1: 'length'}
     """
     if num_samples < 1:
         raise ValueError(f"num_samples must be at least 1, got {num_samples}")

@@ -122,6 +122,11 @@ class GraphSpec:
             ValueError: if the graph follows no supported convention; the message lists its inputs and
                 outputs.
 
+        Example:
+            >>> from lite.models import OnnxDecoder, embedded_model_path
+            >>> OnnxDecoder(embedded_model_path()).spec.padding
+            <Padding.LEFT: 'left'>
+
         Warns:
             UserWarning: for dynamically quantised graphs (MatMulInteger), whose log-probs depend on what
                 else is in the same run.

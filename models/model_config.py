@@ -83,6 +83,11 @@ class ModelConfig:
             FileNotFoundError: if there is no such path, no graph in it, or the graph's external data is
                 missing.
             ValueError: if a file is not what its name says, or the graph refers to a file outside its folder.
+
+        Example:
+            >>> from lite.models import ModelConfig, embedded_model_path
+            >>> ModelConfig.from_directory(embedded_model_path()).graph.name
+            'model.onnx'
         """
         graph, directory = find_graph(model)
         summary = protobuf.scan(graph)

@@ -30,10 +30,12 @@ def score(decoder: OnnxDecoder, rows: Sequence[NDArray[np.int64]]) -> list[NDArr
         ValueError: for an empty row, one longer than the context, or ids outside the vocabulary.
 
     Example:
-        ```
-        decoder = OnnxDecoder("path/to/model")
-        score(decoder, [np.array([1, 5, 9]), np.array([4, 4])])      # [(3,), (2,)]
-        ```
+        >>> import numpy as np
+        >>> from lite.models import OnnxDecoder, embedded_model_path, score
+        >>> decoder = OnnxDecoder(embedded_model_path())
+        >>> rows = score(decoder, [np.array([10, 20, 30]), np.array([40, 50])])
+        >>> [row.shape for row in rows], float(rows[0][0]), bool((rows[0][1:] < 0).all())
+        ([(3,), (2,)], 0.0, True)
     """
     from lite.kernels import token_log_probs
 
@@ -59,6 +61,14 @@ def full_logits(decoder: OnnxDecoder, rows: Sequence[NDArray[np.int64]]) -> list
 
     Raises:
         ValueError: as `score`.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.models import OnnxDecoder, embedded_model_path, full_logits
+        >>> decoder = OnnxDecoder(embedded_model_path())
+        >>> (logits,) = full_logits(decoder, [np.array([10, 20, 30])])
+        >>> logits.shape == (3, decoder.vocab_size), bool(logits[0].any())
+        (True, False)
     """
     out = [np.zeros((len(row), decoder.vocab_size), np.float32) for row in rows]
     for i, start, logits in _chunks(decoder, rows):
