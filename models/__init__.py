@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lite.models.generation import Generated, Step, generate, stream
     from lite.models.generation_config import GenerationConfig
     from lite.models.graph_spec import GraphSpec, Padding
-    from lite.models.history import History
+    from lite.models.history import ContentBase, History
     from lite.models.llm_data import ChatHistory, LogProbs, Masks, Text, Tokens
     from lite.models.llm_wrapper import LLMWrapperBase
     from lite.models.model_config import ModelConfig
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _MODULE_OF = {
     "ChatHistory": "llm_data",
+    "ContentBase": "history",
     "Generated": "generation",
     "GenerationConfig": "generation_config",
     "GraphSpec": "graph_spec",
@@ -51,6 +52,7 @@ _MODULE_OF = {
 
 __all__ = [
     "ChatHistory",
+    "ContentBase",
     "Generated",
     "GenerationConfig",
     "GraphSpec",

@@ -15,6 +15,29 @@ from lite.models.chat_parsers import parse_chat
 FIELDS = ("role", "content", "is_complete", "tool_calls", "tool_responses")
 
 
+class ContentBase(TensorClass):
+    """One part of a message's content, for templates that take parts.
+
+    Args:
+        type: "text", "image", "audio", "video", "file" or "function_call".
+        text, url, data, mime_type, name, size, function_name, function_args: what describes the part.
+
+    Example:
+        >>> History(role="user", content=[ContentBase(type="text", text="Hi")]).to_chats()["content"]
+        [{'type': 'text', 'text': 'Hi'}]
+    """
+
+    type: Any
+    text: Any = None
+    url: Any = None
+    data: Any = None
+    mime_type: Any = None
+    name: Any = None
+    size: Any = None
+    function_name: Any = None
+    function_args: dict[str, Any] | None = None
+
+
 class History(TensorClass):
     """A batch of messages; the last dimension is the turn.
 
@@ -81,6 +104,7 @@ class History(TensorClass):
         if self.batch_size:
             return [row.to_chats() for row in self.unbind(0)]
         message = {name: getattr(self, name) for name in FIELDS}
+        message["content"] = _plain(message["content"])
         return {name: value for name, value in message.items() if value is not None}
 
     def apply_chat_template(
@@ -279,6 +303,17 @@ def _build(cls: type[Any], chats: list[Any]) -> Any:
         if any(value is not None for value in values)
     }
     return cls(**given, batch_size=shape)
+
+
+def _plain(content: Any) -> Any:
+    """Content with `ContentBase` parts as the dicts that templates read."""
+    if isinstance(content, ContentBase):
+        if content.batch_size:
+            return [part for row in content.unbind(0) for part in _plain(row)]
+        return [{name: value for name, value in content.to_dict().items() if value is not None}]
+    if isinstance(content, list) and content and all(isinstance(item, ContentBase) for item in content):
+        return [part for item in content for part in _plain(item)]
+    return content
 
 
 def _shape(chats: Any) -> tuple[int, ...] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from lite import NestedKey
@@ -11,6 +11,10 @@ from lite.nn import TensorDictModuleBase
 
 InputMode = Literal["history", "text", "tokens"]
 Inplace = Literal[True, False, "empty"]
+
+
+SAMPLES_NAMES = ("num_return_sequences", "n")
+"""Names of the option of generation that says how many responses a prompt gets; the last one wins."""
 
 
 class LLMWrapperBase(TensorDictModuleBase):
@@ -95,6 +99,21 @@ class WrapperOptions:
                 f"inplace must be False (or None) with num_samples, whose result has one dimension more; "
                 f"got inplace={self.inplace!r}"
             )
+
+    def with_samples(self, generate_kwargs: Mapping[str, Any]) -> WrapperOptions:
+        """These options with the number of samples that the options of generation ask for, if any.
+
+        Raises:
+            ValueError: both say a number above 1, and not the same.
+        """
+        count = next(
+            (generate_kwargs[name] for name in reversed(SAMPLES_NAMES) if name in generate_kwargs), None
+        )
+        if not self.generate or count in (None, 1):
+            return self
+        if self.num_samples not in (None, 1, count):
+            raise ValueError(f"num_samples differs from generate_kwargs['n']: {self.num_samples} and {count}")
+        return replace(self, num_samples=count)
 
     def _check_tokenizer_kwargs(self) -> None:
         given = self.tokenizer_kwargs

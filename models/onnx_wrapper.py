@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lite import LazyStackedTensorDict, NestedKey, TensorDict, lazy_stack
+from lite.models._loading import load_model, load_tokenizer
 from lite.models.generation import Generated, generate
 from lite.models.generation_config import GenerationConfig
 from lite.models.llm_data import ChatHistory, LogProbs, Masks, Tokens
-from lite.models.llm_wrapper import Inplace, InputMode, LLMWrapperBase, WrapperOptions
+from lite.models.llm_wrapper import SAMPLES_NAMES, Inplace, InputMode, LLMWrapperBase, WrapperOptions
 from lite.models.scoring import full_logits, score
 from lite.models.token_rows import TokenRows
 from lite.models.wrapper_io import InputReader
@@ -126,11 +126,11 @@ class OnnxWrapper(LLMWrapperBase):
         )
         given = dict(generate_kwargs or {})
         self._call_seed = given.pop("seed", None)
-        options = _with_samples(options, given)
+        options = options.with_samples(given)
         self.options = options
         self.layout = layout
-        self.model = _load_model(model, device)
-        self.tokenizer = _load_tokenizer(tokenizer, model, input_mode)
+        self.model = load_model(model, device)
+        self.tokenizer = load_tokenizer(tokenizer, model, input_mode)
         self.generation = self._generation_config(given)
         self.pad_token_id = self._choose_pad_id(given)
         eos = {*self.generation.eos_token_ids, getattr(self.tokenizer, "eos_token_id", None)}
@@ -166,9 +166,9 @@ class OnnxWrapper(LLMWrapperBase):
         own_eos = getattr(self.tokenizer, "eos_token_id", None)
         if not base.eos_token_ids and own_eos is not None:
             base = replace(base, eos_token_ids=(own_eos,))
-        samples = self.options.num_samples or 1
-        count = {"num_return_sequences": samples} if samples > 1 else {}
-        config = GenerationConfig.from_kwargs({**given, **count}, base)
+        own = {name: value for name, value in given.items() if name not in SAMPLES_NAMES}
+        count = {SAMPLES_NAMES[0]: self.options.num_samples}  # asks for sampling if there are several
+        config = GenerationConfig.from_kwargs({**own, **count}, base)
         if config.stop_sequences and self.tokenizer is None:
             raise ValueError("stop_sequences need a tokenizer")
         return config
@@ -363,52 +363,3 @@ def _by_row(td: Any) -> Any:
 def seeds_from(generator: np.random.Generator, count: int) -> NDArray[np.uint64]:
     """One seed per response, uint64 (count,)."""
     return generator.integers(0, 2**64, count, dtype=np.uint64)
-
-
-def _with_samples(options: WrapperOptions, given: Mapping[str, Any]) -> WrapperOptions:
-    """Bring num_samples and the option that means the same together."""
-    count = given.get("n", given.get("num_return_sequences"))
-    if not options.generate or count is None or count == 1:
-        return options
-    if options.num_samples is None:
-        return replace(options, num_samples=count)
-    if options.num_samples not in (1, count):
-        raise ValueError(f"num_samples differs from generate_kwargs['n']: {options.num_samples} and {count}")
-    return replace(options, num_samples=count)
-
-
-def _load_model(model: Any, device: str | None) -> Any:
-    if isinstance(model, (str, Path)):
-        from lite.models.decoder import OnnxDecoder
-
-        return OnnxDecoder(model, device=device or "cpu")
-    own = getattr(model, "device", "cpu")
-    if device not in (None, own):
-        raise ValueError(
-            f"device={device!r} differs from the model's, {own!r}; give the device where the model is made"
-        )
-    return model
-
-
-def _load_tokenizer(tokenizer: Any, model: Any, mode: InputMode) -> Any:
-    """The tokenizer; in tokens mode None if the model comes without."""
-    if isinstance(tokenizer, (str, Path)):
-        from lite.models.tokenizer import Tokenizer
-
-        return Tokenizer.from_pretrained(tokenizer)
-    if tokenizer is not None:
-        return tokenizer
-    if isinstance(model, (str, Path)):
-        from lite.models.tokenizer import Tokenizer
-
-        try:
-            return Tokenizer.from_pretrained(model)
-        except (FileNotFoundError, ImportError):
-            if mode == "tokens":
-                return None
-            raise
-    if hasattr(model, "get_tokenizer"):
-        return model.get_tokenizer()
-    if mode != "tokens":
-        raise ValueError(f"input_mode={mode!r} needs a tokenizer: pass tokenizer, or the model as a folder")
-    return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -276,15 +276,6 @@ class Tokenizer:
         return [self.backend.token_to_id(token) for token in tokens]
 
     # -- conversations -------------------------------------------------------------------------
-
-    @overload
-    def apply_chat_template(self, conversation: Chat, *, tokenize: Literal[False], **options: Any) -> str: ...
-    @overload
-    def apply_chat_template(
-        self, conversation: Sequence[Chat], *, tokenize: Literal[False], **options: Any
-    ) -> list[str]: ...
-    @overload
-    def apply_chat_template(self, conversation: Chat | Sequence[Chat], **options: Any) -> Any: ...
 
     def apply_chat_template(
         self,

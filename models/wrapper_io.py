@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from lite import NestedKey, is_non_tensor
 from lite.models._nesting import flatten
-from lite.models.chat import encode_messages
+from lite.models.chat import EncodedChat, encode_messages
 from lite.models.history import History
 from lite.models.llm_wrapper import WrapperOptions
 from lite.models.token_rows import TokenRows, infer_mask, token_row
@@ -95,6 +96,8 @@ class InputReader:
             for chat in chats
         ]
         rows = TokenRows.left_padded([chat.ids for chat in encoded], self.pad_id)
+        if not options.generate:
+            _warn_of_empty_masks(chats, encoded)
         said = rows.spread([chat.assistant_mask for chat in encoded], np.bool_)
         return Inputs(rows, [chat.text for chat in encoded], chats, history, said)
 
@@ -133,6 +136,19 @@ class InputReader:
     def _mask(self, td: Any, key: NestedKey, rows: TokenRows) -> NDArray[np.bool_] | None:
         value = td.get(key, None, as_list=True)
         return None if value is None else read_mask(value, rows, len(td.batch_size))
+
+
+def _warn_of_empty_masks(chats: Chats, encoded: list[EncodedChat]) -> None:
+    for chat, row in zip(chats, encoded, strict=True):
+        said = any(turn["role"] == "assistant" and turn["content"] for turn in chat)
+        if said and not row.assistant_mask.any():
+            warnings.warn(
+                "the assistant mask of a conversation with assistant turns is empty: their contents were not"
+                " found in the rendered text. Use a chat template with {% generation %} blocks",
+                UserWarning,
+                stacklevel=6,
+            )
+            return
 
 
 def read_chats(value: Any, key: NestedKey, ndim: int) -> tuple[Chats, History]:

@@ -108,7 +108,7 @@ class ScriptedModel:
     def release(self, rows: Sequence[int]) -> None:
         self.held -= set(rows)
 
-    def reserve(self, length: int) -> None: ...
+    def reserve(self, length: int, rows: int = 1) -> None: ...
 
     def chunk_length(self, rows: int = 1) -> int:
         return 3

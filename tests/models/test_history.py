@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack, stack
-from lite.models import History, Tokenizer, add_chat_template
+from lite.models import ContentBase, History, Tokenizer, add_chat_template
 from lite.models.chat_templates import BUILT_IN
 
 Make = Callable[..., Tokenizer]
@@ -61,6 +61,16 @@ def test_optional_fields_per_message() -> None:
     assert history.to_chats() == [{**chat[0], "is_complete": True}, chat[1]]
     parts = [{"type": "text", "text": "a"}, {"type": "image"}]
     assert History.from_chats([{"role": "user", "content": parts}])[0].content == parts
+
+
+def test_content_parts() -> None:
+    text, image = ContentBase(type="text", text="Hi"), ContentBase(type="image", url="u", size=3)
+    expected = [{"type": "text", "text": "Hi"}, {"type": "image", "url": "u", "size": 3}]
+    assert History(role="user", content=text).to_chats()["content"] == expected[:1]
+    assert History(role="user", content=[text, image]).to_chats()["content"] == expected
+    history = History.from_chats([{"role": "user", "content": [text, image]}, *A])
+    assert history.to_chats()[0]["content"] == expected
+    assert "\n\nHi<|eot|>" in text_of(history, "llama")
 
 
 def test_from_chats_refuses() -> None:

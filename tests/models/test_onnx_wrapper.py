@@ -237,6 +237,15 @@ def test_history_scoring(wrap: Make, byte_tokenizer: Make) -> None:
         assert out["text"].response is None
 
 
+def test_empty_assistant_masks_warn(wrap: Make) -> None:
+    chat = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "bc"}]
+    td = TensorDict({"history": ChatHistory(full=History.from_chats([chat]), batch_size=[1])}, batch_size=[1])
+    template = "{% for m in messages %}{{ m.content | upper }}{% endfor %}"
+    with pytest.warns(UserWarning, match="the assistant mask"):
+        out = wrap("history", generate=False, chat_template=template)(td)
+    assert not any(rows(out, "masks", "all_assistant_mask")[0])
+
+
 def test_a_history_without_turn_dimension(wrap: Make) -> None:
     history = History(role=["user", "user"], content=["Hi", "Hello"], batch_size=[2])
     td = TensorDict({"my": history}, batch_size=[2])
@@ -295,6 +304,7 @@ def test_num_samples(wrap: Make, mode: str, padded: bool) -> None:
 def test_one_sample_still_gets_a_dimension(wrap: Make) -> None:
     assert wrap("text", num_samples=1)(text_td("Hi", "Hello")).batch_size == (2, 1)
     assert wrap("text", generate_kwargs={"n": 2})(text_td("Hi")).batch_size == (1, 2)
+    assert wrap("text", num_samples=2, generate_kwargs={"n": 1})(text_td("Hi")).batch_size == (1, 2)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -345,6 +355,13 @@ def test_inplace(wrap: Make) -> None:
     td["tokens"] = lazy_stack([Tokens(prompt=np.array(HI), full=np.array([*HI, 64]))])
     wrap("tokens", generate=False)(td)
     assert td["tokens"].prompt is None  # out_keys are replaced, not merged
+
+
+def test_inplace_of_more_dimensions(wrap: Make) -> None:
+    td = prompts("text").unsqueeze(0)
+    assert wrap("text")(td) is td
+    assert td["text", "response"] == [["ab<eos>", "abcd"]]
+    np.testing.assert_array_equal(td[0, 0]["tokens", "response"], [64, 65, 256])
 
 
 @pytest.mark.parametrize("inplace", [False, "empty"])
