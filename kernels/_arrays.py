@@ -64,6 +64,8 @@ def rows_of(array: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     Leading axes may have any strides: slices, transposes and broadcasts are read where they lie. Only
     an array whose last axis is not contiguous is copied.
     """
+    if array.flags.c_contiguous and array.flags.writeable and array.size:  # the common case, without the sums
+        return array.reshape(-1), np.arange(0, array.size, array.shape[-1], dtype=np.int64)
     size = array.itemsize
     leading, last = array.shape[:-1], array.shape[-1]
     strided = array.strides[:-1]

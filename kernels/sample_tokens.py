@@ -14,6 +14,8 @@ from lite.kernels.token_log_probs import token_log_probs
 
 _SERIAL = 100_000  # logits: below, starting a thread costs more than it saves
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FACTORS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 
 
 def sample_tokens(
@@ -169,12 +171,12 @@ def _uniform(seeds: ArrayLike | np.random.Generator, step: ArrayLike, rows: int)
             f"got {given.shape} and {count.shape}"
         )
     state = _mix(given.astype(np.uint64) + _GOLDEN)
-    state = _mix(state + np.broadcast_to(count, (rows,)).astype(np.uint64) * _GOLDEN)
-    return (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    state = _mix(state + count.astype(np.uint64).reshape(-1) * _GOLDEN)
+    return (state >> _SHIFTS[3]).astype(np.float64) * 2.0**-53
 
 
 def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The finaliser of SplitMix64 (Steele, Lea and Flood, 2014)."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    x = (x ^ (x >> _SHIFTS[0])) * _FACTORS[0]
+    x = (x ^ (x >> _SHIFTS[1])) * _FACTORS[1]
+    return x ^ (x >> _SHIFTS[2])
