@@ -340,7 +340,19 @@ class LazyStackedTensorDict(LazyKeysMixin, TensorDictBase):
 
     def unbind(self, dim: int) -> tuple[Any, ...]:
         """Split along a batch dimension; along `stack_dim` this gives the parts themselves."""
-        return tuple(self.tensordicts) if self._dim(dim) == self.stack_dim else super().unbind(dim)
+        if self._dim(dim) == self.stack_dim:
+            return tuple(self.tensordicts)
+        self._require_regular(dim, "unbind")
+        return super().unbind(dim)
+
+    def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
+        """Split along a batch dimension; along `stack_dim` the parts are distributed."""
+        self._require_regular(dim, "split")
+        return super().split(split_size, dim)
+
+    def _require_regular(self, dim: int, method: str) -> None:
+        if self.batch_size[self._dim(dim)] < 0:
+            raise ValueError(f"cannot {method} dim {dim} of batch size {self.batch_size}: it is ragged.")
 
     def _assign(self, index: Any, value: Any) -> LazyStackedTensorDict:
         self._set_index(index, value)
@@ -377,13 +389,17 @@ def _part(td: Any) -> Any:
 
 
 def _stack_objects(entries: list[Any], dim: int) -> NonTensorStack:
-    """Per-element objects of the whole stack; parts of different lengths become a list each."""
+    """Per-element objects of the whole stack; from the first ragged dimension on they become lists."""
     arrays = [entry._objects() for entry in entries]
-    if len({array.shape for array in arrays}) == 1:
+    shapes = [array.shape for array in arrays]
+    if len(set(shapes)) == 1:
         return NonTensorStack._wrap(np.stack(arrays, dim))
-    if dim:
-        raise RuntimeError(RAGGED_ERROR.format(key="non-tensor data", found=[a.shape for a in arrays]))
-    rows = np.empty(len(arrays), dtype=object)
+    axis = next((i for i, sizes in enumerate(zip(*shapes, strict=False)) if len(set(sizes)) > 1), 0)
+    if axis < dim:
+        raise RuntimeError(RAGGED_ERROR.format(key="non-tensor data", found=shapes))
+    regular = shapes[0][:axis]
+    rows = np.empty((len(arrays), *regular), dtype=object)
     for i, array in enumerate(arrays):
-        rows[i] = array.tolist()
-    return NonTensorStack._wrap(rows)
+        for at in np.ndindex(regular):
+            rows[(i, *at)] = array[at].tolist()
+    return NonTensorStack._wrap(np.moveaxis(rows, 0, dim))

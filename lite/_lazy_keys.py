@@ -177,6 +177,14 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
             return
         super()._update(source, clone, inplace, chosen, is_leaf)
 
+    def _check_writes(self, source: Any, chosen: list[Path] | None) -> None:
+        node = self._as_node(source)
+        if isinstance(node, LazyKeysMixin) and node.stack_dim == self.stack_dim:
+            for part, other in zip(self.tensordicts, node.tensordicts, strict=False):
+                part._check_writes(other, chosen)
+        else:
+            super()._check_writes(source, chosen)
+
     def update_(
         self,
         input_dict_or_td: Mapping[Any, Any] | TensorCollection | None = None,

@@ -161,18 +161,24 @@ class UpdateMixin(AccessMixin):
             if chosen is not None and not any(path[: len(c)] == c for c in chosen):
                 continue
             current = self._peek_path(path)
+            node = self._as_node(current)
+            if node is not None and self._as_node(value) is not None:
+                node._check_writes(value, None)
             if not isinstance(current, np.ndarray):
+                continue
+            shape = self.get_item_shape(path)
+            if -1 in shape:  # the parts of a lazy stack check their own
                 continue
             entry = self._to_entry(value)
             fits = not isinstance(entry, TensorCollection)
             try:
-                fits = fits and np.broadcast_shapes(entry.shape, current.shape) == current.shape
+                fits = fits and np.broadcast_shapes(entry.shape, shape) == shape
             except ValueError:
                 fits = False
             if not fits:
                 raise ValueError(
                     f"Failed to update '{to_key(path)}' in tensordict {self!r}: its shape is "
-                    f"{current.shape}, that of the value {getattr(entry, 'shape', None)}."
+                    f"{shape}, that of the value {getattr(entry, 'shape', None)}."
                 )
 
     def copy_(self, src: TensorCollection, non_blocking: bool = False) -> Self:
@@ -242,7 +248,13 @@ def _leaf_items(td: TensorDictCore, source: Any, prefix: Path) -> Iterator[tuple
     pairs = source.items() if node is None else ((k, node._get_str(k)) for k in node._keys())
     for key, value in pairs:
         path = prefix + require_path(key)
-        if isinstance(value, Mapping) or td._as_node(value) is not None:
+        if (isinstance(value, Mapping) or td._as_node(value) is not None) and not _both_lazy(td, path, value):
             yield from _leaf_items(td, value, path)
         else:
             yield path, value
+
+
+def _both_lazy(td: Any, path: Path, value: Any) -> bool:
+    """Whether a value and its target are lazy stacks, which copy part by part, ragged leaves included."""
+    pair = (td._as_node(value), td._as_node(td._peek_path(path)))
+    return all(node is not None and node._parts() is not None for node in pair)

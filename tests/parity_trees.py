@@ -89,4 +89,4 @@ def outcome(action: Callable[[Side], Any], side: Side) -> Any:
 def same(action: Callable[[Side], Any]) -> None:
     """Run an action on both sides; results must be equal, and errors of one class."""
     expected, got = outcome(action, TORCH), outcome(action, LITE)
-    assert got == expected
+    assert got == expected, f"lite gives {got}, tensordict {expected}"

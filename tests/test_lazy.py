@@ -206,6 +206,8 @@ def test_ragged_objects_come_as_lists():
     assert ls["role"] == [["a", "b"], ["c"]]
     with pytest.raises(RuntimeError, match="Failed to stack"):
         lazy_stack(rows, 1)["role"]
+    pairs = [row.expand(3, *row.batch_size) for row in rows]
+    assert lazy_stack(pairs, 1)["role"] == [[["a", "b"], ["c"]]] * 3
 
 
 # -- writing ----------------------------------------------------------------------------------
@@ -310,7 +312,14 @@ def test_update_goes_part_by_part():
         ls.update_(ragged(1, 2, 3))
     ls.update({"b": np.zeros((2, 5))})
     assert ls["b"].shape == (2, 5)
+    ls.update_(other := ragged(3, 4).select("a"))
+    assert ls[1]["a"].tolist() == other[1]["a"].tolist()
     td = TensorDict({"rows": ragged(1, 2)}, batch_size=[2])
+    td.update_(td.clone() * 2)
+    assert td["rows"][1]["a"].tolist() == [20, 22]
+    with pytest.raises(ValueError, match="Failed to update 'a'"):
+        td.update_({"rows": ragged(2, 1)})
+    assert td["rows"][1]["a"].tolist() == [20, 22]
     td.update({"rows": {"z": np.arange(2)}})
     assert td["rows"][1]["z"] == 1
 
@@ -530,6 +539,9 @@ def test_flatten_of_a_ragged_batch():
     np.testing.assert_array_equal(ls.flatten()["a"], [10, 30, 31, 32])
     np.testing.assert_array_equal(ls.reshape(-1)["a"], [10, 30, 31, 32])
     assert ls.unsqueeze(0).batch_size == (1, 2, -1)
+    for method in ("unbind", "split"):
+        with pytest.raises(ValueError, match=f"cannot {method} dim 1 of batch size"):
+            getattr(ls, method)(1, dim=1) if method == "split" else ls.unbind(1)
     with pytest.raises(RuntimeError, match="no row-major order"):
         ls.transpose(0, 1).flatten()
     with pytest.raises(RuntimeError, match="ragged batch"):

@@ -1,0 +1,134 @@
+"""stack, cat, lazy_stack and maybe_dense_stack against tensordict on random trees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("tensordict", reason="needs the parity extra")
+
+from parity_trees import Side, array, same
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
+
+
+@st.composite
+def lists(draw: Any, differing: bool) -> Any:
+    """Dense trees of one batch size; with `differing`, some leaf, key or batch size may differ."""
+    size = draw(st.sampled_from([(), (2,), (1,), (3, 2)]))
+    nested, text = draw(st.booleans()), draw(st.booleans())
+    kind = draw(st.sampled_from(["shape", "key", "nested shape", "nested key", "size"])) if differing else ""
+    trees = []
+    for i in range(draw(st.integers(1, 3))):
+        odd = kind if i else ""
+        here = (*size[:-1], size[-1] + 1) if odd == "size" and size else size
+        entries: dict[str, Any] = {"a": array((*here, 3 if odd == "shape" else 2), i)}
+        if nested or "nested" in kind:
+            inner: dict[str, Any] = {"c": array((*here, 3 if odd == "nested shape" else 1), 20 + i)}
+            if odd == "nested key":
+                inner["d"] = array(here, 30)
+            entries["n"] = ("dense", here, inner)
+        if text:
+            entries["s"] = draw(st.sampled_from(["x", "y"]))
+        if odd == "key":
+            entries["b"] = array(here, 40)
+        trees.append(("dense", here, entries))
+    return trees
+
+
+def combined(function: str, trees: list[Any], dim: int, names: bool = False) -> Any:
+    def action(side: Side) -> Any:
+        tds = [side.build(tree) for tree in trees]
+        if names:
+            for td in tds:
+                td.names = ["x", "y", "z"][: td.ndim]
+        return getattr(side.library.TensorDict, function)(tds, dim)
+
+    return action
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from(["stack", "lazy_stack", "maybe_dense_stack"]), st.booleans())
+def test_stacks_of_alike(data, function, names):
+    trees = data.draw(lists(differing=False))
+    ndim = len(trees[0][1])
+    dim = data.draw(st.integers(0 if function == "maybe_dense_stack" else -ndim - 1, ndim))
+    same(combined(function, trees, dim, names))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from(["stack", "lazy_stack", "maybe_dense_stack"]))
+def test_stacks_of_different(data, function):
+    trees = data.draw(lists(differing=True))
+    same(combined(function, trees, data.draw(st.integers(0, len(trees[0][1])))))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.booleans(), st.booleans())
+def test_cat(data, differing, names):
+    trees = data.draw(lists(differing=differing))
+    ndim = len(trees[0][1])
+    same(combined("cat", trees, data.draw(st.integers(0, max(ndim - 1, 0))), names))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.sampled_from(["stack", "cat", "lazy_stack"]))
+def test_of_lazy_stacks(data, function):
+    parts = data.draw(lists(differing=False))
+    ndim = len(parts[0][1])
+    tree = ("lazy", data.draw(st.integers(0, ndim)), parts)
+    last = ndim if function == "cat" else ndim + 1
+    same(combined(function, [tree, tree], data.draw(st.integers(0, last))))
+
+
+@settings(max_examples=60, deadline=None)
+@given(lists(differing=False), st.sampled_from(["stack", "cat"]))
+def test_out(trees, function):
+    if function == "cat" and not trees[0][1]:
+        function = "stack"
+    trees = [(kind, size, {k: v for k, v in entries.items() if k != "s"}) for kind, size, entries in trees]
+
+    def action(side: Side) -> Any:
+        tds = [side.build(tree) for tree in trees]
+        combine = getattr(side.library.TensorDict, function)
+        out = combine(tds, 0).apply(lambda leaf: leaf * 0)
+        returned = combine(tds, 0, out=out)
+        assert returned is out
+        return out
+
+    same(action)
+
+
+@pytest.mark.parametrize(
+    "dtypes", [("int32", "int64"), ("float32", "float64"), ("bool", "uint8"), ("int16", "float32")]
+)
+@pytest.mark.parametrize("function", ["stack", "cat"])
+def test_promotion(dtypes, function):
+    def action(side: Side) -> Any:
+        tds = [side.library.TensorDict({"a": side.leaf(np.ones(2, dtype))}, [2]) for dtype in dtypes]
+        return str(getattr(side.library.TensorDict, function)(tds, 0)["a"].dtype).removeprefix("torch.")
+
+    same(action)
+
+
+BAD = {
+    "stack sizes": lambda side: side.library.TensorDict.stack([empty(side, 2), empty(side, 3)]),
+    "cat keys": lambda side: side.library.TensorDict.cat(
+        [side.build(("dense", (1,), {"a": array((1,), 0)})), side.build(("dense", (1,), {}))]
+    ),
+    "cat range": lambda side: side.library.TensorDict.cat([empty(side, 2)], 1),
+    "maybe dense ndim": lambda side: side.library.TensorDict.maybe_dense_stack([empty(side), empty(side, 1)]),
+}
+
+
+def empty(side: Side, *size: int) -> Any:
+    return side.library.TensorDict({}, batch_size=size)
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_errors(name):
+    same(BAD[name])
