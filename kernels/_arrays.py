@@ -39,7 +39,7 @@ def is_bfloat16(dtype: np.dtype[Any]) -> bool:
 
 def is_float(dtype: np.dtype[Any]) -> bool:
     """The floating types that kernels read: float16, bfloat16, float32, float64."""
-    return dtype.name in ("float16", "bfloat16", "float32", "float64")
+    return dtype.char in "efd" or is_bfloat16(dtype)  # `name` is made anew at each look
 
 
 def native(array: NDArray[Any]) -> NDArray[Any]:
