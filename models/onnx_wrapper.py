@@ -67,12 +67,17 @@ class OnnxWrapper(LLMWrapperBase):
         RuntimeError: ``device="cuda"`` without a usable GPU.
 
     Example:
-        ```
-        policy = OnnxWrapper("path/to/model", input_mode="text", generate_kwargs={"max_new_tokens": 8})
-        out = policy(TensorDict({"text": Text(prompt=["Hello", "Hi"], batch_size=[2])}, batch_size=[2]))
-        out["text", "response"]                          # ['...', '...']
-        out.get(("log_probs", "response"), as_list=True) # one float32 array per row
-        ```
+        >>> from lite import TensorDict
+        >>> from lite.models import ChatHistory, History, OnnxWrapper, embedded_model_path
+        >>> policy = OnnxWrapper(embedded_model_path(), generate_kwargs={"max_new_tokens": 8})
+        >>> chats = History.from_chats([[{"role": "user", "content": "What is 12 + 30?"}]])
+        >>> td = TensorDict({"history": ChatHistory(prompt=chats, batch_size=[1])}, batch_size=[1])
+        >>> policy(td)["text", "response"]
+        ['42<|im_end|>']
+        >>> td["history"].full[0].content
+        ['What is 12 + 30?', '42']
+        >>> td["log_probs", "response"].shape
+        (1, 3)
     """
 
     def __init__(

@@ -67,7 +67,7 @@ class InputReader:
                 None if mode == "tokens" else [],
                 [] if mode == "history" else None,
             )
-        value = td.get(key, None, as_list=True)
+        value = td.get(key, None) if mode == "history" else td.get(key, None, as_list=True)
         if value is None:
             found = sorted(map(str, td.keys(True)))
             raise ValueError(f"Expected {key!r} key for {mode} input mode, but found keys: {found}")

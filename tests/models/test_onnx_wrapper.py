@@ -339,6 +339,13 @@ def test_lazy_stacks_as_input(wrap: Make) -> None:
     assert out is td
     assert rows(out, "tokens", "response") == [[64, 65, 256], [64, 65, 66, 67]]
     np.testing.assert_array_equal(parts[0]["tokens", "response"], [64, 65, 256])
+    chats = chat_td("Hi", "Hello")
+    out = wrap("history")(lazy_stack([chats[0], chats[1]]))
+    assert out["history"].full.batch_size == (2, 2)
+    square = lazy_stack(
+        [lazy_stack([TensorDict({"tokens": Tokens(prompt=np.array(row))}) for row in (HI, HELLO)])]
+    )
+    assert [len(row) for row in wrap("tokens")(square).get(("tokens", "full"), as_list=True)[0]] == [5, 9]
     text = lazy_stack([TensorDict({"text": Text(prompt=t)}) for t in ("Hi", "Hello")])
     assert list(wrap("text")(text)["text", "response"]) == ["ab<eos>", "abcd"]
 
