@@ -15,9 +15,9 @@ from lite._index import normalise
 from lite._lazy_keys import LazyKeysMixin
 from lite._lock import LOCK_ERROR
 from lite._names import check_names
-from lite._nontensor import NonTensorBase, NonTensorStack
+from lite._nontensor import NonTensorBase
 from lite._ops import BatchOp
-from lite._ragged import RAGGED_ERROR
+from lite._ragged import RAGGED_ERROR, stack_objects
 from lite._tensordict import parse_batch_size
 
 
@@ -124,7 +124,7 @@ class LazyStackedTensorDict(LazyKeysMixin, TensorDictBase):
         assert entries is not None
         dim = self.stack_dim
         if isinstance(found, NonTensorBase):
-            return _stack_objects(entries, dim)
+            return stack_objects(entries, dim)
         shape, dtype = entries[0].shape, entries[0].dtype
         if any(type(entry) is not np.ndarray or entry.shape != shape for entry in entries):
             shapes = sorted({str(getattr(entry, "shape", type(entry))) for entry in entries})
@@ -386,20 +386,3 @@ def _part(td: Any) -> Any:
     if node is None:
         raise TypeError(f"the parts of a LazyStackedTensorDict must be TensorDicts, got {type(td)}.")
     return node
-
-
-def _stack_objects(entries: list[Any], dim: int) -> NonTensorStack:
-    """Per-element objects of the whole stack; from the first ragged dimension on they become lists."""
-    arrays = [entry._objects() for entry in entries]
-    shapes = [array.shape for array in arrays]
-    if len(set(shapes)) == 1:
-        return NonTensorStack._wrap(np.stack(arrays, dim))
-    axis = next((i for i, sizes in enumerate(zip(*shapes, strict=False)) if len(set(sizes)) > 1), 0)
-    if axis < dim:
-        raise RuntimeError(RAGGED_ERROR.format(key="non-tensor data", found=shapes))
-    regular = shapes[0][:axis]
-    rows = np.empty((len(arrays), *regular), dtype=object)
-    for i, array in enumerate(arrays):
-        for at in np.ndindex(regular):
-            rows[(i, *at)] = array[at].tolist()
-    return NonTensorStack._wrap(np.moveaxis(rows, 0, dim))

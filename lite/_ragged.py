@@ -1,4 +1,4 @@
-"""Reading leaves whose rows differ in shape: as lists, padded, or as values with offsets."""
+"""Entries whose rows differ in shape: read as lists, padded, or as values with offsets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite._collection import Array
-from lite._nontensor import NonTensorBase, unwrap
+from lite._nontensor import NonTensorBase, NonTensorStack, unwrap
 
 RAGGED_ERROR = (
     "Failed to stack tensors within a tensordict: the rows of {key!r} have different shapes {found}. Use "
@@ -90,3 +90,20 @@ def _list_shape(rows: Any) -> tuple[int, ...]:
         shape.append(len(rows))
         rows = rows[0]
     return tuple(shape)
+
+
+def stack_objects(entries: list[Any], dim: int) -> NonTensorStack:
+    """Per-element objects of the whole stack; from the first ragged dimension on they become lists."""
+    arrays = [entry._objects() for entry in entries]
+    shapes = [array.shape for array in arrays]
+    if len(set(shapes)) == 1:
+        return NonTensorStack._wrap(np.stack(arrays, dim))
+    axis = next((i for i, sizes in enumerate(zip(*shapes, strict=False)) if len(set(sizes)) > 1), 0)
+    if axis < dim:
+        raise RuntimeError(RAGGED_ERROR.format(key="non-tensor data", found=shapes))
+    regular = shapes[0][:axis]
+    rows = np.empty((len(arrays), *regular), dtype=object)
+    for i, array in enumerate(arrays):
+        for at in np.ndindex(regular):
+            rows[(i, *at)] = array[at].tolist()
+    return NonTensorStack._wrap(np.moveaxis(rows, 0, dim))

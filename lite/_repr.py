@@ -24,7 +24,7 @@ class ReprMixin(TensorDictCore):
             return _block(type(self).__name__, [f"fields={{{_fields(lines)}}}"], self, [])
         parts, dim = stacked
         shared = list(self._keys())
-        lines = [f"{key}: {_stacked_entry(self, key)}" for key in shared]
+        lines = [f"{key}: {entry_text(self, key)}" for key in shared]
         fields = [f"fields={{{_fields(lines)}}}", f"exclusive_fields={{\n{_exclusive(parts, shared)}}}"]
         return _block(type(self).__name__, fields, self, [f"stack_dim={dim}"])
 
@@ -49,7 +49,7 @@ def _array(shape: Shape, value: Any) -> str:
     return f"Array(shape={shape}, device={device_of(value)}, dtype={value.dtype}, is_shared=False)"
 
 
-def _stacked_entry(td: Any, key: str) -> str:
+def entry_text(td: Any, key: str) -> str:
     """One entry of a lazy stack, without stacking its arrays, which may be ragged."""
     found = td._peek(key)
     return _array(td._item_shape(key), found) if is_array(found) else _entry(td._get_str(key), td.device)
@@ -58,7 +58,7 @@ def _stacked_entry(td: Any, key: str) -> str:
 def _exclusive(parts: Any, shared: list[str]) -> str:
     blocks = []
     for i, part in enumerate(parts):
-        lines = [f"{key}: {_stacked_entry(part, key)}" for key in part._keys() if key not in shared]
+        lines = [f"{key}: {entry_text(part, key)}" for key in part._keys() if key not in shared]
         if lines:
             blocks.append(indent(f"{i} ->{_fields(lines)}", "    "))
     return ",\n".join(blocks)

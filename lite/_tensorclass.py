@@ -5,65 +5,23 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import types
-import typing
 from collections.abc import Callable, Iterator
 from textwrap import indent
 from typing import Any, ClassVar, Self, TypeVar
-
-import numpy as np
 
 from lite._base import TensorDictBase
 from lite._collection import Array, Shape, TensorCollection
 from lite._core import MISSING
 from lite._keys import NestedKey, require_path, to_path
-from lite._nontensor import NonTensorBase, NonTensorData, NonTensorStack, unwrap
+from lite._nontensor import NonTensorBase, unwrap
 from lite._ops import BatchOp
-from lite._repr import _stacked_entry
+from lite._repr import entry_text
+from lite._tensorclass_field import Field, annotations_of, default_of
 from lite._tensordict import TensorDict
 
 T = TypeVar("T")
 
 _RESERVED = frozenset({"batch_size", "device", "names", "shape", "ndim"})
-
-
-class _Field:
-    """The class attribute behind a field: reads and writes the entry of the instance's TensorDict."""
-
-    __slots__ = ("default", "flag", "mapping", "name")
-
-    def __init__(self, name: str, kind: Any, default: Any) -> None:
-        self.name = name
-        self.default = default
-        self.flag = type(default) is bool or _is_kind(kind, bool)
-        self.mapping = _is_kind(kind, dict)
-
-    def __get__(self, instance: Any, owner: type) -> Any:
-        if instance is not None:
-            return self.read(instance._tensordict._get_str(self.name))
-        if self.default is MISSING:
-            raise AttributeError(f"the field {self.name!r} of {owner.__name__} has no default.")
-        return self.default
-
-    def __set__(self, instance: Any, value: Any) -> None:
-        instance._set_field(self, value)
-
-    def read(self, entry: Any) -> Any:
-        """The value a user sees for an entry."""
-        if not isinstance(entry, NonTensorBase):
-            return entry
-        if self.flag and isinstance(entry, NonTensorStack):
-            values = list(_flat(entry._array.tolist()))
-            if values and all(value is values[0] for value in values):
-                return values[0]
-        return unwrap(entry)
-
-    def entry(self, value: Any, batch_size: Shape) -> Any:
-        """What is stored for a value: flags, declared mappings and empty lists are objects."""
-        if (self.flag and type(value) is bool) or (self.mapping and isinstance(value, dict)):
-            return NonTensorData._make(value, batch_size)
-        if type(value) is list and not value:
-            return NonTensorStack._wrap(np.empty((0,), dtype=object))
-        return value
 
 
 class _Meta(type):
@@ -114,18 +72,18 @@ class TensorClass(TensorCollection, metaclass=_Meta):
 
     __slots__ = ("__weakref__", "_tensordict")
     _tensordict: Any
-    _fields: ClassVar[dict[str, _Field]] = {}
+    _fields: ClassVar[dict[str, Field]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
-        kinds = _kinds(cls)
+        kinds = annotations_of(cls)
         cls._fields = {}
         for field in dataclasses.fields(cls):  # type: ignore[arg-type]
             if field.name in _RESERVED:
                 raise AttributeError(f"Attribute name {field.name} can't be used with @tensorclass")
             default = MISSING if field.default is dataclasses.MISSING else field.default
-            cls._fields[field.name] = _Field(field.name, kinds.get(field.name, field.type), default)
+            cls._fields[field.name] = Field(field.name, kinds.get(field.name, field.type), default)
             setattr(cls, field.name, cls._fields[field.name])
 
     def __init__(
@@ -147,7 +105,7 @@ class TensorClass(TensorCollection, metaclass=_Meta):
         object.__setattr__(self, "_tensordict", TensorDict({}, batch_size, device, names))
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             if field.name not in given:
-                given[field.name] = _default(field, cls.__name__)
+                given[field.name] = default_of(field, cls.__name__)
             if given[field.name] is not None:
                 self._set_field(cls._fields[field.name], given[field.name])
         finish = getattr(self, "__post_init__", None)
@@ -215,7 +173,7 @@ class TensorClass(TensorCollection, metaclass=_Meta):
 
     # -- fields -------------------------------------------------------------------------------
 
-    def _set_field(self, field: _Field, value: Any, inplace: bool = False) -> None:
+    def _set_field(self, field: Field, value: Any, inplace: bool = False) -> None:
         node = self._tensordict
         if value is None:
             if node._peek(field.name) is not None:
@@ -347,7 +305,7 @@ class TensorClass(TensorCollection, metaclass=_Meta):
     def __repr__(self) -> str:
         node = self._tensordict
         keys = set(node._keys())
-        lines = [*sorted(f"{key}: {_stacked_entry(node, key)}".replace(": ", "=", 1) for key in keys)]
+        lines = [*sorted(f"{key}: {entry_text(node, key)}".replace(": ", "=", 1) for key in keys)]
         lines += [f"{name}=None" for name in sorted(self._fields) if name not in keys]
         lines += [f"batch_size={node.batch_size}", f"device={node.device}", "is_shared=False"]
         body = indent(",\n".join(lines), "    ")
@@ -386,42 +344,8 @@ def tensorclass(cls: type[T]) -> type[T]:
     return out  # type: ignore[no-any-return]
 
 
-def _flat(values: list[Any]) -> Iterator[Any]:
-    for value in values:
-        if isinstance(value, list):
-            yield from _flat(value)
-        else:
-            yield value
-
-
 def _restore(cls: type[TensorClass], tensordict: Any) -> TensorClass:
     return cls._wrap_tensordict(tensordict)
-
-
-def _default(field: dataclasses.Field[Any], name: str) -> Any:
-    if field.default is not dataclasses.MISSING:
-        return field.default
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    raise TypeError(f"{name} is missing a value for its field {field.name!r}.")
-
-
-def _kinds(cls: type) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(cls)
-    except (NameError, TypeError):  # names that only type checkers see
-        return {}
-
-
-def _is_kind(annotation: Any, kind: type) -> bool:
-    """Whether an annotation is `kind`, possibly parametrised, possibly `| None`."""
-    if isinstance(annotation, str):
-        text = annotation.replace(" ", "").removeprefix("Optional[").removesuffix("|None")
-        return text.split("[")[0].rstrip("]") == kind.__name__
-    options = [a for a in typing.get_args(annotation) if a is not type(None)]
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return len(options) == 1 and _is_kind(options[0], kind)
-    return annotation is kind or typing.get_origin(annotation) is kind
 
 
 def _delegate(name: str) -> Callable[..., Any]:
