@@ -13,7 +13,7 @@ import numpy as np
 
 from lite.kernels._jit import jit
 
-_BLOCK = 8192
+_BLOCK = 4096
 FLOAT32, BFLOAT16, FLOAT16 = 0, 1, 2
 
 # exp(f) for |f| <= ln(2)/2 to a relative error of 9.2e-8; and a number whose addition rounds a float to an
@@ -44,16 +44,18 @@ def _exp32(x: Any) -> Any:
 
 @jit
 def _max32(values: Any) -> Any:
-    """The maximum by integer comparison of the bits, which vectorises without a promise about NaN.
+    """The maximum, by comparing bits as integers: that vectorises without a promise about NaN.
 
-    Among non-negative floats the bits are in order, among negative ones in reverse order.
+    Among the bits of non-negative floats the largest integer is the largest float; if all are negative,
+    the smallest one is.
     """
-    highest = np.int32(-0x80000000)
+    top = np.int32(-0x80000000)
     for i in range(values.size):
-        bits = np.float32(values[i]).view(np.int32)
-        highest = max(highest, np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))))
-    bits = np.int32(highest ^ ((highest >> np.int32(31)) & np.int32(0x7FFFFFFF)))
-    return np.int32(bits).view(np.float32)
+        top = max(top, np.float32(values[i]).view(np.int32))
+    if top < 0:
+        for i in range(values.size):
+            top = min(top, np.float32(values[i]).view(np.int32))
+    return np.int32(top).view(np.float32)
 
 
 @jit(reassociate=True)
@@ -71,11 +73,11 @@ def _sums32(values: Any, highest: Any, inverse: Any) -> Any:
 
 
 @jit(reassociate=True)
-def _sum32(values: Any, highest: Any, inverse: Any) -> Any:
-    """The sum of exp((x - highest) * inverse) where no entry equals `highest`."""
+def _sum32(values: Any, highest: Any) -> Any:
+    """The sum of exp(x - highest) where no entry equals `highest`."""
     total = _ZERO32
     for i in range(values.size):
-        total += _exp32((values[i] - highest) * inverse)
+        total += _exp32(values[i] - highest)
     return np.float64(total)
 
 
@@ -181,8 +183,8 @@ def rows32(
                 rest = (count + rest) * np.exp((np.float64(highest) - np.float64(top)) * inverse)
                 count = 0.0
                 highest = top
-            if top < highest < np.inf:
-                rest += _sum32(values, highest, narrow)
+            if top < highest < np.inf and inverse == 1.0:  # most blocks, without the counting
+                rest += _sum32(values, highest)
             elif abs(highest) < np.inf:
                 more_count, more_rest = _sums32(values, highest, narrow)
                 count += more_count

@@ -8,7 +8,7 @@ import reference
 from lite.kernels import token_log_probs
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-SIZES = [1, 2, 7, 33, 8191, 8192, 8193, 20000]
+SIZES = [1, 2, 7, 33, 4095, 4096, 4097, 10000]
 
 
 def make(rng, shape, dtype=np.float32, scale=3.0):
@@ -69,7 +69,7 @@ def rows(name: str, size: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", ["one huge", "all equal", "ramp", "falling", "far apart", "tiny"])
-@pytest.mark.parametrize("size", [5, 9000])
+@pytest.mark.parametrize("size", [5, 5000])
 def test_hard_rows(name, size):
     logits = np.broadcast_to(rows(name, size), (4, size))
     tokens = np.array([0, 3, size // 2, size - 1])
@@ -135,8 +135,8 @@ def test_nothing_is_read_at_ignored_positions():
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_token_mask(rng, dtype):
-    logits, tokens = make(rng, (5, 8300), dtype)
-    mask = rng.random((5, 8300)) < 0.5
+    logits, tokens = make(rng, (5, 4300), dtype)
+    mask = rng.random((5, 4300)) < 0.5
     mask[3] = False
     logits[0, ~mask[0]] = np.nan  # never looked at
     got = token_log_probs(logits, tokens, mask)
