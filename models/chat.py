@@ -53,10 +53,23 @@ def render_messages(
 
 def encode_messages(messages: Sequence[Mapping[str, Any]], *, tokenizer: Any, **options: Any) -> EncodedChat:
     """Render one conversation and encode it; the template has written all special tokens."""
-    rendered = render_messages(messages, tokenizer=tokenizer, **options)
-    encoded = tokenizer([rendered.text], add_special_tokens=False, return_offsets_mapping=True)
-    ids = np.asarray(encoded["input_ids"][0], np.int64).reshape(-1)
-    return EncodedChat(rendered.text, ids, span_mask(encoded["offset_mapping"][0], rendered.spans))
+    return encode_chats([messages], tokenizer=tokenizer, **options)[0]
+
+
+def encode_chats(
+    chats: Sequence[Sequence[Mapping[str, Any]]], *, tokenizer: Any, **options: Any
+) -> list[EncodedChat]:
+    """`encode_messages` for several conversations, in one call of the tokenizer."""
+    if not chats:
+        return []
+    rendered = [render_messages(messages, tokenizer=tokenizer, **options) for messages in chats]
+    texts = [row.text for row in rendered]
+    encoded = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
+    rows = zip(rendered, encoded["input_ids"], encoded["offset_mapping"], strict=True)
+    return [
+        EncodedChat(row.text, np.asarray(ids, np.int64).reshape(-1), span_mask(offsets, row.spans))
+        for row, ids, offsets in rows
+    ]
 
 
 def span_mask(offsets: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:

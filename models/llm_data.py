@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from lite import TensorClass
 from lite.models._nesting import flatten, nest, ragged, rows_of
+from lite.models.chat import encode_chats
 from lite.models.history import History
 
 PARTS = ("prompt", "response", "full")
@@ -221,23 +222,18 @@ class ChatHistory(TensorClass):
         self, tokenizer: Any, name: str | None, source: str | None
     ) -> dict[str, list[tuple[str, NDArray[np.int64]]]]:
         """Text and ids of every row, for each field."""
-        from lite.models.chat import encode_messages
-
         out: dict[str, list[tuple[str, NDArray[np.int64]]]] = {}
         for part in PARTS:
             history = getattr(self, part)
             if history is None:
                 continue
-            encoded = [
-                encode_messages(
-                    chat,
-                    tokenizer=tokenizer,
-                    chat_template=source,
-                    chat_template_name=name,
-                    add_generation_prompt=part == "prompt",
-                )
-                for chat in flatten(history.to_chats(), len(self.batch_size))
-            ]
+            encoded = encode_chats(
+                flatten(history.to_chats(), len(self.batch_size)),
+                tokenizer=tokenizer,
+                chat_template=source,
+                chat_template_name=name,
+                add_generation_prompt=part == "prompt",
+            )
             out[part] = [(row.text, row.ids) for row in encoded]
         if "prompt" in out and "full" in out:
             out["response"] = [_after(*pair) for pair in zip(out["prompt"], out["full"], strict=True)]

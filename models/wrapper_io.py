@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lite import NestedKey, is_non_tensor
 from lite.models._nesting import flatten
-from lite.models.chat import EncodedChat, encode_messages
+from lite.models.chat import EncodedChat, encode_chats
 from lite.models.history import History
 from lite.models.llm_wrapper import WrapperOptions
 from lite.models.token_rows import TokenRows, infer_mask, token_row
@@ -85,16 +85,13 @@ class InputReader:
         chats, history = read_chats(value, options.key, ndim)
         if options.prefer_tokens and options.generate and (rows := self._preferred(td)) is not None:
             return Inputs(rows, [self.tokenizer.decode(row) for row in rows.rows], chats, history)
-        encoded = [
-            encode_messages(
-                chat,
-                tokenizer=self.tokenizer,
-                chat_template=options.chat_template,
-                chat_template_name=options.chat_template_name,
-                add_generation_prompt=options.generate,
-            )
-            for chat in chats
-        ]
+        encoded = encode_chats(
+            chats,
+            tokenizer=self.tokenizer,
+            chat_template=options.chat_template,
+            chat_template_name=options.chat_template_name,
+            add_generation_prompt=options.generate,
+        )
         rows = TokenRows.left_padded([chat.ids for chat in encoded], self.pad_id)
         if not options.generate:
             _warn_of_empty_masks(chats, encoded)
