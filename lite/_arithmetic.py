@@ -157,7 +157,7 @@ class ArithmeticMixin(PointwiseMixin):
             return NotImplemented
         if ufunc is np.matmul:
             left, right = inputs
-            result = left @ right
+            result = left @ right if at == 0 else right.__rmatmul__(left)
             return result if out is None else out[0].update_(result)
         fn = _placed(ufunc, at, kwargs)
         others = [x for i, x in enumerate(inputs) if i != at]

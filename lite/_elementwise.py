@@ -276,11 +276,12 @@ def _check_target(fn: Pointwise, args: tuple[Any, ...]) -> None:
     for arg in args[1:]:
         shape = getattr(arg, "shape", ())
         if shape and shape != leaf.shape:
-            common = np.broadcast_shapes(shape, leaf.shape)
-            if common != leaf.shape:
-                raise RuntimeError(
-                    f"an in-place operation cannot change a leaf's shape {leaf.shape} to {common}."
-                )
+            try:
+                fits = np.broadcast_shapes(shape, leaf.shape) == leaf.shape
+            except ValueError:
+                fits = False
+            if not fits:
+                raise RuntimeError(f"an operand of shape {shape} does not fit a leaf's shape {leaf.shape}.")
     if isinstance(fn, np.ufunc):
         _check_cast(_result_dtype(fn, tuple(map(_kind, args))), leaf.dtype)
 

@@ -19,8 +19,10 @@ def _reciprocal(x: Array) -> Any:
 
 
 def _sigmoid(x: Array) -> Any:
-    # 1 / (1 + exp(-x)) overflows for large negative x.
-    return np.exp(-np.logaddexp(0, np.negative(x)))
+    # 1 / (1 + exp(-x)) overflows for large negative x, and unsigned integers have no negative.
+    value = x if x.dtype.kind in "fV" else x.astype(np.float64)
+    small = np.exp(-np.abs(value))
+    return np.where(value >= 0, 1, small) / (1 + small)
 
 
 def _frac(x: Array) -> Any:

@@ -1,0 +1,147 @@
+"""apply, apply_, named_apply."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from trees import tree, unchanged
+
+from lite import NonTensorData, TensorDict, is_leaf_nontensor, lazy_stack
+
+
+def test_leaves_are_replaced_and_the_rest_is_kept() -> None:
+    td = tree(lock=True)
+    td.names = ["x", "y"]
+    with unchanged(td):
+        got = td.apply(lambda leaf: leaf + 1)
+    np.testing.assert_array_equal(got["n", "b"], td["n", "b"] + 1)
+    assert (got["s"], got.names, got.is_locked) == ("text", ["x", "y"], False)
+    assert got["n"].batch_size == (4, 3, 5)
+    assert td.apply(lambda leaf: leaf, propagate_lock=True).is_locked
+
+
+def test_order_and_names_of_the_calls() -> None:
+    td = tree()
+    seen: list[Any] = []
+    td.named_apply(lambda name, leaf: seen.append(name))
+    assert seen == ["a", "i", "b", "c"]
+    seen.clear()
+    td.named_apply(lambda name, leaf: seen.append(name), nested_keys=True)
+    assert seen == ["a", "i", ("n", "b"), ("n", "m", "c")]
+
+
+def test_results_are_converted_and_checked() -> None:
+    td = TensorDict({"a": np.zeros((2, 3))}, batch_size=[2])
+    assert td.apply(lambda leaf: "text")["a"] == "text"
+    assert td.apply(lambda leaf: [1.0, 2.0])["a"].dtype == np.float32
+    with unchanged(td), pytest.raises(RuntimeError, match="batch dimension mismatch"):
+        td.apply(lambda leaf: leaf.sum())
+    assert td.apply(lambda leaf: leaf.sum(), batch_size=[])["a"] == 0
+    assert td.apply(lambda leaf: leaf[0], batch_size=[3]).batch_size == (3,)
+
+
+def test_batch_size_holds_for_every_level() -> None:
+    got = tree().exclude("r").apply(lambda leaf: leaf.reshape(12, -1), batch_size=[12])
+    assert (got.batch_size, got["n"].batch_size, got["n", "m"].batch_size) == ((12,),) * 3
+
+
+def test_metadata_arguments() -> None:
+    td = tree()
+    assert td.apply(lambda leaf: leaf, names=["u", "v"]).names == ["u", "v"]
+    assert td.apply(lambda leaf: leaf, device="cpu")["n"].device == "cpu"
+    assert td.to("cpu").apply(lambda leaf: leaf, device=None).device is None
+
+
+def test_others_are_matched_by_key() -> None:
+    td = TensorDict({"a": 1, "n": {"b": 2}})
+    other = TensorDict({"n": {"b": 20}, "a": 10})
+    got = td.apply(lambda x, y, z: x + y + z, other, other)
+    assert (got["a"], got["n", "b"]) == (21, 42)
+
+
+@pytest.mark.parametrize("missing", ["a", "n", ("n", "b")])
+def test_missing_keys_of_others(missing: Any) -> None:
+    td = TensorDict({"a": 1, "n": {"b": 2}})
+    other = td.exclude(missing)
+    with unchanged(td, other), pytest.raises(KeyError):
+        td.apply(lambda x, y: x, other)
+    got = td.apply(lambda x, y: -1 if y is None else y, other, default=None)
+    assert got[("n", "b") if missing == "n" else missing] == -1
+    with pytest.raises(TypeError, match="must be TensorDicts"):
+        td.apply(lambda x, y: x, 3)
+
+
+def test_filter_empty() -> None:
+    td = TensorDict({"a": 1, "n": {"b": 2}, "e": {}})
+
+    def none(leaf: Any) -> None:
+        return None
+
+    assert td.exclude("e").apply(none) is None
+    assert list(td.apply(none).keys()) == ["e"]
+    assert td.apply(none, filter_empty=True) is None
+    assert list(td.apply(none, filter_empty=False).keys(True)) == ["n", "e"]
+    assert TensorDict().apply(none).is_empty()
+    assert TensorDict().apply(none, filter_empty=True) is None
+    kept = td.named_apply(lambda name, leaf: leaf if name == "a" else None)
+    assert "n" not in kept
+    with_object = td.clone().set("s", "text").apply(none)
+    assert with_object["s"] == "text"
+    assert "n" not in with_object
+
+
+def test_in_place() -> None:
+    td = TensorDict({"a": np.zeros(2, np.float32), "n": {"b": np.zeros(2)}, "s": "x"}, lock=True)
+    a, b = td["a"], td["n", "b"]
+    assert td.apply_(lambda leaf: leaf + 1.5) is td
+    assert td["a"] is a
+    assert td["n", "b"] is b
+    np.testing.assert_array_equal(a, [1.5, 1.5])
+    assert td.apply(lambda leaf: 7, inplace=True) is td
+    np.testing.assert_array_equal(b, [7, 7])
+    assert td.apply_(lambda leaf: None) is td
+    with unchanged(td), pytest.raises(ValueError, match="Failed to update 'a'"):
+        td.apply_(lambda leaf: np.zeros(5))
+
+
+def test_out() -> None:
+    td = TensorDict({"a": 1, "n": {"b": 2}})
+    out = TensorDict({"old": 5, "n": {"kept": 6}})
+    node = out["n"]
+    assert td.apply(lambda leaf: leaf * 10, out=out) is out
+    assert out["n"] is node
+    assert out.to_dict(convert_tensors=True) == {"old": 5, "n": {"kept": 6, "b": 20}, "a": 10}
+    with pytest.raises(RuntimeError, match="must be equal"):
+        td.apply(lambda leaf: leaf, out=out, batch_size=[2])
+    with pytest.raises(RuntimeError, match="locked"):
+        td.apply(lambda leaf: leaf, out=out.lock_())
+
+
+def test_what_counts_as_a_leaf() -> None:
+    td = TensorDict({"a": 1, "n": {"b": 2}, "s": "x"})
+    seen: list[type] = []
+
+    def note(entry: Any) -> Any:
+        seen.append(type(entry))
+        return entry
+
+    td.apply(note, is_leaf=is_leaf_nontensor)
+    assert seen == [np.ndarray, np.ndarray, NonTensorData]
+    seen.clear()
+    got = td.apply(note, call_on_nested=True)
+    assert seen == [np.ndarray, TensorDict, NonTensorData]
+    assert got["n"] is td["n"]
+
+
+def test_lazy_stacks_go_part_by_part() -> None:
+    stack = lazy_stack([TensorDict({"x": np.ones(2), "k": 1}), TensorDict({"x": np.ones(3)})])
+    got = stack.apply(lambda leaf: leaf * 2)
+    assert [part["x"].tolist() for part in got.tensordicts] == [[2, 2], [2, 2, 2]]
+    assert got[0]["k"] == 2
+    assert stack.apply(lambda leaf: None) is None
+    stack.apply_(lambda leaf: leaf * 5)
+    assert stack[1]["x"].tolist() == [5, 5, 5]
+    pair = stack.apply(lambda x, y: x + y, stack)
+    assert pair[1]["x"].tolist() == [10, 10, 10]

@@ -1,0 +1,143 @@
+"""Locking: what it blocks, what it allows, parents, contexts, pickling."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from trees import tree, unchanged
+
+from lite import TensorDict
+
+
+def nested() -> TensorDict:
+    return TensorDict({"a": np.zeros(2), "n": {"b": np.zeros(2), "m": {"c": np.zeros(2)}}}, batch_size=[2])
+
+
+def test_lock_reaches_every_node_and_comes_back() -> None:
+    td = nested()
+    assert td.lock_() is td
+    assert td.is_locked
+    assert td["n"].is_locked
+    assert td["n", "m"].is_locked
+    assert td.unlock_() is td
+    assert not any(node.is_locked for node in (td, td["n"], td["n", "m"]))
+    td.is_locked = True
+    assert td["n", "m"].is_locked
+    td.is_locked = False
+    td["z"] = np.zeros(2)
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda td: td.set_("a", np.ones(2)),
+        lambda td: td.set("a", np.ones(2), inplace=True),
+        lambda td: td.set_at_("a", 1, 0),
+        lambda td: td.update_({"n": {"b": np.ones(2)}}),
+        lambda td: td.update({"a": np.ones(2)}, inplace=True),
+        lambda td: td.update_at_({"a": 1}, 0),
+        lambda td: td.__setitem__(0, {"a": 1}),
+        lambda td: td.fill_("a", 1),
+        lambda td: td.zero_(),
+        lambda td: td.apply_(lambda x: x + 1),
+        lambda td: td.add_(1),
+        lambda td: td.masked_fill_([True, False], 1),
+        lambda td: setattr(td, "names", ["x"]),
+        lambda td: setattr(td, "batch_size", []),
+    ],
+)
+def test_values_and_metadata_may_change(operation: Callable[[Any], Any]) -> None:
+    td = nested().lock_()
+    buffers = [td["a"], td["n", "b"]]
+    operation(td)
+    assert td.is_locked
+    assert [td["a"], td["n", "b"]] == buffers or td["a"] is buffers[0]
+
+
+def test_a_node_of_a_locked_tree_stays_locked() -> None:
+    td = nested().lock_()
+    for node in (td["n"], td["n", "m"]):
+        with unchanged(td), pytest.raises(RuntimeError, match="part of a locked graph"):
+            node.unlock_()
+
+
+def test_a_node_is_free_once_its_parents_are_gone() -> None:
+    td = nested().lock_()
+    node = td["n"]
+    del td
+    gc.collect()
+    assert not node.unlock_().is_locked
+
+
+def test_a_node_shared_by_two_roots() -> None:
+    node = TensorDict(b=1)
+    first, second = TensorDict(n=node).lock_(), TensorDict(n=node).lock_()
+    with pytest.raises(RuntimeError, match="part of a locked graph"):
+        first.unlock_()
+    assert first.is_locked
+    assert node.is_locked
+    root = TensorDict(first=first, second=second).lock_()
+    root.unlock_()
+    assert not node.is_locked
+
+
+def test_a_node_set_while_unlocked_is_locked_with_the_next_lock() -> None:
+    td = nested().lock_()
+    td.unlock_()
+    td["o"] = TensorDict(x=np.zeros(2))
+    td.lock_()
+    assert td["o"].is_locked
+
+
+def test_contexts_restore_the_state() -> None:
+    td = nested()
+    with td.lock_() as inside:
+        assert inside is td
+        assert td.is_locked
+        with td.unlock_():
+            td["z"] = np.zeros(2)
+        assert td.is_locked
+        with td.lock_():
+            assert td["n"].is_locked
+        assert td.is_locked
+    assert not td.is_locked
+    with td:
+        assert not td.is_locked
+    assert "z" in td
+
+
+@pytest.mark.parametrize("locked", [True, False])
+def test_contexts_restore_the_state_after_an_error(locked: bool) -> None:
+    td = tree(lock=locked)
+    with pytest.raises(ZeroDivisionError), td.unlock_() if locked else td.lock_():
+        1 / 0  # noqa: B018
+    assert td.is_locked is locked
+    assert td["n", "m"].is_locked is locked
+
+
+@pytest.mark.parametrize("protocol", [2, 5])
+def test_pickle_keeps_everything(protocol: int) -> None:
+    td = tree(lock=True)
+    td.names = ["x", "y"]
+    back = pickle.loads(pickle.dumps(td, protocol))
+    with unchanged(td):
+        pass
+    assert (back == td).all()
+    assert (back.names, back.is_locked, back["n", "m"].is_locked) == (["x", "y"], True, True)
+    with pytest.raises(RuntimeError, match="part of a locked graph"):
+        back["n"].unlock_()
+    back.unlock_()["z"] = np.zeros((4, 3))
+
+
+def test_deepcopy_is_unlocked_and_independent() -> None:
+    td = tree(lock=True)
+    back = copy.deepcopy(td)
+    assert not back.is_locked
+    assert back["a"] is not td["a"]
+    assert copy.copy(td)["a"] is td["a"]

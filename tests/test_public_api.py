@@ -1,0 +1,42 @@
+"""The public names, and what importing them may not import."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+PACKAGES = ["lite", "lite.nn", "lite.data", "lite.kernels", "lite.models"]
+HEAVY = ["torch", "tensordict", "torchrl", "transformers", "numba", "onnxruntime", "tokenizers", "jinja2"]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_all_is_sorted_and_holds_every_public_name(package: str) -> None:
+    module = importlib.import_module(package)
+    assert list(module.__all__) == sorted(set(module.__all__))
+    public = {
+        name
+        for name in dir(module)
+        if not name.startswith("_") and getattr(getattr(module, name), "__module__", "").startswith("lite")
+    }
+    assert public <= set(module.__all__)
+
+
+def test_every_public_object_is_documented() -> None:
+    lite = importlib.import_module("lite")
+    undocumented = [name for name in lite.__all__ if not getattr(lite, name).__doc__]
+    assert undocumented == []
+    methods = [
+        name
+        for name in dir(lite.TensorDict)
+        if not name.startswith("_") and not (getattr(lite.TensorDict, name).__doc__ or "").strip()
+    ]
+    assert methods == []
+
+
+def test_imports_stay_light() -> None:
+    code = f"import sys, {', '.join(PACKAGES)}; print([name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

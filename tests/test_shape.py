@@ -1,0 +1,205 @@
+"""Operations on the batch dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from trees import tree, unchanged
+
+from lite import TensorDict
+
+# (operation on a TensorDict, the same on an array of the batch's shape, names of the result)
+OPERATIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], list[str | None]]] = {
+    "reshape": (lambda td: td.reshape(2, 6), lambda x: x.reshape(2, 6), [None, None]),
+    "reshape infers": (lambda td: td.reshape(-1), lambda x: x.reshape(-1), [None]),
+    "reshape takes a list": (lambda td: td.reshape([3, 4]), lambda x: x.reshape(3, 4), [None, None]),
+    "view": (lambda td: td.view(3, 4), lambda x: x.reshape(3, 4), [None, None]),
+    "view of size": (lambda td: td.view(size=(12,)), lambda x: x.reshape(12), [None]),
+    "flatten": (lambda td: td.flatten(), lambda x: x.reshape(12), [None]),
+    "unflatten": (lambda td: td.unflatten(0, (-1, 2)), lambda x: x.reshape(2, 2, 3), [None, "x", "y"]),
+    "unsqueeze": (lambda td: td.unsqueeze(1), lambda x: x[:, None], ["x", None, "y"]),
+    "unsqueeze last": (lambda td: td.unsqueeze(-1), lambda x: x[..., None], ["x", "y", None]),
+    "squeeze": (lambda td: td.unsqueeze(0).squeeze(0), lambda x: x, ["x", "y"]),
+    "permute": (lambda td: td.permute(1, 0), lambda x: x.T, ["y", "x"]),
+    "permute of dims": (lambda td: td.permute(dims=(-1, 0)), lambda x: x.T, ["y", "x"]),
+    "transpose": (lambda td: td.transpose(0, 1), lambda x: x.T, ["y", "x"]),
+    "swapaxes": (lambda td: td.swapaxes(0, -1), lambda x: x.T, ["y", "x"]),
+    "swapdims": (lambda td: td.swapdims(0, -1), lambda x: x.T, ["y", "x"]),
+    "movedim": (lambda td: td.movedim(0, 1), lambda x: x.T, ["y", "x"]),
+    "moveaxis": (lambda td: td.moveaxis([0, 1], [1, 0]), lambda x: x.T, ["y", "x"]),
+    "expand": (lambda td: td.expand(2, 4, 3), lambda x: np.broadcast_to(x, (2, 4, 3)), [None, "x", "y"]),
+    "expand keeps": (
+        lambda td: td.expand(2, -1, 3),
+        lambda x: np.broadcast_to(x, (2, 4, 3)),
+        [None, "x", "y"],
+    ),
+    "narrow": (lambda td: td.narrow(0, 1, 2), lambda x: x[1:3], ["x", "y"]),
+    "split": (lambda td: td.split(3)[1], lambda x: x[3:], ["x", "y"]),
+    "split sizes": (lambda td: td.split([1, 2], 1)[1], lambda x: x[:, 1:], ["x", "y"]),
+    "chunk": (lambda td: td.chunk(3)[1], lambda x: x[2:4], ["x", "y"]),
+    "unbind": (lambda td: td.unbind(1)[2], lambda x: x[:, 2], ["x"]),
+    "repeat": (lambda td: td.repeat(2, 1), lambda x: np.tile(x, (2, 1)), ["x", "y"]),
+    "repeat_interleave": (lambda td: td.repeat_interleave(2, 1), lambda x: x.repeat(2, 1), ["x", "y"]),
+    "repeat_interleave flat": (lambda td: td.repeat_interleave(2), lambda x: x.reshape(-1).repeat(2), [None]),
+    "roll": (lambda td: td.roll(1, 0), lambda x: np.roll(x, 1, 0), ["x", "y"]),
+    "roll two": (lambda td: td.roll((1, 2), (0, 1)), lambda x: np.roll(x, (1, 2), (0, 1)), ["x", "y"]),
+    "roll flat": (lambda td: td.roll(5), lambda x: np.roll(x, 5), [None, None]),
+    "flip": (lambda td: td.flip(0, 1), lambda x: x[::-1, ::-1], ["x", "y"]),
+}
+VIEWS = [
+    "view",
+    "flatten",
+    "unsqueeze",
+    "permute",
+    "transpose",
+    "expand",
+    "narrow",
+    "split",
+    "chunk",
+    "unbind",
+    "flip",
+]
+KEEP_LOCK = [
+    "reshape",
+    "view",
+    "flatten",
+    "unflatten",
+    "unsqueeze",
+    "squeeze",
+    "permute",
+    "expand",
+    "split",
+    "chunk",
+]
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_entry_moves_alike(name: str) -> None:
+    operation, reference, names = OPERATIONS[name]
+    td = tree()
+    td.names = ["x", "y"]
+    with unchanged(td):
+        got = operation(td)
+    rows = reference(np.arange(12).reshape(4, 3))
+    assert got.batch_size == rows.shape
+    assert got.names == names
+    for key in ("a", "i", ("n", "b"), ("n", "m", "c")):
+        leaf = td[key]
+        np.testing.assert_array_equal(got[key], leaf.reshape(12, *leaf.shape[2:])[rows])
+    assert got["n"].batch_size == (*rows.shape, 5)
+    assert got.get("s").batch_size == rows.shape
+    objects = np.array([f"{i}{j}" for i in range(4) for j in range(3)], object)
+    assert got.get("r").tolist() == objects[rows].tolist()
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views(name: str) -> None:
+    td = tree()
+    assert np.shares_memory(OPERATIONS[name][0](td)["a"], td["a"])
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_lock_is_carried_by_views(name: str) -> None:
+    got = OPERATIONS[name][0](tree(lock=True))
+    if name in KEEP_LOCK:
+        assert got.is_locked
+        assert got["n"].is_locked
+    if name == "unbind":
+        assert not got.is_locked
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda td: td.reshape(4, 3),
+        lambda td: td.view(4, -1),
+        lambda td: td.permute(0, 1),
+        lambda td: td.squeeze(),
+        lambda td: td.squeeze(0),
+        lambda td: td.flatten(1, 1),
+    ],
+)
+def test_nothing_to_do_gives_self(operation: Callable[[Any], Any]) -> None:
+    td = tree()
+    assert operation(td) is td
+
+
+@pytest.mark.parametrize(
+    ("operation", "error", "message"),
+    [
+        (lambda td: td.reshape(5, 2), RuntimeError, "invalid for a batch of 12"),
+        (lambda td: td.reshape(-1, -1), RuntimeError, "only one dimension"),
+        (lambda td: td.reshape("a"), TypeError, "integers"),
+        (lambda td: td.transpose(0, 1).view(12), ValueError, None),
+        (lambda td: td.flatten(1, 0), ValueError, "greater or equal"),
+        (lambda td: td.flatten(0, 2), IndexError, "Incompatible dim 2"),
+        (lambda td: td.unflatten(0, (3, 2)), RuntimeError, "invalid"),
+        (lambda td: td.unsqueeze(3), RuntimeError, "Got dim=3"),
+        (lambda td: td.unsqueeze(-4), RuntimeError, "Got dim=-4"),
+        (lambda td: td.squeeze(2), IndexError, "Incompatible dim 2"),
+        (lambda td: td.permute(0), ValueError, "incompatible with the tensordict shape"),
+        (lambda td: td.permute(0, 0), ValueError, "expected a permutation"),
+        (lambda td: td.transpose(0, 2), ValueError, "dim0 and dim1"),
+        (lambda td: td.movedim([0], [0, 1]), ValueError, "as many dims"),
+        (lambda td: td.movedim([0, 0], [0, 1]), RuntimeError, "repeated dim"),
+        (lambda td: td.expand(3), RuntimeError, "number of sizes provided"),
+        (lambda td: td.expand(2, 2, 3), RuntimeError, "Incompatible expanded shape"),
+        (lambda td: td.expand(-1, 4, 3), RuntimeError, "Incompatible expanded shape"),
+        (lambda td: td.split(0), ValueError, "split_size must be positive"),
+        (lambda td: td.split([]), RuntimeError, "Insufficient number"),
+        (lambda td: td.split([1, 1]), RuntimeError, "sum exactly to 4"),
+        (lambda td: td.split(1.5), TypeError, "int or list of ints"),
+        (lambda td: td.split(1, 2), IndexError, "Incompatible dim 2"),
+        (lambda td: td.chunk(0), ValueError, "strictly positive"),
+        (lambda td: td.unbind(2), IndexError, "Incompatible dim 2"),
+        (lambda td: td.narrow(0, 3, 2), IndexError, "leave dim 0"),
+        (lambda td: td.repeat(2), ValueError, "one count per batch dim"),
+        (lambda td: td.gather(2, np.zeros((1, 1), int)), RuntimeError, "along dim 2"),
+        (lambda td: td.gather(0, np.zeros((1,), int)), RuntimeError, "index must be"),
+    ],
+)
+def test_errors(operation: Callable[[Any], Any], error: type[Exception], message: str | None) -> None:
+    td = tree()
+    with unchanged(td), pytest.raises(error, match=message):
+        operation(td)
+
+
+def test_expanded_leaves_are_read_only() -> None:
+    td = TensorDict({"a": np.zeros(3)}, batch_size=[3]).expand(2, 3)
+    with pytest.raises(ValueError, match="read-only"):
+        td["a"][0] = 1
+    with unchanged(td), pytest.raises(ValueError, match="read-only"):
+        td.add_(1)
+
+
+def test_empty_and_missing_batches() -> None:
+    assert TensorDict({"a": np.arange(3)}).flatten().batch_size == (1,)
+    empty = TensorDict({"a": np.zeros((0, 3))}, batch_size=[0])
+    assert empty.unbind(0) == ()
+    assert [piece.batch_size for piece in empty.split(2)] == [(0,)]
+    assert empty.reshape(-1).batch_size == (0,)
+    assert empty.reshape(0, 4)["a"].shape == (0, 4, 3)
+
+
+def test_gather() -> None:
+    td = tree()
+    index = np.array([[3, 0, 1], [2, 2, 2]])
+    got = td.gather(0, index)
+    np.testing.assert_array_equal(got["i"], np.take_along_axis(td["i"], index, 0))
+    np.testing.assert_array_equal(got["n", "b"], np.take_along_axis(td["n", "b"], index[..., None], 0))
+    assert got.get("r").tolist()[0] == ["30", "01", "12"]
+    out = TensorDict({"i": np.zeros((2, 3), int)}, batch_size=[2, 3])
+    assert td.select("i").gather(0, index, out=out) is out
+    np.testing.assert_array_equal(out["i"], got["i"])
+
+
+def test_contiguous() -> None:
+    td = tree().transpose(0, 1)
+    assert not td.is_contiguous()
+    dense = td.contiguous()
+    assert dense.is_contiguous()
+    np.testing.assert_array_equal(dense["a"], td["a"])
+    assert dense.contiguous()["a"] is dense["a"]

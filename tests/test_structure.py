@@ -1,0 +1,175 @@
+"""Operations on the set of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from trees import tree, unchanged
+
+from lite import TensorDict, is_leaf_nontensor
+
+LEAVES = ["a", "i", ("n", "b"), ("n", "m", "c"), "s", "r"]
+
+
+def leaves(td: TensorDict) -> list[Any]:
+    return list(td.keys(True, True, is_leaf_nontensor))
+
+
+def test_select() -> None:
+    td = tree()
+    with unchanged(td):
+        got = td.select(("n", "b"), "a")
+    assert leaves(got) == [("n", "b"), "a"]
+    assert got["a"] is td["a"]
+    assert got["n"].batch_size == (4, 3, 5)
+    assert got["n"] is not td["n"]
+    assert td.select("n")["n"] is td["n"]
+    assert leaves(td.select("zz", "a", strict=False)) == ["a"]
+    assert td.select("a", inplace=True) is td
+    assert leaves(td) == ["a"]
+
+
+@pytest.mark.parametrize("key", ["zz", ("n", "zz"), ("a", "b"), ("zz", "b")])
+@pytest.mark.parametrize("inplace", [False, True])
+def test_select_of_a_missing_key(key: Any, inplace: bool) -> None:
+    td = tree()
+    with unchanged(td), pytest.raises(KeyError):
+        td.select("i", key, inplace=inplace)
+
+
+def test_exclude() -> None:
+    td = tree()
+    with unchanged(td):
+        got = td.exclude("a", ("n", "m", "c"), "zz", ("n", "zz"))
+    assert leaves(got) == ["i", ("n", "b"), "s", "r"]
+    assert ("n", "m") in got
+    assert td.exclude("a")["n"] is td["n"]
+    assert leaves(td.exclude("a", "n", inplace=True)) == ["i", "s", "r"]
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda td: td.set("new", np.zeros((4, 3))),
+        lambda td: td.set("a", td["a"]),
+        lambda td: td.set("new", np.zeros((4, 3)), inplace=True),
+        lambda td: td.set(("n", "new"), np.zeros((4, 3, 5))),
+        lambda td: td.del_("a"),
+        lambda td: td.pop("a"),
+        lambda td: td.popitem(),
+        lambda td: td.clear(),
+        lambda td: td.rename_key_("a", "z"),
+        lambda td: td.update({"a": td["a"]}),
+        lambda td: td.create_nested("z"),
+        lambda td: td.setdefault("z", np.zeros((4, 3))),
+        lambda td: td.select("a", inplace=True),
+        lambda td: td.exclude("a", inplace=True),
+        lambda td: td.flatten_keys(inplace=True),
+        lambda td: td.split_keys(["a"], inplace=True),
+        lambda td: td["n"].set("z", np.zeros((4, 3, 5))),
+        lambda td: td.apply(lambda x: x, out=td),
+    ],
+)
+def test_a_locked_tree_keeps_its_keys(operation: Callable[[Any], Any]) -> None:
+    td = tree(lock=True)
+    with unchanged(td), pytest.raises(RuntimeError, match="Cannot modify locked TensorDict"):
+        operation(td)
+
+
+def test_rename() -> None:
+    td = TensorDict({"a": np.zeros(2), "i": np.ones(2), "n": {"m": {"c": np.ones(2)}}}, batch_size=[2])
+    a = td["a"]
+    assert td.rename_key_("a", ("n", "m", "z")) is td
+    assert td["n", "m", "z"] is a
+    assert "a" not in td
+    td.rename_key_("i", "i")
+    td.rename_key_(("n", "m", "z"), "n")
+    assert td["n"] is a
+    td.rename_key_("n", ("n", "inner"))
+    assert td["n", "inner"] is a
+    assert list(td.keys()) == ["i", "n"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "safe", "error"),
+    [
+        ("zz", "y", False, KeyError),
+        (("n", "zz"), "y", False, KeyError),
+        ("a", "i", True, KeyError),
+        (3, "y", False, TypeError),
+        ("a", 3, False, TypeError),
+        ("a", ("i", "x"), False, KeyError),
+        ("a", ("n", "x"), False, RuntimeError),
+    ],
+)
+def test_rename_errors(old: Any, new: Any, safe: bool, error: type[Exception]) -> None:
+    td = tree()
+    with unchanged(td), pytest.raises(error):
+        td.rename_key_(old, new, safe=safe)
+
+
+def test_flatten_and_unflatten_keys() -> None:
+    td = tree()
+    with unchanged(td):
+        flat = td.flatten_keys()
+    assert list(flat.keys()) == ["a", "i", "n.b", "n.m.c", "s", "r"]
+    assert flat["n.b"] is td["n", "b"]
+    back = flat.unflatten_keys()
+    assert set(leaves(back)) == set(LEAVES)
+    assert back["n"].batch_size == (4, 3)
+    assert "n/m/c" in td.flatten_keys("/")
+    assert td.flatten_keys(inplace=True) is td
+    assert td.keys() == set(flat.keys())
+    assert set(leaves(td.unflatten_keys(inplace=True))) == set(LEAVES)
+
+
+def test_key_collisions() -> None:
+    td = TensorDict({"n": {"a": 1}, "n.a": 2})
+    with unchanged(td), pytest.raises(KeyError, match="collide"):
+        td.flatten_keys()
+    clash = TensorDict({"n": 1, "n.a": 2})
+    with unchanged(clash), pytest.raises(KeyError, match="override"):
+        clash.unflatten_keys()
+
+
+def test_split_keys() -> None:
+    td = tree()
+    with unchanged(td):
+        first, second, rest = td.split_keys(["a", ("n", "b")], {"i": ("x", "y")})
+    assert leaves(first) == ["a", ("n", "b")]
+    assert leaves(second) == [("x", "y")]
+    assert leaves(rest) == [("n", "m", "c"), "s", "r"]
+    with unchanged(td), pytest.raises(KeyError):
+        td.split_keys(["zz"])
+    assert td.split_keys(["zz"], strict=False)[0].is_empty()
+    *_, same = td.split_keys(["a"], inplace=True)
+    assert same is td
+    assert "a" not in td
+
+
+def test_empty_and_is_empty() -> None:
+    td = tree(lock=True)
+    empty = td.empty()
+    assert (empty.batch_size, empty.is_locked, list(empty.keys())) == ((4, 3), False, [])
+    assert list(td.empty(recurse=True).keys(True)) == [("n", "m"), "n"]
+    resized = td.empty(recurse=True, batch_size=[7])
+    assert (resized.batch_size, resized["n"].batch_size) == ((7,), (7, 5))
+    assert TensorDict({"n": {"m": {}}}).is_empty()
+    assert not TensorDict(s="x").is_empty()
+    assert list(TensorDict({"n": {"m": {}}, "a": {"b": 1}}).filter_empty_().keys(True)) == [("a", "b"), "a"]
+
+
+def test_clone_and_copy() -> None:
+    td = tree(lock=True)
+    clone, copy = td.clone(), td.copy()
+    assert clone["a"] is not td["a"]
+    assert copy["a"] is td["a"]
+    assert copy["n"] is not td["n"]
+    assert not clone.is_locked
+    assert not copy.is_locked
+    assert td.is_locked
+    clone["a"][:] = 0
+    assert td["a"][0, 0, 1] == 1
