@@ -39,7 +39,7 @@ def select(stack: LazyStackedTensorDict, items: tuple[Any, ...]) -> Any:
         return _by_element(stack, items)
     parts = stack.tensordicts
     if isinstance(plan.picked, int):
-        return _apply([_at(parts, plan.picked)], plan.rest)[0]
+        return _apply([at(parts, plan.picked)], plan.rest)[0]
     inner = _index_size(plan.rest, stack._part_size())
     if isinstance(plan.picked, slice):
         return stack._like(_apply(parts[plan.picked], plan.rest), plan.at, stack._dim_name, inner)
@@ -85,7 +85,7 @@ def _plan(items: tuple[Any, ...], dim: int) -> Plan | None:
     return None
 
 
-def _at(parts: Sequence[Any], i: int) -> Any:
+def at(parts: Sequence[Any], i: int) -> Any:
     if not -len(parts) <= i < len(parts):
         raise IndexError(f"index {i} is out of bounds for a stack of {len(parts)} tensordicts.")
     return parts[i]
@@ -201,7 +201,7 @@ def _writes(
         targets = [_coordinates(stack, int(i), used) for i in ids.flat]
         return [(part, rest, s) for (part, rest), s in zip(targets, sources, strict=True)]
     if isinstance(plan.picked, int):
-        return [(_at(stack.tensordicts, plan.picked), plan.rest, node)]
+        return [(at(stack.tensordicts, plan.picked), plan.rest, node)]
     ids = np.arange(len(stack.tensordicts))[plan.picked]
     if node.batch_size[plan.at : plan.at + ids.ndim] != ids.shape:
         raise RuntimeError(

@@ -52,7 +52,12 @@ def _array(shape: Shape, value: Any) -> str:
 def entry_text(td: Any, key: str) -> str:
     """One entry of a lazy stack, without stacking its arrays, which may be ragged."""
     found = td._peek(key)
-    return _array(td._item_shape(key), found) if is_array(found) else _entry(td._get_str(key), td.device)
+    if is_array(found):
+        return _array(td._item_shape(key), found)
+    try:
+        return _entry(td._get_str(key), td.device)
+    except RuntimeError:  # objects that differ in shape, or in kind
+        return f"{type(found).__name__}(batch_size={td._item_shape(key)}, device={td.device})"
 
 
 def _exclusive(parts: Any, shared: list[str]) -> str:

@@ -206,6 +206,7 @@ def test_ragged_objects_come_as_lists():
     assert ls["role"] == [["a", "b"], ["c"]]
     with pytest.raises(RuntimeError, match="Failed to stack"):
         lazy_stack(rows, 1)["role"]
+    assert "role: NonTensorStack(batch_size=(-1, 2), device=None)" in repr(lazy_stack(rows, 1))
     pairs = [row.expand(3, *row.batch_size) for row in rows]
     assert lazy_stack(pairs, 1)["role"] == [[["a", "b"], ["c"]]] * 3
 
@@ -262,6 +263,29 @@ def test_set_in_place_keeps_the_buffers():
     np.testing.assert_array_equal(buffer, [7, 3])
     with pytest.raises(KeyError, match="missing"):
         ls.set_("missing", 1)
+
+
+def test_set_in_place_broadcasts():
+    ls = ragged(1, 2)
+    ls.set_("a", 5)
+    assert [row.tolist() for row in ls.get("a", as_list=True)] == [[5], [5, 5]]
+    ls.set_("b", np.array([7, 8]))
+    np.testing.assert_array_equal(ls["b"], [[7, 8], [7, 8]])
+    with pytest.raises(ValueError, match="Failed to update 'b'"):
+        ls.set_("b", np.zeros(3))
+    ls.set_("s", "text")
+    assert ls["s"] == ["text", "text"]
+
+
+def test_entries_of_different_kinds_fail_only_when_read():
+    for left, right in [(1, "text"), ("text", 1), ({"x": 1}, 1), (1, {"x": 1})]:
+        ls = lazy_stack([TensorDict(a=left, b=1), TensorDict(a=right, b=2)])
+        assert list(ls.keys(True)) == ["a", "b"]
+        assert "a: " in repr(ls)
+        with pytest.raises(RuntimeError, match="'a' of a lazy stack are of different kinds"):
+            ls["a"]
+        assert ls["b"].tolist() == [1, 2]
+        assert len(ls.get("b", as_list=True)) == 2
 
 
 def test_exclusive_keys_cannot_be_set_in_place_or_selected():
