@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -17,6 +18,8 @@ MAX_TEMPLATE_CHARS = 1 << 20
 MAX_RENDERED_CHARS = 1 << 24
 
 _MARK = "_generation_mark"
+# a width of four digits or more, or one given by an argument
+_WIDE = re.compile(r"\d{4,}|%[^a-zA-Z]*\*|\{[^{}]*\{")
 _PADDING_METHODS = frozenset({"center", "ljust", "rjust", "zfill", "expandtabs"})
 
 
@@ -196,8 +199,8 @@ def _environment() -> Any:
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
             numbers = isinstance(left, (int, float)) and isinstance(right, (int, float))
-            if operator == "%" and isinstance(left, str):
-                raise SecurityError("chat templates may not format text with %")
+            if operator == "%" and isinstance(left, str) and _WIDE.search(left):
+                raise SecurityError("the width of a % format is too large")
             if operator == "**" and not (numbers and abs(left) <= 1 << 16 and abs(right) <= 64):
                 raise SecurityError("the operands of ** are too large")
             if operator == "*" and not numbers:
@@ -206,13 +209,21 @@ def _environment() -> Any:
                     raise SecurityError("the result of * is too large")
             return super().call_binop(context, operator, left, right)
 
-        def wrap_str_format(self, value: Any) -> None:
-            """No sandboxed str.format: is_safe_attribute refuses the method itself."""
+        def wrap_str_format(self, value: Any) -> Any:
+            text = getattr(value, "__self__", None)
+            return None if isinstance(text, str) and _WIDE.search(text) else super().wrap_str_format(value)
 
         def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-            if isinstance(obj, str) and attr in _PADDING_METHODS | {"format", "format_map"}:
+            if isinstance(obj, str) and attr in _PADDING_METHODS:
+                return False
+            if isinstance(obj, str) and attr in ("format", "format_map") and _WIDE.search(obj):
                 return False
             return bool(super().is_safe_attribute(obj, attr, value))
+
+    def safe_format(value: Any, *args: Any, **kwargs: Any) -> str:
+        if _WIDE.search(str(value)):
+            raise SecurityError("the width of a format is too large")
+        return str(str(value) % (kwargs or args))
 
     def raise_exception(message: str) -> None:
         raise jinja2.TemplateError(message)
@@ -237,7 +248,7 @@ def _environment() -> Any:
         trim_blocks=True, lstrip_blocks=True, extensions=[GenerationBlock, loopcontrols]
     )
     environment.filters["tojson"] = tojson
-    for name in ("center", "format"):
-        del environment.filters[name]
+    environment.filters["format"] = safe_format
+    del environment.filters["center"]
     environment.globals.update(raise_exception=raise_exception, strftime_now=strftime_now)
     return environment

@@ -38,6 +38,10 @@ def test_text_and_spans() -> None:
         ),
         ("{{ {'é': '<'} | tojson }}{{ [1] | tojson(indent=2) }}", Rendered('{"é": "<"}[\n  1\n]', ())),
         ("{{ undefined_name }}{{ messages[0].nothing }}", Rendered("", ())),
+        (
+            "{{ '{}-{:>3}'.format(1, 2) }}{{ '%s%03d' % ('a', 7) }}{{ '%s!' | format('b') }}",
+            Rendered("1-  2a007b!", ()),
+        ),
         ("{{ 7 % 4 }}{{ 2 ** 3 }}{{ '=' * 3 }}", Rendered("38===", ())),
     ],
 )
@@ -67,6 +71,10 @@ def test_raise_exception_is_the_template_refusing() -> None:
         "{{ 9 ** 9 ** 9 }}",
         "{{ '%1000000000d' % 1 }}",
         "{{ '{:1000000000}'.format(1) }}",
+        "{{ '{:{}}'.format(1, 1000000000) }}",
+        "{{ '%*d' % (1000000000, 1) }}",
+        "{{ '%1000000000d' | format(1) }}",
+        "{{ '{x:1000000000}'.format_map({'x': 1}) }}",
         "{{ 'a'.ljust(1000000000) }}",
         "{{ 'a' | center(1000000000) }}",
         "{{ range(10 ** 9) }}",
