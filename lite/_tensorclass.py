@@ -16,7 +16,7 @@ from lite._keys import NestedKey, require_path, to_path
 from lite._nontensor import NonTensorBase, unwrap
 from lite._ops import BatchOp
 from lite._repr import entry_text
-from lite._tensorclass_field import Field, annotations_of, default_of
+from lite._tensorclass_field import Field, annotations_of
 from lite._tensordict import TensorDict
 
 T = TypeVar("T")
@@ -82,35 +82,36 @@ class TensorClass(TensorCollection, metaclass=_Meta):
         for field in dataclasses.fields(cls):  # type: ignore[arg-type]
             if field.name in _RESERVED:
                 raise AttributeError(f"Attribute name {field.name} can't be used with @tensorclass")
-            default = MISSING if field.default is dataclasses.MISSING else field.default
-            cls._fields[field.name] = Field(field.name, kinds.get(field.name, field.type), default)
+            cls._fields[field.name] = Field(field, kinds.get(field.name, field.type))
             setattr(cls, field.name, cls._fields[field.name])
 
     def __init__(
         self, *args: Any, batch_size: Any = None, device: Any = None, names: Any = None, **kwargs: Any
     ) -> None:
         cls = type(self)
-        order = list(cls._fields)
-        if len(args) > len(order):
-            raise TypeError(f"{cls.__name__} takes {len(order)} fields {order}, got {len(args)} values.")
-        given = dict(zip(order, args, strict=False))
+        fields = cls._fields
+        if len(args) > len(fields):
+            raise TypeError(
+                f"{cls.__name__} takes {len(fields)} fields {list(fields)}, got {len(args)} values."
+            )
+        given = dict(zip(fields, args, strict=False))
         for name, value in kwargs.items():
-            if name not in cls._fields:
+            if name not in fields:
                 raise TypeError(
-                    f"{cls.__name__} got an unexpected keyword argument {name!r}; its fields are {order}."
+                    f"{cls.__name__} got an unexpected keyword argument {name!r}; its fields are "
+                    f"{list(fields)}."
                 )
             if name in given:
                 raise TypeError(f"{cls.__name__} got multiple values for field {name!r}.")
             given[name] = value
-        object.__setattr__(self, "_tensordict", TensorDict({}, batch_size, device, names))
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            if field.name not in given:
-                given[field.name] = default_of(field, cls.__name__)
-            if given[field.name] is not None:
-                self._set_field(cls._fields[field.name], given[field.name])
-        finish = getattr(self, "__post_init__", None)
-        if finish is not None:
-            finish()
+        node = TensorDict({}, batch_size, device, names)
+        object.__setattr__(self, "_tensordict", node)
+        for name, field in fields.items():
+            value = given[name] if name in given else field.initial(cls)
+            if value is not None:
+                node._put(name, node._convert(field.entry(value, node._batch_size)))
+        if hasattr(cls, "__post_init__"):
+            self.__post_init__()
 
     # -- wrapping -----------------------------------------------------------------------------
 

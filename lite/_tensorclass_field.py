@@ -18,12 +18,13 @@ from lite._nontensor import NonTensorBase, NonTensorData, NonTensorStack, unwrap
 class Field:
     """The class attribute behind a field: reads and writes the entry of the instance's TensorDict."""
 
-    __slots__ = ("default", "flag", "mapping", "name")
+    __slots__ = ("default", "factory", "flag", "mapping", "name")
 
-    def __init__(self, name: str, kind: Any, default: Any) -> None:
-        self.name = name
-        self.default = default
-        self.flag = type(default) is bool or _is_kind(kind, bool)
+    def __init__(self, field: dataclasses.Field[Any], kind: Any) -> None:
+        self.name = field.name
+        self.default = MISSING if field.default is dataclasses.MISSING else field.default
+        self.factory = None if field.default_factory is dataclasses.MISSING else field.default_factory
+        self.flag = type(field.default) is bool or _is_kind(kind, bool)
         self.mapping = _is_kind(kind, dict)
 
     def __get__(self, instance: Any, owner: type) -> Any:
@@ -35,6 +36,14 @@ class Field:
 
     def __set__(self, instance: Any, value: Any) -> None:
         instance._set_field(self, value)
+
+    def initial(self, owner: type) -> Any:
+        """The value of an instance that is given none; TypeError if the field has no default."""
+        if self.factory is not None:
+            return self.factory()
+        if self.default is MISSING:
+            raise TypeError(f"{owner.__name__} is missing a value for its field {self.name!r}.")
+        return self.default
 
     def read(self, entry: Any) -> Any:
         """The value a user sees for an entry."""
@@ -61,14 +70,6 @@ def _flat(values: list[Any]) -> Iterator[Any]:
             yield from _flat(value)
         else:
             yield value
-
-
-def default_of(field: dataclasses.Field[Any], name: str) -> Any:
-    if field.default is not dataclasses.MISSING:
-        return field.default
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    raise TypeError(f"{name} is missing a value for its field {field.name!r}.")
 
 
 def annotations_of(cls: type) -> dict[str, Any]:
