@@ -179,6 +179,10 @@ class OnnxDecoder:
         self._check_room(at, 1)
         return self._cache.step(at, checked)
 
+    def decode_unchecked(self, tokens: NDArray[np.int64], rows: list[int]) -> NDArray[np.float32]:
+        """`decode` without its checks, for a loop that knows its rows, tokens and lengths to be right."""
+        return self._cache.step(rows, tokens)
+
     def extend(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> list[NDArray[np.float32]]:
         """Append tokens to rows and return the logits after each of them, one float32 (L_i, V) per row.
 

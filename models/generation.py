@@ -163,6 +163,9 @@ class _Batch:
         num_samples: int,
         decode_text: DecodeText | None,
     ) -> None:
+        from lite.kernels import sample_tokens
+
+        self.sample_tokens = sample_tokens
         self.decoder = decoder
         self.config = config
         self.seeds = seeds
@@ -189,7 +192,7 @@ class _Batch:
         held = self.decoder.acquire(len(self.limits))
         rows = np.array(held)
         try:
-            logits = self._prefill(rows, live)
+            logits, on = self._prefill(rows, live), rows[live].tolist()
             for t in range(int(self.limits.max())):
                 tokens, log_probs = self._sample(logits, live, t)
                 self.history[live, self.starts[live] + t] = tokens
@@ -200,9 +203,10 @@ class _Batch:
                 if finished:
                     going = np.array([row not in finished for row in live.tolist()])
                     live, tokens = live[going], tokens[going]
-                if not len(live):
-                    return
-                logits = self.decoder.decode(tokens, rows[live].tolist())
+                    if not len(live):
+                        return
+                    on = rows[live].tolist()
+                logits = self.decoder.decode_unchecked(tokens, on)
         finally:
             self.decoder.release(held)
 
@@ -221,11 +225,9 @@ class _Batch:
     def _sample(
         self, logits: NDArray[np.float32], live: NDArray[np.int64], step: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        from lite.kernels import sample_tokens
-
         config = self.config
         penalised = config.repetition_penalty != 1
-        return sample_tokens(
+        return self.sample_tokens(
             logits,
             self.seeds[live],
             step=step,
