@@ -225,6 +225,11 @@ def _environment() -> Any:
             raise SecurityError("the width of a format is too large")
         return str(str(value) % (kwargs or args))
 
+    def safe_indent(value: Any, width: int | str = 4, *args: Any, **kwargs: Any) -> str:
+        if isinstance(width, int) and width > 64:
+            raise SecurityError(f"indent: width must be at most 64, got {width}")
+        return str(indent(value, width, *args, **kwargs))
+
     def raise_exception(message: str) -> None:
         raise jinja2.TemplateError(message)
 
@@ -248,7 +253,10 @@ def _environment() -> Any:
         trim_blocks=True, lstrip_blocks=True, extensions=[GenerationBlock, loopcontrols]
     )
     environment.filters["tojson"] = tojson
-    environment.filters["format"] = safe_format
-    del environment.filters["center"]
+    indent = environment.filters["indent"]
+    environment.filters |= {"format": safe_format, "indent": safe_indent}
+    for name in ("batch", "center", "slice"):  # their arguments alone decide how much they build
+        del environment.filters[name]
+    del environment.globals["lipsum"]
     environment.globals.update(raise_exception=raise_exception, strftime_now=strftime_now)
     return environment

@@ -42,6 +42,7 @@ def test_text_and_spans() -> None:
             "{{ '{}-{:>3}'.format(1, 2) }}{{ '%s%03d' % ('a', 7) }}{{ '%s!' | format('b') }}",
             Rendered("1-  2a007b!", ()),
         ),
+        ("{{ 'a\nb' | indent(2) }}", Rendered("a\n  b", ())),
         ("{{ 7 % 4 }}{{ 2 ** 3 }}{{ '=' * 3 }}", Rendered("38===", ())),
     ],
 )
@@ -76,6 +77,9 @@ def test_raise_exception_is_the_template_refusing() -> None:
         "{{ '%1000000000d' | format(1) }}",
         "{{ '{x:1000000000}'.format_map({'x': 1}) }}",
         "{{ 'a'.ljust(1000000000) }}",
+        "{{ 'a\nb' | indent(1000000000) }}",
+        "{{ [1] | batch(1000000000, 2) | list }}",
+        "{{ lipsum(n=1000000000) }}",
         "{{ 'a' | center(1000000000) }}",
         "{{ range(10 ** 9) }}",
         "{{ 1 / 0 }}",
