@@ -179,6 +179,19 @@ class NonTensorStack(NonTensorBase):
         return self
 
     @classmethod
+    def _stacked(cls, items: list[NonTensorBase], dim: int) -> NonTensorStack:
+        """Stack along `dim`, which is not negative; ValueError if batch sizes differ."""
+        size = items[0]._batch_size
+        if not all(type(item) is NonTensorData and item._batch_size == size for item in items):
+            return cls._wrap(np.stack([item._objects() for item in items], dim))
+        column = np.empty((len(items),) + (1,) * (len(size) - dim), dtype=object)
+        for i, item in enumerate(items):
+            column[i, ...] = _boxed(item.data)  # type: ignore[attr-defined]
+        array = np.empty(size[:dim] + (len(items),) + size[dim:], dtype=object)
+        array[...] = column
+        return cls._wrap(array)
+
+    @classmethod
     def from_list(cls, items: Iterable[Any]) -> NonTensorStack:
         """Build from nested lists; lists of equal length at a level become a batch dimension.
 

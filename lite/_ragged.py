@@ -116,10 +116,10 @@ def unstackable(key: str, entries: list[Any]) -> RuntimeError:
 
 def stack_objects(entries: list[Any], dim: int) -> NonTensorStack:
     """Per-element objects of the whole stack; from the first ragged dimension on they become lists."""
-    arrays = [entry._objects() for entry in entries]
-    shapes = [array.shape for array in arrays]
+    shapes = [entry.batch_size for entry in entries]
     if len(set(shapes)) == 1:
-        return NonTensorStack._wrap(np.stack(arrays, dim))
+        return NonTensorStack._stacked(entries, dim)
+    arrays = [entry._objects() for entry in entries]
     axis = next((i for i, sizes in enumerate(zip(*shapes, strict=False)) if len(set(sizes)) > 1), 0)
     if axis < dim:
         raise RuntimeError(RAGGED_ERROR.format(key="non-tensor data", found=shapes))

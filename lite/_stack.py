@@ -60,7 +60,7 @@ def stack_values(items: list[Any], dim: int) -> Any:
 
 def _stack_objects(items: list[Any], dim: int) -> NonTensorStack:
     try:
-        return NonTensorStack._wrap(np.stack([item._objects() for item in items], dim))
+        return NonTensorStack._stacked(items, dim % (items[0].ndim + 1))
     except ValueError:
         sizes = sorted({item.batch_size for item in items})
         raise RuntimeError(f"non-tensor entries to stack have different batch sizes: {sizes}.") from None
