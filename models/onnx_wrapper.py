@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from lite.models.scoring import full_logits, score
 from lite.models.token_rows import TokenRows
 from lite.models.wrapper_io import InputReader
 from lite.models.wrapper_output import Layout, assistant_turn
+
+_OPTIONS = frozenset(option.name for option in fields(WrapperOptions))
 
 
 class OnnxWrapper(LLMWrapperBase):
@@ -146,20 +148,17 @@ class OnnxWrapper(LLMWrapperBase):
 
     # -- what the constructor settles ----------------------------------------------------------
 
-    @property
-    def input_mode(self) -> InputMode:
-        """What is read: "history", "text" or "tokens"."""
-        return self.options.input_mode
+    def __getattr__(self, name: str) -> Any:
+        """Constructor arguments can be read as attributes (`pad_output`, `num_samples`, `tokens_key`, ...)."""
+        options = self.__dict__.get("options")
+        return (
+            getattr(options, name) if name in _OPTIONS and options is not None else super().__getattr__(name)
+        )
 
     @property
-    def pad_output(self) -> bool:
-        """Whether results are rectangular arrays."""
-        return self.options.pad_output
-
-    @property
-    def num_samples(self) -> int | None:
-        """Responses per prompt; None for one without a dimension of its own."""
-        return self.options.num_samples
+    def input_key(self) -> NestedKey:
+        """The entry that is read."""
+        return self.options.key
 
     @property
     def inplace(self) -> Inplace:

@@ -411,6 +411,15 @@ def test_keys(wrap: Make) -> None:
     assert rows(scored, "m", "m", "all_assistant_mask") == [[False, False, True, True, True]]
 
 
+def test_arguments_are_attributes(wrap: Make) -> None:
+    wrapper = wrap("text", pad_output=True, num_samples=2, tokens_key="t")
+    assert (wrapper.input_mode, wrapper.generate, wrapper.pad_output) == ("text", True, True)
+    assert (wrapper.num_samples, wrapper.tokens_key, wrapper.inplace) == (2, "t", False)
+    assert wrapper.input_key == ("text", "prompt")
+    with pytest.raises(AttributeError, match="nothing"):
+        wrapper.nothing  # noqa: B018
+
+
 def test_select_out_keys(wrap: Make) -> None:
     wrapper = wrap("text", inplace=False)
     wrapper.select_out_keys("tokens")
