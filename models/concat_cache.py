@@ -132,7 +132,7 @@ class ConcatCache:
         return logits[run.lines]
 
     def _capacity(self, width: int) -> int:
-        return round_capacity(max(width, self._wanted), self._context_length)
+        return round_capacity(width, self._wanted, self._context_length)
 
     def _run(
         self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], last: bool

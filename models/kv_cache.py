@@ -77,10 +77,13 @@ def make_cache(
     return ConcatCache(session, spec, vocab_size, rows, context_length, device, index)
 
 
-def round_capacity(length: int, context_length: int | None) -> int:
-    """Positions to allocate for rows of `length`: a multiple of 32, but no more than the model can use."""
-    rounded = max(32, -(-length // 32) * 32)
-    return max(length, min(rounded, context_length)) if context_length else rounded
+def round_capacity(needed: int, wished: int, context_length: int | None) -> int:
+    """Positions to allocate where `needed` must fit: a multiple of 32, never more than the model can use.
+
+    (The operators take the capacity for the length of a sequence, and refuse one longer than the context.)
+    """
+    rounded = max(32, -(-max(needed, wished) // 32) * 32)
+    return max(needed, min(rounded, context_length)) if context_length else rounded
 
 
 def pad_right(ids: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -121,7 +121,9 @@ class SlotCache:
         live = int(np.count_nonzero(self.lengths)) + int(np.count_nonzero(self.lengths[rows] == 0))
         if length > self._capacity:
             # sized for what lives now, not for the widest batch there ever was
-            self._allocate(max(live, self._wanted_rows), max(length, self._wanted, self._capacity * 3 // 2))
+            wished = max(self._wanted, self._capacity * 3 // 2)
+            capacity = round_capacity(length, wished, self._context_length)
+            self._allocate(max(live, self._wanted_rows), capacity)
         elif live > self._count:
             self._allocate(max(live, self._wanted_rows, self._count * 3 // 2), self._capacity)
         free = np.setdiff1d(np.arange(self._count), self._slots)
@@ -184,9 +186,8 @@ class SlotCache:
         size = slots * self._spec.num_heads * capacity * self._line
         return [DeviceBuffer(size, self._device, self._index) for _ in self._spec.cache]
 
-    def _allocate(self, slots: int, length: int) -> None:
+    def _allocate(self, slots: int, capacity: int) -> None:
         """New buffers, with the rows that hold something in their first slots."""
-        capacity = round_capacity(length, self._context_length)
         buffers = self._new_buffers(slots, capacity)
         placed = np.full(len(self._slots), -1)
         for slot, row in enumerate(np.flatnonzero(self.lengths)):
