@@ -149,7 +149,7 @@ class OnnxWrapper(LLMWrapperBase):
     # -- what the constructor settles ----------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
-        """Constructor arguments can be read as attributes (`pad_output`, `num_samples`, `tokens_key`, ...)."""
+        """Constructor arguments can be read as attributes: `pad_output`, `num_samples`, `tokens_key`, ..."""
         options = self.__dict__.get("options")
         return (
             getattr(options, name) if name in _OPTIONS and options is not None else super().__getattr__(name)
