@@ -93,8 +93,13 @@ class TensorDict(TensorDictBase):
             if source is not None:
                 raise ValueError("Either a dictionary or a sequence of kwargs must be provided, not both.")
             source = kwargs
-        node = self._as_node(source)
-        if source is not None and node is None and not isinstance(source, Mapping):
+        node = None if type(source) is dict else self._as_node(source)
+        if (
+            source is not None
+            and node is None
+            and type(source) is not dict
+            and not isinstance(source, Mapping)
+        ):
             raise ValueError(
                 "A TensorDict source is expected to be a TensorDictBase sub-type or a dictionary, found "
                 f"type(source)={type(source)}."
@@ -366,6 +371,28 @@ class TensorDict(TensorDictBase):
             raise IndexError(f"index {index} is out of bounds for dimension 0 with size {n}.")
         return self._run(Index(len(size), size[1:], (index,), names and names[1:]))
 
+    def unbind(self, dim: int) -> tuple[Any, ...]:
+        """Split into one TensorDict per index of batch dimension `dim`, which disappears."""
+        d = self._dim(dim)
+        size = self._batch_size
+        full = (slice(None),) * d
+        columns = {
+            key: value.unbind(d)  # type: ignore[attr-defined]
+            if isinstance(value, TensorCollection)
+            else [value[(*full, i, Ellipsis)] for i in range(size[d])]
+            for key, value in self._data.items()
+        }
+        names = (
+            None
+            if self._names is None
+            else check_names(self._names[:d] + self._names[d + 1 :], len(size) - 1)
+        )
+        rest = size[:d] + size[d + 1 :]
+        return tuple(
+            self._make({key: column[i] for key, column in columns.items()}, rest, self._device, names)
+            for i in range(size[d])
+        )
+
     def _set_index(self, index: Any, value: Any) -> None:
         items = normalise(index, self._batch_size)
         shape = result_shape(items, self._batch_size)
@@ -404,6 +431,8 @@ class TensorDict(TensorDictBase):
                 )
             if own is None:
                 wanted = shape + tuple(target.shape[len(self._batch_size) :])
+                if value.shape == wanted:
+                    continue
                 try:
                     np.broadcast_to(np.empty(0).reshape((0,)) if 0 in value.shape else value, wanted)
                 except ValueError:

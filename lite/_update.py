@@ -169,7 +169,9 @@ class UpdateMixin(AccessMixin):
             shape = self.get_item_shape(path)
             if -1 in shape:  # the parts of a lazy stack check their own
                 continue
-            entry = self._to_entry(value)
+            entry = value if type(value) is np.ndarray else self._to_entry(value)
+            if type(entry) is np.ndarray and entry.shape == current.shape:
+                continue
             fits = not isinstance(entry, TensorCollection)
             try:
                 fits = fits and np.broadcast_shapes(entry.shape, shape) == shape
