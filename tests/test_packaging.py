@@ -1,6 +1,10 @@
 """The package lists match the folders, and the files users rely on say the same thing."""
 
+import shutil
+import subprocess
+import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -34,6 +38,25 @@ def test_package_data_exists() -> None:
     for package, patterns in SETUPTOOLS["package-data"].items():
         for pattern in patterns:
             assert list(FOLDERS[package].glob(pattern)), f"{package}: nothing matches {pattern}"
+
+
+def test_the_wheel_holds_the_listed_packages_and_nothing_else(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    skipped = shutil.ignore_patterns("__pycache__", ".*", "tests", "bench", "build", "*.egg-info")
+    shutil.copytree(ROOT, source, symlinks=True, ignore=skipped)
+    build = f"from setuptools import build_meta; build_meta.build_wheel({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
+    code = [name for name in names if name.endswith(".py")]
+    assert {name.rsplit("/", 1)[0].replace("/", ".") for name in code} == set(SETUPTOOLS["packages"])
+    expected = {
+        "/".join((package.replace(".", "/"), file.relative_to(FOLDERS[package]).as_posix()))
+        for package, patterns in SETUPTOOLS["package-data"].items()
+        for pattern in patterns
+        for file in FOLDERS[package].glob(pattern)
+    }
+    assert set(names) - set(code) == expected
 
 
 def test_recipe_is_not_shipped() -> None:
