@@ -117,26 +117,29 @@ _NOTHING = np.zeros((), dtype=np.bool_)
 
 
 def result_names(items: tuple[Any, ...], names: list[str | None], ndim: int) -> Names:
-    """Names after indexing: ints drop theirs, slices and 1-d arrays keep, None adds None.
+    """Names after indexing: ints drop theirs, slices and a 1-d array keep, None adds None.
 
-    Several advanced indices merge into one block that has no single name, so it is unnamed.
+    Index arrays and the integers beside them make one block of dimensions, which is unnamed unless it
+    comes from a single 1-d array. NumPy puts it where they stand, or first if they stand apart.
     """
-    out: list[str | None] = []
-    dim = 0
-    advanced = [i for i, x in enumerate(items) if isinstance(x, np.ndarray | bool)]
-    if len(advanced) > 1 or any(isinstance(items[i], bool) for i in advanced):
+    if any(isinstance(item, bool) for item in items):
         return [None] * ndim
-    for item in items:
+    arrays = [item for item in items if isinstance(item, np.ndarray)]
+    block_at = [i for i, item in enumerate(items) if isinstance(item, np.ndarray | int)]
+    together = not arrays or block_at[-1] - block_at[0] + 1 == len(block_at)
+    out: list[str | None] = []
+    block_name: str | None = None
+    start = dim = 0
+    for i, item in enumerate(items):
+        if arrays and i == block_at[0] and together:
+            start = len(out)
         if item is None:
             out.append(None)
         elif isinstance(item, slice):
             out.append(names[dim])
-        elif isinstance(item, np.ndarray):
-            if item.dtype.kind == "b":
-                out.append(names[dim] if item.ndim == 1 else None)
-            else:
-                # Names are unique, so the dimensions that one index array of several makes have none.
-                out.extend([names[dim]] if item.ndim == 1 else [None] * item.ndim)
+        elif isinstance(item, np.ndarray) and len(arrays) == item.ndim == 1:
+            block_name = names[dim]
         dim += _consumes(item)
     out.extend(names[dim:])
-    return out if len(out) == ndim else [None] * ndim
+    block = ndim - len(out)
+    return out[:start] + ([block_name] if block == 1 else [None] * block) + out[start:]

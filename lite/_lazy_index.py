@@ -46,8 +46,8 @@ def select(stack: LazyStackedTensorDict, items: tuple[Any, ...]) -> Any:
     ids = np.arange(len(parts))[plan.picked]
     used = sorted(set(ids.flat))
     done = dict(zip(used, _apply([parts[i] for i in used], plan.rest), strict=True))
-    name = stack._dim_name if ids.ndim == 1 else None
-    return nest([done[i] for i in ids.flat], ids.shape, plan.at, inner, name)
+    names = [stack._dim_name] if ids.ndim == 1 else None
+    return nest([done[i] for i in ids.flat], ids.shape, plan.at, inner, names)
 
 
 def _plan(items: tuple[Any, ...], dim: int) -> Plan | None:
@@ -125,7 +125,9 @@ def _by_element(stack: LazyStackedTensorDict, items: tuple[Any, ...]) -> Any:
             return out
     ids, used = _element_ids(stack, items)
     elements = {i: _element(stack, i, used) for i in sorted(set(ids.flat))}
-    return nest([elements[i] for i in ids.flat], ids.shape, 0, stack.batch_size[used:])
+    own = stack._own_names()
+    names = None if own is None else result_names(items, own, ids.ndim + len(own) - used)
+    return nest([elements[i] for i in ids.flat], ids.shape, 0, stack.batch_size[used:], names)
 
 
 def _masked(stack: LazyStackedTensorDict, mask: Any) -> Any:
@@ -134,7 +136,14 @@ def _masked(stack: LazyStackedTensorDict, mask: Any) -> Any:
 
     if not stack.tensordicts or not stack._is_stackable():
         return None
-    return cat([part._index(rows) for part, rows in zip(stack.tensordicts, mask, strict=True)], 0)
+    masked = [part._index(rows) for part, rows in zip(stack.tensordicts, mask, strict=True)]
+    try:
+        out = cat(masked, 0)
+    except RuntimeError:  # lazy parts of different layout
+        return None
+    if out._names is not None:
+        out.names = [None, *out.names[1:]]
+    return out
 
 
 def _element_ids(stack: LazyStackedTensorDict, items: tuple[Any, ...]) -> tuple[Any, int]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite import _ops
-from lite._collection import Shape
+from lite._collection import Names, Shape
 
 if TYPE_CHECKING:
     from lite._lazy import LazyStackedTensorDict
@@ -41,7 +41,7 @@ def run(stack: LazyStackedTensorDict, op: _ops.BatchOp) -> Any:
     return _reshape(stack, op)
 
 
-def nest(parts: Sequence[Any], shape: Shape, at: int, inner: Shape, name: str | None = None) -> Any:
+def nest(parts: Sequence[Any], shape: Shape, at: int, inner: Shape, names: Names = None) -> Any:
     """Arrange parts (row-major) as lazy stacks whose dimensions `shape` start at `at`.
 
     Args:
@@ -49,7 +49,7 @@ def nest(parts: Sequence[Any], shape: Shape, at: int, inner: Shape, name: str | 
         shape: the dimensions to build; `()` gives the only part itself.
         at: position of the first of them in the result.
         inner: batch size of a part, for where there are none.
-        name: name of the last of the new dimensions.
+        names: names of the new dimensions.
     """
     from lite._lazy import LazyStackedTensorDict
 
@@ -58,9 +58,9 @@ def nest(parts: Sequence[Any], shape: Shape, at: int, inner: Shape, name: str | 
     if len(shape) > 1:
         step = math.prod(shape[1:])
         rows = [parts[i * step : (i + 1) * step] for i in range(shape[0])]
-        parts = [nest(row, shape[1:], at, inner, name) for row in rows]
-        name = None
+        parts = [nest(row, shape[1:], at, inner, None if names is None else names[1:]) for row in rows]
         inner = inner[:at] + shape[1:] + inner[at:]
+    name = None if names is None else names[0]
     return LazyStackedTensorDict._make(list(parts), at, name, inner)
 
 
@@ -147,7 +147,8 @@ def _flatten(stack: LazyStackedTensorDict, ndim: int, start: int, end: int) -> A
 def _unflatten(stack: LazyStackedTensorDict, ndim: int, at: int, sizes: Shape) -> Any:
     dim = stack.stack_dim
     if at == dim:
-        return nest(stack.tensordicts, sizes, dim, stack._part_size(), stack._dim_name)
+        names = [None] * (len(sizes) - 1) + [stack._dim_name]
+        return nest(stack.tensordicts, sizes, dim, stack._part_size(), names)
     inner = at if at < dim else at - 1
     parts = [part._run(_ops.Unflatten(_head(part, ndim), inner, sizes)) for part in stack.tensordicts]
     return stack._like(parts, dim + len(sizes) - 1 if at < dim else dim, stack._dim_name)

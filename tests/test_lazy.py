@@ -376,6 +376,8 @@ INDICES: list[Any] = [
     ([1], None, 0),
     np.array([[True, False, True], [False, False, True]]),
     (slice(None), slice(None), [1, 0]),
+    ([1, 0], slice(None), 1),
+    (0, slice(None), np.array([[1], [0]])),
     (0, slice(None), [1, 0]),
     (slice(None), np.ones((3, 2), dtype=bool)),
     np.zeros((2, 3), dtype=bool),
@@ -386,7 +388,7 @@ INDICES: list[Any] = [
 @pytest.mark.parametrize("dim", [0, 1, 2])
 @pytest.mark.parametrize("index", INDICES, ids=str)
 def test_index_is_that_of_the_dense_stack(index, dim):
-    ls = regular((2, 3, 2), dim)
+    ls = regular((2, 3, 2), dim, None if isinstance(index, bool) else ["x", None, "z"])
     expected = ls.contiguous()[index]
     got = ls[index]
     assert got.batch_size == expected.batch_size
