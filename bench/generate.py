@@ -2,30 +2,30 @@
 
     python bench/generate.py [MODEL_DIR ...]
 
-Without directories it takes two of the tests' models, which are so small that this measures the loop around
-the graph, not the graph; the file with the results also has a Llama of 50 million parameters (hidden size
-576, 6 layers, vocabulary 49152), built with onnxruntime-genai's model builder. Greedy, every engine on one
-thread and in turns; medians over rounds. lite and the plain loop also compute the log-prob of each token,
-onnxruntime-genai does not. Results of a model replace its former ones in bench/results/generate.json.
+Two of the tests' models and the embedded one are so small that they measure the loop around the graph, not
+the graph. The Llama of 50 million parameters in the results (hidden size 576, 6 layers, vocabulary 49152) was
+built with onnxruntime-genai's model builder and given as an argument. Greedy, every engine on one thread.
+lite and the plain loop also compute the log-prob of each token, onnxruntime-genai does not.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from side_by_side import machine, measure, report, row
 
-from lite.models import GenerationConfig, ModelConfig, OnnxDecoder, generate
+from lite.kernels import set_num_threads
+from lite.models import GenerationConfig, ModelConfig, OnnxDecoder, embedded_model_path, generate
 from lite.models.session import open_session
 
 HERE = Path(__file__).parent
 MODELS = [HERE.parent / "tests/onnx/models" / name for name in ("genai-llama-fp32", "optimum-llama")]
+MODELS.append(embedded_model_path())
 
 
 def lite_engine(decoder: OnnxDecoder, prompts: np.ndarray, new: int) -> Callable[[], Any]:
@@ -92,57 +92,33 @@ def genai_engine(directory: Path, prompts: np.ndarray, new: int) -> Callable[[],
     return run
 
 
-def measure(engines: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
-    seconds: dict[str, list[float]] = {name: [] for name in engines}
-    for run in engines.values():
-        run()
-    for _ in range(rounds):
-        for name, run in engines.items():
-            start = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - start)
-    return seconds
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Compare generation loops.")
-    parser.add_argument("models", nargs="*", type=Path, default=MODELS)
-    parser.add_argument("--prompt", type=int, default=64)
-    parser.add_argument("--new", type=int, default=128)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--batch", type=int, nargs="*", default=[1, 8])
-    parser.add_argument("--out", type=Path, default=HERE / "results/generate.json")
+    parser.add_argument("models", nargs="*", type=Path, help="directories of further models")
+    parser.add_argument("--rounds", type=int, default=15)
     args = parser.parse_args()
+    about = machine()
+    set_num_threads(1)
     rows = []
-    for directory in args.models:
+    for directory in [*MODELS, *args.models]:
         decoder = OnnxDecoder(directory, num_threads=1)
-        for batch in args.batch:
-            prompts = np.random.default_rng(0).integers(4, decoder.vocab_size, (batch, args.prompt))
+        length, new = (128, 32) if directory in args.models else (64, 128)
+        for batch in (1, 8):
+            prompts = np.random.default_rng(0).integers(4, decoder.vocab_size, (batch, length))
             engines = {
-                "lite": lite_engine(decoder, prompts, args.new),
-                "session.run": plain_engine(directory, decoder, prompts, args.new),
-                "onnxruntime-genai": genai_engine(directory, prompts, args.new),
+                "lite": lite_engine(decoder, prompts, new),
+                "session.run": plain_engine(directory, decoder, prompts, new),
+                "onnxruntime-genai": genai_engine(directory, prompts, new),
             }
             present = {name: run for name, run in engines.items() if run is not None}
-            same = present["lite"]() == present["session.run"]()
-            for name, seconds in measure(present, args.rounds).items():
-                median = statistics.median(seconds)
-                row = {
-                    "model": directory.name,
-                    "batch": batch,
-                    "prompt": args.prompt,
-                    "new_tokens": args.new,
-                    "engine": name,
-                    "tokens_per_second": round(batch * args.new / median, 1),
-                    "microseconds_per_step": round(median / args.new * 1e6, 1),
-                    "best_microseconds_per_step": round(min(seconds) / args.new * 1e6, 1),
-                }
-                rows.append(row)
-                print(row, "" if same else "(tokens differ between lite and session.run)")
-    names = {row["model"] for row in rows}
-    kept = json.loads(args.out.read_text())["rows"] if args.out.is_file() else []
-    report = {"rows": [row for row in kept if row["model"] not in names] + rows}
-    args.out.write_text(json.dumps(report, indent=1) + "\n")
+            result = measure(present, args.rounds)
+            case = f"{directory.name}, {batch} x ({length} + {new} tokens)"
+            rate = batch * new / result["lite"]["median_ms"] * 1e3
+            others = (name for name in present if name != "lite")
+            rows += [row(case, name, result, lite_tokens_per_second=round(rate, 1)) for name in others]
+    import onnxruntime
+
+    report("generate", "Generation", rows, about | {"onnxruntime": onnxruntime.__version__, "threads": 1})
 
 
 if __name__ == "__main__":

@@ -214,9 +214,3 @@ def _check_cuda(ort: Any) -> None:
         )
     if hasattr(ort, "preload_dlls"):
         ort.preload_dlls()  # finds the CUDA libraries that came as wheels
-
-
-def device_of(session: SessionLike) -> str:
-    """Providers decide: `"cuda"` if the session has the CUDA provider, else `"cpu"`."""
-    providers = session.get_providers() if hasattr(session, "get_providers") else ()
-    return "cuda" if "CUDAExecutionProvider" in providers else "cpu"
