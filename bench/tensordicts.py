@@ -1,0 +1,169 @@
+"""TensorDict beside torch's tensordict and plain NumPy: `python bench/tensordicts.py`."""
+
+import argparse
+import copy
+import json
+import math
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensordict
+import torch
+from side_by_side import RESULTS, machine, measure
+
+import lite
+
+KEYS = "abcde"
+
+
+def cases() -> dict[str, tuple[Callable[[Any], Any], Callable[[dict[str, Any]], Any] | None]]:
+    """Name -> (the operation on one library's objects `w`, the same on a plain dict of arrays)."""
+    rows = np.array([1, 5, 9, 3, 2, 8, 30, 11])
+    return {
+        "construct, 5 arrays": (lambda w: w.lib.TensorDict(w.data, [32]), lambda d: dict(d)),
+        "construct, 3 deep": (lambda w: w.lib.TensorDict({"n": {"x": {"y": w.data["a"]}}}, [32]), None),
+        "construct, with a string": (lambda w: w.lib.TensorDict({**w.data, "s": "text"}, [32]), None),
+        "td.get('a')": (lambda w: w.td.get("a"), lambda d: d["a"]),
+        "td['a']": (lambda w: w.td["a"], lambda d: d["a"]),
+        "td['n', 'x', 'y']": (lambda w: w.deep["n", "x", "y"], None),
+        "set('a', v)": (lambda w: w.td.set("a", w.data["a"]), None),
+        "set_('a', v)": (lambda w: w.td.set_("a", w.data["a"]), None),
+        "list(keys(True, True))": (lambda w: list(w.deep.keys(True, True)), None),
+        "td[0]": (lambda w: w.td[0], lambda d: {k: v[0] for k, v in d.items()}),
+        "td[2:10]": (lambda w: w.td[2:10], lambda d: {k: v[2:10] for k, v in d.items()}),
+        "nested td[0]": (lambda w: w.nested[0], None),
+        "td[8 rows]": (lambda w: w.td[w.rows], lambda d: {k: v[rows] for k, v in d.items()}),
+        "td[mask]": (lambda w: w.td[w.mask], None),
+        "td[0] = td": (lambda w: w.td.__setitem__(0, w.row), None),
+        "unsqueeze": (lambda w: w.td.unsqueeze(1), lambda d: {k: v[:, None] for k, v in d.items()}),
+        "reshape": (lambda w: w.td.reshape(4, 8), lambda d: {k: v.reshape(4, 8, 4) for k, v in d.items()}),
+        "transpose": (lambda w: w.wide.transpose(0, 1), None),
+        "expand": (lambda w: w.td.expand(3, 32), None),
+        "split(8)": (lambda w: w.td.split(8), None),
+        "unbind(0)": (lambda w: w.td.unbind(0), lambda d: [list(v) for v in d.values()]),
+        "gather": (lambda w: w.td.gather(0, w.rows), None),
+        "td + td": (lambda w: w.td + w.td, lambda d: {k: v + v for k, v in d.items()}),
+        "td + 1": (lambda w: w.td + 1, lambda d: {k: v + 1 for k, v in d.items()}),
+        "nested + nested": (lambda w: w.nested + w.nested, None),
+        "td == td": (lambda w: w.td == w.td, lambda d: {k: v == v for k, v in d.items()}),
+        "exp": (lambda w: w.td.exp(), lambda d: {k: np.exp(v) for k, v in d.items()}),
+        "add_(1)": (lambda w: w.sink.add_(0), lambda d: [np.add(v, 0, out=v) for v in d.values()]),
+        "apply(x + 1)": (lambda w: w.td.apply(lambda x: x + 1), lambda d: {k: v + 1 for k, v in d.items()}),
+        "named_apply": (lambda w: w.td.named_apply(lambda k, x: x), None),
+        "clone": (lambda w: w.td.clone(), lambda d: {k: v.copy() for k, v in d.items()}),
+        "copy": (lambda w: w.td.copy(), lambda d: dict(d)),
+        "to_dict": (lambda w: w.td.to_dict(), lambda d: dict(d)),
+        "tolist, 32 rows": (lambda w: w.td.tolist(), None),
+        "select(2)": (lambda w: w.td.select("a", "c"), None),
+        "exclude(2)": (lambda w: w.td.exclude("a", "c"), None),
+        "flatten_keys": (lambda w: w.nested.flatten_keys(), None),
+        "update(5)": (lambda w: w.sink.update(w.data), None),
+        "update_(5)": (lambda w: w.sink.update_(w.td), None),
+        "zeros_like": (lambda w: w.zeros_like(w.td), lambda d: {k: np.zeros_like(v) for k, v in d.items()}),
+        "where": (lambda w: w.td.where(w.mask, 0), None),
+        "float64": (lambda w: w.td.double(), lambda d: {k: v.astype(np.float64) for k, v in d.items()}),
+        "lock_().unlock_()": (lambda w: w.sink.lock_().unlock_(), None),
+        "empty()": (lambda w: w.td.empty(), None),
+        "repr": (lambda w: repr(w.td), None),
+        "pickle round trip": (lambda w: round_trip(w.td), round_trip),
+        "stack of 100": (lambda w: w.stack(w.hundred), None),
+        "lazy stack of 100": (lambda w: w.lib.lazy_stack(w.hundred), None),
+        "cat of 100": (lambda w: w.cat(w.hundred), None),
+    }  # fmt: skip
+
+
+def round_trip(value: Any) -> Any:
+    return pickle.loads(pickle.dumps(value))
+
+
+class World:
+    """The objects that the operations need, in one library."""
+
+    def __init__(self, lib: Any, leaf: Callable[[Any], Any], stack: Any, cat: Any, zeros_like: Any) -> None:
+        self.lib, self.stack, self.cat, self.zeros_like = lib, stack, cat, zeros_like
+        self.data = {key: leaf(np.ones((32, 4), np.float32)) for key in KEYS}
+        self.td = lib.TensorDict(self.data, [32])
+        self.sink = self.td.clone()
+        self.deep = lib.TensorDict({"n": {"x": {"y": self.data["a"]}}, "b": self.data["b"]}, [32])
+        self.nested = lib.TensorDict(
+            {"a": self.data["a"], "n": {"b": self.data["b"], "m": {"c": self.data["c"]}}}, [32]
+        )
+        self.wide = lib.TensorDict({key: leaf(np.ones((8, 4, 4), np.float32)) for key in KEYS}, [8, 4])
+        self.rows = leaf(np.array([1, 5, 9, 3, 2, 8, 30, 11]))
+        self.mask = leaf(np.arange(32) % 3 == 0)
+        self.row = self.td[0].clone()
+        self.hundred = [copy.deepcopy(self.td) for _ in range(100)]
+
+
+def looped(fn: Callable[..., Any], argument: Any, loops: int) -> Callable[[], None]:
+    def run() -> None:
+        for _ in range(loops):
+            fn(argument)
+
+    return run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15)
+    rounds = parser.parse_args().rounds
+    warnings.simplefilter("ignore")  # of the other library
+    torch.set_num_threads(1)
+    about = machine() | {"torch": torch.__version__, "tensordict": tensordict.__version__, "threads_torch": 1}
+    ours = World(lite, lambda x: x, lite.stack, lite.cat, lite.zeros_like)
+    theirs = World(tensordict, torch.from_numpy, torch.stack, torch.cat, torch.zeros_like)
+    plain = {key: value.copy() for key, value in ours.data.items()}
+    table = []
+    for name, (operation, floor) in cases().items():
+        loops = 5 if "100" in name or "32" in name else 100
+        runs = {"lite": looped(operation, ours, loops), "tensordict": looped(operation, theirs, loops)}
+        if floor is not None:
+            runs["floor"] = looped(floor, plain, loops)
+        result = measure(runs, rounds)
+        line: dict[str, Any] = {"case": name}
+        for side, times in result.items():
+            line[f"{side}_us"] = 1e3 * times["median_ms"] / loops
+            line[f"{side}_min_us"] = 1e3 * times["min_ms"] / loops
+        line["ratio"] = line["tensordict_us"] / line["lite_us"]
+        line["over_floor"] = line["lite_us"] / line["floor_us"] if floor is not None else None
+        table.append(line)
+    write(table, about)
+
+
+def write(table: list[dict[str, Any]], about: dict[str, Any]) -> None:
+    mean = math.exp(sum(math.log(line["ratio"]) for line in table) / len(table))
+    lines = [
+        "# TensorDict",
+        "",
+        ", ".join(f"{key} {value}" for key, value in about.items()) + ".",
+        "Five float32 leaves (32, 4), batch [32], unless the name says otherwise.",
+        "Medians of interleaved rounds in one process, in microseconds; minima in brackets.",
+        "The floor is the same on a plain dict of NumPy arrays.",
+        "",
+        f"Geometric mean: {mean:.3g} times faster; lowest: {min(line['ratio'] for line in table):.3g}.",
+        "",
+        "| operation | lite | tensordict | floor | times faster | times the floor |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for line in table:
+        floor = f"{line['floor_us']:.3g}" if line["over_floor"] is not None else ""
+        over = f"{line['over_floor']:.2g}" if line["over_floor"] is not None else ""
+        lines.append(
+            f"| {line['case']} | {line['lite_us']:.3g} ({line['lite_min_us']:.3g}) "
+            f"| {line['tensordict_us']:.3g} ({line['tensordict_min_us']:.3g}) | {floor} "
+            f"| {line['ratio']:.3g} | {over} |"
+        )
+    text = "\n".join(lines) + "\n"
+    print(text)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "tensordict.md").write_text(text)
+    (RESULTS / "tensordict.json").write_text(
+        json.dumps({"about": about, "geometric_mean": mean, "rows": table}, indent=1) + "\n"
+    )
+
+
+if __name__ == "__main__":
+    main()
