@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lite import _ops
+from lite._assign import check_assign, fit_assigned
 from lite._collection import Shape, TensorCollection
 from lite._index import _consumes, normalise, result_names, result_shape
 from lite._lazy_shape import nest, unbind_range
@@ -181,9 +182,7 @@ def assign(stack: LazyStackedTensorDict, index: Any, value: Any) -> None:
         return
     shape = () if -1 in stack.batch_size else result_shape(items, stack.batch_size)
     if -1 not in stack.batch_size:
-        from lite._tensordict import _fit_assigned
-
-        node = _fit_assigned(node, shape, stack.batch_size, index)
+        node = fit_assigned(node, shape, stack.batch_size, index)
     writes = _writes(stack, items, node)
     for part, rest, source in writes:
         _check(part, rest, source)
@@ -196,7 +195,7 @@ def _check(part: Any, rest: tuple[Any, ...], source: Any) -> None:
     from lite._tensordict import TensorDict
 
     if isinstance(part, TensorDict) and part.batch_size[: len(source.batch_size)] == source.batch_size:
-        part._check_assign(rest, result_shape(rest, part.batch_size), source)
+        check_assign(part, rest, result_shape(rest, part.batch_size), source)
 
 
 def _writes(

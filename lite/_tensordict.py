@@ -8,15 +8,14 @@ from typing import Any, Self
 
 import numpy as np
 
+from lite._assign import set_index
 from lite._base import TensorDictBase
 from lite._collection import Array, Names, Shape, TensorCollection
 from lite._convert import fit_leaf, fit_node, to_entry
 from lite._device import move, parse_device
-from lite._index import normalise, result_shape
 from lite._keys import NestedKey, require_path
-from lite._lock import LOCK_ERROR
 from lite._names import check_names
-from lite._nontensor import NonTensorBase, NonTensorData, NonTensorStack
+from lite._nontensor import NonTensorData
 from lite._ops import BatchOp, Index
 
 _ALL = slice(None)
@@ -394,64 +393,7 @@ class TensorDict(TensorDictBase):
         )
 
     def _set_index(self, index: Any, value: Any) -> None:
-        items = normalise(index, self._batch_size)
-        shape = result_shape(items, self._batch_size)
-        if isinstance(value, Mapping) and not isinstance(value, TensorCollection):
-            value = TensorDict(value, shape, self._device)
-        node = self._as_node(value)
-        if node is None:
-            self._fill_index(items, value)
-            return
-        node = _fit_assigned(node, shape, self._batch_size, index)
-        new = [key for key in node._keys() if key not in self._data]
-        if new and self._locked:
-            raise RuntimeError(LOCK_ERROR)
-        self._check_assign(items, shape, node)
-        for key in node._keys():
-            source = node._get_str(key)
-            target = self._data.get(key)
-            if target is None:
-                target = _allocate(source, self._batch_size, len(shape))
-                self._put(key, target)
-            if isinstance(target, TensorCollection):
-                self._data[key] = target._assign(items, source)
-            else:
-                target[items] = source
-
-    def _check_assign(self, items: tuple[Any, ...], shape: Shape, source: Any) -> None:
-        """Raise before anything is written if some entry cannot take its value."""
-        for key in source._keys():
-            target, value = self._data.get(key), source._get_str(key)
-            if target is None or isinstance(target, NonTensorBase):
-                continue
-            own, other = self._as_node(target), self._as_node(value)
-            if (own is None) != (other is None) or isinstance(value, NonTensorBase):
-                raise RuntimeError(
-                    f"cannot write a {type(value).__name__} to the {type(target).__name__} at key {key!r}."
-                )
-            if own is None:
-                wanted = shape + tuple(target.shape[len(self._batch_size) :])
-                if value.shape == wanted:
-                    continue
-                try:
-                    np.broadcast_to(np.empty(0).reshape((0,)) if 0 in value.shape else value, wanted)
-                except ValueError:
-                    if 0 not in value.shape or tuple(value.shape) != wanted:
-                        raise RuntimeError(
-                            f"shape mismatch at key {key!r}: value of shape {tuple(value.shape)} cannot be "
-                            f"written to the indexed shape {wanted}."
-                        ) from None
-
-    def _fill_index(self, items: tuple[Any, ...], value: Any) -> None:
-        array = value if isinstance(value, np.ndarray) else np.asarray(self._to_entry(value))
-        for entry in self._data.values():
-            if isinstance(entry, np.ndarray):
-                np.broadcast_to(array, entry[items].shape)
-        for key, entry in self._data.items():
-            if isinstance(entry, TensorCollection):
-                self._data[key] = entry._assign(items, value)
-            else:
-                entry[items] = value
+        set_index(self, index, value)
 
     def _assign(self, index: Any, value: Any) -> TensorDict:
         self._set_index(index, value)
@@ -508,29 +450,3 @@ def _common_prefix(shapes: list[Shape]) -> Shape:
             break
         out.append(sizes[0])
     return tuple(out)
-
-
-def _fit_assigned(source: Any, shape: Shape, batch_size: Shape, index: Any) -> Any:
-    """The source of an assignment with exactly the indexed batch size, expanded if it broadcasts."""
-    own = source.batch_size
-    if own == shape:
-        return source
-    if own == shape[len(shape) - len(own) :]:
-        return source.expand(shape)
-    try:
-        return source._rebatch(shape)
-    except RuntimeError as error:
-        raise RuntimeError(
-            f"indexed destination TensorDict batch size is {shape} (batch_size = {batch_size}, "
-            f"index={index}), which differs from the source batch size {own}"
-        ) from error
-
-
-def _allocate(source: Any, batch_size: Shape, indexed_ndim: int) -> Any:
-    """Zeros for the whole batch, shaped like an entry that is about to be written to a part of it."""
-    if isinstance(source, NonTensorBase):
-        return NonTensorStack._wrap(np.full(batch_size, None, dtype=object))
-    if isinstance(source, TensorCollection):
-        size = batch_size + source.batch_size[indexed_ndim:]
-        return TensorDict._make({}, size)
-    return np.zeros(batch_size + source.shape[indexed_ndim:], source.dtype)
