@@ -17,7 +17,9 @@ def rows(*values: Any) -> TensorDict:
 # -- one object -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", ["text", None, b"raw", {1, 2}, range(3), ("x", 2), len, object()], ids=str)
+@pytest.mark.parametrize(
+    "value", ["text", None, b"raw", {1, 2}, range(3), ("x", 2), len, object()], ids=lambda v: type(v).__name__
+)
 def test_any_object_is_kept_as_it_is(value):
     td = TensorDict({"s": value}, batch_size=[2])
     assert td["s"] is value
