@@ -20,9 +20,7 @@ def bfloat16() -> np.dtype[Any]:
     try:
         import ml_dtypes
     except ImportError as error:
-        raise ImportError(
-            "bfloat16 needs the ml_dtypes package: pip install ml-dtypes"
-        ) from error
+        raise ImportError("bfloat16 needs the ml_dtypes package: pip install ml-dtypes") from error
     dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
     return dtype
 
