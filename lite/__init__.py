@@ -17,6 +17,7 @@ from lite._keys import NestedKey, unravel_key, unravel_key_list
 from lite._lazy import LazyStackedTensorDict
 from lite._masking import where
 from lite._nontensor import NonTensorData, NonTensorStack
+from lite._printoptions import set_printoptions
 from lite._tensorclass import TensorClass, tensorclass
 from lite._tensordict import TensorDict
 
@@ -47,6 +48,7 @@ __all__ = [
     "randn_like",
     "set_default_dtype",
     "set_get_defaults_to_none",
+    "set_printoptions",
     "stack",
     "tensorclass",
     "unravel_key",

@@ -12,11 +12,13 @@ from lite._cast import CastMixin, DtypeMixin
 from lite._compare import CompareMixin
 from lite._export import ExportMixin
 from lite._factories import FactoryMixin
+from lite._html import HtmlMixin
 from lite._masking import MaskMixin
 from lite._names import NamesMixin
 from lite._pickle import PickleMixin
 from lite._rearrange import RearrangeMixin
 from lite._repr import ReprMixin
+from lite._summary import SummaryMixin
 
 
 class TensorDictBase(
@@ -29,9 +31,11 @@ class TensorDictBase(
     DtypeMixin,
     ExportMixin,
     FactoryMixin,
+    HtmlMixin,
     MaskMixin,
     PickleMixin,
     RearrangeMixin,
+    SummaryMixin,
     NamesMixin,
 ):
     """Base of `TensorDict` and `LazyStackedTensorDict`; see `TensorDict` for the idea and examples."""

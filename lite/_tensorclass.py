@@ -12,10 +12,11 @@ from typing import Any, ClassVar, Self, TypeVar
 from lite._base import TensorDictBase
 from lite._collection import Array, Shape, TensorCollection
 from lite._core import MISSING
+from lite._html import html_of
 from lite._keys import NestedKey, require_path, to_path
 from lite._nontensor import NonTensorBase, unwrap
 from lite._ops import BatchOp
-from lite._repr import entry_text
+from lite._repr import entry_text, ordered, state_lines
 from lite._tensorclass_field import Field, annotations_of
 from lite._tensordict import TensorDict
 
@@ -305,12 +306,15 @@ class TensorClass(TensorCollection, metaclass=_Meta):
 
     def __repr__(self) -> str:
         node = self._tensordict
-        keys = set(node._keys())
-        lines = [*sorted(f"{key}: {entry_text(node, key)}".replace(": ", "=", 1) for key in keys)]
+        keys = list(node._keys())
+        lines = ordered({key: entry_text(node, key) for key in keys}, "=")
         lines += [f"{name}=None" for name in sorted(self._fields) if name not in keys]
-        lines += [f"batch_size={node.batch_size}", f"device={node.device}", "is_shared=False"]
+        lines += state_lines(node)
         body = indent(",\n".join(lines), "    ")
         return f"{type(self).__name__}(\n{body})"
+
+    def _repr_html_(self) -> str:
+        return html_of(self, self._tensordict)
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -1,0 +1,118 @@
+"""What the text form of a TensorDict shows, chosen by the user."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class PrintOptions:
+    """What is shown: the first three for each container, the others for each array."""
+
+    show_batch_size: bool = True
+    show_device: bool = True
+    show_is_shared: bool = True
+    show_shape: bool = True
+    show_field_device: bool = True
+    show_dtype: bool = True
+    show_field_is_shared: bool = True
+    show_grad: bool = False
+    show_is_contiguous: bool = False
+    show_is_view: bool = False
+    show_storage_size: bool = False
+    plain: bool = False
+    sort_keys: str | Callable[[str], Any] = "alphabetical"
+
+
+_TERSE = dict.fromkeys(
+    ("show_device", "show_is_shared", "show_field_device", "show_dtype", "show_field_is_shared"), False
+)
+_options = PrintOptions()
+
+
+def print_options() -> PrintOptions:
+    """The options in force."""
+    return _options
+
+
+class set_printoptions:
+    """Choose what `repr` of a TensorDict shows: from now on, in a `with` block, or in a function.
+
+    Called by itself it holds until the next call, as `numpy.set_printoptions` does; options that are
+    not named return to their defaults. In a `with` statement the former options come back at the end;
+    as a decorator it holds while the function runs.
+
+    Args:
+        verbose: False shows only shapes and batch sizes, unless other options are named.
+        options: `show_batch_size`, `show_device`, `show_is_shared` of containers (all True);
+            `show_shape`, `show_field_device`, `show_dtype`, `show_field_is_shared` of arrays (all
+            True); `show_grad`, `show_is_contiguous`, `show_is_view`, `show_storage_size` of arrays
+            (all False); `plain=True` adds mean and std of floats, min and max of other numbers;
+            `sort_keys` is "alphabetical", "insertion", or a function of the key.
+
+    Raises:
+        TypeError: an option of another name.
+        ValueError: `sort_keys` is none of these.
+
+    Example:
+        >>> import numpy as np, lite
+        >>> td = lite.TensorDict(a=np.arange(3))
+        >>> with lite.set_printoptions(verbose=False, plain=True):
+        ...     print(td)
+        TensorDict(
+            fields={
+                a: Array(shape=(3,), min=0, max=2)},
+            batch_size=())
+    """
+
+    def __init__(self, *, verbose: bool = True, **options: Any) -> None:
+        known = {field.name for field in fields(PrintOptions)}
+        unknown = sorted(options.keys() - known)
+        if unknown:
+            raise TypeError(f"unknown print options {unknown}; the options are {sorted(known)}.")
+        order = options.get("sort_keys", "alphabetical")
+        if order not in ("alphabetical", "insertion") and not callable(order):
+            raise ValueError(
+                f"sort_keys must be 'alphabetical', 'insertion' or a function of the key, got {order!r}."
+            )
+        self._chosen = replace(PrintOptions(), **{**({} if verbose else _TERSE), **options})
+        self._before = [_options]
+        self._entered = False
+        self.set()
+
+    def set(self) -> None:
+        """Make these the options in force."""
+        global _options
+        _options = self._chosen
+
+    def _restore(self) -> None:
+        global _options
+        _options = self._before.pop()
+
+    def __enter__(self) -> Self:
+        if self._entered:
+            self._before.append(_options)
+        self._entered = True
+        self.set()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._restore()
+
+    def __call__(self, fn: F) -> F:
+        """Decorate a function: the options hold while it runs, and not because it was decorated."""
+        if not self._entered:
+            self._restore()
+            self._entered = True
+
+        @functools.wraps(fn)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return fn(*args, **kwargs)
+
+        return call  # type: ignore[return-value]
