@@ -1,0 +1,120 @@
+"""The embedded graph against transformers' Llama with the same weights, and its files in transformers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite.models import embedded_model_path
+from lite.models.tiny_chat_tasks import make_problem
+
+torch = pytest.importorskip("torch", reason="needs the parity extra")
+transformers = pytest.importorskip("transformers", reason="needs the parity extra")
+onnx = pytest.importorskip("onnx", reason="needs the parity extra")
+onnxruntime = pytest.importorskip("onnxruntime", reason="needs the llm extra")
+
+FOLDER = embedded_model_path()
+
+
+@pytest.fixture(scope="module")
+def session() -> Any:
+    return onnxruntime.InferenceSession(FOLDER / "model.onnx", providers=["CPUExecutionProvider"])
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    return transformers.AutoTokenizer.from_pretrained(FOLDER)
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Any:
+    """Llama with the weights of the graph: transposed back, and the joined projections taken apart."""
+    config = transformers.AutoConfig.from_pretrained(FOLDER)
+    heads, kv, head = config.num_attention_heads, config.num_key_value_heads, config.head_dim
+    parts = {
+        "qkv": [("q", heads * head), ("k", kv * head), ("v", kv * head)],
+        "gate_up": [("gate", config.intermediate_size), ("up", config.intermediate_size)],
+    }
+    state = {}
+    for tensor in onnx.load(FOLDER / "model.onnx").graph.initializer:
+        if not tensor.name.startswith("model."):
+            continue  # constants of the graph
+        value = torch.from_numpy(onnx.numpy_helper.to_array(tensor).copy())
+        where, _, name = tensor.name.removesuffix("_proj.weight").rpartition(".")
+        if not tensor.name.endswith("_proj.weight"):
+            state[tensor.name] = value
+        elif name in parts:
+            names, sizes = zip(*parts[name], strict=True)
+            for part, piece in zip(names, value.T.split(sizes), strict=True):
+                state[f"{where}.{part}_proj.weight"] = piece
+        else:
+            state[tensor.name] = value.T
+    state["lm_head.weight"] = state["model.embed_tokens.weight"]
+    model = transformers.LlamaForCausalLM(config).eval()
+    model.load_state_dict(state)
+    return model
+
+
+def run(session: Any, ids: Any, mask: Any, cache: Any = None) -> tuple[Any, Any]:
+    past = [i for i in session.get_inputs() if i.name.startswith("past_key_values.")]
+    cache = cache or [np.zeros((len(ids), i.shape[1], 0, i.shape[3]), np.float32) for i in past]
+    positions = np.clip(mask.cumsum(1) - 1, 0, None)[:, -ids.shape[1] :]
+    feeds = {"input_ids": ids, "attention_mask": mask, "position_ids": positions}
+    logits, *cache = session.run(None, feeds | {i.name: c for i, c in zip(past, cache, strict=True)})
+    return logits, cache
+
+
+def oracle_logits(oracle: Any, ids: Any, mask: Any) -> Any:
+    with torch.no_grad():
+        return oracle(
+            input_ids=torch.from_numpy(ids),
+            attention_mask=torch.from_numpy(mask),
+            position_ids=torch.from_numpy(np.clip(mask.cumsum(1) - 1, 0, None)),
+        ).logits.numpy()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_logits_of_conversations(session: Any, oracle: Any, tokenizer: Any, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problems = [make_problem(rng) for _ in range(6)]
+    texts = [
+        tokenizer.apply_chat_template(
+            [{"role": "user", "content": p.prompt}], tokenize=False, add_generation_prompt=True
+        )
+        + p.answer
+        for p in problems
+    ]
+    batch = tokenizer(texts, return_tensors="np", padding=True, add_special_tokens=False)
+    ids, mask = batch["input_ids"], batch["attention_mask"]
+    assert (mask[:, 0] == 0).any(), "some row must be padded, on the left"
+    wanted = oracle_logits(oracle, ids, mask)
+    whole, _ = run(session, ids, mask)
+    np.testing.assert_allclose(whole[mask == 1], wanted[mask == 1], atol=1e-4)
+    cache = None
+    for i in range(ids.shape[1]):
+        step, cache = run(session, ids[:, i : i + 1], mask[:, : i + 1], cache)
+        real = mask[:, i] == 1
+        np.testing.assert_allclose(step[real, 0], wanted[real, i], atol=1e-4)
+
+
+@pytest.mark.parametrize("length", [1, 2, 17, 256])
+def test_logits_of_random_tokens(session: Any, oracle: Any, length: int) -> None:
+    ids = np.random.default_rng(length).integers(0, oracle.config.vocab_size, (2, length))
+    mask = np.ones_like(ids)
+    got, _ = run(session, ids, mask)
+    np.testing.assert_allclose(got, oracle_logits(oracle, ids, mask), atol=1e-4)
+
+
+def test_transformers_reads_the_files(tokenizer: Any) -> None:
+    assert (tokenizer.eos_token, tokenizer.pad_token, tokenizer.bos_token) == ("<|im_end|>", "<|pad|>", None)
+    messages = [{"role": "user", "content": "What is 1 + 2?"}]
+    text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    assert text == "<|im_start|>user\nWhat is 1 + 2?<|im_end|>\n<|im_start|>assistant\n"
+    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+    generation = transformers.GenerationConfig.from_pretrained(FOLDER)
+    assert (generation.eos_token_id, generation.pad_token_id) == (
+        tokenizer.eos_token_id,
+        tokenizer.pad_token_id,
+    )
