@@ -11,13 +11,26 @@ from lite._combine import (
     stack,
 )
 from lite._compare import assert_close
+from lite._constructors import (
+    from_any,
+    from_dataclass,
+    from_dict,
+    from_namedtuple,
+    from_pytree,
+    from_struct_array,
+    from_torch,
+    from_tuple,
+)
 from lite._defaults import default_dtype, get_default_dtype, set_default_dtype, set_get_defaults_to_none
 from lite._factories import empty_like, full_like, ones_like, rand_like, randn_like, zeros_like
+from lite._foreign import from_dlpack
+from lite._from_any import make_tensordict
 from lite._keys import NestedKey, unravel_key, unravel_key_list
 from lite._lazy import LazyStackedTensorDict
 from lite._masking import where
 from lite._nontensor import NonTensorData, NonTensorStack
 from lite._printoptions import set_printoptions
+from lite._pytree import register_pytree
 from lite._tensorclass import TensorClass, tensorclass
 from lite._tensordict import TensorDict
 
@@ -35,17 +48,28 @@ __all__ = [
     "default_is_leaf",
     "dense_stack_tds",
     "empty_like",
+    "from_any",
+    "from_dataclass",
+    "from_dict",
+    "from_dlpack",
+    "from_namedtuple",
+    "from_pytree",
+    "from_struct_array",
+    "from_torch",
+    "from_tuple",
     "full_like",
     "get_default_dtype",
     "is_leaf_nontensor",
     "is_non_tensor",
     "is_tensor_collection",
     "lazy_stack",
+    "make_tensordict",
     "maybe_dense_stack",
     "merge_tensordicts",
     "ones_like",
     "rand_like",
     "randn_like",
+    "register_pytree",
     "set_default_dtype",
     "set_get_defaults_to_none",
     "set_printoptions",

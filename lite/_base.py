@@ -12,10 +12,13 @@ from lite._cast import CastMixin, DtypeMixin
 from lite._compare import CompareMixin
 from lite._export import ExportMixin
 from lite._factories import FactoryMixin
+from lite._from_any import FromMixin
 from lite._html import HtmlMixin
+from lite._interop import InteropMixin
 from lite._masking import MaskMixin
 from lite._names import NamesMixin
 from lite._pickle import PickleMixin
+from lite._pytree import PytreeMixin
 from lite._rearrange import RearrangeMixin
 from lite._repr import ReprMixin
 from lite._summary import SummaryMixin
@@ -31,9 +34,12 @@ class TensorDictBase(
     DtypeMixin,
     ExportMixin,
     FactoryMixin,
+    FromMixin,
     HtmlMixin,
+    InteropMixin,
     MaskMixin,
     PickleMixin,
+    PytreeMixin,
     RearrangeMixin,
     SummaryMixin,
     NamesMixin,

@@ -9,6 +9,7 @@ import numpy as np
 
 from lite._collection import Array, Shape, TensorCollection
 from lite._defaults import get_default_dtype
+from lite._foreign import from_dlpack, is_foreign, is_tensor
 from lite._nontensor import NonTensorData, NonTensorStack
 
 _NUMERIC = frozenset("biufc")
@@ -44,6 +45,8 @@ def to_entry(
         return NonTensorData._make(value, batch_size) if array is None else array
     if isinstance(value, str | bytes) or value is None:
         return NonTensorData._make(value, batch_size)
+    if is_tensor(value) or is_foreign(value):
+        return from_dlpack(value)
     if hasattr(value, "__cuda_array_interface__"):
         return value
     if callable(getattr(value, "numpy", None)):

@@ -13,6 +13,7 @@ from lite._base import TensorDictBase
 from lite._collection import Array, Names, Shape, TensorCollection
 from lite._convert import fit_leaf, fit_node, to_entry
 from lite._device import move, parse_device
+from lite._from_any import plain
 from lite._keys import NestedKey, require_path
 from lite._names import check_names
 from lite._nontensor import NonTensorData
@@ -153,6 +154,9 @@ class TensorDict(TensorDictBase):
     ) -> Any:
         """Build from a (nested) mapping, optionally finding the batch size.
 
+        Values are converted as `from_any` does it: tuples, named tuples, dataclasses and structured
+        arrays become nested TensorDicts.
+
         Args:
             input_dict: the entries; a TensorDict is returned as it is.
             auto_batch_size: use the longest leading shape that all entries share.
@@ -174,7 +178,7 @@ class TensorDict(TensorDictBase):
             raise ValueError("Cannot pass both batch_size and batch_dims to `from_dict`.")
         if isinstance(input_dict, TensorCollection):
             return input_dict
-        out = cls(input_dict, batch_size=batch_size, device=device)
+        out = cls(plain(input_dict), batch_size=batch_size, device=device)
         if auto_batch_size or batch_dims is not None:
             out.auto_batch_size_(batch_dims)
         if names is not None:
