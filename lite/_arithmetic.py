@@ -7,13 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from lite._collection import is_array
 from lite._convert import fit_leaf
 from lite._elementwise import elementwise, elementwise_
-from lite._leaves import leaves
-from lite._nontensor import NonTensorData
 from lite._operands import Const
-from lite._ops import Squeeze
 from lite._pointwise import PointwiseMixin, required
 from lite._ufuncs import Pointwise, lerp, swapped
 
@@ -118,35 +114,6 @@ class ArithmeticMixin(PointwiseMixin):
 
         return elementwise(self, product, (other,))
 
-    def all(self, dim: int | None = None) -> Any:
-        """Whether every element is true: a bool over all arrays, or a TensorDict over one batch dim.
-
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> td = TensorDict({"a": np.array([True, False])}, batch_size=[2])
-            >>> td.all(), td.any(), td.all(dim=0)["a"]
-            (False, True, array(False))
-        """
-        if dim is None:
-            return all(bool(np.all(leaf)) for leaf in leaves(self))
-        return self._over_dim(np.all, dim)
-
-    def any(self, dim: int | None = None) -> Any:
-        """Whether any element is true; see `all`."""
-        if dim is None:
-            return any(bool(np.any(leaf)) for leaf in leaves(self))
-        return self._over_dim(np.any, dim)
-
-    def _over_dim(self, fn: Pointwise, dim: int) -> Any:
-        ndim = self.ndim
-        if not -ndim <= dim < ndim:
-            raise RuntimeError(
-                "dim must be greater than or equal to -tensordict.batch_dims and smaller than "
-                f"tensordict.batch_dims, got dim={dim} for {ndim} batch dims."
-            )
-        return _reduced(self, fn, dim % ndim)
-
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """`np.exp(td)`, `np.add(array, td)`, `np.add(td, td, out=td)`: the ufunc on every leaf."""
         out = kwargs.pop("out", None)
@@ -206,20 +173,3 @@ def _clamp(low: Any, high: Any) -> tuple[Pointwise, tuple[Any, ...]]:
     if low is None:
         return np.minimum, (high,)
     return np.clip, (low, high)
-
-
-def _reduced(td: Any, fn: Pointwise, dim: int) -> Any:
-    """A dense TensorDict of every array reduced over one batch dimension.
-
-    A value shared by the batch is kept; per-element objects have no reduction and are left out.
-    """
-    op = Squeeze(td.batch_size, (dim,))
-    out = td._blank()._run(op)
-    for key, entry in td._items():
-        if is_array(entry):
-            out._put(key, np.asarray(fn(entry, axis=dim)))
-        elif isinstance(entry, NonTensorData):
-            out._put(key, entry._run(op))
-        elif not entry._is_non_tensor:
-            out._put(key, td._rewrap(entry, _reduced(td._as_node(entry), fn, dim)))
-    return out

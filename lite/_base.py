@@ -20,7 +20,9 @@ from lite._names import NamesMixin
 from lite._pickle import PickleMixin
 from lite._pytree import PytreeMixin
 from lite._rearrange import RearrangeMixin
+from lite._reductions import ReductionMixin
 from lite._repr import ReprMixin
+from lite._scans import ScanMixin
 from lite._summary import SummaryMixin
 
 
@@ -41,6 +43,8 @@ class TensorDictBase(
     PickleMixin,
     PytreeMixin,
     RearrangeMixin,
+    ReductionMixin,
+    ScanMixin,
     SummaryMixin,
     NamesMixin,
 ):
