@@ -9,6 +9,7 @@ import numpy as np
 
 from lite import _lazy_index, _lazy_shape
 from lite._base import TensorDictBase
+from lite._batch_size import parse_batch_size
 from lite._collection import Array, Names, Shape, TensorCollection
 from lite._convert import to_entry
 from lite._index import normalise
@@ -18,7 +19,6 @@ from lite._names import check_names
 from lite._nontensor import NonTensorBase
 from lite._ops import BatchOp
 from lite._ragged import stack_arrays, stack_objects, unstackable
-from lite._tensordict import parse_batch_size
 
 
 class LazyStackedTensorDict(LazyKeysMixin, TensorDictBase):

@@ -39,6 +39,10 @@ class BatchOp:
         """Names of the new batch dimensions, from those of the old ones."""
         return None
 
+    def inverse(self, size: Shape) -> BatchOp:
+        """The operation that leads back to the batch size this one started from."""
+        return Reshape(len(self.shape), size[: self.ndim])
+
 
 class Reshape(BatchOp):
     """Row-major reshape of the batch dimensions; copies only where strides force it."""
@@ -74,6 +78,9 @@ class Unsqueeze(Reshape):
     def names(self, names: list[str | None]) -> Names:
         return names[: self.dim] + [None] + names[self.dim :]
 
+    def inverse(self, size: Shape) -> BatchOp:
+        return Squeeze(self.shape, (self.dim,))
+
 
 class Squeeze(Reshape):
     """Drop the dimensions listed in `dims`, all of size 1."""
@@ -86,6 +93,10 @@ class Squeeze(Reshape):
 
     def names(self, names: list[str | None]) -> Names:
         return [name for i, name in enumerate(names) if i not in self.dims]
+
+    def inverse(self, size: Shape) -> BatchOp:
+        one = len(self.dims) == 1
+        return Unsqueeze(self.shape, self.dims[0]) if one else super().inverse(size)
 
 
 class Flatten(Reshape):
@@ -102,6 +113,9 @@ class Flatten(Reshape):
     def names(self, names: list[str | None]) -> Names:
         return names[: self.start] + [None] + names[self.end + 1 :]
 
+    def inverse(self, size: Shape) -> BatchOp:
+        return Unflatten(self.shape, self.start, size[self.start : self.end + 1])
+
 
 class Unflatten(Reshape):
     """Split dimension `dim` into `sizes`."""
@@ -115,6 +129,9 @@ class Unflatten(Reshape):
 
     def names(self, names: list[str | None]) -> Names:
         return names[: self.dim] + [None] * (len(self.sizes) - 1) + names[self.dim :]
+
+    def inverse(self, size: Shape) -> BatchOp:
+        return Flatten(self.shape, self.dim, self.dim + len(self.sizes) - 1)
 
 
 class Permute(BatchOp):
@@ -132,6 +149,9 @@ class Permute(BatchOp):
     def names(self, names: list[str | None]) -> Names:
         return [names[d] for d in self.dims]
 
+    def inverse(self, size: Shape) -> BatchOp:
+        return Permute(self.shape, tuple(self.dims.index(d) for d in range(self.ndim)))
+
 
 class Expand(BatchOp):
     """Broadcast the batch dimensions; the result is a read-only view."""
@@ -139,7 +159,18 @@ class Expand(BatchOp):
     __slots__ = ()
 
     def array(self, value: Array) -> Array:
-        return np.broadcast_to(value, self.shape + value.shape[self.ndim :])
+        shape = self.shape + value.shape[self.ndim :]
+        if type(value) is not np.ndarray or not value.flags.c_contiguous or value.dtype.kind not in "biufc":
+            return np.broadcast_to(value, shape)
+        # The same view at a quarter of the cost, for arrays that can be read as a buffer.
+        new = len(self.shape) - self.ndim
+        strides = (0,) * new + value.strides
+        if shape[new:] != value.shape:
+            grown = zip(shape[new:], value.shape, value.strides, strict=True)
+            strides = (0,) * new + tuple([0 if n != m else step for n, m, step in grown])
+        out: Array = np.ndarray(shape, value.dtype, value, 0, strides)
+        out.flags.writeable = False
+        return out
 
     def names(self, names: list[str | None]) -> Names:
         return [None] * (len(self.shape) - self.ndim) + names
@@ -157,8 +188,8 @@ class Index(BatchOp):
         self.shape = shape
         # With the ellipsis NumPy returns an array, and a view for basic indices, also where no
         # dimension is left; without it an integer index of a 1-d leaf would give a scalar copy.
-        self.index = (*index, Ellipsis)
-        self.array = itemgetter(self.index)
+        self.index = index = (*index, Ellipsis)
+        self.array = itemgetter(index)
         self.new_names = new_names
 
     def names(self, names: list[str | None]) -> Names:
@@ -170,3 +201,28 @@ class Piece(Index):
 
     __slots__ = ()
     keeps_lock = True
+
+
+class Take(Index):
+    """Pick `rows`, one dimension of integers within bounds, along dimension `dim`."""
+
+    __slots__ = ("dim", "rows")
+
+    def __init__(self, batch_size: Shape, dim: int, rows: Array) -> None:
+        self.ndim = len(batch_size)
+        self.shape = batch_size[:dim] + rows.shape + batch_size[dim + 1 :]
+        self.index = (slice(None),) * dim + (rows, Ellipsis)
+        self.dim = dim
+        self.rows = rows
+
+    def array(self, value: Array) -> Array:
+        # `take` costs a third of an index array, but first copies arrays that are not laid out for it.
+        if type(value) is np.ndarray:
+            flags = value.flags
+            if flags.c_contiguous and flags.aligned:
+                return value.take(self.rows, self.dim)
+        out: Array = value[self.index]
+        return out
+
+    def names(self, names: list[str | None]) -> Names:
+        return names

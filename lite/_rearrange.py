@@ -8,28 +8,20 @@ from typing import Any, Self
 import numpy as np
 
 from lite._collection import Array
-from lite._ops import BatchOp
+from lite._ops import Index, Take
 from lite._shape import as_shape
 from lite._structure import StructureMixin
 
 
-class Gather(BatchOp):
-    """`numpy.take_along_axis` on one batch dimension; the index is repeated over the features."""
+class Gather(Index):
+    """`numpy.take_along_axis` on one batch dimension: an index array for each, made once for all leaves."""
 
-    __slots__ = ("dim", "index")
-    keeps_lock = False
+    __slots__ = ()
 
     def __init__(self, dim: int, index: Array) -> None:
-        super().__init__(index.ndim, index.shape)
-        self.dim = dim
-        self.index = index
-
-    def array(self, value: Array) -> Array:
-        feature = value.shape[self.ndim :]
-        index = self.index.reshape(self.index.shape + (1,) * len(feature))
-        at = [slice(n) for n in self.shape]
-        at[self.dim] = slice(None)
-        return np.take_along_axis(value[tuple(at)], np.broadcast_to(index, self.shape + feature), self.dim)
+        at: list[Array] = list(np.ogrid[tuple(map(slice, index.shape))])
+        at[dim] = index
+        super().__init__(index.ndim, index.shape, at)
 
     def names(self, names: list[str | None]) -> list[str | None]:
         return names
@@ -76,7 +68,8 @@ class RearrangeMixin(StructureMixin):
                 f"{array.shape} and dtype {array.dtype}."
             )
         source = self if self._parts() is None else self.contiguous()  # type: ignore[attr-defined]
-        result = source._run(Gather(dim % len(size), array))
+        rows = array.ndim == 1 and source._flat()
+        result = source._run(Take(size, 0, array) if rows else Gather(dim % len(size), array))
         return result if out is None else out.update_(result)
 
     def repeat(self, *repeats: Any) -> Self:
@@ -128,7 +121,8 @@ class RearrangeMixin(StructureMixin):
         if dims is None:
             if not isinstance(shifts, int):
                 raise ValueError(f"several shifts need dims, got shifts={shifts}.")
-            return self.flatten().roll(shifts, 0).reshape(self.batch_size)
+            out = self.flatten().roll(shifts, 0).reshape(self.batch_size)
+            return self._remember(out, lambda td, _: td.roll(-shifts))
         moves = list(shifts) if not isinstance(shifts, int) else [shifts]
         where = list(dims) if not isinstance(dims, int) else [dims]
         if len(moves) != len(where):
@@ -137,7 +131,8 @@ class RearrangeMixin(StructureMixin):
         for shift, dim in zip(moves, where, strict=True):
             d = self._dim(dim)
             out = out._take(d, np.roll(np.arange(self.batch_size[d]), shift))
-        return out
+        back = [-shift for shift in moves]
+        return self._remember(out, lambda td, _: td.roll(back, where))
 
     def flip(self, *dims: Any) -> Self:
         """Reverse batch dimensions; arrays are views.
@@ -149,7 +144,8 @@ class RearrangeMixin(StructureMixin):
         """
         reversed_dims = {self._dim(d) for d in as_shape(dims, "dims")}
         index = tuple(slice(None, None, -1 if d in reversed_dims else None) for d in range(self.ndim))
-        return self._index(index)  # type: ignore[no-any-return]
+        out: Self = self._index(index)
+        return self._remember(out, lambda td, _: td._index(index))
 
     def narrow(self, dim: int, start: int, length: int) -> Self:
         """A view of `length` elements from `start` on along a batch dimension.

@@ -1,0 +1,218 @@
+"""What a TensorDict does to its dict of entries as a whole: index, reshape, split, copy, map.
+
+Nearly all entries are plain arrays, so each loop asks for those first, by exact type, and sends the
+rest to the protocol of `TensorCollection`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy import ndarray
+
+from lite._assign import set_index
+from lite._batch_size import BatchSizeMixin, parse_batch_size
+from lite._collection import Array, Names, Shape, TensorCollection
+from lite._core import MISSING
+from lite._device import parse_device
+from lite._keys import NestedKey
+from lite._names import check_names
+from lite._ops import BatchOp, Index, Take
+
+_ALL = slice(None)
+_new = object.__new__
+
+
+class DenseMixin(BatchSizeMixin):
+    """Operations on every entry of a dict at once."""
+
+    __slots__ = ("_device",)
+    _device: str | None
+
+    @classmethod
+    def _make(
+        cls, data: dict[str, Any], batch_size: Shape, device: str | None = None, names: Names = None
+    ) -> Self:
+        """The constructor that trusts its arguments: entries are known to fit."""
+        self = _new(cls)
+        self._data = data
+        self._batch_size = batch_size
+        self._device = device
+        self._names = names
+        self._locked = False
+        self._lock_parents = ()
+        return self
+
+    def _with(self, entries: dict[str, Any]) -> Self:
+        return self._make(entries, self._batch_size, self._device, self._names)
+
+    def __getitem__(self, index: Any) -> Any:
+        kind = type(index)
+        if kind is str:
+            entry = self._data.get(index)
+        elif kind is tuple:
+            entry = self._reach(index)
+        else:
+            return self._index(index)
+        return entry if type(entry) is ndarray else super().__getitem__(index)
+
+    def get(self, key: NestedKey, default: Any = MISSING, **lazy_kwargs: Any) -> Any:
+        """Return the entry at `key`; see `LazyStackedTensorDict.get` for the other arguments.
+
+        A missing key gives `default`, or None.
+
+        Raises:
+            KeyError: `key` is not a nested key, or it is missing while `set_get_defaults_to_none(False)`
+                is in force.
+
+        Example:
+            >>> from lite import TensorDict
+            >>> td = TensorDict({"a": {"b": 1}})
+            >>> td.get(("a", "b")), td.get("missing")
+            (array(1), None)
+        """
+        entry = self._data.get(key) if type(key) is str else self._reach(key)
+        if entry is None or lazy_kwargs:
+            return super().get(key, default, **lazy_kwargs)
+        return entry
+
+    def _reach(self, path: Any) -> Any:
+        """The entry at a flat path through nothing but TensorDicts; None for all other keys."""
+        node: Any = self if path and type(path) is tuple else None
+        for name in path if node is not None else ():
+            if type(name) is not str or not isinstance(node, DenseMixin):
+                return None
+            node = node._data.get(name)
+        return node
+
+    def _flat(self) -> dict[str, Any] | None:
+        for value in self._data.values():
+            if type(value) is not ndarray:
+                return None
+        return self._data
+
+    def _run(self, op: BatchOp) -> Self:
+        array = op.array
+        data = {
+            key: array(value)
+            if type(value) is ndarray or not isinstance(value, TensorCollection)
+            else value._run(op)
+            for key, value in self._data.items()
+        }
+        size = self._batch_size
+        names = self._names
+        if names is not None:
+            head = op.names(names[: op.ndim]) or [None] * len(op.shape)
+            names = check_names([*head, *names[op.ndim :]], len(op.shape) + len(size) - op.ndim)
+        out = self._make(data, op.shape + size[op.ndim :], self._device, names)
+        if self._locked and op.keeps_lock:
+            out.lock_()
+        return out
+
+    def _index(self, index: Any) -> Any:
+        size = self._batch_size
+        if not size:
+            return super()._index(index)
+        # The most frequent indices need no normalisation.
+        kind = type(index)
+        if kind is int:
+            n = size[0]
+            if not -n <= index < n:
+                raise IndexError(f"index {index} is out of bounds for dimension 0 with size {n}.")
+            return self._run(Index(len(size), size[1:], (index,), self._names and self._names[1:]))
+        if kind is slice:
+            if index == _ALL:
+                return self
+            shape = (len(range(*index.indices(size[0]))),) + size[1:]
+            return self._run(Index(len(size), shape, (index,), self._names))
+        # An array checks the bounds of `rows`, so there must be one.
+        if kind is ndarray and index.ndim == 1 and self._flat():
+            if index.dtype.kind == "b" and index.shape == size[:1]:
+                return self._run(Take(size, 0, index.nonzero()[0]))
+            if index.dtype.kind == "i":
+                return self._run(Take(size, 0, index))
+        return super()._index(index)
+
+    def _take(self, dim: int, indices: Array) -> Self:
+        return self._run(Take(self._batch_size, dim, indices))
+
+    def _rows(self, dim: int) -> list[dict[str, Any]]:
+        """The entries of every index of batch dimension `dim`."""
+        n = self._batch_size[dim]
+        columns = [
+            value.unbind(dim) if isinstance(value, TensorCollection) else _unbound(value, dim, n)  # type: ignore[attr-defined]
+            for value in self._data.values()
+        ]
+        keys = list(self._data)
+        rows = zip(*columns, strict=True) if columns else [()] * n
+        return [dict(zip(keys, row, strict=True)) for row in rows]
+
+    def unbind(self, dim: int) -> tuple[Any, ...]:
+        """Split into one TensorDict per index of batch dimension `dim`, which disappears."""
+        d = self._dim(dim)
+        size = self._batch_size
+        names = self._names
+        if names is not None:
+            names = check_names(names[:d] + names[d + 1 :], len(size) - 1)
+        rest = size[:d] + size[d + 1 :]
+        make, device = self._make, self._device
+        return tuple([make(row, rest, device, names) for row in self._rows(d)])
+
+    def _set_index(self, index: Any, value: Any) -> None:
+        set_index(self, index, value)
+
+    def _assign(self, index: Any, value: Any) -> Self:
+        self._set_index(index, value)
+        return self
+
+    def _rebatch(self, batch_size: Shape) -> Self:
+        out = self._clone(False)
+        out.batch_size = batch_size
+        return out
+
+    def _clone(self, recurse: bool) -> Self:
+        data = self._data.copy()
+        for key, value in data.items():
+            if type(value) is not ndarray and isinstance(value, TensorCollection):
+                data[key] = value._clone(recurse)
+            elif recurse:
+                data[key] = value.copy()
+        names = self._names
+        return self._make(data, self._batch_size, self._device, None if names is None else list(names))
+
+    def _map_leaves(self, fn: Callable[[Array], Any]) -> Self:
+        data = {
+            key: fn(value)
+            if type(value) is ndarray or not isinstance(value, TensorCollection)
+            else value._map_leaves(fn)
+            for key, value in self._data.items()
+        }
+        return self._make(data, self._batch_size, self._device, self._names)
+
+    def empty(
+        self, recurse: bool = False, *, batch_size: Any = None, device: Any = None, names: Any = None
+    ) -> Self:
+        """Same metadata without leaves; `recurse=True` keeps the tree of nested TensorDicts."""
+        size = self._batch_size if batch_size is None else parse_batch_size(batch_size)
+        kept = self._names if names is None and size == self._batch_size else names
+        out = self._make({}, size, self._device if device is None else parse_device(device))
+        if kept is not None:
+            out._names = check_names(kept, len(size))
+        if recurse:
+            for key, value in self._data.items():
+                node = self._as_node(value)
+                if node is not None:
+                    inner = size + node.batch_size[len(self._batch_size) :]
+                    out._data[key] = self._rewrap(value, node.empty(True, batch_size=inner, device=device))
+        return out
+
+
+def _unbound(value: Any, dim: int, n: int) -> Any:
+    """The views of an array at every index of one dimension."""
+    if type(value) is ndarray and value.ndim > 1:
+        return list(value if dim == 0 else np.moveaxis(value, dim, 0))
+    # Iterating over one dimension gives scalars, and leaves are arrays.
+    at = (slice(None),) * dim
+    return [value[(*at, i, Ellipsis)] for i in range(n)]
