@@ -23,6 +23,10 @@ from lite._constructors import (
 )
 from lite._defaults import default_dtype, get_default_dtype, set_default_dtype, set_get_defaults_to_none
 from lite._factories import empty_like, full_like, ones_like, rand_like, randn_like, zeros_like
+from lite._files.archive import is_memmap_archive
+from lite._files.archive_write import pack_memmap, refresh_archive_checksums, unpack_memmap
+from lite._files.arrow import from_arrow, to_arrow
+from lite._files.consolidated import from_consolidated
 from lite._foreign import from_dlpack
 from lite._from_any import make_tensordict
 from lite._keys import NestedKey, unravel_key, unravel_key_list
@@ -49,6 +53,8 @@ __all__ = [
     "dense_stack_tds",
     "empty_like",
     "from_any",
+    "from_arrow",
+    "from_consolidated",
     "from_dataclass",
     "from_dict",
     "from_dlpack",
@@ -60,6 +66,7 @@ __all__ = [
     "full_like",
     "get_default_dtype",
     "is_leaf_nontensor",
+    "is_memmap_archive",
     "is_non_tensor",
     "is_tensor_collection",
     "lazy_stack",
@@ -67,14 +74,18 @@ __all__ = [
     "maybe_dense_stack",
     "merge_tensordicts",
     "ones_like",
+    "pack_memmap",
     "rand_like",
     "randn_like",
+    "refresh_archive_checksums",
     "register_pytree",
     "set_default_dtype",
     "set_get_defaults_to_none",
     "set_printoptions",
     "stack",
     "tensorclass",
+    "to_arrow",
+    "unpack_memmap",
     "unravel_key",
     "unravel_key_list",
     "where",

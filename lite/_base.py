@@ -12,6 +12,7 @@ from lite._cast import CastMixin, DtypeMixin
 from lite._compare import CompareMixin
 from lite._export import ExportMixin
 from lite._factories import FactoryMixin
+from lite._files.mixin import FilesMixin
 from lite._from_any import FromMixin
 from lite._html import HtmlMixin
 from lite._interop import InteropMixin
@@ -36,6 +37,7 @@ class TensorDictBase(
     DtypeMixin,
     ExportMixin,
     FactoryMixin,
+    FilesMixin,
     FromMixin,
     HtmlMixin,
     InteropMixin,

@@ -24,8 +24,9 @@ MISSING: Final[Any] = _Missing()
 class TensorDictCore(LockMixin, ShapeMixin):
     """What a container must provide; entries are arrays or `TensorCollection`s, never None."""
 
-    __slots__ = ("_names",)
+    __slots__ = ("_names", "_source")
     _names: Names
+    _source: Any  # what the leaves are mapped to: a folder, None for memory; or the buffer they are views of
 
     def _keys(self) -> Iterable[str]:
         """Direct keys, in order."""

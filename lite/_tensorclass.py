@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from lite._base import TensorDictBase
 from lite._collection import Array, Shape, TensorCollection
 from lite._core import MISSING
+from lite._files.mixin import FilesMixin
 from lite._html import html_of
 from lite._keys import NestedKey, require_path, to_path
 from lite._nontensor import NonTensorBase, unwrap
@@ -40,7 +41,7 @@ class _Meta(type):
         return call
 
 
-class TensorClass(TensorCollection, metaclass=_Meta):
+class TensorClass(FilesMixin, TensorCollection, metaclass=_Meta):
     """Base of classes whose annotated fields are entries of a TensorDict.
 
     An instance has a batch size. Fields are arrays that start with it, nested tensorclasses or

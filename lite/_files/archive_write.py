@@ -1,0 +1,211 @@
+"""Write `.tdz` archives, and turn folders into archives and back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import time
+import zipfile
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lite._files.archive import is_memmap_archive, payload_offset
+from lite._files.commit import COMMIT, finish, new_file
+from lite._files.mapping import bytes_of
+from lite._files.meta import NAME
+from lite._files.plan import archive_key
+
+_ALIGNMENT = 64
+_PAD = struct.Struct("<HH")
+_PAD_ID = 0x6474
+_ZIP64_EXTRA = 20  # what zipfile adds to a header written with force_zip64
+_CHUNK = 1 << 24
+_COMPRESSION = {
+    "stored": zipfile.ZIP_STORED,
+    "deflate": zipfile.ZIP_DEFLATED,
+    "deflated": zipfile.ZIP_DEFLATED,
+    "bzip2": zipfile.ZIP_BZIP2,
+    "lzma": zipfile.ZIP_LZMA,
+}
+
+
+def compression_type(compression: str | int | None) -> int:
+    """The zipfile constant for a compression given by name or number.
+
+    Raises:
+        ValueError: unknown compression.
+    """
+    if compression is None:
+        return zipfile.ZIP_STORED
+    if isinstance(compression, str):
+        compression = _COMPRESSION.get(compression.lower(), -1)
+    if compression not in _COMPRESSION.values():
+        raise ValueError(f"compression must be one of {sorted(_COMPRESSION)} or a zipfile constant.")
+    return compression
+
+
+def write_archive(
+    path: str, files: Iterable[tuple[str, Any]], compression: str | int | None, level: int | None = None
+) -> None:
+    """Write files, given as (path, array | bytes | Path), to an archive; replaces what is there at once.
+
+    Leaves start at multiples of 64 bytes, so that they can be mapped.
+    """
+    kind = compression_type(compression)
+    if os.path.isdir(path):
+        raise ValueError(f"cannot write the archive {path}: it is a folder.")
+    if os.path.exists(path) and not os.access(path, os.W_OK):
+        raise PermissionError(f"cannot overwrite {path}: the file is not writable.")
+    with new_file(path) as out:
+        with zipfile.ZipFile(out, "w", allowZip64=True) as archive:
+            for name, content in files:
+                leaf = name.endswith(".memmap")
+                _add(archive, name, content, kind if leaf else zipfile.ZIP_STORED, level, leaf)
+        if os.path.exists(path):
+            shutil.copymode(path, out.name)
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: Any, kind: int, level: int | None, leaf: bool) -> None:
+    info = zipfile.ZipInfo(name, time.localtime()[:6])
+    info.compress_type = kind
+    info.external_attr = 0o644 << 16
+    if level is not None:
+        info._compresslevel = level  # type: ignore[attr-defined]
+    if leaf and kind == zipfile.ZIP_STORED:
+        start = archive.start_dir + 30 + len(info.filename.encode()) + _PAD.size + _ZIP64_EXTRA
+        pad = -start % _ALIGNMENT
+        info.extra = _PAD.pack(_PAD_ID, pad) + bytes(pad)
+    with archive.open(info, "w", force_zip64=True) as out:
+        if isinstance(content, Path):
+            with open(content, "rb") as source:
+                shutil.copyfileobj(source, out, _CHUNK)
+            return
+        view = memoryview(bytes_of(content) if isinstance(content, np.ndarray) else content)
+        for at in range(0, len(view), _CHUNK):
+            out.write(view[at : at + _CHUNK])
+
+
+def pack_memmap(
+    prefix: str | os.PathLike[str],
+    archive_path: str | os.PathLike[str],
+    *,
+    compression: str | int | None = None,
+    compresslevel: int | None = None,
+) -> Path:
+    """Pack a saved folder into an archive, and return the archive's path.
+
+    Args:
+        prefix: folder written by `TensorDict.memmap`.
+        archive_path: file to write, outside of the folder; one that is there is replaced.
+        compression: "stored" (default; leaves can be mapped), "deflate", "bzip2", "lzma" or a constant
+            of zipfile, for the leaves.
+        compresslevel: see `zipfile.ZipFile`.
+
+    Raises:
+        ValueError: `prefix` is no saved folder or holds links, `archive_path` lies in it, or unknown
+            compression.
+
+    Example:
+        >>> import tempfile
+        >>> from lite import TensorDict, pack_memmap
+        >>> folder = tempfile.mkdtemp()
+        >>> _ = TensorDict(a=1.0).memmap(f"{folder}/td")
+        >>> TensorDict.load_memmap(pack_memmap(f"{folder}/td", f"{folder}/td.tdz"))["a"]
+        array(1., dtype=float32)
+    """
+    root, archive = Path(prefix), Path(archive_path)
+    if (root / COMMIT).is_dir():
+        finish(str(root))
+    if not (root / NAME).is_file():
+        raise ValueError(f"{root} does not look like a saved tensordict: it has no {NAME}.")
+    if archive.resolve().is_relative_to(root.resolve()):
+        raise ValueError(f"the archive {archive} must lie outside of the folder {root}.")
+    files = {}
+    for folder, subfolders, names in os.walk(root):
+        for name in [*subfolders, *names]:
+            if os.path.islink(os.path.join(folder, name)):
+                raise ValueError(f"refusing to follow the symbolic link {os.path.join(folder, name)}.")
+        subfolders[:] = [name for name in subfolders if not name.startswith("%new-")]
+        for name in names:
+            file = Path(folder, name)
+            files[file.relative_to(root).as_posix()] = file
+    ordered = sorted(files.items(), key=lambda item: archive_key(item[0]))
+    write_archive(str(archive), ordered, compression, compresslevel)
+    return archive
+
+
+def unpack_memmap(archive_path: str | os.PathLike[str], prefix: str | os.PathLike[str]) -> Path:
+    """Unpack an archive into a folder that `load_memmap` reads, and return the folder's path.
+
+    Raises:
+        ValueError: not an archive; or an entry that would be written outside of the folder, or is a link.
+    """
+    root = Path(prefix)
+    if not is_memmap_archive(archive_path):
+        raise ValueError(f"{os.fspath(archive_path)} is not a memory-mapped tensordict archive.")
+    with zipfile.ZipFile(archive_path) as archive:
+        for info in archive.infolist():
+            parts = info.filename.replace("\\", "/").split("/")
+            outside = info.filename.startswith("/") or ".." in parts or ":" in parts[0]
+            if outside or info.external_attr >> 28 == 0xA:
+                raise ValueError(
+                    f"refusing to unpack the entry {info.filename!r} of {os.fspath(archive_path)}."
+                )
+        archive.extractall(root)
+    return root
+
+
+def refresh_archive_checksums(archive_path: str | os.PathLike[str]) -> Path:
+    """Write the checksums of an archive anew, after its leaves were changed through `mode="r+"`.
+
+    `load_memmap` does not look at them; `unzip` and `unpack_memmap` do.
+
+    Raises:
+        ValueError: not an archive, or a damaged one.
+    """
+    path = Path(archive_path)
+    if not is_memmap_archive(path):
+        raise ValueError(f"{path} is not a memory-mapped tensordict archive.")
+    with zipfile.ZipFile(path) as archive:
+        entries = archive.infolist()
+        directory = archive.start_dir
+    with open(path, "r+b") as file:
+        sums = [_checksum(file, info, str(path)) for info in entries]
+        for info, checksum in zip(entries, sums, strict=True):
+            _patch(file, info.header_offset + 14, checksum)
+        at = directory
+        for checksum in sums:
+            file.seek(at)
+            record = file.read(46)
+            if record[:4] != b"PK\x01\x02":
+                raise ValueError(f"{path} is damaged: its list of entries cannot be read.")
+            _patch(file, at + 16, checksum)
+            at += 46 + sum(struct.unpack_from("<3H", record, 28))
+    return path
+
+
+def _checksum(file: Any, info: zipfile.ZipInfo, where: str) -> int:
+    if info.flag_bits & 8:
+        raise ValueError(f"{where} was written as a stream; its checksums cannot be replaced.")
+    start = payload_offset(file, info, where)
+    if info.compress_type != zipfile.ZIP_STORED:
+        return info.CRC
+    file.seek(start)
+    checksum, left = 0, info.file_size
+    while left:
+        chunk = file.read(min(left, _CHUNK))
+        if not chunk:
+            raise ValueError(f"{where} is damaged: the entry {info.filename!r} is cut off.")
+        checksum = zlib.crc32(chunk, checksum)
+        left -= len(chunk)
+    return checksum
+
+
+def _patch(file: Any, at: int, checksum: int) -> None:
+    file.seek(at)
+    file.write(struct.pack("<I", checksum))

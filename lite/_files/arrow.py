@@ -1,0 +1,105 @@
+"""Arrow tables, one row per element of the first batch dimension; pandas is one call further."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lite._collection import is_array, is_leaf_nontensor
+from lite._files.plan import _host
+from lite._keys import to_key
+from lite._keysview import walk
+
+
+def _package() -> Any:
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise ImportError(
+            'Arrow tables need the package pyarrow: pip install "tensordict-lite[files]"'
+        ) from error
+    return pyarrow
+
+
+def to_arrow(td: Any) -> Any:
+    """A pyarrow table with a column per array and object; nested keys are joined by ".".
+
+    Further dimensions become lists of fixed size. `to_arrow(td).to_pandas()` is a data frame.
+
+    Args:
+        td: a TensorDict with a batch dimension.
+
+    Raises:
+        ImportError: without pyarrow.
+        ValueError: no batch dimension, or a dtype that Arrow does not have.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, to_arrow
+        >>> to_arrow(TensorDict({"a": np.arange(2), "n": {"b": np.ones((2, 3))}}, [2])).column_names
+        ['a', 'n.b']
+    """
+    package = _package()
+    if not td.batch_size:
+        raise ValueError("a TensorDict needs a batch dimension to become a table: its rows.")
+    columns = {}
+    for path, entry in walk(td, True, True, is_leaf_nontensor):
+        name = ".".join(path)
+        if name in columns:
+            raise ValueError(f"two entries would share the column {name!r}.")
+        columns[name] = _column(package, entry, str(to_key(path)))
+    return package.table(columns)
+
+
+def _column(package: Any, entry: Any, key: str) -> Any:
+    if not is_array(entry):
+        return package.array(entry._objects().tolist())
+    array = np.ascontiguousarray(_host(entry, key))
+    if array.dtype.kind in "cV":
+        raise ValueError(f"Arrow has no type for the {array.dtype} array at key {key!r}.")
+    column = package.array(array.reshape(-1))
+    for size in reversed(array.shape[1:]):
+        column = package.FixedSizeListArray.from_arrays(column, size)
+    return column
+
+
+def from_arrow(table: Any) -> Any:
+    """A TensorDict of the columns of a pyarrow table, with one batch dimension: its rows.
+
+    Lists of fixed size become dimensions, numbers arrays, everything else (also numbers with nulls)
+    objects. Column names are kept; see `TensorDict.unflatten_keys`.
+
+    Example:
+        >>> import pyarrow
+        >>> from lite import from_arrow
+        >>> from_arrow(pyarrow.table({"a": [1, 2], "s": ["x", "y"]}))["a"]
+        array([1, 2])
+    """
+    from lite._tensordict import TensorDict
+
+    package = _package()
+    out = TensorDict({}, [table.num_rows])
+    for name in table.column_names:
+        out.set(name, _values(package, table.column(name)))
+    return out
+
+
+def _values(package: Any, column: Any) -> Any:
+    chunks = column.combine_chunks() if isinstance(column, package.ChunkedArray) else column
+    array = package.concat_arrays(chunks.chunks) if isinstance(chunks, package.ChunkedArray) else chunks
+    shape = [len(array)]
+    inner = array
+    while package.types.is_fixed_size_list(inner.type) and not inner.null_count:
+        shape.append(inner.type.list_size)
+        inner = inner.flatten()
+    kind = inner.type
+    number = (
+        package.types.is_integer(kind) or package.types.is_floating(kind) or package.types.is_boolean(kind)
+    )
+    if number and not inner.null_count:
+        return np.array(inner.to_numpy(zero_copy_only=False)).reshape(shape)
+    objects = np.empty(len(array), object)
+    for i, item in enumerate(array.to_pylist()):
+        objects[i] = item
+    return objects

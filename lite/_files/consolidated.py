@@ -1,0 +1,229 @@
+"""Consolidation: all leaves in one buffer, or in one file that starts with that buffer.
+
+The file is the buffer, a JSON description of the tree, and the description's length as a little-endian
+int64. Each leaf takes a multiple of 8 bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import struct
+from typing import Any
+
+import numpy as np
+
+from lite._collection import Array, is_array
+from lite._files import meta, payload
+from lite._files.commit import new_file
+from lite._files.dtypes import dtype_name, dtype_of
+from lite._files.mapping import bytes_of, open_regular
+from lite._files.plan import _host
+from lite._names import check_names
+from lite._nontensor import NonTensorBase, NonTensorData, NonTensorStack
+
+_RESERVED = frozenset({"cls", "leaves", "non_tensors", "cls_metadata", "size"})
+_LENGTH = struct.Struct("<q")
+_MAX_DEPTH = 500
+
+
+class _Layout:
+    """Where each leaf goes."""
+
+    def __init__(self) -> None:
+        self.leaves: list[tuple[Array, int]] = []
+        self.size = 0
+
+    def node(self, entry: Any, key: str = "") -> meta.Json:
+        """The description of a container."""
+        if isinstance(entry, NonTensorStack):
+            return self._objects(entry._objects(), key)
+        if hasattr(entry, "_fields"):
+            raise RuntimeError(
+                f"cannot consolidate the {type(entry).__name__} at key {key!r}: the format has no "
+                "tensorclasses. Call to_tensordict() first."
+            )
+        stacked = entry._parts()
+        out: meta.Json = {"cls": "TensorDict", "non_tensors": {}, "leaves": {}}
+        if stacked is not None:
+            out["cls"] = "LazyStackedTensorDict"
+            out["cls_metadata"] = _stack_metadata(stacked[1], entry._dim_name, entry.is_locked)
+            items = [(str(i), part) for i, part in enumerate(stacked[0])]
+        else:
+            out["cls_metadata"] = {
+                "device": entry.device,
+                "names": entry.names,
+                "batch_size": list(entry.batch_size),
+                "is_locked": entry.is_locked,
+            }
+            items = list(entry._items())
+        for name, value in items:
+            self._entry(out, name, value)
+        return out
+
+    def _entry(self, out: meta.Json, key: str, value: Any) -> None:
+        if is_array(value):
+            if key.startswith("<NJT"):
+                raise ValueError(f"the key {key!r} means something else in a consolidated file.")
+            out["leaves"][key] = self._leaf(_host(value, key))
+        elif isinstance(value, NonTensorData):
+            out["non_tensors"][key] = [_json(value.data, key), list(value.batch_size), None]
+        else:
+            if key in _RESERVED:
+                raise ValueError(f"a nested entry cannot be called {key!r} in a consolidated file.")
+            out[key] = self.node(value, key)
+
+    def _leaf(self, array: Array) -> list[Any]:
+        start, pad = self.size, -array.nbytes % 8
+        self.size += array.nbytes + pad
+        self.leaves.append((array, start))
+        return [dtype_name(array.dtype), list(array.shape), start, self.size, pad]
+
+    def _objects(self, objects: Array, key: str) -> meta.Json:
+        out: meta.Json = {"cls": "NonTensorStack", "non_tensors": {}, "leaves": {}}
+        out["cls_metadata"] = _stack_metadata(0, None, False)
+        for i, item in enumerate(objects):
+            if objects.ndim > 1:
+                out[str(i)] = self._objects(item, key)
+            else:
+                out["non_tensors"][str(i)] = [_json(item, key), [], None]
+        return out
+
+
+def _stack_metadata(dim: int, name: str | None, is_locked: bool) -> meta.Json:
+    return {"stack_dim": dim, "stack_dim_name": name, "is_locked": is_locked}
+
+
+def _json(value: Any, key: str) -> Any:
+    try:
+        return payload.to_json(value)[0]
+    except (TypeError, RecursionError) as error:
+        raise RuntimeError(
+            f"Failed to convert the metadata to json: the object at key {key!r} is a {type(value).__name__}."
+        ) from error
+
+
+def consolidate(td: Any, filename: str | None) -> tuple[Array, list[Array]]:
+    """Copy all leaves into one buffer; gives the buffer and, in order, views of it as the new leaves.
+
+    Args:
+        filename: file to write and map, None for memory.
+
+    Raises:
+        RuntimeError: an object that JSON has no form for, or a tensorclass.
+        ValueError: a key or dtype that the format cannot hold.
+    """
+    layout = _Layout()
+    node = layout.node(td)
+    if filename is None:
+        buffer: Array = np.zeros(layout.size, np.uint8)
+        for array, start in layout.leaves:
+            buffer[start : start + array.nbytes] = bytes_of(array)
+    else:
+        buffer = _write(filename, layout, node)
+    return buffer, [_view(buffer, array, start) for array, start in layout.leaves]
+
+
+def _write(filename: str, layout: _Layout, node: meta.Json) -> Array:
+    try:
+        text = meta.dumps(node)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise RuntimeError(f"Failed to convert the metadata to json: {error}") from error
+    with new_file(filename) as file:
+        for array, _ in layout.leaves:
+            file.write(bytes_of(array))
+            file.write(bytes(-array.nbytes % 8))
+        file.write(text + _LENGTH.pack(len(text)))
+        file.flush()
+        if not layout.size:
+            return np.zeros(0, np.uint8)
+        return np.frombuffer(mmap.mmap(file.fileno(), layout.size), np.uint8)
+
+
+def _view(buffer: Array, array: Array, start: int) -> Array:
+    dtype = array.dtype.newbyteorder("<")
+    return buffer[start : start + array.nbytes].view(dtype).reshape(array.shape)
+
+
+def from_consolidated(filename: str | os.PathLike[str]) -> Any:
+    """Map a consolidated file; writes to the leaves stay in memory.
+
+    Args:
+        filename: file written by `consolidate`, here or in tensordict.
+
+    Returns:
+        The TensorDict or lazy stack, with its names and lock state; its leaves are views of one buffer.
+
+    Raises:
+        ValueError: a damaged or foreign file.
+    """
+    where = os.fspath(filename)
+    descriptor = open_regular(os.path.realpath(where), os.O_RDONLY)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size < _LENGTH.size + 2:
+            raise ValueError(f"{where} is damaged or foreign: it has {size} bytes.")
+        memory = np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_COPY), np.uint8)
+    finally:
+        os.close(descriptor)
+    (length,) = _LENGTH.unpack(memory[-_LENGTH.size :].tobytes())
+    end = size - _LENGTH.size - length
+    if not 2 <= length <= meta.MAX_BYTES or end < 0:
+        raise ValueError(f"{where} is damaged or foreign: no description of {length} bytes before its end.")
+    node = meta.loads(memory[end : size - _LENGTH.size].tobytes(), where)
+    buffer = memory[:end]
+    try:
+        out = _build(node, buffer, 0)
+    except (TypeError, ValueError, KeyError, AttributeError, IndexError, RuntimeError) as error:
+        raise ValueError(f"{where} is damaged or foreign: {error}") from error
+    if isinstance(out, NonTensorBase):
+        return out
+    out._source = buffer
+    return out
+
+
+def _build(node: meta.Json, buffer: Array, depth: int) -> Any:
+    from lite._lazy import LazyStackedTensorDict
+    from lite._tensordict import TensorDict
+
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"nested more than {_MAX_DEPTH} levels deep.")
+    about, kind = node["cls_metadata"], node["cls"]
+    entries: dict[str, Any] = {
+        key: NonTensorData(value, size) for key, (value, size, _) in node["non_tensors"].items()
+    }
+    for key, member in node["leaves"].items():
+        if key.startswith("<NJT"):
+            raise ValueError(f"the entry {key!r} belongs to a nested tensor, which arrays cannot hold.")
+        entries[key] = _leaf_of(member, buffer)
+    for key, child in node.items():
+        if key not in _RESERVED or (key == "size" and isinstance(child, dict)):
+            entries[key] = _build(child, buffer, depth + 1)
+    if kind == "NonTensorStack":
+        return NonTensorStack(*(entries[str(i)] for i in range(len(entries))), stack_dim=about["stack_dim"])
+    if kind == "LazyStackedTensorDict":
+        parts = [entries[str(i)] for i in range(len(entries))]
+        out: Any = LazyStackedTensorDict(*parts, stack_dim=about["stack_dim"])
+        out._dim_name = about.get("stack_dim_name")
+    elif kind == "TensorDict":
+        device = None if about["device"] is None else "cpu"
+        out = TensorDict({}, about["batch_size"], device)
+        for key, entry in entries.items():
+            out._put(key, out._convert(entry))
+        out._set_names(check_names(about["names"], out.ndim))
+    else:
+        raise ValueError(f"unknown class {kind!r:.80}.")
+    return out.lock_() if about.get("is_locked") else out
+
+
+def _leaf_of(member: Any, buffer: Array) -> Array:
+    name, shape, start, stop, pad = member
+    dtype, shape = dtype_of(name), meta.shape_of(shape, "a leaf")
+    if any(type(n) is not int for n in (start, stop, pad)) or not 0 <= start <= stop <= len(buffer):
+        raise ValueError(f"a leaf lies at [{start!r:.40}, {stop!r:.40}) of {len(buffer)} bytes.")
+    size = math.prod(shape) * dtype.itemsize
+    if not 0 <= pad < 8 or stop - start - pad != size:
+        raise ValueError(f"a leaf has {stop - start} bytes, expected {size} for {dtype} of shape {shape}.")
+    array = buffer[start : start + size]
+    return (array if start % dtype.alignment == 0 else array.copy()).view(dtype).reshape(shape)

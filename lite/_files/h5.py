@@ -1,0 +1,82 @@
+"""HDF5 files: groups are nested TensorDicts, datasets are arrays and strings, as in tensordict."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from lite._collection import is_array
+from lite._files.commit import new_file
+from lite._files.plan import _host
+from lite._nontensor import NonTensorData
+
+
+def _package() -> Any:
+    try:
+        import h5py
+    except ImportError as error:
+        raise ImportError('HDF5 files need the package h5py: pip install "tensordict-lite[files]"') from error
+    return h5py
+
+
+def write_h5(td: Any, filename: str, options: dict[str, Any]) -> None:
+    """Write a TensorDict; see `FilesMixin.to_h5`."""
+    package = _package()
+    with new_file(filename) as file, package.File(file, "w") as group:
+        _write(td, group, options)
+
+
+def _write(td: Any, group: Any, options: dict[str, Any]) -> None:
+    group.attrs["batch_size"] = np.array(td.batch_size, np.int64)
+    for key, entry in td._items():
+        if not key or key in (".", "..") or "/" in key or "\0" in key:
+            raise ValueError(f"the key {key!r} cannot name an HDF5 entry.")
+        if is_array(entry):
+            array = _host(entry, key)
+            if array.dtype.kind == "V":
+                raise ValueError(f"HDF5 has no dtype for the {array.dtype} array at key {key!r}.")
+            group.create_dataset(key, data=array, **(options if array.ndim else {}))
+        elif isinstance(entry, NonTensorData):
+            if not isinstance(entry.data, str):
+                raise TypeError(
+                    f"the object at key {key!r} is a {type(entry.data).__name__}; HDF5 holds arrays and text."
+                )
+            group.create_dataset(key, data=entry.data)
+        elif td._as_node(entry) is None:
+            raise TypeError(
+                f"the object at key {key!r} is a {type(entry).__name__}; HDF5 holds arrays and text."
+            )
+        else:
+            _write(td._as_node(entry), group.create_group(key), options)
+
+
+def read_h5(filename: str, batch_size: Any) -> Any:
+    """Read a TensorDict to memory; see `FilesMixin.from_h5`."""
+    package = _package()
+    if not os.path.isfile(filename):
+        raise FileNotFoundError(f"{filename} is missing.")
+    try:
+        with package.File(filename, "r") as group:
+            return _read(package, group, batch_size)
+    except (OSError, KeyError, RuntimeError, TypeError) as error:
+        raise ValueError(f"{filename} is damaged or foreign: {error}") from error
+
+
+def _read(package: Any, group: Any, batch_size: Any) -> Any:
+    from lite._tensordict import TensorDict
+
+    size = group.attrs.get("batch_size", ()) if batch_size is None else batch_size
+    out = TensorDict({}, size)
+    for key in group:
+        if isinstance(group.get(key, getlink=True), package.ExternalLink | package.SoftLink):
+            raise ValueError(f"refusing to follow the link {key!r} of {group.file.filename}.")
+        item = group[key]
+        if isinstance(item, package.Group):
+            value: Any = _read(package, item, batch_size)
+        else:
+            value = item[()]
+            value = value.decode() if isinstance(value, bytes) else np.asarray(value)
+        out._put(key, out._convert(value))
+    return out

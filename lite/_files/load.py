@@ -1,0 +1,81 @@
+"""Open saved trees: folders (whole, or a part of one) and archives."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from lite._files import meta
+from lite._files.archive import Archive
+from lite._files.commit import COMMIT
+from lite._files.read import Reader
+from lite._files.store import Folder, Version
+from lite._keys import to_path
+
+_RETRIES = 200
+
+
+def load(prefix: str, subpath: Any, mode: str, robust: bool, allow_pickle: bool) -> Any:
+    """The entry saved at `prefix`; see `FilesMixin.load_memmap`."""
+    if mode not in ("r", "r+"):
+        raise ValueError(f"mode must be 'r' or 'r+', got {mode!r}.")
+    if not isinstance(allow_pickle, bool):
+        raise TypeError(f"allow_pickle must be a bool, got {allow_pickle!r}.")
+    keys = _subpath(subpath)
+    if os.path.isfile(prefix):
+        archive = Archive(prefix, mode == "r+")
+        try:
+            return _read(Reader(archive, robust, allow_pickle), "", keys, prefix)
+        finally:
+            archive.close()
+    root, at = _root(prefix)
+    for attempt in range(_RETRIES):
+        version = Version(root)
+        try:
+            out = _read(Reader(Folder(root), robust, allow_pickle), at, keys, prefix)
+        except (OSError, ValueError, RuntimeError):
+            if version.is_current():
+                raise
+        else:
+            if version.is_current():
+                return out
+        finally:
+            version.close()
+        time.sleep(min(0.001 * attempt, 0.02))
+    raise RuntimeError(f"{prefix} was replaced each of {_RETRIES} times that it was read.")
+
+
+def _read(reader: Reader, at: str, keys: tuple[str, ...], prefix: str) -> Any:
+    for key in keys:
+        at = reader.folder(at, key)
+    try:
+        return reader.node(at)
+    except FileNotFoundError as error:
+        if keys:
+            raise ValueError(
+                f"there is no tensordict under {'/'.join(keys)!r} in {prefix}: {error}"
+            ) from error
+        raise
+
+
+def _subpath(subpath: Any) -> tuple[str, ...]:
+    if subpath is None:
+        return ()
+    path = tuple(p for p in subpath.split("/") if p) if isinstance(subpath, str) else to_path(subpath)
+    if not path:
+        raise ValueError(f"subpath must be a key or a path with '/', got {subpath!r}.")
+    return path
+
+
+def _root(prefix: str) -> tuple[str, str]:
+    """The root of the tree that a folder belongs to, and the folder's path below it."""
+    root = os.path.abspath(prefix)
+    below: list[str] = []
+    while os.path.isfile(f"{os.path.dirname(root)}/{meta.NAME}"):
+        root, name = os.path.split(root)
+        below.insert(0, name)
+    # Only a root with a new tree in it makes a difference; without one, the folder stands for itself.
+    if below and os.path.isdir(f"{root}/{COMMIT}"):
+        return root, "/".join(below)
+    return os.path.abspath(prefix), ""

@@ -1,0 +1,107 @@
+"""`meta.json`: reading, writing, and the extension that keeps what the format has no place for.
+
+A node's file is a JSON object: one member per entry, whose value is an object, followed by the fields
+`shape`, `device` and `_type` of the node, whose values are not. Entries with the name of a field have no
+place there. They go, with dimension names, to the member `_lite`, a list, which other readers pass over.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeAlias
+
+Json: TypeAlias = dict[str, Any]
+
+NAME = "meta.json"
+MAX_BYTES = 1 << 28
+TENSORDICT = "<class 'tensordict._td.TensorDict'>"
+LAZY_STACK = "<class 'tensordict._lazy.LazyStackedTensorDict'>"
+NON_TENSOR_DATA = "<class 'tensordict.tensorclass.NonTensorData'>"
+NON_TENSOR_STACK = "<class 'tensordict.tensorclass.NonTensorStack'>"
+META_DATA = "<class 'tensordict.tensorclass.MetaData'>"
+_FIELDS = ("shape", "device", "_type")
+_EXTENSION = "_lite"
+
+
+def dumps(value: Any) -> bytes:
+    """Compact UTF-8; NaN and Infinity as Python writes them.
+
+    Raises:
+        TypeError, ValueError: not a JSON value.
+        RecursionError: nested too deeply.
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # a lone surrogate, which only the escaped form can hold
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def loads(data: bytes, where: str) -> Json:
+    """Parse a JSON object.
+
+    Raises:
+        ValueError: anything else.
+    """
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where} is damaged or foreign: {error}.") from error
+    if not isinstance(value, dict):
+        raise ValueError(
+            f"{where} is damaged or foreign: expected a JSON object, got {type(value).__name__}."
+        )
+    return value
+
+
+def leaf(dtype: str, shape: tuple[int, ...]) -> Json:
+    """The member of an array."""
+    return {"device": "cpu", "shape": list(shape), "dtype": dtype, "is_nested": False}
+
+
+def join(entries: dict[str, Json], shape: tuple[int, ...], names: list[str | None] | None) -> bytes:
+    """The file of a TensorDict node."""
+    out: Json = {}
+    moved = []
+    for position, (key, member) in enumerate(entries.items()):
+        if key in _FIELDS:
+            moved.append([position, key, member])
+        else:
+            out[key] = member
+    if moved or names is not None:
+        out[_free_name(entries)] = [{"names": names, "entries": moved}]
+    return dumps({**out, "shape": list(shape), "device": "cpu", "_type": TENSORDICT})
+
+
+def split(node: Json, where: str) -> tuple[dict[str, Json], list[str | None] | None]:
+    """The entries of a TensorDict node, in order, and its dimension names."""
+    entries = {key: member for key, member in node.items() if isinstance(member, dict)}
+    extension = node.get(_free_name(entries))
+    if extension is None:
+        return entries, None
+    try:
+        (content,) = extension
+        pairs = list(entries.items())
+        for position, key, member in content["entries"]:
+            if key not in _FIELDS or not isinstance(member, dict):
+                raise ValueError(key)
+            pairs.insert(position, (key, member))
+        return dict(pairs), content["names"]
+    except (TypeError, ValueError, KeyError) as error:
+        raise ValueError(f"{where} is damaged or foreign: member {_EXTENSION!r}.") from error
+
+
+def _free_name(entries: dict[str, Json]) -> str:
+    """The name of the extension: longer than any entry it could be taken for."""
+    name = _EXTENSION
+    while name in entries:
+        name += "_"
+    return name
+
+
+def shape_of(value: Any, where: str) -> tuple[int, ...]:
+    """Check a shape: a list of sizes that NumPy can hold."""
+    ok = isinstance(value, list) and len(value) <= 64
+    if not ok or any(type(n) is not int or not 0 <= n < 1 << 62 for n in value):
+        raise ValueError(f"{where} is damaged or foreign: {value!r:.80} is not a shape.")
+    return tuple(value)

@@ -1,0 +1,441 @@
+"""The methods of TensorDicts, lazy stacks and tensorclasses that read and write files."""
+
+from __future__ import annotations
+
+import os
+from itertools import repeat
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from lite._collection import Array, Shape
+from lite._defaults import get_default_dtype
+from lite._files.consolidated import consolidate, from_consolidated
+from lite._files.fill import fill
+from lite._files.load import load
+from lite._files.make import add_leaf
+from lite._files.mapping import source_of
+from lite._files.save import in_background, save_tree
+from lite._files.write import with_leaves
+from lite._keys import NestedKey
+from lite._leaves import leaves
+
+_PathLike = str | os.PathLike[str]
+
+
+class FilesMixin:
+    """`memmap`, `load_memmap`, `consolidate` and what belongs to them."""
+
+    __slots__ = ()
+
+    # -- write --------------------------------------------------------------------------------
+
+    def memmap(
+        self,
+        prefix: _PathLike | None = None,
+        copy_existing: bool = False,
+        *,
+        num_threads: int = 0,
+        return_early: bool = False,
+        share_non_tensor: bool = False,
+        existsok: bool = True,
+        robust_key: bool | None = True,
+        archive: bool | None = None,
+        compression: str | int | None = None,
+        allow_pickle: bool = False,
+    ) -> Any:
+        """Write everything to files that are mapped; returns a locked TensorDict of the mapped arrays.
+
+        tensordict reads the files, and lite reads tensordict's. They take the place of older files at
+        once: a reader, or a process that starts after this one was killed, finds all of the old or all
+        of the new ones. Arrays mapped earlier keep their values. Files of other names stay.
+
+        Dimension names, tuples, sets and entries named "shape", "device" or "_type" are kept where lite
+        reads the files; for tensordict names are lost, tuples and sets are lists, and those entries are
+        not there.
+
+        Args:
+            prefix: folder to write, made if it is not there; a name that ends in ".tdz" writes an
+                archive. None maps shared memory without a name.
+            copy_existing: copy leaves that are mapped to other files already.
+            num_threads: write that many leaves at a time.
+            return_early: return a `concurrent.futures.Future` of the result.
+            share_non_tensor: accepted for compatibility.
+            existsok: whether files of the same names may be there.
+            robust_key: escape keys in file names (else a key must be a file name).
+            archive: write an archive (default: if `prefix` ends in ".tdz").
+            compression: of an archive's leaves: None, "deflate", "bzip2" or "lzma". Compressed leaves
+                cannot be mapped.
+            allow_pickle: pickle objects that JSON cannot hold, instead of raising.
+
+        Raises:
+            TypeError: an object that JSON cannot hold, and `allow_pickle` is False; a device array.
+            ValueError: a key or dtype that the format cannot hold.
+            RuntimeError: leaves are mapped to other files, a file exists and must not, or a symbolic link
+                is in the way.
+
+        Example:
+            >>> import tempfile, numpy as np
+            >>> from lite import TensorDict
+            >>> folder = tempfile.mkdtemp() + "/td"
+            >>> td = TensorDict({"a": np.arange(3), "n": {"s": "text"}}, [3]).memmap(folder)
+            >>> td["a"][0] = 7
+            >>> loaded = TensorDict.load_memmap(folder)
+            >>> loaded["a"], loaded["n", "s"], loaded.is_memmap()
+            (array([7, 1, 2]), 'text', True)
+        """
+        return save_tree(
+            self, prefix, num_threads, return_early, archive, compression, copy_existing=copy_existing,
+            existsok=existsok, robust=robust_key is not False, allow_pickle=allow_pickle,
+        )  # fmt: skip
+
+    def memmap_(
+        self,
+        prefix: _PathLike | None = None,
+        copy_existing: bool = False,
+        *,
+        num_threads: int = 0,
+        return_early: bool = False,
+        share_non_tensor: bool = False,
+        existsok: bool = True,
+        robust_key: bool | None = True,
+        allow_pickle: bool = False,
+    ) -> Any:
+        """As `memmap`, but self gets the mapped arrays and is locked; returns self."""
+        return save_tree(
+            self, prefix, num_threads, return_early, False, None, copy_existing=copy_existing,
+            existsok=existsok, robust=robust_key is not False, allow_pickle=allow_pickle, inplace=True,
+        )  # fmt: skip
+
+    def memmap_like(
+        self,
+        prefix: _PathLike | None = None,
+        copy_existing: bool = False,
+        *,
+        num_threads: int = 0,
+        return_early: bool = False,
+        share_non_tensor: bool = False,
+        existsok: bool = True,
+        robust_key: bool | None = True,
+        allow_pickle: bool = False,
+    ) -> Any:
+        """As `memmap`, with zeros in place of the values; the files take no space until written to."""
+        return save_tree(
+            self, prefix, num_threads, return_early, False, None, copy_existing=True, existsok=existsok,
+            robust=robust_key is not False, allow_pickle=allow_pickle, like=True,
+        )  # fmt: skip
+
+    def save(self, prefix: _PathLike, copy_existing: bool = False, **options: Any) -> Any:
+        """Write to a folder or archive as `memmap`, or to a file by its suffix: .npz, .safetensors.
+
+        Args:
+            prefix: where to.
+            copy_existing: see `memmap`.
+            options: see `memmap`.
+
+        Returns:
+            The mapped TensorDict for folders and archives, else self.
+
+        Example:
+            >>> import tempfile
+            >>> from lite import TensorDict
+            >>> path = tempfile.mkdtemp() + "/td.npz"
+            >>> _ = TensorDict({"a": [1, 2], "n": {"b": 3.0}}).save(path)
+            >>> TensorDict.load(path)["n", "b"]
+            array(3., dtype=float32)
+        """
+        from lite._files.flat import save_as
+
+        path = os.fspath(prefix)
+        if not os.path.isdir(path) and save_as(self, path, options):
+            return self
+        return self.memmap(path, copy_existing, **options)
+
+    dumps = save
+
+    # -- read ---------------------------------------------------------------------------------
+
+    @classmethod
+    def load_memmap(
+        cls,
+        prefix: _PathLike,
+        device: Any = None,
+        non_blocking: bool = False,
+        *,
+        out: Any = None,
+        robust_key: bool | None = True,
+        subpath: Any = None,
+        mode: str = "r",
+        num_threads: int = 0,
+        allow_pickle: bool = False,
+    ) -> Any:
+        """Map what `memmap` wrote, here or in tensordict.
+
+        Files are checked, not trusted: what is missing, cut off, too long, linked or inconsistent raises
+        an error, and nothing on disk is changed. While a writer is at work this waits for it. The result
+        is locked; writes to its arrays go to the files where these are writable.
+
+        Args:
+            prefix: folder or archive.
+            device: move the arrays there.
+            non_blocking: accepted for compatibility.
+            out: fill this TensorDict: its entries become the loaded ones, others are removed.
+            robust_key: file names are escaped keys (names as old versions wrote them are found too).
+            subpath: load only the nested entry at this key, or path with "/".
+            mode: "r+" lets writes to an archive's arrays reach the file; otherwise they stay in memory.
+                Folders are always writable. See `lite.refresh_archive_checksums`.
+            num_threads: accepted for compatibility.
+            allow_pickle: unpickle objects that JSON could not hold. Unpickling can run any code.
+
+        Returns:
+            The saved TensorDict, lazy stack, non-tensor data or tensorclass. A tensorclass whose class is
+            not known comes back as a TensorDict.
+
+        Raises:
+            FileNotFoundError: a file is missing.
+            ValueError: damaged or foreign files, a symbolic link, or nothing under `subpath`.
+            RuntimeError: pickled objects, and `allow_pickle` is False.
+
+        Example:
+            >>> import tempfile
+            >>> from lite import TensorDict
+            >>> path = tempfile.mkdtemp() + "/td.tdz"
+            >>> _ = TensorDict({"a": 1.0, "n": {"b": 2.0}}).memmap(path)
+            >>> TensorDict.load_memmap(path, subpath="n")["b"]
+            array(2., dtype=float32)
+        """
+        found = load(os.fspath(prefix), subpath, mode, robust_key is not False, allow_pickle)
+        if device is not None and hasattr(found, "to"):
+            found = found.to(device)
+        if out is not None:
+            return fill(out, found)
+        wrap = getattr(cls, "from_tensordict", None)
+        if wrap is not None and getattr(found, "_fields", None) is None:
+            found = wrap(found)
+        return found.lock_() if hasattr(found, "lock_") else found
+
+    @classmethod
+    def load(cls, prefix: _PathLike, *args: Any, **kwargs: Any) -> Any:
+        """Read what `save` wrote: a folder or archive (see `load_memmap`), .npz or .safetensors.
+
+        Args:
+            prefix: folder or file.
+            args: see `load_memmap`.
+            kwargs: see `load_memmap`.
+
+        Raises:
+            ImportError: a .safetensors file without the package that reads it.
+        """
+        from lite._files.flat import load_from
+
+        path = os.fspath(prefix)
+        if os.path.isfile(path):
+            found = load_from(path)
+            if found is not None:
+                wrap = getattr(cls, "from_tensordict", None)
+                return found if wrap is None else wrap(found)
+        return cls.load_memmap(path, *args, **kwargs)
+
+    def load_memmap_(
+        self, prefix: _PathLike, robust_key: bool | None = True, *, allow_pickle: bool = False
+    ) -> Self:
+        """Make the entries of self those saved at `prefix`; locked again if it was; returns self."""
+        node: Any = getattr(self, "_tensordict", self)
+        found = load(os.fspath(prefix), None, "r", robust_key is not False, allow_pickle)
+        locked = node.is_locked
+        if locked:
+            node.unlock_()
+        try:
+            fill(node, found)
+        finally:
+            if locked:
+                node.lock_()
+        return self
+
+    def memmap_refresh_(self, *, allow_pickle: bool = False) -> Self:
+        """Map the files anew, which another process may have replaced or added to; returns self.
+
+        Raises:
+            RuntimeError: self is not mapped to a folder.
+        """
+        path = _saved_path(self)
+        if path is None:
+            raise RuntimeError(
+                "Cannot refresh a TensorDict that is not memory mapped or has no path associated."
+            )
+        return self.load_memmap_(path, allow_pickle=allow_pickle)
+
+    # -- mapped -------------------------------------------------------------------------------
+
+    def is_memmap(self) -> bool:
+        """Whether every array lies in a mapped file (or shared memory); views of such arrays do, too."""
+        node: Any = getattr(self, "_tensordict", self)
+        found = False
+        for array in leaves(node):
+            if not isinstance(array, np.ndarray) or (array.size and source_of(array) is None):
+                return False
+            found = found or array.size > 0
+        return found or (node._locked and isinstance(getattr(node, "_source", None), str))
+
+    @property
+    def saved_path(self) -> str:
+        """The folder that the arrays are mapped to.
+
+        Raises:
+            AttributeError: they are not.
+        """
+        path = _saved_path(self)
+        if path is None:
+            raise AttributeError(f"The tensordict has no saved path (memmap={self.is_memmap()}, path=None).")
+        return path
+
+    def make_memmap(
+        self, key: NestedKey, shape: Any, *, dtype: DTypeLike | None = None, robust_key: bool | None = True
+    ) -> Array:
+        """Add an entry of zeros to a mapped TensorDict and to its files; returns the mapped array.
+
+        Args:
+            key: a new key; nested TensorDicts are made as needed.
+            shape: shape of the array, which starts with the batch size.
+            dtype: the default float dtype unless given.
+            robust_key: see `memmap`.
+
+        Raises:
+            RuntimeError: self is not mapped, or the key exists.
+
+        Example:
+            >>> import tempfile
+            >>> from lite import TensorDict
+            >>> td = TensorDict({"a": [1, 2]}, [2]).memmap(tempfile.mkdtemp() + "/td")
+            >>> td.make_memmap(("n", "b"), [2, 3], dtype="int8")[...] = 1
+            >>> TensorDict.load_memmap(td.saved_path)["n", "b"].sum()
+            np.int64(6)
+        """
+        size: Shape = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
+        kind = np.dtype(get_default_dtype() if dtype is None else dtype)
+        like = np.broadcast_to(np.zeros((), kind), size)
+        return add_leaf(getattr(self, "_tensordict", self), key, like, False, robust_key is not False)
+
+    def make_memmap_from_tensor(
+        self, key: NestedKey, tensor: Any, *, copy_data: bool = True, robust_key: bool | None = True
+    ) -> Array:
+        """Add an entry with the shape, dtype and (if `copy_data`) values of an array; see `make_memmap`."""
+        node = getattr(self, "_tensordict", self)
+        return add_leaf(node, key, np.asarray(tensor), copy_data, robust_key is not False)
+
+    # -- other formats ------------------------------------------------------------------------
+
+    def to_h5(self, filename: _PathLike, **options: Any) -> Self:
+        """Write an HDF5 file: groups for nested TensorDicts, datasets for arrays and text; returns self.
+
+        Args:
+            filename: file to write; replaces one that is there.
+            options: for `h5py.Group.create_dataset` (compression, chunks, ...).
+
+        Raises:
+            ImportError: without h5py.
+            TypeError: an object other than text.
+            ValueError: a key or dtype that HDF5 does not have.
+        """
+        from lite._files.h5 import write_h5
+
+        write_h5(getattr(self, "_tensordict", self), os.path.abspath(filename), options)
+        return self
+
+    @classmethod
+    def from_h5(cls, filename: _PathLike, *, mode: str = "r", batch_size: Any = None) -> Any:
+        """Read an HDF5 file to memory.
+
+        Args:
+            filename: file written by `to_h5`, here or in tensordict, or any of groups and datasets.
+            mode: only "r".
+            batch_size: of all levels; None for what `to_h5` has noted, else `()`.
+
+        Raises:
+            ImportError: without h5py.
+            ValueError: a damaged file, or one with links.
+
+        Example:
+            >>> import tempfile
+            >>> from lite import TensorDict
+            >>> path = tempfile.mkdtemp() + "/td.h5"
+            >>> _ = TensorDict({"a": [1, 2], "n": {"s": "x"}}, [2]).to_h5(path)
+            >>> TensorDict.from_h5(path)["n", "s"]
+            'x'
+        """
+        from lite._files.h5 import read_h5
+
+        if mode != "r":
+            raise ValueError(f"from_h5 reads to memory: mode must be 'r', got {mode!r}.")
+        found = read_h5(os.fspath(filename), batch_size)
+        wrap = getattr(cls, "from_tensordict", None)
+        return found if wrap is None else wrap(found)
+
+    # -- one buffer ---------------------------------------------------------------------------
+
+    def consolidate(
+        self,
+        filename: _PathLike | None = None,
+        *,
+        num_threads: int = 0,
+        device: Any = None,
+        non_blocking: bool = False,
+        inplace: bool = False,
+        return_early: bool = False,
+        use_buffer: bool = False,
+        share_memory: bool = False,
+        pin_memory: bool = False,
+        metadata: bool = False,
+    ) -> Any:
+        """Copy all arrays into one buffer, or one mapped file, and return a locked TensorDict of views of it.
+
+        Args:
+            filename: file to write, in tensordict's format; None for memory.
+            num_threads: accepted for compatibility, as are `non_blocking`, `use_buffer`, `share_memory`,
+                `pin_memory` and `metadata`.
+            device: None or "cpu".
+            inplace: give self the views, and return it.
+            return_early: return a `concurrent.futures.Future` of the result.
+
+        Raises:
+            RuntimeError: an object that JSON cannot hold, or a tensorclass.
+            ValueError: a key or dtype that the format cannot hold, or another device.
+
+        Example:
+            >>> import tempfile
+            >>> from lite import TensorDict
+            >>> path = tempfile.mkdtemp() + "/td"
+            >>> _ = TensorDict({"a": [1, 2], "s": "x"}, [2]).consolidate(path)
+            >>> TensorDict.from_consolidated(path)["a"]
+            array([1, 2])
+        """
+        if device not in (None, "cpu"):
+            raise ValueError(f"consolidate copies to 'cpu' only, got device={device!r}.")
+
+        def run() -> Any:
+            path = None if filename is None else os.path.abspath(filename)
+            buffer, views = consolidate(self, path)
+            out = with_leaves(self, iter(views), repeat(""), None, inplace, to_cpu=path is not None)
+            out._source = buffer
+            return out.lock_()
+
+        return in_background(run) if return_early else run()
+
+    @classmethod
+    def from_consolidated(cls, filename: _PathLike) -> Any:
+        """Map a file that `consolidate` wrote, here or in tensordict; see `lite.from_consolidated`."""
+        return from_consolidated(filename)
+
+    def is_consolidated(self) -> bool:
+        """Whether self is locked and its arrays are views of one buffer that `consolidate` made."""
+        node: Any = getattr(self, "_tensordict", self)
+        buffer = getattr(node, "_source", None)
+        if not isinstance(buffer, np.ndarray) or not node.is_locked:
+            return False
+        return all(array.size == 0 or np.may_share_memory(array, buffer) for array in leaves(node))
+
+
+def _saved_path(td: Any) -> str | None:
+    source = getattr(getattr(td, "_tensordict", td), "_source", None)
+    return source if isinstance(source, str) and td.is_memmap() else None

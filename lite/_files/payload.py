@@ -1,0 +1,113 @@
+"""Non-tensor values in files: JSON where it can hold them, pickle only where that is asked for.
+
+JSON turns tuples and sets into lists. Where that happens, a second, tagged form beside the JSON value
+lets lite restore them; other readers see lists.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from lite._files import meta
+
+REFUSED = (
+    "Refusing to load pickled non-tensor data from {where}: unpickling can run any code. Pass "
+    "allow_pickle=True (the default is False) only if you trust where the files come from."
+)
+_TAGS = {"tuple": tuple, "set": set, "frozenset": frozenset}
+
+
+def to_json(value: Any) -> tuple[Any, Any]:
+    """The JSON form, and the tagged form where JSON alone loses a type (else None).
+
+    Raises:
+        TypeError: JSON has no form for the value.
+    """
+    plain = _plain(value)
+    return plain, (_tagged(value) if _loses(value) else None)
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return [_plain(item) for item in sorted(value, key=repr)]
+    if type(value) is dict and all(isinstance(key, str) for key in value):
+        return {key: _plain(item) for key, item in value.items()}
+    raise TypeError(f"JSON has no form for {type(value).__name__}")
+
+
+def _loses(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(_loses(item) for item in value)
+    if isinstance(value, dict):
+        return any(_loses(item) for item in value.values())
+    return isinstance(value, tuple | set | frozenset)
+
+
+def _tagged(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_tagged(item) for item in value]
+    if isinstance(value, dict):
+        return {"dict": {key: _tagged(item) for key, item in value.items()}}
+    for tag, kind in _TAGS.items():
+        if isinstance(value, kind):
+            items = value if tag == "tuple" else sorted(value, key=repr)
+            return {tag: [_tagged(item) for item in items]}
+    return value
+
+
+def from_tagged(value: Any) -> Any:
+    """Inverse of the tagged form.
+
+    Raises:
+        ValueError: not a tagged form.
+    """
+    if isinstance(value, list):
+        return [from_tagged(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    try:
+        ((tag, content),) = value.items()
+        if tag == "dict":
+            return {key: from_tagged(item) for key, item in content.items()}
+        return _TAGS[tag](from_tagged(item) for item in content)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{value!r:.80} is not a tagged value.") from error
+
+
+def as_pickle(value: Any, allow_pickle: bool, key: str) -> bytes:
+    """Pickle a value that JSON cannot hold.
+
+    Raises:
+        TypeError: `allow_pickle` is False.
+    """
+    if not allow_pickle:
+        raise TypeError(
+            f"the object at key {key!r} is a {type(value).__name__} that JSON cannot hold: remove it, or "
+            "pass allow_pickle=True (the default is False) to write a pickle, which a reader must trust."
+        )
+    return pickle.dumps(value)
+
+
+def from_pickle(data: bytes, allow_pickle: bool, where: str) -> Any:
+    """Unpickle, if that is allowed.
+
+    Raises:
+        RuntimeError: `allow_pickle` is False.
+    """
+    if not allow_pickle:
+        raise RuntimeError(REFUSED.format(where=where))
+    return pickle.loads(data)
+
+
+def is_json(value: Any) -> bool:
+    """Whether JSON has a form for a value."""
+    try:
+        meta.dumps(to_json(value)[0])
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True

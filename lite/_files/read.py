@@ -1,0 +1,224 @@
+"""Build containers from saved trees. Nothing is trusted: what does not fit together raises ValueError."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lite._collection import Array, Shape
+from lite._files import meta, payload
+from lite._files.dtypes import dtype_of
+from lite._files.keys import encode_key, is_plain
+from lite._files.store import Store
+from lite._names import check_names
+from lite._nontensor import NonTensorData, NonTensorStack
+
+if TYPE_CHECKING:
+    from lite._tensordict import TensorDict
+
+_MAX_DEPTH = 200
+_DATA = (meta.NON_TENSOR_DATA, meta.META_DATA)
+
+
+class Reader:
+    """Reads nodes of one tree.
+
+    Args:
+        store: where the files are.
+        robust: keys are escaped in file names (the raw names of old versions are tried as well).
+        allow_pickle: unpickle objects that JSON could not hold.
+    """
+
+    def __init__(self, store: Store, robust: bool, allow_pickle: bool) -> None:
+        self._store = store
+        self._robust = robust
+        self._allow_pickle = allow_pickle
+
+    def node(self, at: str, batch_size: Shape = ()) -> Any:
+        """The entry saved as the folder `at`, of a parent with the given batch size.
+
+        Raises:
+            FileNotFoundError: there is no such folder, or a file of it is missing.
+            ValueError: damaged or foreign files.
+            RuntimeError: a pickle, and `allow_pickle` is False.
+        """
+        if at.count("/") > _MAX_DEPTH:
+            raise ValueError(f"{self._name(at)[:200]}... is nested more than {_MAX_DEPTH} levels deep.")
+        where = self._name(self._join(at, meta.NAME))
+        text = self._store.text(self._join(at, meta.NAME))
+        if text is None:
+            raise FileNotFoundError(f"{where} is missing.")
+        node = meta.loads(text, where)
+        kind = node.get("_type")
+        if kind == meta.TENSORDICT:
+            return self._tensordict(at, node, where)
+        if kind in _DATA:
+            return NonTensorData._make(self._data(at, node, where), batch_size)
+        if kind == meta.NON_TENSOR_STACK and node.get("data") is not None:
+            return NonTensorStack._wrap(self._objects(at, node, where))
+        if kind in (meta.LAZY_STACK, meta.NON_TENSOR_STACK):
+            return self._stack(at, node, where, kind)
+        if isinstance(kind, str) and self._store.is_folder(self._join(at, "_tensordict")):
+            return self._tensorclass(at, node, kind, batch_size)
+        raise ValueError(f"{where} is damaged or foreign: unknown type {kind!r:.80}.")
+
+    # -- containers ---------------------------------------------------------------------------
+
+    def _tensordict(self, at: str, node: meta.Json, where: str) -> TensorDict:
+        from lite._tensordict import TensorDict
+
+        size = meta.shape_of([] if isinstance(node.get("shape"), dict) else node.get("shape", []), where)
+        entries, names = meta.split(node, where)
+        data: dict[str, Any] = {}
+        for key, member in entries.items():
+            if "type" in member:
+                entry = self.node(self.folder(at, key), size)
+            elif "dtype" in member and "shape" in member:
+                entry = self._leaf(at, key, member, where)
+            else:
+                continue
+            if tuple(entry.shape[: len(size)]) != size:
+                raise ValueError(
+                    f"{where} is damaged or foreign: the entry {key!r} of shape {tuple(entry.shape)} does "
+                    f"not start with the batch size {size}."
+                )
+            data[key] = entry
+        try:
+            out = TensorDict._make(data, size, _device(node.get("device")), check_names(names, len(size)))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{where} is damaged or foreign: {error}") from error
+        out._source = self._store.place(at)
+        return out
+
+    def _leaf(self, at: str, key: str, member: meta.Json, where: str) -> Array:
+        if member.get("is_nested"):
+            raise ValueError(f"{where}: the entry {key!r} is a nested tensor, which arrays cannot hold.")
+        try:
+            dtype = dtype_of(member["dtype"])
+        except ValueError as error:
+            raise ValueError(f"{where}: the entry {key!r} has an {error}") from error
+        shape = meta.shape_of(member["shape"], where)
+        if 0 in shape:
+            return np.empty(shape, dtype)
+        for name in self._names(key):
+            found = self._store.leaf(self._join(at, f"{name}.memmap"), dtype, shape)
+            if found is not None:
+                return found
+        raise FileNotFoundError(f"the file of the entry {key!r} is missing beside {where}.")
+
+    def _stack(self, at: str, node: meta.Json, where: str, kind: str) -> Any:
+        from lite._lazy import LazyStackedTensorDict
+
+        dim = node.get("stack_dim")
+        parts: list[Any] = []
+        while self._store.is_folder(self._join(at, str(len(parts)))):
+            parts.append(self.node(self._join(at, str(len(parts)))))
+        try:
+            if kind == meta.NON_TENSOR_STACK:
+                return NonTensorStack(*parts, stack_dim=dim)  # type: ignore[arg-type]
+            if type(dim) is not int or not 0 <= dim <= min((part.ndim for part in parts), default=-1):
+                raise ValueError(f"stack_dim is {dim!r:.80}.")
+            out = LazyStackedTensorDict(*parts, stack_dim=dim)
+            if isinstance(node.get("_lite"), list):
+                out._dim_name = str(node["_lite"][0]["name"])
+        except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
+            raise ValueError(f"{where} is damaged or foreign: {error}") from error
+        out._source = self._store.place(at)
+        return out
+
+    def _tensorclass(self, at: str, node: meta.Json, kind: str, batch_size: Shape) -> Any:
+        fields = {key: value for key, value in node.items() if key != "_type"}
+        pickled = self._store.text(self._join(at, "other.pickle"))
+        if pickled is not None:
+            fields |= payload.from_pickle(pickled, self._allow_pickle, self._name(at))
+        inner = self.node(self._join(at, "_tensordict"), batch_size)
+        for key, value in fields.items():
+            if value is not None:
+                inner._put(key, NonTensorData._make(value, inner.batch_size))
+        cls = _tensorclass_named(kind)
+        return (
+            inner
+            if cls is None or not set(inner._keys()) <= set(cls._fields)
+            else cls._wrap_tensordict(inner)
+        )
+
+    # -- objects ------------------------------------------------------------------------------
+
+    def _data(self, at: str, node: meta.Json, where: str) -> Any:
+        if "data" in node:
+            extra: Any = node.get("_metadata")
+            tagged = isinstance(extra, dict) and "lite" in extra
+            return payload.from_tagged(extra["lite"]) if tagged else node["data"]
+        return self._unpickled(at, "other.pickle", where)["data"]
+
+    def _objects(self, at: str, node: meta.Json, where: str) -> Array:
+        data, extension = node["data"], node.get("_lite")
+        if data == "pickle.pkl":
+            data = self._unpickled(at, "pickle.pkl", where)
+        if not isinstance(data, list):
+            raise ValueError(f"{where} is damaged or foreign: 'data' is no list.")
+        if extension is None:
+            return NonTensorStack.from_list(data)._objects()
+        try:
+            (content,) = extension
+            shape, items = meta.shape_of(content["shape"], where), content["items"]
+            if items is None:
+                items = data
+                for size in shape[1:]:
+                    if any(len(row) != size for row in items):
+                        raise ValueError("'data' is ragged.")
+                    items = [item for row in items for item in row]
+            else:
+                items = payload.from_tagged(items)
+            objects = np.empty(len(items), object)
+            for i, item in enumerate(items):
+                objects[i] = item
+            return objects.reshape(shape)
+        except (TypeError, ValueError, KeyError) as error:
+            raise ValueError(f"{where} is damaged or foreign: {error}") from error
+
+    def _unpickled(self, at: str, name: str, where: str) -> Any:
+        data = self._store.text(self._join(at, name))
+        if data is None:
+            raise FileNotFoundError(f"{name} is missing beside {where}.")
+        return payload.from_pickle(data, self._allow_pickle, self._name(self._join(at, name)))
+
+    # -- paths --------------------------------------------------------------------------------
+
+    def folder(self, at: str, key: str) -> str:
+        """The folder of a nested entry."""
+        found = [self._join(at, name) for name in self._names(key)]
+        return next((path for path in found if self._store.is_folder(path)), found[0])
+
+    def _names(self, key: str) -> tuple[str, ...]:
+        name = encode_key(key)
+        if self._robust:
+            return (name, key) if name != key and is_plain(key) else (name,)
+        if not is_plain(key):
+            raise ValueError(f"the key {key!r} cannot be a file name as it is; pass robust_key=True.")
+        return (key,)
+
+    @staticmethod
+    def _join(at: str, name: str) -> str:
+        return f"{at}/{name}" if at else name
+
+    def _name(self, path: str) -> str:
+        return f"{self._store.where}/{path}" if path else self._store.where
+
+
+def _device(value: Any) -> str | None:
+    # Arrays are read to memory wherever they were when they were written.
+    return None if value in (None, "None") or not isinstance(value, str) else "cpu"
+
+
+def _tensorclass_named(name: str) -> Any:
+    from lite._tensorclass import TensorClass
+
+    waiting: list[Any] = [TensorClass]
+    while waiting:
+        cls = waiting.pop()
+        if str(cls) == name:
+            return cls
+        waiting.extend(cls.__subclasses__())
+    return None

@@ -1,0 +1,70 @@
+"""What `memmap` and its relatives share: where to, folder or archive, now or in the background."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from lite._files.archive import SUFFIX
+from lite._files.archive_write import write_archive
+from lite._files.load import load
+from lite._files.plan import Plan
+from lite._files.write import with_leaves, write_folder
+
+
+def save_tree(
+    td: Any,
+    prefix: str | os.PathLike[str] | None,
+    threads: int,
+    return_early: bool,
+    archive: bool | None,
+    compression: str | int | None,
+    *,
+    inplace: bool = False,
+    like: bool = False,
+    **options: Any,
+) -> Any:
+    """Write a container and return it mapped and locked, or a future of that; see `FilesMixin.memmap`."""
+    path = None if prefix is None else os.path.abspath(prefix)
+    if archive is None:
+        archive = path is not None and path.endswith(SUFFIX)
+    if not archive and compression is not None:
+        raise ValueError("compression is for archives; pass archive=True or a name that ends in .tdz.")
+    if archive and path is None:
+        raise ValueError("an archive needs a prefix to be written to.")
+
+    def write() -> Any:
+        if archive:
+            return _save_archive(td, str(path), compression, **options)
+        plan, mapped = write_folder(td, path, like=like, threads=threads, **options)
+        return with_leaves(td, iter(mapped), iter(plan.nodes), path, inplace).lock_()
+
+    return in_background(write) if return_early else write()
+
+
+def _save_archive(
+    td: Any,
+    path: str,
+    compression: str | int | None,
+    copy_existing: bool,
+    existsok: bool,
+    robust: bool,
+    allow_pickle: bool,
+) -> Any:
+    if not existsok and os.path.exists(path):
+        raise RuntimeError(f"The file {path} already exists.")
+    plan = Plan(robust, allow_pickle)
+    plan.add(td, "", "")
+    write_archive(path, plan.in_archive_order(), compression)
+    return load(path, None, "r", robust, allow_pickle).lock_()
+
+
+def in_background(run: Callable[[], Any]) -> Future[Any]:
+    """Start in a thread of its own."""
+    pool = ThreadPoolExecutor(1)
+    try:
+        return pool.submit(run)
+    finally:
+        pool.shutdown(wait=False)
