@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from lite._collection import Array, TensorCollection, is_array
+from lite._context import as_before
 from lite._core import TensorDictCore
 from lite._device import move, parse_device
 from lite._leaves import leaves, map_kept
@@ -125,9 +126,9 @@ class CastMixin(StructureMixin):
         out: Self = self if dtype is None else _astype(self, as_dtype(dtype))
         name = parse_device(device)
         if name is None or name == out.device:
-            return out
+            return self._remember(out, as_before)
         moved: Self = out._on(name)
-        return moved.lock_() if self.is_locked else moved
+        return self._remember(moved.lock_() if self.is_locked else moved, as_before)
 
     def _on(self, device: str | None) -> Self:
         """An unlocked copy that is bound to a device, its arrays moved there."""

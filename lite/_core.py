@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, Self
 
 from lite._collection import Names, Shape, TensorCollection
-from lite._lock import LockMixin
-from lite._shape import ShapeMixin
+from lite._context import ContextMixin
 
 
 class _Missing:
@@ -21,7 +20,7 @@ class _Missing:
 MISSING: Final[Any] = _Missing()
 
 
-class TensorDictCore(LockMixin, ShapeMixin):
+class TensorDictCore(ContextMixin):
     """What a container must provide; entries are arrays or `TensorCollection`s, never None."""
 
     __slots__ = ("_names", "_source")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from lite._collection import Shape, TensorCollection, is_array
+from lite._context import flattened, unflattened
 from lite._core import MISSING
 from lite._keys import NestedKey, Path, require_path
 from lite._lock import LOCK_ERROR
@@ -98,14 +99,14 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
     ) -> Self:
         """Bring nested entries of every part to its top; RuntimeError if parts have exclusive keys."""
         self._require_shared("flatten_keys")
-        return self._each(  # type: ignore[no-any-return]
-            lambda part: part.flatten_keys(separator, inplace=inplace, is_leaf=is_leaf), inplace
-        )
+        out = self._each(lambda part: part.flatten_keys(separator, inplace=inplace, is_leaf=is_leaf), inplace)
+        return self._remember(out, unflattened(separator))  # type: ignore[no-any-return]
 
     def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Self:
         """Inverse of `flatten_keys`, in every part."""
         self._require_shared("unflatten_keys")
-        return self._each(lambda part: part.unflatten_keys(separator, inplace=inplace), inplace)  # type: ignore[no-any-return]
+        out = self._each(lambda part: part.unflatten_keys(separator, inplace=inplace), inplace)
+        return self._remember(out, flattened(separator))  # type: ignore[no-any-return]
 
     def split_keys(
         self,

@@ -17,9 +17,8 @@ _UNLOCK_ERROR = "Cannot unlock a tensordict that is part of a locked graph. Unlo
 class LockMixin:
     """`lock_`, `unlock_` and `is_locked`; a locked tree takes value writes but no new or removed keys."""
 
-    __slots__ = ("__weakref__", "_before", "_contexts", "_lock_parents", "_locked")
+    __slots__ = ("__weakref__", "_before", "_lock_parents", "_locked")
     _before: bool | None
-    _contexts: list[bool | None]
     _locked: bool
     _lock_parents: Sequence[weakref.ref[Any]]
 
@@ -74,18 +73,6 @@ class LockMixin:
             self._check_unlockable(self)
             self._unlock(None)
         return self
-
-    def __enter__(self) -> Self:
-        """Enter `with td.lock_():` or `with td.unlock_():`; leaving restores the state from before."""
-        self._contexts = [*getattr(self, "_contexts", ()), getattr(self, "_before", None)]
-        self._before = None
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        before = self._contexts.pop()
-        if before is not None:
-            self.is_locked = before
-            self._before = None
 
     def _check_unlockable(self, within: Any) -> None:
         if _has_locked_parent(self) and _collected_and_still_locked(self):

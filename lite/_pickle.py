@@ -7,7 +7,7 @@ from typing import Any
 
 from lite._core import TensorDictCore
 
-_TRANSIENT = frozenset({"__weakref__", "_before", "_contexts", "_lock_parents", "_source"})
+_TRANSIENT = frozenset({"__weakref__", "_before", "_contexts", "_lock_parents", "_origin", "_source"})
 
 
 class PickleMixin(TensorDictCore):

@@ -109,6 +109,10 @@ class ShapeMixin(TensorCollection):
     def _own_names(self) -> list[str | None] | None:
         return None
 
+    def _shaped(self, op: _ops.BatchOp) -> Self:
+        """The result of an operation that a `with` statement can undo."""
+        return self._run(op)  # type: ignore[return-value]
+
     def view(self, *shape: Any, size: Sequence[int] | None = None) -> Self:
         """Reshape without copying; ValueError where the memory layout does not allow it.
 
@@ -117,7 +121,7 @@ class ShapeMixin(TensorCollection):
             size: the same, as a keyword.
         """
         new = infer_size(as_shape((size,) if size is not None else shape, "shape"), self.numel())
-        return self if new == self.batch_size else self._run(_ops.View(self.ndim, new))  # type: ignore[return-value]
+        return self if new == self.batch_size else self._shaped(_ops.View(self.ndim, new))
 
     def reshape(self, *shape: Any) -> Self:
         """Reshape the batch dimensions, copying only where needed; one size may be -1.
@@ -141,13 +145,13 @@ class ShapeMixin(TensorCollection):
             raise ValueError("The end dimension must be greater or equal to the start dim.")
         if start == end:
             return self
-        return self._run(_ops.Flatten(self.batch_size, start, end))  # type: ignore[return-value]
+        return self._shaped(_ops.Flatten(self.batch_size, start, end))
 
     def unflatten(self, dim: int, unflattened_size: Sequence[int]) -> Self:
         """Split batch dimension `dim` into `unflattened_size`, one of which may be -1."""
         d = self._dim(dim)
         sizes = infer_size(as_shape((unflattened_size,), "unflattened_size"), self.batch_size[d])
-        return self._run(_ops.Unflatten(self.batch_size, d, sizes))  # type: ignore[return-value]
+        return self._shaped(_ops.Unflatten(self.batch_size, d, sizes))
 
     def unsqueeze(self, dim: int) -> Self:
         """Insert a batch dimension of size 1 at `dim`."""
@@ -157,7 +161,7 @@ class ShapeMixin(TensorCollection):
                 "unsqueezing is allowed for dims comprised between `-td.batch_dims - 1` and "
                 f"`td.batch_dims` only. Got dim={dim} with a batch size of {self.batch_size}."
             )
-        return self._run(_ops.Unsqueeze(self.batch_size, dim % (ndim + 1)))  # type: ignore[return-value]
+        return self._shaped(_ops.Unsqueeze(self.batch_size, dim % (ndim + 1)))
 
     def squeeze(self, dim: int | None = None) -> Self:
         """Drop batch dimension `dim` if its size is 1, or every such dimension."""
@@ -166,7 +170,7 @@ class ShapeMixin(TensorCollection):
         if dim is not None:
             d = self._dim(dim)
             dims = (d,) if size[d] == 1 else ()
-        return self._run(_ops.Squeeze(size, dims)) if dims else self  # type: ignore[return-value]
+        return self._shaped(_ops.Squeeze(size, dims)) if dims else self
 
     def permute(self, *args: Any, dims: Sequence[int] | None = None) -> Self:
         """Reorder the batch dimensions.
@@ -187,7 +191,7 @@ class ShapeMixin(TensorCollection):
                 f"Cannot compute the permutation, got dims={list(given)} but expected a permutation "
                 f"of {list(range(ndim))}."
             )
-        return self if order == tuple(range(ndim)) else self._run(_ops.Permute(self.batch_size, order))  # type: ignore[return-value]
+        return self if order == tuple(range(ndim)) else self._shaped(_ops.Permute(self.batch_size, order))
 
     def transpose(self, dim0: int, dim1: int) -> Self:
         """Swap two batch dimensions."""

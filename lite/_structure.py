@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 from lite._collection import is_leaf_nontensor
+from lite._context import flattened, unflattened
 from lite._core import MISSING
 from lite._keys import NestedKey, Path, require_path, to_key
 from lite._keysview import walk
@@ -148,7 +149,9 @@ class StructureMixin(UpdateMixin):
             if name in entries:
                 raise KeyError(f"Flattening keys in tensordict causes keys [{path}] to collide.")
             entries[name] = entry
-        return self._become(entries) if inplace else self._with(entries)
+        if inplace:
+            return self._become(entries)
+        return self._remember(self._with(entries), unflattened(separator))
 
     def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Self:
         """Inverse of `flatten_keys`: keys that contain `separator` become nested.
@@ -169,7 +172,7 @@ class StructureMixin(UpdateMixin):
             out._set_path(path, self._get_str(name), False)
         if inplace:
             return self._become({name: out._get_str(name) for name in out._keys()})
-        return out
+        return self._remember(out, flattened(separator))
 
     def split_keys(
         self,
