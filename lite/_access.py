@@ -139,7 +139,10 @@ class AccessMixin(TensorDictCore):
             >>> td["a", "b"].shape
             (2, 3)
         """
-        self._set_path((key,) if type(key) is str else require_path(key), item, inplace)
+        if type(key) is str:
+            self._set_here(key, item, inplace)
+        else:
+            self._set_path(require_path(key), item, inplace)
         return self
 
     def _set_path(self, path: Path, item: Any, inplace: bool) -> None:
@@ -177,6 +180,9 @@ class AccessMixin(TensorDictCore):
         self._put(key, self._convert(item))
 
     def _write_into(self, key: str, current: Any, item: Any) -> None:
+        if _alike(current, item) and current.flags.writeable:
+            current[...] = item
+            return
         node = self._as_node(current)
         if node is not None:
             if not isinstance(item, Mapping) and self._as_node(item) is None:
@@ -202,7 +208,7 @@ class AccessMixin(TensorDictCore):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if type(index) is str:
-            self._set_path((index,), value, False)
+            self._set_here(index, value, False)
             return
         path = to_path(index) if type(index) is tuple else ()
         if path:
@@ -217,6 +223,9 @@ class AccessMixin(TensorDictCore):
             KeyError: if the key does not exist.
             ValueError: if the value cannot be broadcast to the entry.
         """
+        if type(key) is str and self._peek(key) is not None:
+            self._set_here(key, item, True)
+            return self
         path = require_path(key)
         if self._peek_path(path) is None:
             raise self._missing(path)
@@ -374,3 +383,8 @@ class AccessMixin(TensorDictCore):
     def create_nested(self, key: NestedKey) -> Self:
         """Store an empty TensorDict under `key`; returns self."""
         return self.set(key, self._blank())
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two arrays have one dtype and shape, so that one can be copied to the other as it is."""
+    return type(a) is type(b) is np.ndarray and a.shape == b.shape and a.dtype == b.dtype

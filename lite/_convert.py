@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._collection import Array, Shape, TensorCollection
+from lite._collection import Array, Shape, TensorCollection, is_array
 from lite._defaults import get_default_dtype
 from lite._foreign import from_dlpack, is_foreign, is_tensor
 from lite._nontensor import NonTensorData, NonTensorStack
@@ -18,6 +18,25 @@ _NUMERIC = frozenset("biufc")
 def is_numeric(dtype: np.dtype[Any]) -> bool:
     """True for dtypes a leaf can have: NumPy's numbers, bool, and extension floats such as bfloat16."""
     return dtype.kind in _NUMERIC or (dtype.kind == "V" and dtype.names is None and dtype.type is not np.void)
+
+
+def as_is(entries: dict[Any, Any], batch_size: Shape, device: str | None) -> bool:
+    """Whether all entries can be stored as they are: arrays under strings that fit, on the host.
+
+    The most frequent case by far; one loop over plain attributes tells it.
+    """
+    if device is not None and device != "cpu":
+        return False
+    ndim = len(batch_size)
+    for key, value in entries.items():
+        if (
+            type(value) is not np.ndarray
+            or type(key) is not str
+            or value.shape[:ndim] != batch_size
+            or value.dtype.kind not in "fibuc"
+        ):
+            return False
+    return True
 
 
 def to_entry(
@@ -45,9 +64,9 @@ def to_entry(
         return NonTensorData._make(value, batch_size) if array is None else array
     if isinstance(value, str | bytes) or value is None:
         return NonTensorData._make(value, batch_size)
-    if is_tensor(value) or is_foreign(value):
+    if is_tensor(value) or (is_foreign(value) and not is_array(value)):
         return from_dlpack(value)
-    if hasattr(value, "__cuda_array_interface__"):
+    if is_array(value):
         return value
     if callable(getattr(value, "numpy", None)):
         return np.asarray(value.numpy())

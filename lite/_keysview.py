@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Set
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lite._collection import default_is_leaf
-from lite._keys import to_path
+from lite._keys import Path, to_path
 
 if TYPE_CHECKING:
     from lite._base import TensorDictBase
@@ -18,22 +20,27 @@ def walk(
     leaves_only: bool,
     is_leaf: Callable[[type], bool] | None,
     peek: bool = False,
+    prefix: Path = (),
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield (path, entry): leaves in insertion order, a node after its content.
 
     With `peek` an entry may be a stand-in of its type, which costs a lazy stack nothing.
     """
-    predicate = default_is_leaf if is_leaf is None else is_leaf
+    read = node._peek if peek else node._get_str
     for name in node._keys():
-        entry = node._peek(name) if peek else node._get_str(name)
-        leaf = predicate(type(entry))
+        entry = read(name)
+        kind = type(entry)
+        if is_leaf is None:
+            leaf = kind is np.ndarray or default_is_leaf(kind)
+        else:
+            leaf = is_leaf(kind)
+        path = (*prefix, name)
         if nested and not leaf:
             child = node._as_node(entry)
             if child is not None:
-                for path, value in walk(child, nested, leaves_only, is_leaf, peek):
-                    yield (name, *path), value
+                yield from walk(child, nested, leaves_only, is_leaf, peek, path)
         if leaf or not leaves_only:
-            yield (name,), entry
+            yield path, entry
 
 
 class TensorDictKeysView(Set[Any]):

@@ -9,7 +9,7 @@ import numpy as np
 
 from lite._batch_size import parse_batch_size
 from lite._collection import TensorCollection
-from lite._convert import fit_leaf, fit_node, to_entry
+from lite._convert import as_is, fit_leaf, fit_node, to_entry
 from lite._dense import DenseMixin
 from lite._device import move, parse_device
 from lite._from_any import plain
@@ -78,11 +78,13 @@ class TensorDict(DenseMixin):
             )
         self._data = {}
         self._batch_size = parse_batch_size(batch_size)
-        self._device = parse_device(device)
-        self._names = check_names(names, len(self._batch_size))
+        self._device = None if device is None else parse_device(device)
+        self._names = None if names is None else check_names(names, len(self._batch_size))
         self._locked = False
         self._lock_parents = ()
-        if node is not None:
+        if type(source) is dict and as_is(source, self._batch_size, self._device):
+            self._data = source.copy()
+        elif node is not None:
             for key in node._keys():
                 self._data[key] = self._convert(node._get_str(key))
         elif source is not None:
@@ -154,9 +156,15 @@ class TensorDict(DenseMixin):
     def _items(self) -> Iterable[tuple[str, Any]]:
         return self._data.items()
 
+    def _set_here(self, key: str, item: Any, inplace: bool) -> None:
+        if inplace or self._locked or not as_is({key: item}, self._batch_size, self._device):
+            super()._set_here(key, item, inplace)
+        else:
+            self._data[key] = item
+
     def _put(self, key: str, entry: Any) -> None:
         self._data[key] = entry
-        if isinstance(entry, TensorCollection):
+        if type(entry) is not np.ndarray and isinstance(entry, TensorCollection):
             node = self._as_node(entry)
             if node is not None:
                 if self._locked:
@@ -173,7 +181,9 @@ class TensorDict(DenseMixin):
         return TensorDict(mapping, self._batch_size, self._device, self._names)
 
     def _convert(self, value: Any) -> Any:
-        entry = value if type(value) is np.ndarray and value.dtype.kind in "fib" else self._to_entry(value)
+        if as_is({"": value}, self._batch_size, self._device):
+            return value
+        entry = self._to_entry(value)
         if isinstance(entry, TensorCollection):
             if entry is self:
                 raise ValueError("a TensorDict cannot be stored inside itself.")
@@ -190,7 +200,7 @@ class TensorDict(DenseMixin):
         return TensorDict._make({}, self._batch_size, self._device, self._names)
 
     def _lock_children(self) -> list[Any]:
-        nodes = [self._as_node(v) for v in self._data.values() if isinstance(v, TensorCollection)]
+        nodes = [self._as_node(v) for v in self._data.values() if type(v) is not np.ndarray]
         return [node for node in nodes if node is not None]
 
     def _share_names(self, node: Any) -> None:
