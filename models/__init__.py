@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from lite.models.chat_template import Rendered, render_chat
     from lite.models.chat_templates import add_chat_template
     from lite.models.decoder import OnnxDecoder
+    from lite.models.decoder_protocol import Decoder
     from lite.models.embedded import embedded_model_path
     from lite.models.generation import Generated, Step, generate, stream
     from lite.models.generation_config import GenerationConfig
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _MODULE_OF = {
     "ChatHistory": "llm_data",
     "ContentBase": "history",
+    "Decoder": "decoder_protocol",
     "Generated": "generation",
     "GenerationConfig": "generation_config",
     "GraphSpec": "graph_spec",
@@ -53,6 +55,7 @@ _MODULE_OF = {
 __all__ = [
     "ChatHistory",
     "ContentBase",
+    "Decoder",
     "Generated",
     "GenerationConfig",
     "GraphSpec",

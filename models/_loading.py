@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from lite.models.decoder_protocol import check_decoder
 from lite.models.llm_wrapper import InputMode
 
 
@@ -13,11 +14,13 @@ def load_model(model: Any, device: str | None) -> Any:
 
     Raises:
         ValueError: ``device`` differs from that of the object.
+        TypeError: the object lacks the interface of `Decoder`.
     """
     if isinstance(model, (str, Path)):
         from lite.models.decoder import OnnxDecoder
 
         return OnnxDecoder(model, device=device or "cpu")
+    check_decoder(model)
     own = getattr(model, "device", "cpu")
     if device not in (None, own):
         raise ValueError(

@@ -16,6 +16,7 @@ from lite.models.session import SessionLike, open_session, parse_device
 
 LOGITS_BYTES = 64 * 2**20  # most logits one run may produce: longer inputs run in chunks with the cache
 MAX_CHUNK = 512  # tokens per run: bounds the activations
+ROWS_PER_RUN = 8  # rows of similar length that share a run where the graph gains from it
 
 
 class OnnxDecoder:
@@ -123,6 +124,11 @@ class OnnxDecoder:
     def cache_bytes(self) -> int:
         """Bytes that the key/value cache takes."""
         return self._cache.nbytes
+
+    @property
+    def rows_per_run(self) -> int:
+        """How many rows `extend` gains from being given at once; slots run prompts one by one in any case."""
+        return 1 if self.spec.group_query else ROWS_PER_RUN
 
     def prefill(self, row: int, ids: ArrayLike) -> NDArray[np.float32]:
         """Start `row` anew with a prompt.

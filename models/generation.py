@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite.models.decoder import OnnxDecoder
+from lite.models.decoder_protocol import Decoder
 from lite.models.generation_config import GenerationConfig
 
 DecodeText = Callable[[NDArray[np.int64]], str]
@@ -51,7 +51,7 @@ class Step:
 
 
 def generate(
-    decoder: OnnxDecoder,
+    decoder: Decoder,
     prompts: Sequence[ArrayLike],
     config: GenerationConfig,
     *,
@@ -111,7 +111,7 @@ def generate(
 
 
 def stream(
-    decoder: OnnxDecoder,
+    decoder: Decoder,
     prompts: Sequence[ArrayLike],
     config: GenerationConfig,
     *,
@@ -156,7 +156,7 @@ class _Batch:
 
     def __init__(
         self,
-        decoder: OnnxDecoder,
+        decoder: Decoder,
         prompts: list[NDArray[np.int64]],
         config: GenerationConfig,
         seeds: NDArray[np.uint64],

@@ -6,22 +6,24 @@ Memory is the weights, the cache and the logits of one chunk, whatever the lengt
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.decoder import OnnxDecoder
-
-ROWS_PER_RUN = 8  # rows of similar length that share a run where the graph gains from it
+from lite.models.decoder_protocol import Decoder
 
 
-def score(decoder: OnnxDecoder, rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
+def score(
+    decoder: Decoder, rows: Sequence[NDArray[np.int64]], *, equal_lengths: bool = False
+) -> list[NDArray[np.float32]]:
     """Log-prob of every token given the tokens before it, under the raw model distribution (no temperature).
 
     Args:
         decoder: the model; its rows are left as they are.
         rows: token ids, one integer array (L_i,) per row, each at least one token and at most the model's
             context.
+        equal_lengths: let only rows of equal length share a run, so that the model sees no padding.
 
     Returns:
         One float32 array (L_i,) per row. Entry 0 is 0: nothing comes before the first token.
@@ -40,7 +42,7 @@ def score(decoder: OnnxDecoder, rows: Sequence[NDArray[np.int64]]) -> list[NDArr
     from lite.kernels import token_log_probs
 
     out = [np.zeros(len(row), np.float32) for row in rows]
-    for i, start, logits in _chunks(decoder, rows):
+    for i, start, logits in _chunks(decoder, rows, equal_lengths):
         stop = min(start + len(logits), len(rows[i]) - 1)  # the last logits score a token that is not given
         if stop > start:
             targets = np.asarray(rows[i], np.int64)[start + 1 : stop + 1]
@@ -48,12 +50,15 @@ def score(decoder: OnnxDecoder, rows: Sequence[NDArray[np.int64]]) -> list[NDArr
     return out
 
 
-def full_logits(decoder: OnnxDecoder, rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
+def full_logits(
+    decoder: Decoder, rows: Sequence[NDArray[np.int64]], *, equal_lengths: bool = False
+) -> list[NDArray[np.float32]]:
     """Logits of the distribution each token was drawn from: entry j is the model's before token j.
 
     Args:
         decoder: the model; its rows are left as they are.
         rows: token ids, one integer array (L_i,) per row.
+        equal_lengths: as for `score`.
 
     Returns:
         One float32 array (L_i, V) per row; entry 0 is all zeros, since nothing comes before the first
@@ -71,23 +76,18 @@ def full_logits(decoder: OnnxDecoder, rows: Sequence[NDArray[np.int64]]) -> list
         (True, False)
     """
     out = [np.zeros((len(row), decoder.vocab_size), np.float32) for row in rows]
-    for i, start, logits in _chunks(decoder, rows):
+    for i, start, logits in _chunks(decoder, rows, equal_lengths):
         stop = min(start + len(logits), len(rows[i]) - 1)
         out[i][start + 1 : stop + 1] = logits[: stop - start]
     return out
 
 
 def _chunks(
-    decoder: OnnxDecoder, rows: Sequence[NDArray[np.int64]]
+    decoder: Decoder, rows: Sequence[NDArray[np.int64]], equal_lengths: bool
 ) -> Iterator[tuple[int, int, NDArray[np.float32]]]:
     """Run all rows through the model; yields (index in `rows`, first position, logits of some positions)."""
     arrays = [decoder.check_ids(row) for row in rows]
-    order = sorted(
-        range(len(arrays)), key=lambda i: len(arrays[i])
-    )  # rows of similar length waste no padding
-    size = 1 if decoder.spec.group_query else ROWS_PER_RUN  # slots run prompts one by one in any case
-    for first in range(0, len(order), size):
-        batch = order[first : first + size]
+    for batch in _batches([len(ids) for ids in arrays], decoder.rows_per_run, equal_lengths):
         held = decoder.acquire(len(batch))
         try:
             decoder.reserve(max(len(arrays[i]) for i in batch), len(batch))
@@ -99,3 +99,12 @@ def _chunks(
                     yield i, start, logits
         finally:
             decoder.release(held)
+
+
+def _batches(lengths: list[int], size: int, equal: bool) -> Iterator[list[int]]:
+    """Indices of rows to run together: of similar length, which wastes no padding, or of equal length."""
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    groups = [list(group) for _, group in groupby(order, key=lengths.__getitem__)] if equal else [order]
+    for group in groups:
+        for first in range(0, len(group), size):
+            yield group[first : first + size]
