@@ -1,0 +1,145 @@
+"""Categorical: one of V classes per position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+_BLOCK = 2**18  # numbers that are worked on at once, so that temporaries stay small
+
+Rng = np.random.Generator | int | None
+
+
+class Categorical:
+    """Draws integers 0 .. V-1 with given probabilities.
+
+    Args:
+        probs: floats (*batch, V), non-negative; they are divided by their sum.
+        logits: floats (*batch, V), log-probs up to a constant per row.
+
+    Attributes:
+        batch_shape: shape of the batch, ``(*batch,)``.
+        event_shape: ``()``.
+        has_rsample: False.
+
+    Raises:
+        ValueError: both or none of ``probs`` and ``logits`` are given, or there is no last axis.
+        TypeError: they are not floats.
+
+    Example:
+        >>> dist = Categorical(probs=np.array([0.25, 0.75]))
+        >>> dist.log_prob(1).round(4), int(dist.mode), dist.sample((2, 3)).shape
+        (np.float64(-0.2877), 1, (2, 3))
+
+    Source:
+        torch.distributions.Categorical.
+    """
+
+    has_rsample = False
+
+    def __init__(self, probs: ArrayLike | None = None, logits: ArrayLike | None = None) -> None:
+        if (probs is None) == (logits is None):
+            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+        name, given = ("logits", logits) if probs is None else ("probs", probs)
+        values = np.asarray(given)
+        if values.ndim < 1:
+            raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
+        if not np.issubdtype(values.dtype, np.floating):
+            raise TypeError(f"{name} must be floats, got {values.dtype}")
+        self.batch_shape = values.shape[:-1]
+        self.event_shape: tuple[int, ...] = ()
+        if name == "probs":
+            self.probs = values / values.sum(-1, keepdims=True)
+        else:
+            self.logits = values - _log_sum_exp(values)
+
+    @cached_property
+    def logits(self) -> NDArray[Any]:
+        """Log-probs, (*batch, V)."""
+        tiny = np.finfo(self.probs.dtype).eps
+        return np.log(np.clip(self.probs, tiny, 1 - tiny))
+
+    @cached_property
+    def probs(self) -> NDArray[Any]:
+        """Probabilities, (*batch, V)."""
+        return np.exp(self.logits)
+
+    @property
+    def mode(self) -> NDArray[np.int64]:
+        """The most probable class, int64 (*batch); the first of several."""
+        weights = self.__dict__.get("logits", self.__dict__.get("probs"))
+        return np.asarray(np.argmax(weights, -1), np.int64)
+
+    @property
+    def mean(self) -> NDArray[Any]:
+        """NaN, (*batch): classes have no mean."""
+        return np.full(self.batch_shape, np.nan, self.probs.dtype)
+
+    def log_prob(self, value: ArrayLike) -> NDArray[Any]:
+        """Log-prob of classes; ``value`` (integers) is broadcast against the batch.
+
+        Raises:
+            IndexError: a class is not one of the V.
+        """
+        ids = np.asarray(value)
+        if ids.dtype.kind not in "iu":
+            raise TypeError(f"value must be integers, got {ids.dtype}")
+        classes = self.logits.shape[-1]
+        if ids.size and (ids.min() < 0 or ids.max() >= classes):
+            bad = ids.max() if ids.max() >= classes else ids.min()
+            raise IndexError(f"value holds {bad}, the classes are 0 to {classes - 1}")
+        shape = np.broadcast_shapes(ids.shape, self.batch_shape)
+        table = np.broadcast_to(self.logits, (*shape, classes))
+        out: NDArray[Any] = np.take_along_axis(table, np.broadcast_to(ids, shape)[..., None], -1)[..., 0]
+        return out
+
+    def entropy(self) -> NDArray[Any]:
+        """Entropy in nats, (*batch)."""
+        out = np.empty(self.batch_shape, self.logits.dtype)
+        for part, logits in blocks(out, self.logits):
+            probs = np.exp(logits)
+            part[:] = -(probs * np.where(probs > 0, logits, 0)).sum(-1)
+        return out
+
+    def sample(self, sample_shape: Sequence[int] = (), *, rng: Rng = None) -> NDArray[np.int64]:
+        """Draw classes, int64 (*sample_shape, *batch).
+
+        Args:
+            sample_shape: how many to draw for each element of the batch.
+            rng: generator or seed; by default fresh draws.
+        """
+        generator = np.random.default_rng(rng)
+        shape = tuple(sample_shape)
+        rows = self.probs.reshape(-1, self.probs.shape[-1])
+        uniform = generator.random((*shape, len(rows))).reshape(-1, len(rows))
+        out = np.empty(uniform.shape, np.int64)
+        for i, row in enumerate(rows):
+            up_to = np.cumsum(row, dtype=np.float64)
+            # just below the total, so that a class of probability 0 is never found
+            points = np.minimum(uniform[:, i] * up_to[-1], np.nextafter(up_to[-1], 0))
+            out[:, i] = np.searchsorted(up_to, points, side="right")
+        return out.reshape(*shape, *self.batch_shape)
+
+
+def blocks(out: NDArray[Any], *tables: NDArray[Any]) -> Iterator[tuple[NDArray[Any], ...]]:
+    """Parts of an array (*batch) and of tables (*batch, V) as (n,) and (n, V), a few rows at a time."""
+    flat = out.reshape(-1)
+    rows = [table.reshape(-1, table.shape[-1]) for table in tables]
+    step = max(1, _BLOCK // max(1, *(table.shape[-1] for table in tables)))
+    for start in range(0, len(flat), step):
+        yield flat[start : start + step], *(table[start : start + step] for table in rows)
+
+
+def _log_sum_exp(values: NDArray[Any]) -> NDArray[Any]:
+    """The logarithm of the sum of exponentials over the last axis, which stays."""
+    out = np.empty(values.shape[:-1], values.dtype)
+    for part, rows in blocks(out, values):
+        top = rows.max(-1, keepdims=True)
+        top = np.where(np.isfinite(top), top, 0)  # of a row of -inf, or one with +inf or NaN
+        with np.errstate(divide="ignore"):
+            part[:] = np.log(np.exp(rows - top).sum(-1)) + top[:, 0]
+    return out[..., None]
