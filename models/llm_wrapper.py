@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
+from weakref import ref
 
 from lite import NestedKey
 from lite.nn import TensorDictModuleBase
@@ -37,6 +38,20 @@ class LLMWrapperBase(TensorDictModuleBase):
     ) -> Any:
         """Run the model; subclasses define it."""
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
+
+    def get_new_version(self, **changes: Any) -> LLMWrapperBase:
+        """A wrapper of the same model with other arguments; subclasses define it."""
+        raise NotImplementedError(f"{type(self).__name__} does not define get_new_version")
+
+    def register_collector(self, collector: Any) -> None:
+        """Remember the collector that calls this wrapper, without keeping it alive."""
+        self._collector = ref(collector)
+
+    @property
+    def collector(self) -> Any:
+        """The registered collector, or None if there is none (any more)."""
+        found: ref[Any] | None = self.__dict__.get("_collector")
+        return None if found is None else found()
 
 
 @dataclass(frozen=True)

@@ -9,21 +9,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite import LazyStackedTensorDict, NestedKey, TensorDict, lazy_stack
+from lite import NestedKey
 from lite.models._loading import load_model, load_tokenizer
-from lite.models.generation import Generated, generate
+from lite.models.batching import BatchSizes
+from lite.models.generation import Generated
 from lite.models.generation_config import GenerationConfig
 from lite.models.llm_data import ChatHistory, LogProbs, Masks, Tokens
-from lite.models.llm_wrapper import SAMPLES_NAMES, Inplace, InputMode, LLMWrapperBase, WrapperOptions
-from lite.models.scoring import full_logits, score
+from lite.models.llm_wrapper import SAMPLES_NAMES, Inplace, InputMode, WrapperOptions
+from lite.models.model_calls import ModelCalls
 from lite.models.token_rows import TokenRows
+from lite.models.wrapper_dist import DistributionMethods
 from lite.models.wrapper_io import InputReader
 from lite.models.wrapper_output import Layout, assistant_turn
+from lite.models.wrapper_target import choose_target, write
+from lite.models.wrapper_versions import new_arguments
 
 _OPTIONS = frozenset(option.name for option in fields(WrapperOptions))
 
 
-class OnnxWrapper(LLMWrapperBase):
+class OnnxWrapper(DistributionMethods):
     """A causal language model exported to ONNX, on TensorDicts of conversations, texts or token ids.
 
     With ``generate=True`` it reads prompts and writes responses; with ``generate=False`` it writes the
@@ -32,11 +36,11 @@ class OnnxWrapper(LLMWrapperBase):
     whatever temperature or filter was used to sample, and 0 on padding and on the first token of a row.
 
     A result depends on its own row (and seed) only, never on what else is in the batch. Batches may have
-    any number of dimensions; an empty batch gives an empty result.
+    any number of dimensions; an empty batch gives an empty result. Any number of threads may call one
+    wrapper, or several wrappers of one model; with batching, their rows share runs of the model.
 
     Args:
-        model: folder of an exported model (or its ``.onnx`` file), or an object with the interface of
-            `OnnxDecoder`.
+        model: folder of an exported model (or its ``.onnx`` file), or a `Decoder`.
         tokenizer: a tokenizer, or the folder of one; by default the model folder's.
         input_mode: "history" (a `History`), "text" (strings) or "tokens" (ids).
         input_key: the entry to read; by default ``(input_mode, "prompt")``, or ``(input_mode, "full")``
@@ -49,7 +53,8 @@ class OnnxWrapper(LLMWrapperBase):
         tokenizer_kwargs: options for the tokenizer in text mode, e.g. ``{"add_special_tokens": False}``.
         pad_output: write rectangular arrays (prompts padded on the left, responses on the right);
             otherwise rows keep their lengths, in lazy stacks.
-        pad_model_input: accepted with ``generate=False``; rows are scored without padding either way.
+        pad_model_input: only with ``generate=False``; False lets only rows of equal length share a run,
+            so that the model sees no padding. Scores are the same.
         inplace: True updates the input (all out_keys are replaced) and returns it; False and "empty"
             return a new TensorDict of the out_keys. By default True, or False with several samples.
         device: "cpu", "cuda" or "cuda:N", for a model given as a path.
@@ -61,6 +66,11 @@ class OnnxWrapper(LLMWrapperBase):
         history_key, text_key, tokens_key, masks_key, log_probs_key: where results are written.
         prefer_tokens: in history mode, generate from the ids at ``(tokens_key, "prompt")`` or
             ``(tokens_key, "full")`` where there are any, instead of rendering the conversation again.
+        batching: run rows of several threads together; on when a size is given.
+        min_batch_size: rows to wait for before a run; by default 1, with which a caller never waits for
+            company, but rows that come while the model runs share the next run.
+        max_batch_size: most rows of one run; None for any number.
+        batching_timeout: seconds after which rows are run though there are fewer than ``min_batch_size``.
         seed: seed of the wrapper's own random stream, which moves on with every call.
 
     Raises:
@@ -107,10 +117,17 @@ class OnnxWrapper(LLMWrapperBase):
         tokens_key: NestedKey = "tokens",
         masks_key: NestedKey = "masks",
         log_probs_key: NestedKey = "log_probs",
+        batching: bool | None = None,
+        min_batch_size: int | None = None,
+        max_batch_size: int | None = None,
+        batching_timeout: float = 10.0,
         prefer_tokens: bool = False,
         seed: int | np.random.Generator | None = None,
     ) -> None:
+        arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         super().__init__()
+        self._arguments = arguments
+        sizes = BatchSizes.from_arguments(batching, min_batch_size, max_batch_size)
         options = WrapperOptions(
             input_mode=input_mode,
             input_key=input_key,
@@ -142,6 +159,14 @@ class OnnxWrapper(LLMWrapperBase):
         self.pad_token_id = self._choose_pad_id(given)
         eos = {*self.generation.eos_token_ids, getattr(self.tokenizer, "eos_token_id", None)}
         self._read = InputReader(options, self.tokenizer, self.pad_token_id, self.pad_token_id in eos)
+        self._calls = ModelCalls(
+            self.model,
+            num_samples=options.num_samples or 1,
+            decode_text=None if self.tokenizer is None else self.tokenizer.decode,
+            equal_lengths=options.pad_model_input is False,
+            sizes=sizes,
+            timeout=batching_timeout,
+        )
         self._rng = np.random.default_rng(seed)
         self.in_keys = [options.key]
         self.out_keys = options.out_keys
@@ -164,6 +189,40 @@ class OnnxWrapper(LLMWrapperBase):
     def inplace(self) -> Inplace:
         """Whether the input is updated."""
         return self.options.overwrites
+
+    @property
+    def batching(self) -> bool:
+        """Whether rows of several threads are run together."""
+        return self._calls.batcher is not None
+
+    def get_batching_state(self) -> dict[str, Any]:
+        """Sizes, timeout, and how many rows wait or run at this moment; see `Batcher.state`."""
+        batcher = self._calls.batcher
+        return {"batching_enabled": batcher is not None, **(batcher.state() if batcher else {})}
+
+    def cleanup_batching(self, *, flush: bool = False) -> None:
+        """Empty the queue: its callers raise CancelledError, or with ``flush`` get results now."""
+        if self._calls.batcher is not None:
+            self._calls.batcher.cleanup(flush=flush)
+
+    def get_new_version(self, **changes: Any) -> OnnxWrapper:
+        """A wrapper of the same model and tokenizer, made with other constructor arguments.
+
+        All arguments are carried as they were given; what follows from them (`in_keys`, say) is settled
+        anew. When ``generate`` changes, arguments that make no sense any more fall back to their defaults.
+
+        Raises:
+            TypeError: an argument is unknown.
+
+        Example:
+            >>> from lite.models import OnnxWrapper, embedded_model_path
+            >>> policy = OnnxWrapper(embedded_model_path(), num_samples=4, pad_output=True)
+            >>> judge = policy.get_new_version(generate=False)
+            >>> judge.in_keys, judge.pad_output, judge.model is policy.model
+            ([('history', 'full')], True, True)
+        """
+        arguments = new_arguments(self._arguments, changes, model=self.model, tokenizer=self.tokenizer)
+        return type(self)(**arguments)
 
     def _generation_config(self, given: Mapping[str, Any]) -> GenerationConfig:
         base = GenerationConfig.from_kwargs(None, self.model.config)
@@ -218,7 +277,7 @@ class OnnxWrapper(LLMWrapperBase):
         shape = tuple(tensordict.batch_size)
         if self.options.num_samples is not None:
             shape = (*shape, self.options.num_samples)
-        target = self._target(tensordict, tensordict_out, shape)
+        target = choose_target(tensordict, tensordict_out, shape, self.inplace)
         owned = target is not tensordict and target is not tensordict_out
         layout = Layout(shape, self.options.pad_output)
         if self.options.generate:
@@ -231,36 +290,7 @@ class OnnxWrapper(LLMWrapperBase):
                     f"with generate=False there are no options of generation, got {sorted(kwargs)}"
                 )
             written = self._score(tensordict, layout, logits_only)
-        return self._write(target, written, owned=owned)
-
-    def _target(self, tensordict: Any, out: Any, shape: tuple[int, ...]) -> Any:
-        if out is not None:
-            if tuple(out.batch_size) != shape:
-                raise ValueError(f"tensordict_out must have batch size {shape}, got {tuple(out.batch_size)}")
-            target = out
-        elif self.inplace is True:
-            target = tensordict
-        elif self.inplace == "empty":
-            target = tensordict.empty()
-        else:
-            target = TensorDict(batch_size=shape, device=tensordict.device)
-        if target.is_locked:
-            raise RuntimeError("cannot write results: the TensorDict is locked")
-        return target
-
-    def _write(self, target: Any, written: Mapping[NestedKey, Any], *, owned: bool) -> Any:
-        if isinstance(written.get("logits"), list) and not isinstance(target, LazyStackedTensorDict):
-            if not owned:
-                raise ValueError(
-                    "logits_only: logits of rows of different lengths fit only in a lazy stack: pass"
-                    " inplace=False, pad_output=True or a lazy stack"
-                )
-            target = _by_row(target)
-        target.exclude(*self.out_keys_source, inplace=True)
-        for key in (*self.out_keys, "logits"):
-            if key in written:
-                target.set(key, written[key])
-        return target
+        return write(target, written, replaced=self.out_keys_source, keys=self.out_keys, owned=owned)
 
     # -- generation ----------------------------------------------------------------------------
 
@@ -269,14 +299,8 @@ class OnnxWrapper(LLMWrapperBase):
         config, seed_source = self._call_options(kwargs)
         samples = options.num_samples or 1
         inputs = self._read(td)
-        responses = generate(
-            self.model,
-            inputs.rows.rows,
-            config,
-            seeds=None if config.greedy else seeds_from(seed_source, len(inputs.rows.ids) * samples),
-            num_samples=samples,
-            decode_text=None if self.tokenizer is None else self.tokenizer.decode,
-        )
+        seeds = None if config.greedy else seeds_from(seed_source, len(inputs.rows.ids) * samples)
+        responses = self._calls.generate(inputs.rows.rows, config, seeds)
         prompt = inputs.rows.repeat(samples)
         response = TokenRows.right_padded([r.tokens for r in responses], self.pad_token_id)
         full = prompt.join(response)
@@ -349,19 +373,14 @@ class OnnxWrapper(LLMWrapperBase):
         real = [rows.rows[i] for i in present]
         if logits_only:
             written["logits"] = layout.logits(
-                rows, dict(zip(present, full_logits(self.model, real), strict=True))
+                rows, dict(zip(present, self._calls.full_logits(real), strict=True))
             )
         else:
-            scores = dict(zip(present, score(self.model, real), strict=True))
+            scores = dict(zip(present, self._calls.score(real), strict=True))
             none = np.zeros(0, np.float32)
             log_probs = rows.spread([scores.get(i, none) for i in range(len(rows.ids))], np.float32)
             written[options.log_probs_key] = layout.make(LogProbs, full=(log_probs, rows.mask))
         return written
-
-
-def _by_row(td: Any) -> Any:
-    """A TensorDict as lazy stacks of its elements, whose leaves may be ragged."""
-    return lazy_stack([_by_row(row) for row in td.unbind(0)]) if td.batch_size else td
 
 
 def seeds_from(generator: np.random.Generator, count: int) -> NDArray[np.uint64]:

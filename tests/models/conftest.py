@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from lite.models import Decoder, OnnxWrapper
 from lite.models.tokenizer import Tokenizer
 
 SPECIALS = ("<eos>", "<bos>", "<unk>", "<pad>")
@@ -70,13 +70,13 @@ class ScriptedModel:
     """
 
     vocab_size = 260
+    rows_per_run = 8
     device = "cpu"
 
     def __init__(self, script: Mapping[tuple[int, int], int], context_length: int | None = 256) -> None:
         self.script = dict(script)
         self.context_length = context_length
         self.config = None
-        self.spec = SimpleNamespace(group_query=False)
         self.rows: list[list[int]] = []
         self.held: set[int] = set()
         self.prefilled: list[list[int]] = []
@@ -149,7 +149,23 @@ def scripted_model() -> Callable[..., ScriptedModel]:
     hi = {(72, 72): 64, (72, 64): 65, (72, 65): 256}
     hello = {(68, 78): 64, (68, 64): 65, (68, 65): 66, (68, 66): 67}
 
-    def make(script: Mapping[tuple[int, int], int] | None = None, **options: Any) -> ScriptedModel:
+    def make(script: Mapping[tuple[int, int], int] | None = None, **options: Any) -> Decoder:
         return ScriptedModel({**hi, **hello} if script is None else script, **options)
+
+    return make
+
+
+@pytest.fixture
+def wrap(
+    scripted_model: Callable[..., Any], byte_tokenizer: Callable[..., Any]
+) -> Callable[..., OnnxWrapper]:
+    """Makes a wrapper around the scripted model; `model` and `tokenizer` can be given."""
+
+    def make(input_mode: str = "text", **options: Any) -> OnnxWrapper:
+        model = options.pop("model", None) or scripted_model()
+        tokenizer = options.pop("tokenizer", None) or byte_tokenizer()
+        if options.get("generate", True):
+            options["generate_kwargs"] = {"max_new_tokens": 4, **options.get("generate_kwargs", {})}
+        return OnnxWrapper(model, tokenizer=tokenizer, input_mode=input_mode, **options)
 
     return make

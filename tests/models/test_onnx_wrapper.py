@@ -18,20 +18,6 @@ pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 
 
-@pytest.fixture
-def wrap(scripted_model: Make, byte_tokenizer: Make) -> Make:
-    """Makes a wrapper around the scripted model; `model` and `tokenizer` can be given."""
-
-    def make(input_mode: str = "text", **options: Any) -> OnnxWrapper:
-        model = options.pop("model", None) or scripted_model()
-        tokenizer = options.pop("tokenizer", None) or byte_tokenizer()
-        if options.get("generate", True):
-            options["generate_kwargs"] = {"max_new_tokens": 4, **options.get("generate_kwargs", {})}
-        return OnnxWrapper(model, tokenizer=tokenizer, input_mode=input_mode, **options)
-
-    return make
-
-
 def text_td(*texts: str, field: str = "prompt") -> TensorDict:
     return TensorDict(
         {"text": Text(**{field: list(texts)}, batch_size=[len(texts)])}, batch_size=[len(texts)]

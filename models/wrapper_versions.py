@@ -1,0 +1,43 @@
+"""The arguments of a wrapper made from another one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+# What can only be given to wrappers that generate, or that do not.
+_ONLY_FOR = {"num_samples": True, "return_log_probs": True, "pad_model_input": False}
+
+
+def new_arguments(
+    given: Mapping[str, Any], changes: Mapping[str, Any], *, model: Any, tokenizer: Any
+) -> dict[str, Any]:
+    """Constructor arguments as a user gave them, with some changed.
+
+    The model and the tokenizer are not loaded again unless the change asks for it. Arguments that the
+    wrapper settled itself (the key it reads, say) are settled anew.
+
+    Args:
+        given: the arguments of the old wrapper.
+        changes: the arguments to change.
+        model: the old wrapper's decoder.
+        tokenizer: its tokenizer.
+    """
+    arguments = {**given, **changes}
+    elsewhere = isinstance(given["model"], (str, Path)) and arguments["device"] != given["device"]
+    if "model" not in changes:
+        if given["tokenizer"] is None and "tokenizer" not in changes and tokenizer is not None:
+            arguments["tokenizer"] = tokenizer
+        if not elsewhere:
+            arguments["model"] = model
+    elif "device" not in changes:
+        arguments["device"] = None  # the new model's
+    if isinstance(given["tokenizer"], (str, Path)) and "tokenizer" not in changes:
+        arguments["tokenizer"] = tokenizer
+    generate = bool(arguments["generate"])
+    if generate != bool(given["generate"]):
+        for name, only_for in _ONLY_FOR.items():
+            if name not in changes and generate is not only_for:
+                arguments[name] = None
+    return arguments

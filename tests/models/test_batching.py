@@ -1,0 +1,460 @@
+"""Batching: the queue alone, and wrappers called by several threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import TensorDict
+from lite.models import ChatHistory, History, Text
+from lite.models.batching import Batcher, BatchSizes
+
+Make = Callable[..., Any]
+LONG = 60.0  # seconds that no test waits
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.001)
+
+
+class Runs:
+    """A run that notes its batches; while `gate` is closed it does not finish."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[Any, list[Any]]] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.fail: Callable[[Sequence[Any]], Exception | None] = lambda rows: None
+
+    def __call__(self, task: Any, rows: Sequence[Any]) -> list[Any]:
+        self.batches.append((task, list(rows)))
+        assert self.gate.wait(20)
+        error = self.fail(rows)
+        if error:
+            raise error
+        return [(task, row) for row in rows]
+
+
+@contextmanager
+def callers(batcher: Any, *calls: tuple[Any, list[Any]]) -> Iterator[list[Future[Any]]]:
+    """Threads that call, each starting when the rows of those before are queued or run."""
+    with ThreadPoolExecutor(len(calls)) as pool:
+        futures = []
+        for task, rows in calls:
+            waiting = batcher.state()["pending_futures"]
+            futures.append(pool.submit(batcher, task, rows))
+            until(lambda n=waiting, f=futures[-1]: f.done() or batcher.state()["pending_futures"] > n)
+        try:
+            yield futures
+        finally:
+            batcher.cleanup()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sizes"),
+    [
+        ((None, None, None), None),
+        ((False, None, None), None),
+        ((True, None, None), (1, None)),
+        ((True, None, 2), (1, 2)),
+        ((None, 3, None), (3, None)),
+        ((None, None, 5), (1, 5)),
+        ((None, 2, 5), (2, 5)),
+        ((True, 3, 3), (3, 3)),
+        ((None, 0, None), (0, None)),
+    ],
+)
+def test_sizes(arguments: Any, sizes: Any) -> None:
+    assert BatchSizes.from_arguments(*arguments) == sizes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((False, 1, None), "min_batch_size and max_batch_size must be None if batching is False."),
+        ((False, None, 1), "min_batch_size and max_batch_size must be None if batching is False."),
+        ((None, 5, 2), r"min_batch_size \(5\) must be <= max_batch_size \(2\)"),
+        ((True, None, 0), r"min_batch_size \(1\) must be <= max_batch_size \(0\)"),
+        ((None, 0, 0), "max_batch_size must be at least 1 or None, got 0"),
+        ((None, -1, None), "min_batch_size must be a non-negative integer or None, got -1"),
+        ((None, None, 2.5), "max_batch_size must be a non-negative integer or None, got 2.5"),
+        (("yes", None, None), "batching must be True, False or None, got 'yes'"),
+    ],
+)
+def test_sizes_that_contradict(arguments: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        BatchSizes.from_arguments(*arguments)
+
+
+@pytest.mark.parametrize("timeout", [-1, "1", None, float("nan"), True])
+def test_timeout_must_be_seconds(timeout: Any) -> None:
+    with pytest.raises(ValueError, match="batching_timeout must be a number of seconds"):
+        Batcher(Runs(), BatchSizes(1, None), timeout)
+
+
+def test_waits_for_enough_rows() -> None:
+    run = Runs()
+    batcher = Batcher(run, BatchSizes(5, None), LONG)
+    with callers(batcher, ("t", [1]), ("t", [2, 3, 4]), ("t", [5, 6])) as futures:
+        assert [f.result(20) for f in futures] == [
+            [("t", 1)],
+            [("t", 2), ("t", 3), ("t", 4)],
+            [("t", 5), ("t", 6)],
+        ]
+    assert run.batches == [("t", [1, 2, 3, 4, 5, 6])]
+
+
+def test_largest_size_splits_a_call() -> None:
+    run = Runs()
+    assert Batcher(run, BatchSizes(1, 2), LONG)("t", [1, 2, 3]) == [("t", 1), ("t", 2), ("t", 3)]
+    assert [rows for _, rows in run.batches] == [[1, 2], [3]]
+
+
+def test_no_rows_need_no_run() -> None:
+    run = Runs()
+    assert Batcher(run, BatchSizes(3, None), LONG)("t", []) == []
+    assert run.batches == []
+
+
+def test_rows_that_come_during_a_run_share_the_next() -> None:
+    run = Runs()
+    run.gate.clear()
+    batcher = Batcher(run, BatchSizes(1, None), LONG)
+    with callers(batcher, *[("t", [i]) for i in range(6)]) as futures:
+        assert batcher.state() == {
+            "min_batch_size": 1,
+            "max_batch_size": None,
+            "queue_size": 5,
+            "processing": True,
+            "lock_state": "locked",
+            "pending_futures": 6,
+            "timeout": LONG,
+        }
+        run.gate.set()
+        assert [f.result(20) for f in futures] == [[("t", i)] for i in range(6)]
+    assert [rows for _, rows in run.batches] == [[0], [1, 2, 3, 4, 5]]
+    state = batcher.state()
+    assert (state["queue_size"], state["pending_futures"], state["lock_state"]) == (0, 0, "unlocked")
+
+
+def test_a_lone_row_is_run_after_the_timeout() -> None:
+    run = Runs()
+    start = time.monotonic()
+    assert Batcher(run, BatchSizes(4, None), 0.05)("t", [1]) == [("t", 1)]
+    assert time.monotonic() - start >= 0.05
+
+
+def test_what_is_left_of_a_call_waits_no_longer_than_the_timeout() -> None:
+    run = Runs()
+    assert len(Batcher(run, BatchSizes(2, 2), 0.05)("t", [1, 2, 3])) == 3
+    assert [rows for _, rows in run.batches] == [[1, 2], [3]]
+
+
+def test_only_equal_tasks_share_a_run() -> None:
+    run = Runs()
+    batcher = Batcher(run, BatchSizes(2, None), LONG)
+    with callers(batcher, ("a", [1]), ("b", [2]), ("a", [3]), ("b", [4])) as futures:
+        assert [f.result(20) for f in futures] == [[("a", 1)], [("b", 2)], [("a", 3)], [("b", 4)]]
+    assert run.batches == [("a", [1, 3]), ("b", [2, 4])]
+
+
+def test_a_failure_is_that_of_its_run_only() -> None:
+    run = Runs()
+    run.fail = lambda rows: ZeroDivisionError("bad row") if 2 in rows else None
+    batcher = Batcher(run, BatchSizes(2, 2), LONG)
+    with callers(batcher, ("t", [1]), ("t", [2]), ("t", [3]), ("t", [4])) as futures:
+        for future in futures[:2]:
+            with pytest.raises(ZeroDivisionError, match="bad row"):
+                future.result(20)
+        assert [f.result(20) for f in futures[2:]] == [[("t", 3)], [("t", 4)]]
+    assert batcher("t", [5, 6]) == [("t", 5), ("t", 6)]  # nothing is left behind
+
+
+def test_rows_of_a_failed_call_are_not_run() -> None:
+    run = Runs()
+    run.fail = lambda rows: ZeroDivisionError() if 1 in rows else None
+    batcher = Batcher(run, BatchSizes(1, 1), LONG)
+    with pytest.raises(ZeroDivisionError):
+        batcher("t", [1, 2, 3])
+    assert (batcher.state()["queue_size"], run.batches) == (0, [("t", [1])])
+
+
+def test_the_runner_does_not_fail_for_others() -> None:
+    """A caller that runs the rows of others is not concerned by their error."""
+    run = Runs()
+    run.fail = lambda rows: ZeroDivisionError() if "theirs" in rows else None
+    batcher = Batcher(run, BatchSizes(2, 2), 0.3)
+    with callers(batcher, ("a", ["theirs"]), ("b", ["mine"]), ("a", ["theirs too"])) as futures:
+        for i in (0, 2):
+            with pytest.raises(ZeroDivisionError):
+                futures[i].result(20)
+        assert futures[1].result(20) == [("b", "mine")]
+
+
+def test_a_wrong_number_of_results() -> None:
+    batcher: Any = Batcher(lambda task, rows: [], BatchSizes(1, None), LONG)
+    with pytest.raises(RuntimeError, match="Expected 2 results, got 0"):
+        batcher("t", [1, 2])
+
+
+def test_an_interrupted_runner_frees_the_others() -> None:
+    def interrupt(task: Any, rows: Any) -> Any:
+        raise KeyboardInterrupt
+
+    batcher: Any = Batcher(interrupt, BatchSizes(2, None), LONG)
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(batcher, "t", [1])
+        until(lambda: batcher.state()["queue_size"] == 1)
+        with pytest.raises(KeyboardInterrupt):
+            batcher("t", [2])
+        with pytest.raises(CancelledError, match="interrupted"):
+            other.result(20)
+    assert batcher.state()["pending_futures"] == 0
+
+
+def test_cleanup_cancels_what_waits() -> None:
+    run = Runs()
+    batcher = Batcher(run, BatchSizes(4, None), LONG)
+    with callers(batcher, ("t", [1]), ("t", [2, 3])) as futures:
+        batcher.cleanup()
+        for future in futures:
+            with pytest.raises(CancelledError, match=r"Batching aborted by cleanup_batching\(\)"):
+                future.result(20)
+    assert run.batches == []
+    state = batcher.state()
+    assert (state["queue_size"], state["pending_futures"], state["lock_state"]) == (0, 0, "unlocked")
+
+
+def test_cleanup_lets_a_run_finish() -> None:
+    run = Runs()
+    run.gate.clear()
+    batcher = Batcher(run, BatchSizes(1, None), LONG)
+    with callers(batcher, ("t", [1]), ("t", [2])) as futures:
+        batcher.cleanup()
+        with pytest.raises(CancelledError):
+            futures[1].result(20)
+        run.gate.set()
+        assert futures[0].result(20) == [("t", 1)]
+
+
+def test_flush_runs_what_waits() -> None:
+    run = Runs()
+    batcher = Batcher(run, BatchSizes(4, 4), LONG)
+    with callers(batcher, ("a", [1]), ("b", [2, 3])) as futures:
+        batcher.cleanup(flush=True)
+        assert [f.result(20) for f in futures] == [[("a", 1)], [("b", 2), ("b", 3)]]
+    assert batcher.state()["queue_size"] == 0
+    batcher.cleanup(flush=True)  # nothing is queued
+
+
+def test_flush_during_a_run() -> None:
+    run = Runs()
+    run.gate.clear()
+    batcher = Batcher(run, BatchSizes(2, None), LONG)
+    with callers(batcher, ("t", [1, 2]), ("t", [3])) as futures, ThreadPoolExecutor(1) as pool:
+        flushed = pool.submit(batcher.cleanup, flush=True)
+        run.gate.set()
+        assert [f.result(20) for f in futures] == [[("t", 1), ("t", 2)], [("t", 3)]]
+        flushed.result(20)
+
+
+def test_errors_of_a_flush_are_the_callers() -> None:
+    run = Runs()
+    run.fail = lambda rows: ZeroDivisionError()
+    batcher = Batcher(run, BatchSizes(4, None), LONG)
+    with callers(batcher, ("t", [1])) as futures:
+        batcher.cleanup(flush=True)
+        with pytest.raises(ZeroDivisionError):
+            futures[0].result(20)
+
+
+def test_many_threads() -> None:
+    """Every caller gets its own results, whatever the order."""
+    run = Runs()
+    batcher = Batcher(run, BatchSizes(3, 7), 0.01)
+
+    def call(i: int) -> bool:
+        rows = [(i, j) for j in range(i % 4)]
+        return batcher(i % 3, rows) == [(i % 3, row) for row in rows]
+
+    with ThreadPoolExecutor(16) as pool:
+        assert all(pool.map(call, range(200)))
+    assert all(len(rows) <= 7 for _, rows in run.batches)
+    assert sum(len(rows) for _, rows in run.batches) == sum(i % 4 for i in range(200))
+
+
+# -- wrappers ----------------------------------------------------------------------------------
+
+
+def text_td(*texts: str, field: str = "prompt") -> TensorDict:
+    size = [len(texts)]
+    return TensorDict({"text": Text(**{field: list(texts)}, batch_size=size)}, batch_size=size)
+
+
+def queued(wrapper: Any, count: int) -> Callable[[], bool]:
+    return lambda: wrapper.get_batching_state()["queue_size"] >= count
+
+
+def test_two_threads_share_a_run(wrap: Make, scripted_model: Make) -> None:
+    model = scripted_model()
+    wrapper = wrap("text", model=model, min_batch_size=4, batching_timeout=LONG)
+    calls: list[int] = []
+    prefill = model.prefill_rows
+    model.prefill_rows = lambda rows, prompts: calls.append(len(rows)) or prefill(rows, prompts)
+    tds = [text_td("Hi", "Hello"), text_td("Hello", "Hi")]
+    with ThreadPoolExecutor(2) as pool:
+        outs = list(pool.map(wrapper, tds, timeout=20))
+    assert calls == [4]
+    assert [list(out["text", "response"]) for out in outs] == [["ab<eos>", "abcd"], ["abcd", "ab<eos>"]]
+    assert outs[0] is tds[0]  # in place, as without batching
+
+
+def test_uneven_callers_get_their_own(wrap: Make) -> None:
+    wrapper = wrap("text", min_batch_size=5, inplace=False, batching_timeout=LONG)
+    texts = [["Hi"], ["Hello", "Hi", "Hello"], ["Hi", "Hi"]]
+    with ThreadPoolExecutor(3) as pool:
+        outs = list(pool.map(lambda t: wrapper(text_td(*t)), texts, timeout=20))
+    for out, given in zip(outs, texts, strict=True):
+        assert list(out["text", "prompt"]) == given
+        assert list(out["text", "response"]) == ["ab<eos>" if t == "Hi" else "abcd" for t in given]
+
+
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("generate", [True, False])
+def test_results_do_not_show_batching(wrap: Make, padded: bool, generate: bool) -> None:
+    """Same values and same padding as alone, for draws from a seed too."""
+    options: dict[str, Any] = {"generate": generate, "pad_output": padded, "inplace": False}
+    if generate:
+        options |= {"num_samples": 2, "generate_kwargs": {"temperature": 2.0, "seed": 5}}
+    alone, together = wrap("text", **options), wrap("text", min_batch_size=3, **options)
+    texts = [("Hi",), ("Hello there", "Hi")]
+    tds = [text_td(*t, field="prompt" if generate else "full") for t in texts]
+    with ThreadPoolExecutor(2) as pool:
+        outs = list(pool.map(together, tds, timeout=20))
+    field = "response" if generate else "full"
+    for td, out in zip(tds, outs, strict=True):
+        expected = alone(td)
+        assert out.batch_size == expected.batch_size
+        for entry in ("tokens", "log_probs"):
+            ours, theirs = out.get((entry, field), as_list=True), expected.get((entry, field), as_list=True)
+            for row, other in zip(ours, theirs, strict=True):
+                for one, two in zip(row, other, strict=True) if isinstance(row, list) else [(row, other)]:
+                    np.testing.assert_array_equal(one, two)
+
+
+def test_one_element_and_more_dimensions(wrap: Make) -> None:
+    plain = text_td("Hello")[0]
+    for wrapper in (wrap("text"), wrap("text", batching=True)):
+        td = plain.clone()
+        out = wrapper(td)
+        assert out is td
+        assert out.batch_size == ()
+        assert (out["text", "prompt"], out["text", "response"]) == ("Hello", "abcd")
+    square = text_td("Hi", "Hello").unsqueeze(0)
+    assert wrap("text", batching=True)(square)["text", "response"] == [["ab<eos>", "abcd"]]
+
+
+def test_history_mode(wrap: Make) -> None:
+    def td(text: str) -> TensorDict:
+        chat = [[{"role": "user", "content": text}]]
+        return TensorDict(
+            {"history": ChatHistory(prompt=History.from_chats(chat), batch_size=[1])}, batch_size=[1]
+        )
+
+    wrapper = wrap("history", min_batch_size=2, batching_timeout=LONG)
+    with ThreadPoolExecutor(2) as pool:
+        outs = list(pool.map(wrapper, [td("Hi"), td("Hello")], timeout=20))
+    assert [out["history"].full[0, 0].content for out in outs] == ["Hi", "Hello"]
+
+
+def test_options_of_a_call_are_its_own(wrap: Make) -> None:
+    wrapper = wrap("text", min_batch_size=1, batching=True)
+    with ThreadPoolExecutor(8) as pool:
+        lengths = [1, 2, 3, 4] * 8
+        outs = list(pool.map(lambda n: wrapper(text_td("Hello"), max_new_tokens=n), lengths, timeout=20))
+    assert [np.shape(out["tokens", "response"])[-1] for out in outs] == lengths
+
+
+def test_a_bad_prompt_is_its_callers_alone(wrap: Make) -> None:
+    wrapper = wrap("text", min_batch_size=2, batching_timeout=LONG)
+    with ThreadPoolExecutor(2) as pool:
+        good = pool.submit(wrapper, text_td("Hi"))
+        until(queued(wrapper, 1))
+        with pytest.raises(ValueError, match="context"):
+            wrapper(text_td("x" * 257))
+        assert list(wrapper(text_td("Hello"))["text", "response"]) == ["abcd"]
+        assert list(good.result(20)["text", "response"]) == ["ab<eos>"]
+
+
+def test_state_and_cleanup(wrap: Make) -> None:
+    assert wrap("text").batching is False
+    assert wrap("text").get_batching_state() == {"batching_enabled": False}
+    wrap("text").cleanup_batching(flush=True)
+    wrapper = wrap("text", min_batch_size=3, max_batch_size=8, batching_timeout=LONG)
+    assert wrapper.batching is True
+    initial = {
+        "batching_enabled": True,
+        "min_batch_size": 3,
+        "max_batch_size": 8,
+        "queue_size": 0,
+        "processing": False,
+        "lock_state": "unlocked",
+        "pending_futures": 0,
+        "timeout": LONG,
+    }
+    assert wrapper.get_batching_state() == initial
+    td = text_td("Hi")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(wrapper, td)
+        until(queued(wrapper, 1))
+        wrapper.cleanup_batching()
+        with pytest.raises(CancelledError):
+            waiting.result(20)
+        assert wrapper.get_batching_state() == initial
+        assert td["text"].response is None
+        waiting = pool.submit(wrapper, td)
+        until(queued(wrapper, 1))
+        wrapper.cleanup_batching(flush=True)
+        assert list(waiting.result(20)["text", "response"]) == ["ab<eos>"]
+
+
+def test_constructor_checks_sizes(wrap: Make) -> None:
+    for options in ({"min_batch_size": 2, "max_batch_size": 5}, {"min_batch_size": 3, "max_batch_size": 3}):
+        assert wrap("text", **options).batching
+    assert wrap("text", batching=True, max_batch_size=2).get_batching_state()["min_batch_size"] == 1
+    with pytest.raises(ValueError, match=r"min_batch_size \(5\) must be <= max_batch_size \(2\)"):
+        wrap("text", min_batch_size=5, max_batch_size=2)
+    with pytest.raises(ValueError, match="must be None if batching is False"):
+        wrap("text", batching=False, min_batch_size=5)
+    with pytest.raises(ValueError, match="batching_timeout"):
+        wrap("text", batching_timeout=-1)
+
+
+def test_wrappers_of_one_model_take_turns(wrap: Make, scripted_model: Make) -> None:
+    model = scripted_model()
+    inside: list[int] = []
+    plain = model.prefill_rows
+
+    def prefill(rows: Any, prompts: Any) -> Any:
+        inside.append(1)
+        time.sleep(0.005)
+        assert len(inside) == 1
+        out = plain(rows, prompts)
+        inside.pop()
+        return out
+
+    model.prefill_rows = prefill
+    wrappers = [wrap("text", model=model), wrap("text", model=model, batching=True)]
+    with ThreadPoolExecutor(4) as pool:
+        outs = list(pool.map(lambda i: wrappers[i % 2](text_td("Hi")), range(12), timeout=20))
+    assert all(list(out["text", "response"]) == ["ab<eos>"] for out in outs)
