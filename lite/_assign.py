@@ -56,13 +56,14 @@ def check_assign(td: Any, items: tuple[Any, ...], shape: Shape, source: Any) -> 
             if value.shape == wanted:
                 continue
             try:
-                np.broadcast_to(np.empty(0).reshape((0,)) if 0 in value.shape else value, wanted)
+                fits = np.broadcast_shapes(tuple(value.shape), wanted) == wanted
             except ValueError:
-                if 0 not in value.shape or tuple(value.shape) != wanted:
-                    raise RuntimeError(
-                        f"shape mismatch at key {key!r}: value of shape {tuple(value.shape)} cannot be "
-                        f"written to the indexed shape {wanted}."
-                    ) from None
+                fits = False
+            if not fits:
+                raise RuntimeError(
+                    f"shape mismatch at key {key!r}: value of shape {tuple(value.shape)} cannot be "
+                    f"written to the indexed shape {wanted}."
+                )
 
 
 def _fill_index(td: Any, items: tuple[Any, ...], value: Any) -> None:

@@ -49,6 +49,11 @@ def to_entry(
         batch_size: batch size that a wrapped Python object gets.
         make_node: builds the nested TensorDict of a mapping.
     """
+    kind = type(value)
+    if kind is dict:
+        return make_node(value)
+    if kind is str:
+        return NonTensorData._make(value, batch_size)
     if isinstance(value, np.ndarray):
         return _from_array(value, batch_size, make_node)
     if isinstance(value, TensorCollection):

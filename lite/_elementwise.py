@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
-from lite._collection import is_array
+from lite._collection import Shape, is_array
 from lite._core import MISSING, TensorDictCore
 from lite._nontensor import NonTensorBase
 from lite._operands import NUMBERS, Const, Node, Operand, as_operand
@@ -53,7 +54,7 @@ def elementwise(
     compare = fn in COMPARISONS
     if compare:
         objects = partial(_compared, fn)
-    fn = fn if td.batch_size else _as_array(fn)
+    fn = _as_array(fn) if _has_scalars(td) else fn
     if objects is not None or not all(type(operand) is Const for operand in resolved):
         out = _walk(td, fn, resolved, default, objects)
     else:
@@ -74,8 +75,9 @@ def elementwise_(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
         TypeError: a result cannot be cast to the dtype of its array.
         ValueError: an array is read-only.
     """
-    calls = _quick_calls(td, others)
-    if calls is None:
+    columns = _columns(td, others)
+    calls: list[tuple[Any, ...]] = [] if columns is None else list(zip(*columns, strict=False))
+    if columns is None:
         operands = [as_operand(other, td) for other in others]
         if None in operands:
             return NotImplemented
@@ -84,15 +86,13 @@ def elementwise_(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
             raise RuntimeError(
                 f"an in-place operation cannot change the batch size {td.batch_size} to {same.batch_size}."
             )
-        calls = []
 
         def note(*args: Any) -> Any:
             calls.append(args)
             return args[0]
 
         _walk(td, note, resolved, MISSING, None)
-    for args in calls:
-        _check_target(fn, args)
+    _check_targets(fn, calls)
     if isinstance(fn, np.ufunc):
         for args in calls:
             fn(*args, out=args[0])
@@ -110,10 +110,10 @@ def _quick(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
 
     None if it is not that case.
     """
-    calls = _quick_calls(td, others) if td.batch_size else None
-    if not calls:
+    columns = _columns(td, others) if td.batch_size else None
+    if columns is None:
         return None
-    out = td._with({key: fn(*args) for key, args in zip(td._keys(), calls, strict=True)})
+    out = td._with(dict(zip(td._keys(), map(fn, *columns), strict=True)))
     if fn in COMPARISONS:
         out._names = None
     elif td._locked:
@@ -121,20 +121,20 @@ def _quick(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
     return out
 
 
-def _quick_calls(td: Any, others: Sequence[Any]) -> list[tuple[Any, ...]] | None:
-    """The arguments for each array, if there are only arrays, and a number or a like TensorDict."""
+def _columns(td: Any, others: Sequence[Any]) -> tuple[Iterable[Any], ...] | None:
+    """The arrays and what goes with each, if there are only arrays, and a number or a like TensorDict."""
     flat = td._flat()
-    if flat is None or len(others) > 1:
+    if not flat or len(others) > 1:
         return None
     if not others:
-        return [(leaf,) for leaf in flat.values()]
+        return (flat.values(),)
     other = others[0]
     if type(other) in NUMBERS:
-        return [(leaf, other) for leaf in flat.values()]
+        return flat.values(), repeat(other)
     theirs = other._flat() if isinstance(other, TensorDictCore) else None
     if theirs is None or flat.keys() != theirs.keys() or td.batch_size != other.batch_size:
         return None
-    return [(leaf, theirs[key]) for key, leaf in flat.items()]
+    return flat.values(), map(theirs.__getitem__, flat)
 
 
 def _aligned(td: Any, operands: list[Operand]) -> tuple[Any, list[Operand]]:
@@ -152,6 +152,14 @@ def _aligned(td: Any, operands: list[Operand]) -> tuple[Any, list[Operand]]:
         for operand in operands
     ]
     return (td if size == common else td.expand(common)), expanded
+
+
+def _has_scalars(td: Any) -> bool:
+    """Whether leaves may be 0-d: without batch dimensions, or in the parts of a lazy stack."""
+    if not td.batch_size or td._parts() is not None:
+        return True
+    nodes = (td._as_node(entry) for _, entry in td._items())
+    return any(node is not None and _has_scalars(node) for node in nodes)
 
 
 def _as_array(fn: Pointwise) -> Pointwise:
@@ -269,26 +277,35 @@ def _check_keys(td: Any, other: Any, payloads: bool) -> None:
         )
 
 
-def _check_target(fn: Pointwise, args: tuple[Any, ...]) -> None:
-    leaf = args[0]
-    if not leaf.flags.writeable:
-        raise ValueError("an in-place operation needs writeable arrays, and an array is read-only.")
-    for arg in args[1:]:
-        shape = getattr(arg, "shape", ())
-        if shape and shape != leaf.shape:
-            try:
-                fits = np.broadcast_shapes(shape, leaf.shape) == leaf.shape
-            except ValueError:
-                fits = False
-            if not fits:
-                raise RuntimeError(f"an operand of shape {shape} does not fit a leaf's shape {leaf.shape}.")
+def _check_targets(fn: Pointwise, calls: list[tuple[Any, ...]]) -> None:
+    """Raise if one of the calls `fn(*args)` cannot be written to its first argument."""
+    kinds = set()
+    for args in calls:
+        leaf = args[0]
+        if not leaf.flags.writeable:
+            raise ValueError("an in-place operation needs writeable arrays, and an array is read-only.")
+        for arg in args[1:]:
+            if type(arg) not in NUMBERS and arg.shape != leaf.shape:
+                _check_fits(arg.shape, leaf.shape)
+        kinds.add(tuple(map(_kind, args)))
     if isinstance(fn, np.ufunc):
-        _check_cast(_result_dtype(fn, tuple(map(_kind, args))), leaf.dtype)
+        for args in kinds:
+            _check_cast(_result_dtype(fn, args), args[0])
+
+
+def _check_fits(shape: Shape, target: Shape) -> None:
+    try:
+        fits = np.broadcast_shapes(shape, target) == target
+    except ValueError:
+        fits = False
+    if not fits:
+        raise RuntimeError(f"an operand of shape {shape} does not fit a leaf's shape {target}.")
 
 
 def _kind(value: Any) -> Any:
     """What decides the dtype of a result: a dtype, or the type of a Python number."""
-    return value.dtype if isinstance(value, np.ndarray | np.generic) else _KINDS[type(value)]
+    kind = _KINDS.get(type(value))
+    return value.dtype if kind is None else kind
 
 
 _KINDS = {bool: np.dtype(np.bool_), int: int, float: float, complex: complex}
