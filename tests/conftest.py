@@ -14,9 +14,14 @@ import pytest
 
 _KERNELS = Path(__file__).parents[1] / "kernels"
 _SOURCES = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(_KERNELS.rglob("*.py"))))
-os.environ.setdefault(
-    "NUMBA_CACHE_DIR", f"{tempfile.gettempdir()}/lite-numba-{_SOURCES.hexdigest()[:16]}"
-)
+os.environ.setdefault("NUMBA_CACHE_DIR", f"{tempfile.gettempdir()}/lite-numba-{_SOURCES.hexdigest()[:16]}")
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Helper modules are imported by the tests that need them, never collected (for doctests) themselves."""
+    inside = Path(__file__).parent in collection_path.parents
+    helper = collection_path.suffix == ".py" and not collection_path.name.startswith(("test_", "conftest"))
+    return True if inside and helper else None
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ def build_parser() -> argparse.ArgumentParser:
     demo.add_argument("--samples", type=_positive, default=4, metavar="N", help="samples per prompt (4)")
     demo.add_argument("--n-steps", type=_positive, default=32, metavar="N", help="steps of the return (32)")
     demo.add_argument("--gamma", type=float, default=0.99, help="discount per token (0.99)")
-    demo.add_argument("--temperature", type=float, default=0.8, help="sampling temperature (0.8)")
+    demo.add_argument("--temperature", type=float, default=2.0, help="sampling temperature (2.0)")
     _add_model(demo, required=False)
 
     generate = commands.add_parser("generate", help="continue a prompt with an exported model")
