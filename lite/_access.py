@@ -10,6 +10,7 @@ import numpy as np
 from lite._collection import Shape, TensorCollection
 from lite._core import MISSING, TensorDictCore
 from lite._defaults import get_defaults_to_none
+from lite._device_array import write_leaf
 from lite._keys import NestedKey, Path, require_path, to_path
 from lite._keysview import TensorDictKeysView, walk
 from lite._lock import LOCK_ERROR
@@ -202,7 +203,7 @@ class AccessMixin(TensorDictCore):
             if isinstance(current, np.ndarray):
                 np.copyto(current, value, casting="unsafe")
             else:
-                current[...] = value
+                write_leaf(current, ..., value)
         except (TypeError, ValueError) as error:
             raise ValueError(f"Failed to update '{key}' in tensordict {self!r}") from error
 
@@ -243,7 +244,7 @@ class AccessMixin(TensorDictCore):
             if node is not None:
                 node._put(path[-1], entry._assign(index, value))
         else:
-            entry[index] = value
+            write_leaf(entry, index, value)
         return self
 
     def set_non_tensor(self, key: NestedKey, value: Any) -> Self:

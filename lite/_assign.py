@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite._collection import Shape, TensorCollection
+from lite._device_array import write_leaf
 from lite._index import normalise, result_shape
 from lite._lock import LOCK_ERROR
 from lite._nontensor import NonTensorBase, NonTensorStack
@@ -37,7 +38,7 @@ def set_index(td: Any, index: Any, value: Any) -> None:
         if isinstance(target, TensorCollection):
             td._data[key] = target._assign(items, source)
         else:
-            target[items] = source
+            write_leaf(target, items, source)
 
 
 def check_assign(td: Any, items: tuple[Any, ...], shape: Shape, source: Any) -> None:
@@ -76,7 +77,7 @@ def _fill_index(td: Any, items: tuple[Any, ...], value: Any) -> None:
         if isinstance(entry, TensorCollection):
             td._data[key] = entry._assign(items, value)
         else:
-            entry[items] = value
+            write_leaf(entry, items, value)
 
 
 def fit_assigned(source: Any, shape: Shape, batch_size: Shape, index: Any) -> Any:

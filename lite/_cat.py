@@ -8,6 +8,7 @@ import numpy as np
 
 from lite._base import TensorDictBase
 from lite._collection import TensorCollection
+from lite._device_array import on_leaves
 from lite._lazy import LazyStackedTensorDict
 from lite._nontensor import NonTensorBase, NonTensorData, NonTensorStack
 from lite._stack import common_device, uniform
@@ -62,7 +63,7 @@ def _cat_column(column: list[Any], dim: int, key: str) -> Any:
     if all(isinstance(entry, TensorCollection) and not isinstance(entry, NonTensorBase) for entry in column):
         return uniform(column, "cat", lambda values: cat_values(values, dim))
     try:
-        return np.concatenate(column, dim)
+        return on_leaves(lambda *arrays: np.concatenate(arrays, dim), *column)
     except (ValueError, TypeError) as error:
         shapes = [tuple(getattr(entry, "shape", ())) for entry in column]
         raise RuntimeError(f"the entries of key {key!r} cannot be concatenated: shapes {shapes}.") from error

@@ -105,4 +105,8 @@ def is_leaf_nontensor(cls: type) -> bool:
 
 def is_array(value: Any) -> bool:
     """True for a leaf: a NumPy array, or a device array that speaks the CUDA array interface."""
-    return isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__")
+    return (
+        isinstance(value, np.ndarray)
+        or hasattr(value, "__cuda_array_interface__")
+        or hasattr(type(value), "__cuda_ndarray__")  # Numba's simulator has no array interface
+    )

@@ -7,6 +7,7 @@ rest to the protocol of `TensorCollection`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter, methodcaller
 from typing import Any, Self
 
 import numpy as np
@@ -17,12 +18,14 @@ from lite._batch_size import BatchSizeMixin, parse_batch_size
 from lite._collection import Array, Names, Shape, TensorCollection
 from lite._core import MISSING
 from lite._device import parse_device
+from lite._device_array import on_leaves
 from lite._keys import NestedKey
 from lite._names import check_names
 from lite._ops import BatchOp, Index, Take
 
 _ALL = slice(None)
 _new = object.__new__
+_copy = methodcaller("copy")
 
 
 class DenseMixin(BatchSizeMixin):
@@ -97,8 +100,10 @@ class DenseMixin(BatchSizeMixin):
         array = op.array
         data = {
             key: array(value)
-            if type(value) is ndarray or not isinstance(value, TensorCollection)
+            if type(value) is ndarray
             else value._run(op)
+            if isinstance(value, TensorCollection)
+            else on_leaves(array, value)
             for key, value in self._data.items()
         }
         size = self._batch_size
@@ -178,15 +183,17 @@ class DenseMixin(BatchSizeMixin):
             if type(value) is not ndarray and isinstance(value, TensorCollection):
                 data[key] = value._clone(recurse)
             elif recurse:
-                data[key] = value.copy()
+                data[key] = value.copy() if type(value) is ndarray else on_leaves(_copy, value)
         names = self._names
         return self._make(data, self._batch_size, self._device, None if names is None else list(names))
 
     def _map_leaves(self, fn: Callable[[Array], Any]) -> Self:
         data = {
             key: fn(value)
-            if type(value) is ndarray or not isinstance(value, TensorCollection)
+            if type(value) is ndarray
             else value._map_leaves(fn)
+            if isinstance(value, TensorCollection)
+            else on_leaves(fn, value)
             for key, value in self._data.items()
         }
         return self._make(data, self._batch_size, self._device, self._names)
@@ -215,4 +222,6 @@ def _unbound(value: Any, dim: int, n: int) -> Any:
         return list(value if dim == 0 else np.moveaxis(value, dim, 0))
     # Iterating over one dimension gives scalars, and leaves are arrays.
     at = (slice(None),) * dim
-    return [value[(*at, i, Ellipsis)] for i in range(n)]
+    if isinstance(value, ndarray):
+        return [value[(*at, i, Ellipsis)] for i in range(n)]
+    return [on_leaves(itemgetter((*at, i, Ellipsis)), value) for i in range(n)]

@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from lite._collection import Array
+from lite._device_array import DeviceArray
+
 _CUDA_HELP = (
     'needs an NVIDIA GPU with its driver, and the CUDA extra: pip install "tensordict-lite[cuda]". '
     "Leave device=None or use device='cpu' otherwise."
@@ -50,10 +53,20 @@ def device_of(value: Any) -> str:
     return f"cuda:{getattr(index, 'id', 0)}"
 
 
+def _to_host(value: Any) -> Array:
+    if not hasattr(value, "copy_to_host"):
+        out: Array = value.get()
+        return out
+    if any(step < 0 for step in value.strides):  # Numba copies memory only as it lies
+        value = DeviceArray(value).copy().leaf
+    out = value.copy_to_host()
+    return out
+
+
 def move(value: Any, device: str | None) -> Any:
     """A leaf on the asked device; itself where it already is."""
     if device is None or (device == "cpu") == isinstance(value, np.ndarray):
         return value
     if device == "cpu":
-        return value.copy_to_host() if hasattr(value, "copy_to_host") else np.asarray(value.get())
-    return require_cuda(device).to_device(np.ascontiguousarray(value))
+        return _to_host(value)
+    return require_cuda(device).to_device(np.asarray(value, order="C"))

@@ -11,6 +11,7 @@ import numpy as np
 
 from lite._collection import Shape, is_array
 from lite._core import MISSING, TensorDictCore
+from lite._device_array import on_leaves, unwrap, wrap, write_leaf
 from lite._nontensor import NonTensorBase
 from lite._operands import NUMBERS, Const, Node, Operand, as_operand
 from lite._ufuncs import COMPARISONS, Pointwise
@@ -58,7 +59,7 @@ def elementwise(
     if objects is not None or not all(type(operand) is Const for operand in resolved):
         out = _walk(td, fn, resolved, default, objects)
     else:
-        out = td._map_leaves(_bound(fn, [operand.leaf("", None) for operand in resolved]))
+        out = td._map_leaves(_bound(fn, [wrap(operand.leaf("", None)) for operand in resolved]))
     if compare:
         if out._names is not None:
             out.names = None
@@ -92,6 +93,7 @@ def elementwise_(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
             return args[0]
 
         _walk(td, note, resolved, MISSING, None)
+        calls = _without_device_leaves(fn, calls)
     _check_targets(fn, calls)
     if isinstance(fn, np.ufunc):
         for args in calls:
@@ -103,6 +105,16 @@ def elementwise_(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
         for args, result in zip(calls, results, strict=True):
             np.copyto(args[0], result, casting="same_kind")
     return td
+
+
+def _without_device_leaves(fn: Pointwise, calls: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Write the results for device leaves, which their own operators compute; the other calls."""
+    results = [
+        (unwrap(args[0]), on_leaves(fn, *args)) for args in calls if not isinstance(args[0], np.ndarray)
+    ]
+    for leaf, result in results:
+        write_leaf(leaf, ..., result)
+    return [args for args in calls if isinstance(args[0], np.ndarray)]
 
 
 def _quick(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
@@ -199,7 +211,9 @@ def _walk(td: Any, fn: Pointwise, operands: list[Operand], default: Any, objects
                 if value is None or not isinstance(value, _VALUES):
                     break
             else:
-                entries[key] = fn(entry, *values)
+                entries[key] = (
+                    fn(entry, *values) if type(entry) is np.ndarray else on_leaves(fn, entry, *values)
+                )
                 continue
             result = _with_default(fn, entry, values, default, key)
         elif isinstance(entry, NonTensorBase):
@@ -226,10 +240,10 @@ def _with_default(fn: Pointwise, entry: Any, values: list[Any], default: Any, ke
         if value is not None and not isinstance(value, _VALUES) and not is_array(value):
             raise KeyError(f"key {key!r} is an array on one side and a {type(value).__name__} on the other.")
     if None not in values:
-        return fn(entry, *values)
+        return on_leaves(fn, entry, *values)
     if default == INTERSECTION:
         return None
-    return fn(entry, *(default if value is None else value for value in values))
+    return on_leaves(fn, entry, *(default if value is None else value for value in values))
 
 
 def _add_missing(

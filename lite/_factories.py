@@ -12,6 +12,7 @@ from lite._array_function import implements
 from lite._cast import as_dtype
 from lite._collection import Array, Shape
 from lite._core import TensorDictCore
+from lite._device_array import write_leaf
 from lite._leaves import leaves, map_kept
 from lite._nontensor import NonTensorBase, NonTensorData
 from lite._shape import as_shape
@@ -171,7 +172,7 @@ class FactoryMixin(TensorDictCore):
     def zero_(self) -> Self:
         """Set every array to zero, in place; allowed when locked."""
         for leaf in leaves(self):
-            leaf[...] = 0
+            write_leaf(leaf, ..., 0)
         return self
 
     def fill_(self, key: Any, value: Any) -> Self:
@@ -190,7 +191,7 @@ class FactoryMixin(TensorDictCore):
         if node is None:
             return self.set_(key, value)  # type: ignore[attr-defined, no-any-return]
         for leaf in leaves(node):
-            leaf[...] = value
+            write_leaf(leaf, ..., value)
         return self
 
 

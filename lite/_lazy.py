@@ -10,8 +10,9 @@ import numpy as np
 from lite import _lazy_index, _lazy_shape
 from lite._base import TensorDictBase
 from lite._batch_size import parse_batch_size
-from lite._collection import Array, Names, Shape, TensorCollection
+from lite._collection import Array, Names, Shape, TensorCollection, is_array
 from lite._convert import to_entry
+from lite._device_array import on_leaves
 from lite._index import normalise
 from lite._lazy_keys import LazyKeysMixin
 from lite._lock import LOCK_ERROR
@@ -122,6 +123,8 @@ class LazyStackedTensorDict(LazyKeysMixin, TensorDictBase):
             return None
         if all(type(entry) is np.ndarray for entry in entries):
             return stack_arrays(key, entries, self.stack_dim)
+        if all(is_array(entry) for entry in entries):
+            return on_leaves(lambda *arrays: stack_arrays(key, list(arrays), self.stack_dim), *entries)
         if all(isinstance(entry, NonTensorBase) for entry in entries):
             return stack_objects(entries, self.stack_dim)
         if all(self._as_node(entry) is not None for entry in entries):

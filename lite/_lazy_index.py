@@ -16,6 +16,7 @@ import numpy as np
 from lite import _ops
 from lite._assign import check_assign, fit_assigned
 from lite._collection import Shape, TensorCollection
+from lite._device_array import write_leaf
 from lite._index import _consumes, normalise, result_names, result_shape
 from lite._lazy_shape import nest, unbind_range
 
@@ -239,5 +240,5 @@ def _fill(stack: LazyStackedTensorDict, items: tuple[Any, ...], value: Any) -> N
         if isinstance(entry, TensorCollection):
             stack._put(key, entry._assign(items, value))
         else:
-            entry[items] = value
+            write_leaf(entry, items, value)
             stack._set_here(key, entry, True)

@@ -10,6 +10,7 @@ import numpy as np
 from lite._collection import Shape, TensorCollection, is_array
 from lite._context import flattened, unflattened
 from lite._core import MISSING
+from lite._device_array import write_leaf
 from lite._keys import NestedKey, Path, require_path
 from lite._lock import LOCK_ERROR
 from lite._names import NamesMixin
@@ -217,7 +218,7 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
             at = index if isinstance(index, tuple) else (index,)
             entry = entry._assign(at, value)
         else:
-            entry[index] = value
+            write_leaf(entry, index, value)
         if is_array(entry):
             self._set_path(path, entry, True)
         elif isinstance(entry, NonTensorBase):

@@ -12,6 +12,7 @@ import numpy as np
 from lite._array_reductions import Reducer
 from lite._collection import Array, Names, Shape, is_array, is_leaf_nontensor
 from lite._core import MISSING
+from lite._device_array import unwrap, wrap
 from lite._keys import require_path
 from lite._leaves import leaves
 from lite._nontensor import NonTensorBase, NonTensorData
@@ -131,7 +132,7 @@ def _walk(td: Any, name: str, fn: Reducer, scope: Scope) -> Any:
     entries: dict[str, Any] = {}
     for key, entry in td._items():
         if is_array(entry):
-            entries[key] = scope.array(fn, entry, ndim)
+            entries[key] = unwrap(scope.array(fn, wrap(entry), ndim))
         elif isinstance(entry, NonTensorData):
             entries[key] = entry._rebatch(shape)
         elif not isinstance(entry, NonTensorBase):
@@ -150,7 +151,7 @@ def joined(td: Any, name: str, dim: Any) -> Array:
         RuntimeError: shapes do not fit together.
     """
     if dim is MISSING or dim is None:
-        pieces = [np.asarray(leaf).reshape(-1) for leaf in leaves(td)]
+        pieces = [np.asarray(wrap(leaf)).reshape(-1) for leaf in leaves(td)]
         axis = 0
     else:
         found = list(_dense_leaves(td, name))

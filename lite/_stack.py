@@ -9,6 +9,7 @@ import numpy as np
 
 from lite._base import TensorDictBase
 from lite._collection import Array, Names, TensorCollection, is_array
+from lite._device_array import on_leaves
 from lite._lazy import LazyStackedTensorDict
 from lite._names import check_names
 from lite._nontensor import NonTensorBase, NonTensorStack
@@ -138,7 +139,7 @@ def _stack_column(column: list[Any], dim: int, key: str) -> Any:
     if all(isinstance(entry, TensorCollection) and not isinstance(entry, NonTensorBase) for entry in column):
         return uniform(column, "stack", lambda values: stack_values(values, dim))
     if all(is_array(entry) for entry in column):
-        return _stack_arrays([np.asarray(entry) for entry in column], dim, key)
+        return on_leaves(lambda *arrays: _stack_arrays(list(arrays), dim, key), *column)
     kinds = sorted({type(entry).__name__ for entry in column})
     raise RuntimeError(f"The entries to stack for key {key} are of different kinds: {kinds}.")
 
