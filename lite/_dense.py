@@ -222,6 +222,7 @@ def _unbound(value: Any, dim: int, n: int) -> Any:
         return list(value if dim == 0 else np.moveaxis(value, dim, 0))
     # Iterating over one dimension gives scalars, and leaves are arrays.
     at = (slice(None),) * dim
+    pick = [itemgetter((*at, i, Ellipsis)) for i in range(n)]
     if isinstance(value, ndarray):
-        return [value[(*at, i, Ellipsis)] for i in range(n)]
-    return [on_leaves(itemgetter((*at, i, Ellipsis)), value) for i in range(n)]
+        return [fn(value) for fn in pick]
+    return [on_leaves(fn, value) for fn in pick]

@@ -39,7 +39,8 @@ def extension_dtype(name: str) -> np.dtype[Any]:
     found = getattr(ml_dtypes, name, None)
     if found is None:
         raise TypeError(f"no NumPy dtype for {name}; cast to another dtype first.")
-    return np.dtype(found)
+    dtype: np.dtype[Any] = np.dtype(found)
+    return dtype
 
 
 def from_dlpack(array: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import types
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -397,11 +398,10 @@ def _is_dataclass(obj: Any) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _tensorclass_of(cls: type) -> Any:
+def _tensorclass_of(cls: Any) -> Any:
     """The tensorclass with the fields of a dataclass."""
     from lite._tensorclass import TensorClass
 
     kinds = {field.name: field.type for field in dataclasses.fields(cls)}
-    return type(TensorClass)(
-        f"{cls.__name__}_tc", (TensorClass,), {"__annotations__": kinds, "__module__": cls.__module__}
-    )
+    namespace = {"__annotations__": kinds, "__module__": cls.__module__}
+    return types.new_class(f"{cls.__name__}_tc", (TensorClass,), {}, lambda ns: ns.update(namespace))

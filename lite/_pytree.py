@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -275,10 +276,7 @@ def _unflatten_class(static: Any, children: Sequence[Any]) -> Any:
 
 
 def _register_jax(cls: type, flatten: Callable[[Any], _Flat], unflatten: Callable[..., Any]) -> None:
-    try:
-        import jax
-    except ImportError as error:
-        raise ImportError('register_pytree("jax") needs JAX: pip install jax') from error
+    jax = _imported("jax")
 
     def with_keys(obj: Any) -> Any:
         children, static, names = flatten(obj)
@@ -292,12 +290,16 @@ def _register_jax(cls: type, flatten: Callable[[Any], _Flat], unflatten: Callabl
 
 
 def _register_optree(cls: type, flatten: Callable[[Any], _Flat], unflatten: Callable[..., Any]) -> None:
+    optree = _imported("optree")
+    everywhere = getattr(optree.registry, "__GLOBAL_NAMESPACE")
+    optree.register_pytree_node(cls, flatten, unflatten, namespace=everywhere)
+
+
+def _imported(library: str) -> Any:
     try:
-        import optree
-        from optree.registry import __GLOBAL_NAMESPACE as namespace
+        return importlib.import_module(library)
     except ImportError as error:
-        raise ImportError('register_pytree("optree") needs optree: pip install optree') from error
-    optree.register_pytree_node(cls, flatten, unflatten, namespace=namespace)
+        raise ImportError(f"register_pytree({library!r}) needs it: pip install {library}") from error
 
 
 _REGISTER: dict[str, Callable[..., None]] = {"jax": _register_jax, "optree": _register_optree}
