@@ -9,7 +9,6 @@ import numpy as np
 from lite._array_function import implements
 from lite._collection import Array
 from lite._core import MISSING
-from lite._device_array import write_leaf
 from lite._elementwise import elementwise
 from lite._leaves import leaves
 from lite._nontensor import NonTensorBase, NonTensorStack
@@ -85,7 +84,7 @@ class MaskMixin(StructureMixin):
                 part.masked_fill_(rows, value)
             return self
         for leaf in leaves(self):
-            write_leaf(leaf, array, value)
+            leaf[array] = value
         return self
 
     def masked_fill(self, mask: Any, value: Any) -> Self:
