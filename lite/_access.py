@@ -181,7 +181,7 @@ class AccessMixin(TensorDictCore):
         self._put(key, self._convert(item))
 
     def _write_into(self, key: str, current: Any, item: Any) -> None:
-        if _alike(current, item) and current.flags.writeable:
+        if alike(current, item):
             current[...] = item
             return
         node = self._as_node(current)
@@ -386,6 +386,11 @@ class AccessMixin(TensorDictCore):
         return self.set(key, self._blank())
 
 
-def _alike(a: Any, b: Any) -> bool:
-    """Whether two arrays have one dtype and shape, so that one can be copied to the other as it is."""
-    return type(a) is type(b) is np.ndarray and a.shape == b.shape and a.dtype == b.dtype
+def alike(target: Any, value: Any) -> bool:
+    """Whether an array can be copied to another without conversion: one shape, one dtype."""
+    return (
+        type(target) is type(value) is np.ndarray
+        and target.shape == value.shape
+        and target.dtype == value.dtype
+        and target.flags.writeable
+    )

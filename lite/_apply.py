@@ -16,7 +16,7 @@ from lite._shape import as_shape
 from lite._structure import StructureMixin
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Call:
     """What one `apply` does at every node of the tree."""
 
@@ -180,10 +180,10 @@ class ApplyMixin(StructureMixin):
             if call.batch_size is not None:
                 target.batch_size = call.batch_size
         received = False
-        simple = not call.naming and not others and call.is_leaf is default_is_leaf
+        simple = not others and call.is_leaf is default_is_leaf
         for key, entry in list(self._items()):
             if simple and type(entry) is np.ndarray:
-                result = call.fn(entry)
+                result = call.leaf((*path, key), entry, others) if call.naming else call.fn(entry)
             else:
                 result = self._apply_entry(call, key, entry, others, target, (*path, key))
             if result is None:
@@ -193,8 +193,10 @@ class ApplyMixin(StructureMixin):
                 target._put(key, target._convert(result))
             elif result is not entry:
                 self._write_into(key, entry, result)
+        if received or out is not None:
+            return target
         dropped = call.filter_empty or (call.filter_empty is None and not self.is_empty())
-        return None if not received and dropped and out is None else target
+        return None if dropped else target
 
     def _apply_entry(
         self, call: _Call, key: str, entry: Any, others: list[Any], target: Any, path: Path

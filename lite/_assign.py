@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite._collection import Shape, TensorCollection
+from lite._core import TensorDictCore
 from lite._device_array import write_leaf
 from lite._index import normalise, result_shape
 from lite._lock import LOCK_ERROR
@@ -16,6 +17,8 @@ from lite._nontensor import NonTensorBase, NonTensorStack
 
 def set_index(td: Any, index: Any, value: Any) -> None:
     """`td[index] = value`; nothing is written unless every entry can take its value."""
+    if _write_arrays(td, index, value):
+        return
     items = normalise(index, td._batch_size)
     shape = result_shape(items, td._batch_size)
     if isinstance(value, Mapping) and not isinstance(value, TensorCollection):
@@ -39,6 +42,27 @@ def set_index(td: Any, index: Any, value: Any) -> None:
             td._data[key] = target._assign(items, source)
         else:
             write_leaf(target, items, source)
+
+
+def _write_arrays(td: Any, index: Any, value: Any) -> bool:
+    """The most frequent case, if it is that: an int or a slice, and nothing but arrays that fit exactly."""
+    size = td._batch_size
+    if not size or (type(index) is not int and type(index) is not slice):
+        return False
+    targets, sources = td._flat(), value._flat() if isinstance(value, TensorDictCore) else None
+    if targets is None or not sources:
+        return False
+    shape = result_shape((index,), size)
+    if value.batch_size != shape:
+        return False
+    ndim = len(size)
+    for key, source in sources.items():
+        target = targets.get(key)
+        if target is None or source.shape != shape + target.shape[ndim:]:
+            return False
+    for key, source in sources.items():
+        targets[key][index] = source
+    return True
 
 
 def check_assign(td: Any, items: tuple[Any, ...], shape: Shape, source: Any) -> None:

@@ -44,7 +44,7 @@ def elementwise(
     Raises:
         KeyError: key sets differ and there is no default.
     """
-    quick = _quick(td, fn, others)
+    quick = None if objects is not None else _quick(td, fn, others)
     if quick is not None:
         return quick
     operands = [as_operand(other, td) for other in others]
@@ -122,15 +122,63 @@ def _quick(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
 
     None if it is not that case.
     """
+    compare = fn in COMPARISONS
     columns = _columns(td, others) if td.batch_size else None
-    if columns is None:
+    if columns is not None:
+        entries: dict[str, Any] | None = dict(zip(td._keys(), map(fn, *columns), strict=True))
+    elif len(others) < 2 and not compare and td.batch_size and _is_plain(td):
+        entries = _entries(td, fn, others)
+    else:
+        entries = None
+    if entries is None:
         return None
-    out = td._with(dict(zip(td._keys(), map(fn, *columns), strict=True)))
-    if fn in COMPARISONS:
+    out = td._with(entries)
+    if compare:
         out._names = None
     elif td._locked:
         out.lock_()
     return out
+
+
+def _entries(td: Any, fn: Pointwise, others: Sequence[Any]) -> dict[str, Any] | None:
+    """The results for a node and those below it, if the other side is a number or has the same tree."""
+    other: Any = others[0] if others else 0
+    mine: Any = td._keys()
+    constant = type(other) in NUMBERS
+    if not constant and not (
+        isinstance(other, TensorDictCore)
+        and type(other._keys()) is dict
+        and mine.keys() == other._keys().keys()  # type: ignore[attr-defined]
+        and td.batch_size == other.batch_size
+    ):
+        return None
+    out: dict[str, Any] = {}
+    for key, entry in td._items():
+        values = others if constant else (other._get_str(key),)
+        if isinstance(entry, NonTensorBase):
+            out[key] = entry
+        elif isinstance(entry, TensorDictCore):
+            inner = _entries(entry, fn, values)
+            if inner is None:
+                return None
+            out[key] = entry._with(inner)  # type: ignore[attr-defined]
+        elif constant or type(values[0]) is np.ndarray:
+            out[key] = fn(entry, *values)
+        else:
+            return None
+    return out
+
+
+def _is_plain(td: Any) -> bool:
+    """Whether there are only arrays, objects and TensorDicts, at any depth."""
+    if td._parts() is not None:
+        return False
+    for _, entry in td._items():
+        if type(entry) is np.ndarray or isinstance(entry, NonTensorBase):
+            continue
+        if not isinstance(entry, TensorDictCore) or not _is_plain(entry):
+            return False
+    return True
 
 
 def _columns(td: Any, others: Sequence[Any]) -> tuple[Iterable[Any], ...] | None:

@@ -39,6 +39,9 @@ class ExportMixin(StructureMixin):
             >>> TensorDict({"a": [1, 2], "n": {"s": "x"}}).to_dict(convert_tensors=True)
             {'a': [1, 2], 'n': {'s': 'x'}}
         """
+        flat = self._flat()
+        if flat is not None and convert_tensors is not True and not tolist_first:
+            return flat.copy()
         _require_common_keys(self, "to_dict")
         if tolist_first and self.batch_size:
             return self.tolist(convert_tensors=convert_tensors, tolist_first=True)
@@ -87,6 +90,8 @@ class ExportMixin(StructureMixin):
             if not convert_nodes:
                 return self
             return self.to_dict(convert_tensors=convert_tensors, tolist_first=tolist_first)
+        if len(self.batch_size) == 1 and convert_nodes and convert_tensors is not True and self._flat():
+            return self._rows(0)  # type: ignore[attr-defined]
         return [
             row.tolist(
                 convert_nodes=convert_nodes, convert_tensors=convert_tensors, tolist_first=tolist_first

@@ -75,7 +75,7 @@ class LockMixin:
         return self
 
     def _check_unlockable(self, within: Any) -> None:
-        if _has_locked_parent(self) and _collected_and_still_locked(self):
+        if self._lock_parents and _has_locked_parent(self) and _collected_and_still_locked(self):
             raise RuntimeError(_UNLOCK_ERROR)
         stack = [self]
         inside = {id(self)}
@@ -88,7 +88,9 @@ class LockMixin:
                     raise RuntimeError(_UNLOCK_ERROR)
 
     def _unlock(self, parent: Any) -> None:
-        self._lock_parents = [ref for ref in self._lock_parents if ref() is not None and ref() is not parent]
+        if self._lock_parents:
+            kept = [ref for ref in self._lock_parents if ref() is not None and ref() is not parent]
+            self._lock_parents = kept
         if self._locked:
             self._locked = False
             for child in self._lock_children():

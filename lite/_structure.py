@@ -53,7 +53,7 @@ class StructureMixin(UpdateMixin):
             >>> list(td.select("a", ("n", "b")).keys(True, True))
             ['a', ('n', 'b')]
         """
-        entries = self._select([require_path(k) for k in keys], strict)
+        entries = self._select([(k,) if type(k) is str else require_path(k) for k in keys], strict)
         return self._become(entries) if inplace else self._with(entries)
 
     def _select(self, paths: list[Path], strict: bool) -> dict[str, Any]:
@@ -79,11 +79,13 @@ class StructureMixin(UpdateMixin):
 
     def exclude(self, *keys: NestedKey, inplace: bool = False) -> Self:
         """Drop some keys; missing ones are ignored, untouched nodes are aliased."""
-        entries = self._exclude([require_path(k) for k in keys])
+        entries = self._exclude([(k,) if type(k) is str else require_path(k) for k in keys])
         return self._become(entries) if inplace else self._with(entries)
 
     def _exclude(self, paths: list[Path]) -> dict[str, Any]:
         whole = {p[0] for p in paths if len(p) == 1}
+        if len(whole) == len(paths):
+            return {name: self._get_str(name) for name in self._keys() if name not in whole}
         out: dict[str, Any] = {}
         for name in self._keys():
             if name in whole:

@@ -200,7 +200,8 @@ class TensorDict(DenseMixin):
         return TensorDict._make({}, self._batch_size, self._device, self._names)
 
     def _lock_children(self) -> list[Any]:
-        nodes = [self._as_node(v) for v in self._data.values() if type(v) is not np.ndarray]
+        others = [value for value in self._data.values() if type(value) is not np.ndarray]
+        nodes = [self._as_node(value) for value in others] if others else others
         return [node for node in nodes if node is not None]
 
     def _share_names(self, node: Any) -> None:

@@ -7,8 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from lite._access import AccessMixin
+from lite._access import AccessMixin, alike
 from lite._collection import TensorCollection, is_array
+from lite._convert import as_is
 from lite._core import TensorDictCore
 from lite._keys import NestedKey, Path, require_path, to_key
 from lite._lock import LOCK_ERROR
@@ -50,6 +51,12 @@ class UpdateMixin(AccessMixin):
             return self
         if self._locked and not ignore_lock and not inplace:
             raise RuntimeError(LOCK_ERROR)
+        if keys_to_update is None and is_leaf is None and not (inplace or clone or kwargs or self._locked):
+            ready = _storable(self, source)
+            if ready is not None:
+                for key, entry in ready.items():
+                    self._put(key, entry)
+                return self
         node = self._as_node(source)
         if node is not None:
             self._match_batch(node, update_batch_size)
@@ -139,6 +146,12 @@ class UpdateMixin(AccessMixin):
         Raises:
             KeyError: a source key is not in self.
         """
+        if keys_to_update is None and not kwargs:
+            pairs = _matching(self, input_dict_or_td)
+            if pairs is not None:
+                for target, value in pairs:
+                    target[...] = value
+                return self
         source: dict[Path, Any] = {}
         for part in (input_dict_or_td, kwargs):
             if part is not None:
@@ -208,6 +221,30 @@ class UpdateMixin(AccessMixin):
             return self
         out: Self = self._clone(False)  # type: ignore[assignment]
         return out.update({} if input_dict_or_td is None else input_dict_or_td, **kwargs)
+
+
+def _arrays(source: Any) -> dict[Any, Any] | None:
+    """The entries of a dict or of a TensorDict of arrays only, else None."""
+    if type(source) is dict:
+        return source
+    return source._flat() if isinstance(source, TensorDictCore) else None
+
+
+def _storable(td: TensorDictCore, source: Any) -> dict[Any, Any] | None:
+    """The entries of a source, if all are arrays that can be stored without a look at each other."""
+    entries = _arrays(source)
+    if entries is None or td._parts() is not None or not as_is(entries, td.batch_size, td.device):
+        return None
+    return entries if entries is source or source.batch_size == td.batch_size else None
+
+
+def _matching(td: TensorDictCore, source: Any) -> list[tuple[Any, Any]] | None:
+    """(target, value) for every entry of a source, if all can be copied without conversion."""
+    mine, entries = td._flat(), _arrays(source)
+    if mine is None or entries is None:
+        return None
+    pairs = [(mine.get(key), value) for key, value in entries.items()]
+    return pairs if all(alike(target, value) for target, value in pairs) else None
 
 
 def _content(td: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
