@@ -33,6 +33,7 @@ from lite._keys import NestedKey, unravel_key, unravel_key_list
 from lite._lazy import LazyStackedTensorDict
 from lite._masking import where
 from lite._nontensor import NonTensorData, NonTensorStack
+from lite._pad import pad, pad_sequence
 from lite._printoptions import set_printoptions
 from lite._pytree import register_pytree
 from lite._tensorclass import TensorClass, tensorclass
@@ -75,6 +76,8 @@ __all__ = [
     "merge_tensordicts",
     "ones_like",
     "pack_memmap",
+    "pad",
+    "pad_sequence",
     "rand_like",
     "randn_like",
     "refresh_archive_checksums",

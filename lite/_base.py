@@ -5,50 +5,64 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Self
 
+from lite._adopt import AdoptMixin
 from lite._apply import ApplyMixin
 from lite._arithmetic import ArithmeticMixin
 from lite._array_function import ArrayFunctionMixin
 from lite._cast import CastMixin, DtypeMixin
 from lite._compare import CompareMixin
+from lite._entries import EntriesMixin
 from lite._export import ExportMixin
 from lite._factories import FactoryMixin
 from lite._files.mixin import FilesMixin
+from lite._forms import FormsMixin
 from lite._from_any import FromMixin
 from lite._html import HtmlMixin
 from lite._interop import InteropMixin
+from lite._layout import LayoutMixin
 from lite._masking import MaskMixin
 from lite._names import NamesMixin
+from lite._pad import PadMixin
 from lite._pickle import PickleMixin
 from lite._pytree import PytreeMixin
-from lite._rearrange import RearrangeMixin
 from lite._reductions import ReductionMixin
 from lite._repr import ReprMixin
 from lite._scans import ScanMixin
+from lite._schema import SchemaMixin
+from lite._state_dict import StateDictMixin
 from lite._summary import SummaryMixin
+from lite._unsupported import UnsupportedMixin
 
 
 class TensorDictBase(
     ReprMixin,
+    AdoptMixin,
     ApplyMixin,
     ArithmeticMixin,
     ArrayFunctionMixin,
     CastMixin,
     CompareMixin,
     DtypeMixin,
+    EntriesMixin,
     ExportMixin,
     FactoryMixin,
     FilesMixin,
+    FormsMixin,
     FromMixin,
     HtmlMixin,
     InteropMixin,
+    LayoutMixin,
     MaskMixin,
+    PadMixin,
     PickleMixin,
     PytreeMixin,
-    RearrangeMixin,
     ReductionMixin,
     ScanMixin,
+    SchemaMixin,
+    StateDictMixin,
     SummaryMixin,
     NamesMixin,
+    UnsupportedMixin,
 ):
     """Base of `TensorDict` and `LazyStackedTensorDict`; see `TensorDict` for the idea and examples."""
 

@@ -186,14 +186,19 @@ class CastMixin(StructureMixin):
         """True if every array is C-contiguous; a lazy stack never is."""
         return self._parts() is None and all(leaf.flags.c_contiguous for leaf in leaves(self))
 
-    def contiguous(self) -> Any:
+    def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Any:
         """A dense TensorDict whose arrays are C-contiguous, copied only where they are not.
+
+        Args:
+            canonical: accepted for compatibility; NumPy's contiguous arrays have canonical strides.
+            inplace: give self the arrays, and return it.
 
         Raises:
             RuntimeError: a lazy stack with arrays of different shapes.
         """
         if self._parts() is None:
-            return self._map_leaves(_contiguous)
+            out = self._map_leaves(_contiguous)
+            return self._adopt(out, "contiguous") if inplace else out
         out = self._blank()
         for key, entry in self._items():
             node = self._as_node(entry)

@@ -276,14 +276,17 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
         merged = [n[0] if len(set(n)) == 1 else -1 for n in zip(*shapes, strict=True)]
         return (*merged[: self.stack_dim], len(shapes), *merged[self.stack_dim :])
 
-    def contiguous(self) -> TensorDict:
+    def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> TensorDict:
         """A dense TensorDict with the entries that all parts share, stacked.
 
         Raises:
+            NotImplementedError: `inplace`, as a lazy stack cannot become dense.
             RuntimeError: a leaf is ragged, or the batch size is.
         """
         from lite._tensordict import TensorDict
 
+        if inplace:
+            self._adopt(self, "contiguous")
         if -1 in self.batch_size:
             raise RuntimeError(f"a ragged batch of size {self.batch_size} cannot become dense.")
         entries = {}

@@ -36,13 +36,14 @@ class RearrangeMixin(StructureMixin):
         out: Self = self._index((*[slice(None)] * dim, indices))
         return out
 
-    def gather(self, dim: int, index: Any, out: Any = None) -> Any:
+    def gather(self, dim: int, index: Any, out: Any = None, *, inplace: bool = False) -> Any:
         """Pick elements along a batch dimension, as `numpy.take_along_axis` for every entry.
 
         Args:
             dim: the batch dimension to pick from.
             index: integers with as many dimensions as the batch.
             out: TensorDict whose arrays receive the result, and which is returned.
+            inplace: give self the result's entries and batch size, and return it.
 
         Raises:
             RuntimeError: `dim` is no batch dimension, or `index` has other dimensions.
@@ -70,10 +71,14 @@ class RearrangeMixin(StructureMixin):
         source = self if self._parts() is None else self.contiguous()  # type: ignore[attr-defined]
         rows = array.ndim == 1 and source._flat()
         result = source._run(Take(size, 0, array) if rows else Gather(dim % len(size), array))
+        if inplace:
+            return self._adopt(result, "gather")
         return result if out is None else out.update_(result)
 
-    def repeat(self, *repeats: Any) -> Self:
+    def repeat(self, *repeats: Any, inplace: bool = False) -> Self:
         """Tile the batch: `repeats` has one count per batch dimension.
+
+        With `inplace` self gets the result's entries and batch size, and is returned.
 
         Example:
             >>> from lite import TensorDict
@@ -87,10 +92,17 @@ class RearrangeMixin(StructureMixin):
         for dim, count in enumerate(counts):
             if count != 1:
                 out = out._take(dim, np.tile(np.arange(self.batch_size[dim]), count))
+        if inplace:
+            return self._adopt(out, "repeat")
         return self.clone() if out is self else out  # type: ignore[attr-defined]
 
     def repeat_interleave(
-        self, repeats: Any, dim: int | None = None, *, output_size: int | None = None
+        self,
+        repeats: Any,
+        dim: int | None = None,
+        *,
+        output_size: int | None = None,
+        inplace: bool = False,
     ) -> Self:
         """Repeat each element along a batch dimension (of the flattened batch if `dim` is None).
 
@@ -98,17 +110,18 @@ class RearrangeMixin(StructureMixin):
             repeats: one count, or one per element.
             dim: the batch dimension.
             output_size: accepted for compatibility.
+            inplace: give self the result's entries and batch size, and return it.
 
         Example:
             >>> from lite import TensorDict
             >>> TensorDict({"a": [1, 2]}, batch_size=[2]).repeat_interleave([1, 2])["a"]
             array([1, 2, 2])
         """
-        if dim is None or not self.batch_size:
-            flat = self.flatten()
-            return flat._take(0, np.repeat(np.arange(flat.batch_size[0]), repeats))
-        d = self._dim(dim)
-        return self._take(d, np.repeat(np.arange(self.batch_size[d]), repeats))
+        flat = dim is None or not self.batch_size
+        source = self.flatten() if flat else self
+        d = 0 if dim is None or flat else self._dim(dim)
+        out = source._take(d, np.repeat(np.arange(source.batch_size[d]), repeats))
+        return self._adopt(out, "repeat_interleave") if inplace else out
 
     def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
         """Roll along batch dimensions; without `dims` along the flattened batch.

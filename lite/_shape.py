@@ -109,6 +109,10 @@ class ShapeMixin(TensorCollection):
     def _own_names(self) -> list[str | None] | None:
         return None
 
+    def _adopt(self, out: Any, name: str) -> Self:
+        """Take over the entries and the batch size of a result, for `inplace=True`."""
+        raise NotImplementedError(f"{name}(inplace=True) is not supported on {type(self).__name__}.")
+
     def _shaped(self, op: _ops.BatchOp) -> Self:
         """The result of an operation that a `with` statement can undo."""
         return self._run(op)  # type: ignore[return-value]
@@ -123,8 +127,12 @@ class ShapeMixin(TensorCollection):
         new = infer_size(as_shape((size,) if size is not None else shape, "shape"), self.numel())
         return self if new == self.batch_size else self._shaped(_ops.View(self.ndim, new))
 
-    def reshape(self, *shape: Any) -> Self:
+    def reshape(self, *shape: Any, inplace: bool = False) -> Self:
         """Reshape the batch dimensions, copying only where needed; one size may be -1.
+
+        Args:
+            shape: the new batch size.
+            inplace: give self the result's entries and batch size, and return it.
 
         Example:
             >>> import numpy as np
@@ -134,10 +142,16 @@ class ShapeMixin(TensorCollection):
             (2, 6, 5)
         """
         new = infer_size(as_shape(shape, "shape"), self.numel())
-        return self if new == self.batch_size else self._run(_ops.Reshape(self.ndim, new))  # type: ignore[return-value]
+        out: Any = self if new == self.batch_size else self._run(_ops.Reshape(self.ndim, new))
+        return self._adopt(out, "reshape") if inplace else out
 
-    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
-        """Merge the batch dimensions `start_dim..end_dim` (inclusive); a 0-d batch becomes (1,)."""
+    def flatten(self, start_dim: int = 0, end_dim: int = -1, *, inplace: bool = False) -> Self:
+        """Merge the batch dimensions `start_dim..end_dim` (inclusive); a 0-d batch becomes (1,).
+
+        With `inplace` self gets the result's entries and batch size, and is returned.
+        """
+        if inplace:
+            return self._adopt(self.flatten(start_dim, end_dim), "flatten")
         if not self.batch_size:
             return self.unsqueeze(0)
         start, end = self._dim(start_dim), self._dim(end_dim)
@@ -147,8 +161,13 @@ class ShapeMixin(TensorCollection):
             return self
         return self._shaped(_ops.Flatten(self.batch_size, start, end))
 
-    def unflatten(self, dim: int, unflattened_size: Sequence[int]) -> Self:
-        """Split batch dimension `dim` into `unflattened_size`, one of which may be -1."""
+    def unflatten(self, dim: int, unflattened_size: Sequence[int], *, inplace: bool = False) -> Self:
+        """Split batch dimension `dim` into `unflattened_size`, one of which may be -1.
+
+        With `inplace` self gets the result's entries and batch size, and is returned.
+        """
+        if inplace:
+            return self._adopt(self.unflatten(dim, unflattened_size), "unflatten")
         d = self._dim(dim)
         sizes = infer_size(as_shape((unflattened_size,), "unflattened_size"), self.batch_size[d])
         return self._shaped(_ops.Unflatten(self.batch_size, d, sizes))
