@@ -69,15 +69,15 @@ class Archive:
             )
         self.where = path
         self._writable = writable
-        self._zip = zipfile.ZipFile(path)
-        self._entries = {i.filename: i for i in self._zip.infolist() if not i.filename.endswith("/")}
-        self._folders = {name[:at] for name in self._entries for at in range(len(name)) if name[at] == "/"}
         descriptor = open_regular(os.path.realpath(path), os.O_RDWR if writable else os.O_RDONLY)
         try:
             access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_COPY
             self._memory = mmap.mmap(descriptor, 0, access=access)
         finally:
             os.close(descriptor)
+        self._zip = zipfile.ZipFile(path)
+        self._entries = {i.filename: i for i in self._zip.infolist() if not i.filename.endswith("/")}
+        self._folders = {name[:at] for name in self._entries for at in range(len(name)) if name[at] == "/"}
 
     def close(self) -> None:
         """Close the zip file; mapped arrays stay valid."""

@@ -15,10 +15,17 @@ import secrets
 import shutil
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from lite._files import meta
+from lite._files.mapping import read_file
 from lite._files.plan import PICKLES
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # no Unix
+    fcntl = None
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,29 +37,54 @@ _STAGE = "%new-"
 _OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EBUSY)
 
 
-def replace_tree(root: str, write: Callable[[str], T]) -> T:
+def replace_tree(root: str, write: Callable[[str, bool], T]) -> T:
     """Let `write` fill a new folder, then make that the content of `root`; other files there stay.
 
-    Nothing changes if `write` raises.
+    Nothing changes if `write` raises. It is told whether `root` exists; if so, no other writer is at work
+    (where the system has locks), and it may look at what is there.
     """
-    exists = os.path.isdir(root)
-    stage = _stage_name(f"{root}/" if exists else root)
-    if exists:
+    while not os.path.isdir(root):
+        os.makedirs(os.path.dirname(root), exist_ok=True)
+        with _stage(root) as stage:
+            result = write(stage, False)
+            if _renamed(stage, root):
+                return result
+    with _locked(root):
         finish(root)
         _remove_abandoned(root)
-    else:
-        os.makedirs(os.path.dirname(root), exist_ok=True)
-    os.mkdir(stage)
-    try:
-        result = write(stage)
-        if exists or not _renamed(stage, root):
+        with _stage(f"{root}/") as stage:
+            result = write(stage, True)
             while not _renamed(stage, f"{root}/{COMMIT}"):
                 finish(root)
-            finish(root)
-    except BaseException:
-        shutil.rmtree(stage, ignore_errors=True)
-        raise
+        finish(root)
     return result
+
+
+@contextmanager
+def _stage(before: str) -> Iterator[str]:
+    """A new folder, removed with what is in it unless it has been renamed."""
+    path = f"{before}{_STAGE}{_host()}-{os.getpid()}-{secrets.token_hex(4)}"
+    os.mkdir(path)
+    try:
+        yield path
+    finally:
+        if os.path.isdir(path):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def _locked(root: str) -> Iterator[None]:
+    """Keep other writers out; the system lifts the lock if this process dies."""
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(root, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _renamed(source: str, target: str) -> bool:
@@ -63,10 +95,6 @@ def _renamed(source: str, target: str) -> bool:
             raise
         return False
     return True
-
-
-def _stage_name(before: str) -> str:
-    return f"{before}{_STAGE}{_host()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def _host() -> str:
@@ -120,11 +148,25 @@ def _move(source: str, target: str) -> None:
         for name in set(PICKLES) - kept:
             with suppress(FileNotFoundError):
                 os.unlink(f"{target}/{name}")
+        _drop_parts(f"{source}/{meta.NAME}", target)
     for name in order:
         with suppress(FileNotFoundError):
             os.replace(f"{source}/{name}", f"{target}/{name}")
     with suppress(OSError):  # gone, or the next tree has come
         os.rmdir(source)
+
+
+def _drop_parts(path: str, target: str) -> None:
+    """Where a lazy stack has become shorter, remove the parts that do not count: others would read them."""
+    if not os.path.isdir(f"{target}/0"):
+        return
+    with suppress(FileNotFoundError, ValueError):
+        extension = meta.loads(read_file(path, meta.MAX_BYTES), path).get("_lite")
+        about = extension[0] if isinstance(extension, list) and extension else {}
+        at = about.get("count") if isinstance(about, dict) else None
+        while isinstance(at, int) and os.path.isfile(f"{target}/{at}/{meta.NAME}"):
+            shutil.rmtree(f"{target}/{at}")
+            at += 1
 
 
 @contextmanager

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
+import zlib
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,11 @@ from lite._collection import Array
 from lite._files.commit import new_file
 
 _DESCRIPTION = "%lite"
+# What NumPy and zipfile raise for damaged files; the last for arrays that say they are huge.
+_DAMAGE = (
+    OSError, EOFError, LookupError, TypeError, AttributeError, ValueError, RuntimeError, SyntaxError,
+    zipfile.BadZipFile, zlib.error, struct.error, MemoryError,
+)  # fmt: skip
 
 
 def write(path: str, arrays: dict[str, Array], description: str) -> None:
@@ -41,17 +48,9 @@ def read(path: str) -> tuple[dict[str, Array], str | None]:
         ValueError: no .npz file, a damaged one, or one with pickled objects.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             found: dict[str, Any] = {name: archive[name] for name in archive.files}
-    except (
-        OSError,
-        EOFError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        zipfile.BadZipFile,
-        RuntimeError,
-    ) as error:
+    except _DAMAGE as error:
         raise ValueError(f"{path} is damaged or foreign: {error}") from error
     text = found.pop(_DESCRIPTION, None)
     if text is None:

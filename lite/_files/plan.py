@@ -25,6 +25,7 @@ class Plan:
         nodes: the folders, parents first, in the order in which containers are visited.
         leaves: path and array of each leaf, in the order in which they are visited.
         texts: path and content of the other files; a folder's `meta.json` comes last.
+        stacks: path of the `meta.json` of each lazy stack, with its content and the number of parts.
     """
 
     robust: bool = True
@@ -33,6 +34,7 @@ class Plan:
     folders: list[str] = field(default_factory=list)
     leaves: list[tuple[str, Array]] = field(default_factory=list)
     texts: list[tuple[str, bytes]] = field(default_factory=list)
+    stacks: dict[str, tuple[meta.Json, int]] = field(default_factory=dict)
 
     def add(self, entry: Any, at: str, key: str) -> None:
         """Plan an entry as the folder `at`.
@@ -82,6 +84,7 @@ class Plan:
         if td._dim_name is not None:
             node["_lite"] = [{"name": td._dim_name}]
         self._text(at, meta.NAME, meta.dumps(node))
+        self.stacks[self.texts[-1][0]] = node, len(parts)
 
     def _tensorclass(self, entry: Any, at: str) -> None:
         inner = entry._tensordict

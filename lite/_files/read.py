@@ -111,17 +111,20 @@ class Reader:
         from lite._lazy import LazyStackedTensorDict
 
         dim = node.get("stack_dim")
+        about = _extension(node)
+        count = about.get("count")
         parts: list[Any] = []
-        while self._store.is_folder(self._join(at, str(len(parts)))):
+        while len(parts) != count and self._store.is_folder(self._join(at, str(len(parts)))):
             parts.append(self.node(self._join(at, str(len(parts)))))
         try:
+            if count not in (None, len(parts)):
+                raise ValueError(f"{len(parts)} of {count!r:.40} parts are there.")
             if kind == meta.NON_TENSOR_STACK:
                 return NonTensorStack(*parts, stack_dim=dim)  # type: ignore[arg-type]
             if type(dim) is not int or not 0 <= dim <= min((part.ndim for part in parts), default=-1):
                 raise ValueError(f"stack_dim is {dim!r:.80}.")
             out = LazyStackedTensorDict(*parts, stack_dim=dim)
-            if isinstance(node.get("_lite"), list):
-                out._dim_name = str(node["_lite"][0]["name"])
+            out._dim_name = about.get("name")
         except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
             raise ValueError(f"{where} is damaged or foreign: {error}") from error
         out._source = self._store.place(at)
@@ -205,6 +208,13 @@ class Reader:
 
     def _name(self, path: str) -> str:
         return f"{self._store.where}/{path}" if path else self._store.where
+
+
+def _extension(node: meta.Json) -> meta.Json:
+    """What lite has added to the node of a stack."""
+    extension = node.get("_lite")
+    found = extension[0] if isinstance(extension, list) and extension else {}
+    return found if isinstance(found, dict) else {}
 
 
 def _device(value: Any) -> str | None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lite._collection import Array, is_array
+from lite._files import meta
 from lite._files.commit import replace_tree
 from lite._files.mapping import anonymous_leaf, create_leaf, is_file, source_of, write_all
 from lite._files.plan import Plan
@@ -44,9 +45,15 @@ def write_folder(
         ]
     plan.add(entry, "", "")
     kept = _already_there(plan, root, like, copy_existing)
-    if os.path.lexists(root):
-        _check_targets(plan, root, existsok, kept)
-    return plan, replace_tree(root, lambda stage: _fill(plan, kept, stage, root, like, threads))
+    if os.path.lexists(root) and not os.path.isdir(root):
+        raise FileExistsError(f"{root} exists and is not a folder.")
+
+    def fill(stage: str, exists: bool) -> list[Array]:
+        if exists:
+            _check_targets(plan, root, existsok, kept)
+        return _fill(plan, kept, stage, root, like, threads)
+
+    return plan, replace_tree(root, fill)
 
 
 def _visit(entry: Any, plan: Plan) -> None:
@@ -82,8 +89,6 @@ def _already_there(plan: Plan, root: str, like: bool, copy_existing: bool) -> se
 
 def _check_targets(plan: Plan, root: str, existsok: bool, kept: set[int]) -> None:
     """Raise before anything is written if something that is there cannot be replaced."""
-    if not os.path.isdir(root):
-        raise FileExistsError(f"{root} exists and is not a folder.")
     for path in plan.folders[1:]:
         mode = _mode(f"{root}/{path}")
         if stat.S_ISLNK(mode):
@@ -125,13 +130,23 @@ def _fill(plan: Plan, kept: set[int], stage: str, root: str, like: bool, threads
             mapped = list(pool.map(leaf, range(len(plan.leaves))))
     else:
         mapped = [leaf(i) for i in range(len(plan.leaves))]
-    for path, content in plan.texts:
+    for path, planned in plan.texts:
+        content = _with_count(plan, root, path, planned)
         descriptor = os.open(f"{stage}/{path}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         try:
             write_all(descriptor, content)
         finally:
             os.close(descriptor)
     return mapped
+
+
+def _with_count(plan: Plan, root: str, path: str, content: bytes) -> bytes:
+    """The file of a lazy stack that replaces a longer one says how many parts count."""
+    node, count = plan.stacks.get(path, ({}, 0))
+    if not count or not os.path.lexists(f"{root}/{path.removesuffix(meta.NAME)}{count}"):
+        return content
+    (about,) = node.get("_lite", [{}])
+    return meta.dumps({**node, "_lite": [{**about, "count": count}]})
 
 
 def with_leaves(
