@@ -1,11 +1,19 @@
-"""Pickling containers with slots: weak references are left out and rebuilt by locking again."""
+"""Pickling containers with slots: weak references are left out and rebuilt by locking again.
+
+Arrays are pickled by NumPy, which under protocol 5 hands contiguous ones to `buffer_callback` without a
+copy. It copies those of extension dtypes (bfloat16), so these travel as their bits.
+"""
 
 from __future__ import annotations
 
 from types import MemberDescriptorType
 from typing import Any
 
+import numpy as np
+
+from lite._collection import Array
 from lite._core import TensorDictCore
+from lite._device_array import is_device_leaf
 
 _TRANSIENT = frozenset({"__weakref__", "_before", "_contexts", "_lock_parents", "_origin", "_source"})
 
@@ -24,7 +32,10 @@ class PickleMixin(TensorDictCore):
             for name in base.__dict__.get("__slots__", ())
             if name not in _TRANSIENT and isinstance(getattr(cls, name), MemberDescriptorType)
         ]
-        return {name: getattr(self, name) for name in names if hasattr(self, name)}
+        state = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        if "_data" in state:
+            state["_data"] = {key: _portable(entry) for key, entry in state["_data"].items()}
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
@@ -33,3 +44,30 @@ class PickleMixin(TensorDictCore):
         if self._locked:
             self._locked = False
             self.lock_()
+
+
+class _Bits:
+    """An array of an extension dtype on its way into a pickle; what comes out is the array."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def __reduce__(self) -> Any:
+        array = self.array
+        return _from_bits, (array.view(f"u{array.dtype.itemsize}"), array.dtype)
+
+
+def _from_bits(bits: Array, dtype: np.dtype[Any]) -> Array:
+    return bits.view(dtype)
+
+
+def _portable(entry: Any) -> Any:
+    if type(entry) is np.ndarray and entry.dtype.kind == "V" and entry.flags.forc:
+        return _Bits(entry)
+    if is_device_leaf(entry) and not hasattr(type(entry), "__array_ufunc__"):
+        raise TypeError(
+            f'a {type(entry).__name__} in GPU memory cannot be pickled; move it first: td.to("cpu").'
+        )
+    return entry
