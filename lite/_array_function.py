@@ -36,4 +36,9 @@ class ArrayFunctionMixin(TensorDictCore):
     ) -> Any:
         """Run lite's form of a NumPy function; TypeError (raised by NumPy) if it has none."""
         implementation = _IMPLEMENTATIONS.get(func)
+        if implementation is None:
+            # Only here, on first use: `import lite` needs none of them.
+            from lite import _numpy_functions  # noqa: F401
+
+            implementation = _IMPLEMENTATIONS.get(func)
         return NotImplemented if implementation is None else implementation(*args, **kwargs)

@@ -20,6 +20,7 @@ from lite._from_any import FromMixin
 from lite._html import HtmlMixin
 from lite._interop import InteropMixin
 from lite._layout import LayoutMixin
+from lite._map import MapMixin
 from lite._masking import MaskMixin
 from lite._names import NamesMixin
 from lite._pad import PadMixin
@@ -52,6 +53,7 @@ class TensorDictBase(
     HtmlMixin,
     InteropMixin,
     LayoutMixin,
+    MapMixin,
     MaskMixin,
     PadMixin,
     PickleMixin,

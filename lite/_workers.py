@@ -1,0 +1,101 @@
+"""Call one function in several processes, a bounded number of calls ahead, results in order or not."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from typing import Any
+
+import numpy as np
+
+_AHEAD = 2  # calls per worker that wait in the queue, so that no worker runs dry
+
+_work: Callable[[Any], Any] | None = None
+
+
+def _start(fn: Callable[[Any], Any], entropy: int, counter: Any, threads: int) -> None:
+    """What a worker does first: keep the function, and draw the seed of its number."""
+    global _work
+    _work = fn
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, str(threads))
+    with counter.get_lock():
+        number = counter.value
+        counter.value += 1
+    # The child that SeedSequence(entropy).spawn would give at this position.
+    seed = np.random.SeedSequence(entropy, spawn_key=(number,))
+    np.random.seed(seed.generate_state(4))  # noqa: NPY002 - for functions that draw from the global state
+    random.seed(int(seed.generate_state(1, np.uint64)[0]))
+
+
+def _call(chunk: Any) -> Any:
+    assert _work is not None
+    return _work(chunk)
+
+
+def new_pool(
+    fn: Callable[[Any], Any],
+    num_workers: int,
+    entropy: int,
+    threads: int,
+    max_tasks: int | None,
+    start_method: str | None,
+) -> ProcessPoolExecutor:
+    """A pool whose workers hold `fn` and are seeded by `SeedSequence(entropy).spawn`."""
+    if max_tasks is not None and start_method is None:
+        start_method = "spawn"  # a forked pool cannot replace its workers
+    context = multiprocessing.get_context(start_method)
+    initial = (fn, entropy, context.Value("l", 0), threads)
+    return ProcessPoolExecutor(num_workers, context, _start, initial, max_tasks_per_child=max_tasks)
+
+
+def call_all(pool: ProcessPoolExecutor, num_workers: int, chunks: Iterable[Any], ordered: bool) -> Any:
+    """Results of the pool's function for every chunk."""
+    return _windowed(lambda chunk: pool.submit(_call, chunk), _AHEAD * num_workers, chunks, ordered)
+
+
+def call_given(pool: Any, fn: Callable[[Any], Any], chunks: Iterable[Any], ordered: bool) -> Iterator[Any]:
+    """Results of `fn` for every chunk, in a pool of the caller's.
+
+    Args:
+        pool: an executor of concurrent.futures, or a pool of multiprocessing.
+        fn: the function; it is sent along with every chunk.
+        chunks: the arguments.
+        ordered: give results in the order of chunks, not as they come.
+    """
+    if hasattr(pool, "submit"):
+        ahead = _AHEAD * (getattr(pool, "_max_workers", None) or os.cpu_count() or 1)
+        return _windowed(lambda chunk: pool.submit(fn, chunk), ahead, chunks, ordered)
+    results: Iterator[Any] = (pool.imap if ordered else pool.imap_unordered)(fn, chunks)
+    return results
+
+
+def _windowed(
+    submit: Callable[[Any], Future[Any]], ahead: int, chunks: Iterable[Any], ordered: bool
+) -> Iterator[Any]:
+    waiting: deque[Future[Any]] = deque()
+    source = iter(chunks)
+    more = True
+    try:
+        while True:
+            while more and len(waiting) < ahead:
+                try:
+                    waiting.append(submit(next(source)))
+                except StopIteration:
+                    more = False
+            if not waiting:
+                return
+            if ordered:
+                yield waiting.popleft().result()
+            else:
+                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in done:
+                    waiting.remove(future)
+                    yield future.result()
+    finally:
+        for future in waiting:
+            future.cancel()
