@@ -66,7 +66,10 @@ class Categorical:
     @cached_property
     def probs(self) -> NDArray[Any]:
         """Probabilities, (*batch, V)."""
-        return np.exp(self.logits)
+        out = np.exp(self.logits)
+        # not 1 where the constant was so large that it swallowed the differences
+        out /= out.sum(-1, keepdims=True)
+        return out
 
     @property
     def mode(self) -> NDArray[np.int64]:

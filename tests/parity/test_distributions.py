@@ -1,0 +1,129 @@
+"""Distributions against torch's and torchrl's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from lite.nn.distributions import Categorical, LLMMaskedCategorical, LogProbDistribution
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+torch = pytest.importorskip("torch", reason="needs the parity extra")
+reference = pytest.importorskip("torchrl.modules.distributions.discrete", reason="needs the parity extra")
+common = pytest.importorskip("torchrl.modules.llm.policies.common", reason="needs the parity extra")
+
+IGNORE = -100
+
+
+@st.composite
+def problems(draw: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Logits (*batch, T, V), a mask of positions or tokens, and tokens (some to ignore)."""
+    batch = draw(hnp.array_shapes(min_dims=0, max_dims=2, min_side=1, max_side=3))
+    length, vocab = draw(st.integers(1, 4)), draw(st.integers(1, 6))
+    dtype = draw(st.sampled_from([np.float32, np.float64]))
+    numbers = st.floats(-30, 30, width=32)
+    if draw(st.booleans()):
+        numbers = numbers | st.sampled_from([np.inf, -np.inf, np.nan])
+    logits = draw(hnp.arrays(dtype, (*batch, length, vocab), elements=numbers))
+    positions = (*batch, length)
+    mask = draw(hnp.arrays(np.bool_, positions if draw(st.booleans()) else (*positions, vocab)))
+    tokens = draw(hnp.arrays(np.int64, positions, elements=st.integers(0, vocab - 1) | st.just(IGNORE)))
+    return logits, mask, tokens
+
+
+def both(logits: np.ndarray, mask: np.ndarray) -> tuple[Any, Any]:
+    return (
+        LLMMaskedCategorical(logits, mask),
+        reference.LLMMaskedCategorical(torch.from_numpy(logits), torch.from_numpy(mask)),
+    )
+
+
+@given(problems())
+@settings(deadline=None, max_examples=200)
+def test_masked_log_probs(problem: Any) -> None:
+    logits, mask, tokens = problem
+    if not np.isfinite(logits).all():
+        logits = np.nan_to_num(logits, nan=1.0, posinf=50.0, neginf=-50.0)
+    ours, theirs = both(logits, mask)
+    expected = theirs.log_prob(torch.from_numpy(tokens)).numpy()
+    got = ours.log_prob(tokens)
+    assert (got.shape, got.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+@given(problems())
+@settings(deadline=None, max_examples=200)
+def test_masked_entropy_mode_and_logits(problem: Any) -> None:
+    logits, mask, _ = problem
+    ours, theirs = both(logits, mask)
+    np.testing.assert_array_equal(ours.masked_logits, theirs.masked_logits.numpy())
+    np.testing.assert_allclose(ours.entropy(), theirs.entropy().numpy(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(ours.masked_dist.probs, theirs.masked_dist.probs.numpy(), rtol=1e-5, atol=1e-6)
+    if not np.isnan(logits).any():
+        np.testing.assert_array_equal(ours.mode, theirs.mode.numpy())
+        assert (ours.batch_shape, ours.event_shape) == (tuple(theirs.batch_shape), tuple(theirs.event_shape))
+    assert ours.position_level_masking == theirs.position_level_masking
+
+
+def test_masked_sampling_frequencies() -> None:
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(3, 5)).astype(np.float32)
+    mask = np.array([[1, 1, 1, 1, 1], [0, 1, 0, 1, 0], [1, 0, 1, 1, 0]], bool)
+    ours, theirs = both(logits, mask)
+    n = 20_000
+    torch.manual_seed(0)
+    draws = ours.sample((n,), rng=0), theirs.sample((n,)).numpy()
+    for position in range(3):
+        mine, other = (np.bincount(d[:, position], minlength=5) / n for d in draws)
+        np.testing.assert_allclose(mine, other, atol=0.02)  # over four standard deviations
+
+
+@pytest.mark.parametrize("shape", [(2,), (2, 4), (3, 2)])
+def test_mask_shape_errors(shape: tuple[int, ...]) -> None:
+    logits, mask = np.zeros((2, 3, 5), np.float32), np.ones(shape, bool)
+    for make in (
+        lambda: LLMMaskedCategorical(logits, mask),
+        lambda: reference.LLMMaskedCategorical(torch.from_numpy(logits), torch.from_numpy(mask)),
+    ):
+        with pytest.raises(ValueError, match="must be either logits batch shape"):
+            make()
+
+
+@given(problems(), st.booleans())
+@settings(deadline=None, max_examples=100)
+def test_categorical(problem: Any, from_probs: bool) -> None:
+    logits, _, tokens = problem
+    logits = np.nan_to_num(logits, nan=1.0, posinf=50.0, neginf=-50.0)
+    given_as = {"probs": np.exp(logits / 10)} if from_probs else {"logits": logits}
+    ours = Categorical(**given_as)
+    theirs = torch.distributions.Categorical(**{k: torch.from_numpy(v) for k, v in given_as.items()})
+    np.testing.assert_allclose(ours.probs, theirs.probs.numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(ours.entropy(), theirs.entropy().numpy(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(ours.mode, theirs.mode.numpy())
+    value = np.maximum(tokens, 0)
+    np.testing.assert_allclose(
+        ours.log_prob(value), theirs.log_prob(torch.from_numpy(value)).numpy(), rtol=1e-5, atol=1e-5
+    )
+
+
+def test_log_prob_distribution() -> None:
+    scores = -np.arange(6, dtype=np.float32).reshape(2, 3)
+    mask = np.array([[True, False, True], [False, True, True]])
+    for given_mask in (None, mask):
+        ours = LogProbDistribution(scores, given_mask)
+        theirs = common.LogProbDistribution(
+            torch.from_numpy(scores), None if given_mask is None else torch.from_numpy(mask)
+        )
+        np.testing.assert_array_equal(
+            ours.log_prob(np.zeros((2, 3), int)), theirs.log_prob(torch.zeros(2, 3)).numpy()
+        )
+        assert ours.batch_shape == tuple(theirs.batch_shape)
+        assert ours.event_shape == tuple(theirs.event_shape)
+        with pytest.raises(ValueError, match="must match log_probs shape"):
+            ours.log_prob(np.zeros(2))
