@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
@@ -302,7 +303,7 @@ class DistributionMethods(LLMWrapperBase):
         tokens, masks = written[self.options.tokens_key], written[self.options.masks_key]
 
         def flat(value: Any) -> Any:
-            return value.reshape(-1, *value.shape[len(shape) :])
+            return value.reshape(math.prod(shape), *value.shape[len(shape) :])
 
         rows = TokenRows(flat(tokens.full), flat(masks.all_attention_mask))
         said = masks.all_assistant_mask
