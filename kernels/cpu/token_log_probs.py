@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from lite.kernels._jit import jit
+from lite.kernels.cpu._width import full_width
 
 _BLOCK = 4096
 FLOAT32, BFLOAT16, FLOAT16 = 0, 1, 2
@@ -49,6 +50,7 @@ def _max32(values: Any) -> Any:
     Among the bits of non-negative floats the largest integer is the largest float; if all are negative,
     the smallest one is.
     """
+    full_width()
     top = np.int32(-0x80000000)
     for i in range(values.size):
         top = max(top, np.float32(values[i]).view(np.int32))
@@ -61,6 +63,7 @@ def _max32(values: Any) -> Any:
 @jit(reassociate=True)
 def _sums32(values: Any, highest: Any, inverse: Any) -> Any:
     """How many entries equal `highest`, and the sum of exp((x - highest) * inverse) over the others."""
+    full_width()
     rest = _ZERO32
     count = _ZERO32
     for i in range(values.size):
@@ -75,6 +78,7 @@ def _sums32(values: Any, highest: Any, inverse: Any) -> Any:
 @jit(reassociate=True)
 def _sum32(values: Any, highest: Any) -> Any:
     """The sum of exp(x - highest) where no entry equals `highest`."""
+    full_width()
     total = _ZERO32
     for i in range(values.size):
         total += _exp32(values[i] - highest)
@@ -148,6 +152,7 @@ def rows32(
     `keep[keep_starts[r] : keep_starts[r] + size]`, without one `keep_starts` is empty. Rows that are not
     `scored` get 0. `bad[0]` becomes the number of a row whose token is out of range.
     """
+    full_width()
     scratch = np.empty(_BLOCK, np.float32)
     narrow = np.float32(inverse)
     for r in range(start, stop):

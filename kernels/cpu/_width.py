@@ -1,0 +1,33 @@
+"""Ask LLVM for 512-bit vectors where the processor has them.
+
+LLVM prefers 256-bit vectors on most processors with AVX-512, for the sake of programs that use them
+once in a while. A kernel that does nothing else gains from the full width. Numba has no option for
+this, so `full_width()` sets LLVM's function attribute from inside the kernel. On processors without
+such vectors the attribute means nothing.
+"""
+
+from typing import Any
+
+import numba
+
+_config: Any = numba.config
+
+if _config.DISABLE_JIT:
+
+    def full_width() -> None:
+        """Without the compiler there is nothing to ask for."""
+
+else:
+    from numba.core import types
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def full_width(typing_context: Any) -> Any:
+        """Set `prefer-vector-width` on the function being compiled; it returns nothing."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            # llvmlite checks attribute names against a list without this one; it keeps them in a set.
+            set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+            return context.get_dummy_value()
+
+        return types.void(), generate
