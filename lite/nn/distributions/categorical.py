@@ -55,27 +55,26 @@ class Categorical:
         if name == "probs":
             self.probs = values / values.sum(-1, keepdims=True)
         else:
-            self.logits = values - _log_sum_exp(values)
+            self.logits = _log_softmax(values)
 
     @cached_property
     def logits(self) -> NDArray[Any]:
         """Log-probs, (*batch, V)."""
         tiny = np.finfo(self.probs.dtype).eps
-        return np.log(np.clip(self.probs, tiny, 1 - tiny))
+        out: NDArray[Any] = np.log(np.clip(self.probs, tiny, 1 - tiny))
+        return out
 
     @cached_property
     def probs(self) -> NDArray[Any]:
         """Probabilities, (*batch, V)."""
-        out = np.exp(self.logits)
-        # not 1 where the constant was so large that it swallowed the differences
-        out /= out.sum(-1, keepdims=True)
+        out: NDArray[Any] = np.exp(self.logits)
         return out
 
     @property
     def mode(self) -> NDArray[np.int64]:
         """The most probable class, int64 (*batch); the first of several."""
-        weights = self.__dict__.get("logits", self.__dict__.get("probs"))
-        return np.asarray(np.argmax(weights, -1), np.int64)
+        weights = self.probs if "probs" in self.__dict__ else self.logits
+        return np.asarray(weights.argmax(-1), np.int64)
 
     @property
     def mean(self) -> NDArray[Any]:
@@ -103,9 +102,9 @@ class Categorical:
     def entropy(self) -> NDArray[Any]:
         """Entropy in nats, (*batch)."""
         out = np.empty(self.batch_shape, self.logits.dtype)
-        for part, logits in blocks(out, self.logits):
+        for part, logits in _blocks(out[..., None], self.logits):
             probs = np.exp(logits)
-            part[:] = -(probs * np.where(probs > 0, logits, 0)).sum(-1)
+            part[:, 0] = -(probs * np.where(probs > 0, logits, 0)).sum(-1)
         return out
 
     def sample(self, sample_shape: Sequence[int] = (), *, rng: Rng = None) -> NDArray[np.int64]:
@@ -128,21 +127,20 @@ class Categorical:
         return out.reshape(*shape, *self.batch_shape)
 
 
-def blocks(out: NDArray[Any], *tables: NDArray[Any]) -> Iterator[tuple[NDArray[Any], ...]]:
-    """Parts of an array (*batch) and of tables (*batch, V) as (n,) and (n, V), a few rows at a time."""
-    flat = out.reshape(-1)
-    rows = [table.reshape(-1, table.shape[-1]) for table in tables]
+def _blocks(*tables: NDArray[Any]) -> Iterator[tuple[NDArray[Any], ...]]:
+    """Contiguous arrays (*batch, n_i) as parts (rows, n_i), a few rows at a time."""
+    flat = [table.reshape(-1, table.shape[-1]) for table in tables]
     step = max(1, _BLOCK // max(1, *(table.shape[-1] for table in tables)))
-    for start in range(0, len(flat), step):
-        yield flat[start : start + step], *(table[start : start + step] for table in rows)
+    for start in range(0, len(flat[0]), step):
+        yield tuple(table[start : start + step] for table in flat)
 
 
-def _log_sum_exp(values: NDArray[Any]) -> NDArray[Any]:
-    """The logarithm of the sum of exponentials over the last axis, which stays."""
-    out = np.empty(values.shape[:-1], values.dtype)
-    for part, rows in blocks(out, values):
-        top = rows.max(-1, keepdims=True)
-        top = np.where(np.isfinite(top), top, 0)  # of a row of -inf, or one with +inf or NaN
-        with np.errstate(divide="ignore"):
-            part[:] = np.log(np.exp(rows - top).sum(-1)) + top[:, 0]
-    return out[..., None]
+def _log_softmax(values: NDArray[Any]) -> NDArray[Any]:
+    """Logits less the logarithm of the sum of their exponentials; NaN in rows with NaN, +inf or only -inf."""
+    out = np.empty(values.shape, values.dtype)
+    for scaled, rows in _blocks(out, values):
+        # the difference comes first: large logits would swallow the logarithm
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            np.subtract(rows, rows.max(-1, keepdims=True), out=scaled)
+            scaled -= np.log(np.exp(scaled).sum(-1, keepdims=True))
+    return out
