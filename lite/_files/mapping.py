@@ -8,30 +8,20 @@ from __future__ import annotations
 
 import errno
 import math
-import mmap
 import os
 import stat
-import sys
 from typing import Any
 
 import numpy as np
 
 from lite._collection import Array, Shape
+from lite._files.filemap import FileMap
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
 _READ_FLAGS = _NOFOLLOW | _BINARY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 _CREATE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _BINARY
 _CHUNK = 1 << 30
-# One file per leaf, so thousands of maps: where Python allows, they do not keep a descriptor each.
-_MAP_OPTIONS: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
-
-
-class FileMap(mmap.mmap):
-    """The map behind a leaf; `path` and `inode` tell its file, "" and 0 for anonymous memory."""
-
-    path: str
-    inode: int
 
 
 def source_of(array: Array) -> FileMap | None:
@@ -39,15 +29,12 @@ def source_of(array: Array) -> FileMap | None:
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base
-    if isinstance(base, memoryview):
-        base = base.obj
     return base if isinstance(base, FileMap) else None
 
 
 def is_file(array: Array, source: FileMap, path: str) -> bool:
     """Whether an array is the content of the file at `path` in order: no part, no rearrangement of it."""
-    start = np.frombuffer(source, np.uint8).ctypes.data
-    whole = array.flags.c_contiguous and array.nbytes == len(source) and array.ctypes.data == start
+    whole = array.flags.c_contiguous and array.nbytes == source.size and array.ctypes.data == source.address
     if not whole or source.path != path:
         return False
     try:
@@ -96,20 +83,20 @@ def map_leaf(path: str, dtype: np.dtype[Any], shape: Shape) -> Array:
         ValueError: the file is not exactly as long as dtype and shape say, or is no regular file.
         FileNotFoundError: there is no file.
     """
-    access = mmap.ACCESS_WRITE
+    private = False
     try:
         descriptor = open_regular(path, os.O_RDWR)
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ETXTBSY):
             raise
         descriptor = open_regular(path, os.O_RDONLY)
-        access = mmap.ACCESS_COPY
+        private = True
     try:
         status, wanted = os.fstat(descriptor), math.prod(shape) * dtype.itemsize
         size = status.st_size
         if size != wanted:
             raise ValueError(f"{path} has {size} bytes, expected {wanted} for {dtype} of shape {shape}.")
-        return _map(descriptor, size, access, path, status.st_ino, dtype, shape)
+        return _map(FileMap(descriptor, size, private, path, status.st_ino), dtype, shape)
     finally:
         os.close(descriptor)
 
@@ -128,7 +115,7 @@ def create_leaf(path: str, array: Array, final: str, filled: bool) -> Array:
             os.ftruncate(descriptor, array.nbytes)
         dtype = array.dtype.newbyteorder("<")
         inode = os.fstat(descriptor).st_ino
-        return _map(descriptor, array.nbytes, mmap.ACCESS_WRITE, final, inode, dtype, array.shape)
+        return _map(FileMap(descriptor, array.nbytes, False, final, inode), dtype, array.shape)
     finally:
         os.close(descriptor)
 
@@ -137,16 +124,14 @@ def anonymous_leaf(array: Array, filled: bool) -> Array:
     """A copy (or zeros) in memory that forked processes share."""
     if not array.size:
         return np.empty(array.shape, array.dtype)
-    out = _map(-1, array.nbytes, mmap.ACCESS_WRITE, "", 0, array.dtype, array.shape)
+    out = _map(FileMap(-1, array.nbytes, False, "", 0), array.dtype, array.shape)
     if filled:
         out[...] = array
     return out
 
 
-def _map(fd: int, size: int, access: int, path: str, inode: int, dtype: np.dtype[Any], shape: Shape) -> Array:
-    memory = FileMap(fd, size, access=access, **(_MAP_OPTIONS if fd >= 0 else {}))
-    memory.path, memory.inode = path, inode
-    return np.frombuffer(memory, dtype).reshape(shape)
+def _map(memory: FileMap, dtype: np.dtype[Any], shape: Shape) -> Array:
+    return np.asarray(memory).view(dtype).reshape(shape)
 
 
 def bytes_of(array: Array) -> memoryview:

@@ -202,6 +202,8 @@ def consolidable(tree: Any) -> bool:
     kind, _, content = tree
     if kind == "lazy":
         return all(consolidable(part) for part in content)
+    if any(isinstance(value, np.ndarray) and value.dtype == complex for value in content.values()):
+        return False  # the reference fails where such an array does not start at a multiple of 16
     return all(
         value[0] == "data"
         or (value[0] in ("dense", "lazy") and key not in ("cls", "size") and consolidable(value))
