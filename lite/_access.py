@@ -88,13 +88,9 @@ class AccessMixin(TensorDictCore):
         return default
 
     def get_at(self, key: NestedKey, index: Any, default: Any = MISSING) -> Any:
-        """`get(key)` indexed with `index`."""
+        """`get(key, default)`, indexed with `index` if there is such an entry."""
         entry = self._get_path(require_path(key))
-        if entry is None:
-            if default is MISSING:
-                raise self._missing(require_path(key))
-            return default
-        return entry[index]
+        return self.get(key, default) if entry is None else entry[index]
 
     def get_item_shape(self, key: NestedKey) -> Shape:
         """Shape of an entry; in a lazy stack -1 where the parts differ, (-1,) where their ndim does."""
@@ -236,13 +232,15 @@ class AccessMixin(TensorDictCore):
     def set_at_(self, key: NestedKey, value: Any, index: Any, *, non_blocking: bool = False) -> Self:
         """Write `value` at `index` of the existing entry `key`: `td.get(key)[index] = value`."""
         path = require_path(key)
-        entry = self._get_path(path)
-        if entry is None:
+        if self._peek_path(path) is None:
             raise self._missing(path)
+        if len(path) > 1:
+            # By its own node: a nested lazy stack must write to its parts, not to what it stacks.
+            self._as_node(self._peek(path[0])).set_at_(path[1:], value, index)
+            return self
+        entry = self._get_str(path[0])
         if isinstance(entry, NonTensorBase):
-            node = self._as_node(self._get_path(path[:-1])) if len(path) > 1 else self
-            if node is not None:
-                node._put(path[-1], entry._assign(index, value))
+            self._put(path[0], entry._assign(index, value))
         else:
             write_leaf(entry, index, value)
         return self

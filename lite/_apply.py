@@ -172,12 +172,15 @@ class ApplyMixin(StructureMixin):
     def _apply(self, call: _Call, others: list[Any], out: Any, path: Path) -> Any:
         """The result of one node, or None if it is filtered out; None in `others` is a missing node."""
         stacked = self._parts()
-        if stacked is not None and call.batch_size is None:
+        if stacked is not None:
+            if call.batch_size is not None and not call.inplace:
+                return self.contiguous()._apply(call, others, out, path)  # type: ignore[attr-defined]
             return self._apply_parts(call, others, out, path, *stacked)
         target: Any = self if call.inplace else out
         if target is None:
             target = self._with({}) if stacked is None else self._blank()
-            if call.batch_size is not None:
+            if call.batch_size is not None and call.batch_size != self.batch_size:
+                target.names = None
                 target.batch_size = call.batch_size
         received = False
         simple = not others and call.is_leaf is default_is_leaf

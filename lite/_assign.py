@@ -28,9 +28,6 @@ def set_index(td: Any, index: Any, value: Any) -> None:
         _fill_index(td, items, value)
         return
     node = fit_assigned(node, shape, td._batch_size, index)
-    new = [key for key in node._keys() if key not in td._data]
-    if new and td._locked:
-        raise RuntimeError(LOCK_ERROR)
     check_assign(td, items, shape, node)
     for key in node._keys():
         source = node._get_str(key)
@@ -58,17 +55,33 @@ def _write_arrays(td: Any, index: Any, value: Any) -> bool:
     ndim = len(size)
     for key, source in sources.items():
         target = targets.get(key)
-        if target is None or source.shape != shape + target.shape[ndim:]:
+        fits = target is not None and source.shape == shape + target.shape[ndim:]
+        if not fits or not target.flags.writeable:
             return False
     for key, source in sources.items():
         targets[key][index] = source
     return True
 
 
+def check_write(td: Any, items: tuple[Any, ...], source: Any) -> None:
+    """Raise the error of `td[items] = source` for a TensorDict, lazy or not, without writing."""
+    from lite._lazy_index import check_writes
+
+    if td._parts() is not None:
+        check_writes(td, items, source)
+        return
+    shape = result_shape(items, td._batch_size)
+    check_assign(td, items, shape, fit_assigned(source, shape, td._batch_size, items))
+
+
 def check_assign(td: Any, items: tuple[Any, ...], shape: Shape, source: Any) -> None:
-    """Raise before anything is written if some entry cannot take its value."""
+    """Raise before anything is written if some entry, at any depth, cannot take its value."""
     for key in source._keys():
         target, value = td._data.get(key), source._get_str(key)
+        if target is None and td._locked:
+            raise RuntimeError(LOCK_ERROR)
+        if target is None:
+            _check_new(td, value)
         if target is None or isinstance(target, NonTensorBase):
             continue
         own, other = td._as_node(target), td._as_node(value)
@@ -76,7 +89,10 @@ def check_assign(td: Any, items: tuple[Any, ...], shape: Shape, source: Any) -> 
             raise RuntimeError(
                 f"cannot write a {type(value).__name__} to the {type(target).__name__} at key {key!r}."
             )
-        if own is None:
+        if own is not None:
+            check_write(own, items, other)
+        else:
+            _check_writeable(target, key)
             wanted = shape + tuple(target.shape[len(td._batch_size) :])
             if value.shape == wanted:
                 continue
@@ -91,11 +107,28 @@ def check_assign(td: Any, items: tuple[Any, ...], shape: Shape, source: Any) -> 
                 )
 
 
+def _check_writeable(target: Any, key: str) -> None:
+    if isinstance(target, np.ndarray) and not target.flags.writeable:
+        raise ValueError(f"the array at key {key!r} is read-only.")
+
+
+def _check_new(td: Any, value: Any) -> None:
+    """Raise if a new entry cannot be allocated as a dense one, because it is ragged."""
+    node = td._as_node(value)
+    if node is None:
+        return
+    if node._parts() is not None:
+        node.contiguous()
+    for _, entry in node._items():
+        _check_new(td, entry)
+
+
 def _fill_index(td: Any, items: tuple[Any, ...], value: Any) -> None:
     """Write one value to every entry."""
     array = value if isinstance(value, np.ndarray) else np.asarray(td._to_entry(value))
-    for entry in td._data.values():
+    for key, entry in td._data.items():
         if isinstance(entry, np.ndarray):
+            _check_writeable(entry, key)
             np.broadcast_to(array, entry[items].shape)
     for key, entry in td._data.items():
         if isinstance(entry, TensorCollection):

@@ -211,7 +211,7 @@ class DenseMixin(BatchSizeMixin):
             for key, value in self._data.items():
                 node = self._as_node(value)
                 if node is not None:
-                    inner = size + node.batch_size[len(self._batch_size) :]
+                    inner = None if batch_size is None else size + node.batch_size[len(self._batch_size) :]
                     out._data[key] = self._rewrap(value, node.empty(True, batch_size=inner, device=device))
         return out
 

@@ -287,8 +287,10 @@ def _with_default(fn: Pointwise, entry: Any, values: list[Any], default: Any, ke
     for value in values:
         if value is not None and not isinstance(value, _VALUES) and not is_array(value):
             raise KeyError(f"key {key!r} is an array on one side and a {type(value).__name__} on the other.")
-    if None not in values:
+    if all(value is not None for value in values):
         return on_leaves(fn, entry, *values)
+    if default is MISSING:
+        raise KeyError(f"key {key!r} is an array on one side and missing on the other.")
     if default == INTERSECTION:
         return None
     return on_leaves(fn, entry, *(default if value is None else value for value in values))

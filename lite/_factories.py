@@ -197,6 +197,8 @@ class FactoryMixin(TensorDictCore):
 
 def _resized(td: Any, shape: Shape, make: Callable[..., Array], dtype: np.dtype[Any] | None) -> Any:
     """A new array for every array; one object per element has no place in another batch size."""
+    if td._parts() is not None:
+        td = td.contiguous()
     out = td._blank()
     ndim = td.ndim
     names = td.names

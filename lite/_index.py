@@ -119,12 +119,10 @@ _NOTHING = np.zeros((), dtype=np.bool_)
 def result_names(items: tuple[Any, ...], names: list[str | None], ndim: int) -> Names:
     """Names after indexing: ints drop theirs, slices and a 1-d array keep, None adds None.
 
-    Index arrays and the integers beside them make one block of dimensions, which is unnamed unless it
-    comes from a single 1-d array. NumPy puts it where they stand, or first if they stand apart.
+    Index arrays, bools and the integers beside them make one block of dimensions, which is unnamed
+    unless it comes from a single 1-d array. NumPy puts it where they stand, or first if they stand apart.
     """
-    if any(isinstance(item, bool) for item in items):
-        return [None] * ndim
-    arrays = [item for item in items if isinstance(item, np.ndarray)]
+    arrays = [item for item in items if isinstance(item, np.ndarray | bool)]
     block_at = [i for i, item in enumerate(items) if isinstance(item, np.ndarray | int)]
     together = not arrays or block_at[-1] - block_at[0] + 1 == len(block_at)
     out: list[str | None] = []

@@ -171,7 +171,8 @@ class LazyStackedTensorDict(LazyKeysMixin, TensorDictBase):
         if not holders:
             raise KeyError(key)
         for part in holders:
-            part._remove(key)
+            if part._peek(key) is not None:  # one part may be there more than once
+                part._remove(key)
 
     def _to_entry(self, value: Any) -> Any:
         return to_entry(value, self.batch_size, self._node_from)
@@ -229,7 +230,10 @@ class LazyStackedTensorDict(LazyKeysMixin, TensorDictBase):
     def _set_here(self, key: str, item: Any, inplace: bool) -> None:
         parts = self.tensordicts
         if inplace and self._peek(key) is not None:
-            for part, piece in zip(parts, self._cut_to_copy(key, item), strict=True):
+            pairs = list(zip(parts, self._cut_to_copy(key, item), strict=True))
+            for part, piece in pairs:
+                part._check_writes({key: piece}, None)
+            for part, piece in pairs:
                 part._set_here(key, piece, True)
             return
         if self._locked or any(part.is_locked for part in parts):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lite import _ops
-from lite._assign import check_assign, fit_assigned
+from lite._assign import check_write, fit_assigned
 from lite._collection import Shape, TensorCollection
 from lite._device_array import write_leaf
 from lite._index import _consumes, normalise, result_names, result_shape
@@ -126,7 +126,8 @@ def _by_element(stack: LazyStackedTensorDict, items: tuple[Any, ...]) -> Any:
         if out is not None:
             return out
     ids, used = _element_ids(stack, items)
-    elements = {i: _element(stack, i, used) for i in sorted(set(ids.flat))}
+    # Copies, as index arrays over several dimensions give everywhere.
+    elements = {i: _element(stack, i, used)._clone(True) for i in sorted(set(ids.flat))}
     own = stack._own_names()
     names = None if own is None else result_names(items, own, ids.ndim + len(own) - used)
     return nest([elements[i] for i in ids.flat], ids.shape, 0, stack.batch_size[used:], names)
@@ -181,22 +182,21 @@ def assign(stack: LazyStackedTensorDict, index: Any, value: Any) -> None:
     if node is None:
         _fill(stack, items, value)
         return
-    shape = () if -1 in stack.batch_size else result_shape(items, stack.batch_size)
-    if -1 not in stack.batch_size:
-        node = fit_assigned(node, shape, stack.batch_size, index)
-    writes = _writes(stack, items, node)
-    for part, rest, source in writes:
-        _check(part, rest, source)
-    for part, rest, source in writes:
+    for part, rest, source in check_writes(stack, items, node):
         part._set_index(rest, source)
 
 
-def _check(part: Any, rest: tuple[Any, ...], source: Any) -> None:
-    """Raise before anything is written if a part cannot take its share."""
-    from lite._tensordict import TensorDict
-
-    if isinstance(part, TensorDict) and part.batch_size[: len(source.batch_size)] == source.batch_size:
-        check_assign(part, rest, result_shape(rest, part.batch_size), source)
+def check_writes(
+    stack: LazyStackedTensorDict, items: tuple[Any, ...], node: Any
+) -> list[tuple[Any, tuple[Any, ...], Any]]:
+    """Which part gets what, once it is sure that every part can take its share."""
+    size = stack.batch_size
+    if -1 not in size:
+        node = fit_assigned(node, result_shape(items, size), size, items)
+    writes = _writes(stack, items, node)
+    for part, rest, source in writes:
+        check_write(part, rest, source)
+    return writes
 
 
 def _writes(

@@ -34,7 +34,7 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
         if inplace:
             if self.is_locked:
                 raise RuntimeError(LOCK_ERROR)
-            for part in self.tensordicts:
+            for part in {id(part): part for part in self.tensordicts}.values():
                 fn(part)
             return self
         return self._from_parts([fn(part) for part in self.tensordicts])
@@ -138,7 +138,17 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
         if not holders:
             raise self._missing(path)
         for part in holders:
-            part.del_(path)
+            if part._peek_path(path) is not None:  # one part may be there more than once
+                part.del_(path)
+        return self
+
+    def auto_batch_size_(self, batch_dims: int | None = None, keep_compliant_size: bool = False) -> Self:
+        """Not for lazy stacks, whose batch size follows from that of their parts.
+
+        Raises:
+            RuntimeError: `batch_dims` is smaller than the number of batch dimensions.
+        """
+        self.batch_size = self.batch_size if batch_dims is None else self.batch_size[:batch_dims]
         return self
 
     def filter_empty_(self) -> Self:
@@ -211,9 +221,13 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
     def set_at_(self, key: NestedKey, value: Any, index: Any, *, non_blocking: bool = False) -> Self:
         """Write `value` at `index` of the existing entry `key` of the whole stack."""
         path = require_path(key)
-        entry = self._get_path(path)
-        if entry is None:
+        if self._peek_path(path) is None:
             raise self._missing(path)
+        if -1 in self.get_item_shape(path):
+            whole = not isinstance(value, TensorCollection) and np.ndim(value) == 0
+            self.select(path)._set_index(index, value if whole else {path: value})
+            return self
+        entry = self._get_path(path)
         if isinstance(entry, TensorCollection):
             at = index if isinstance(index, tuple) else (index,)
             entry = entry._assign(at, value)

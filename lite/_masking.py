@@ -7,10 +7,9 @@ from typing import Any, Self
 import numpy as np
 
 from lite._array_function import implements
-from lite._collection import Array
+from lite._collection import Array, is_array
 from lite._core import MISSING
 from lite._elementwise import elementwise
-from lite._leaves import leaves
 from lite._nontensor import NonTensorBase, NonTensorStack
 from lite._operands import Node, Operand
 from lite._pointwise import required
@@ -49,7 +48,7 @@ class MaskMixin(StructureMixin):
             )
         default = MISSING if pad is None else pad
         result = required(elementwise(self, _choose, (other, mask), default, _choose_objects), "where", other)
-        return result if out is None else out.update_(result)
+        return result.unlock_() if out is None else out.update_(result)
 
     def masked_select(self, mask: Any) -> Self:
         """The batch elements where `mask` holds, as `td[mask]`; trailing dims of size 1 are dropped.
@@ -74,17 +73,7 @@ class MaskMixin(StructureMixin):
                 f"the mask has shape {array.shape} but the leading batch dims are "
                 f"{self.batch_size[: array.ndim]}."
             )
-        stacked = self._parts()
-        if stacked is not None:
-            parts, dim = stacked
-            full = np.broadcast_to(
-                array.reshape(array.shape + (1,) * (self.ndim - array.ndim)), self.batch_size
-            )
-            for part, rows in zip(parts, np.moveaxis(full, dim, 0), strict=True):
-                part.masked_fill_(rows, value)
-            return self
-        for leaf in leaves(self):
-            leaf[array] = value
+        _fill_masked(self, array, value)
         return self
 
     def masked_fill(self, mask: Any, value: Any) -> Self:
@@ -99,6 +88,22 @@ class MaskMixin(StructureMixin):
         while array.ndim > self.ndim and array.shape[-1] == 1:
             array = array[..., 0]
         return array
+
+
+def _fill_masked(td: Any, mask: Array, value: Any) -> None:
+    stacked = td._parts()
+    if stacked is not None:
+        parts, dim = stacked
+        rows = [mask] * len(parts) if dim >= mask.ndim else np.moveaxis(mask, dim, 0)[:, ...]
+        for part, row in zip(parts, rows, strict=True):
+            _fill_masked(part, np.asarray(row), value)
+        return
+    for _, entry in td._items():
+        node = td._as_node(entry)
+        if node is not None:
+            _fill_masked(node, mask, value)
+        elif is_array(entry):
+            entry[mask] = value
 
 
 def _choose(leaf: Any, other: Any, mask: Array) -> Any:

@@ -64,7 +64,9 @@ class Rows(Operand):
         return Rows(np.broadcast_to(self.array, batch_size))
 
     def parts(self, count: int, dim: int) -> list[Operand]:
-        return [Rows(row) for row in np.moveaxis(self.array, dim, 0)]
+        if dim >= self.array.ndim:  # a dimension of the part only, over which the rows broadcast
+            return [self] * count
+        return [Rows(row) if row.ndim else Const(row) for row in np.moveaxis(self.array, dim, 0)]
 
 
 class Node(Operand):

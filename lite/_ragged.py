@@ -44,6 +44,8 @@ def read(
         return td._get_str(key)
     rows = _rows(td, key)
     leaves = list(_leaves(rows))
+    if any(td._as_node(leaf) is not None for leaf in leaves):
+        return td._get_str(key)
     if as_list or not all(isinstance(leaf, np.ndarray) for leaf in leaves):
         return rows
     if as_nested_tensor:

@@ -27,6 +27,10 @@ class Gather(Index):
         return names
 
 
+def _copied(leaf: Any) -> Any:
+    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
+
+
 class RearrangeMixin(StructureMixin):
     """Batch operations that copy elements to other places."""
 
@@ -148,7 +152,7 @@ class RearrangeMixin(StructureMixin):
         return self._remember(out, lambda td, _: td.roll(back, where))
 
     def flip(self, *dims: Any) -> Self:
-        """Reverse batch dimensions; arrays are views.
+        """Reverse batch dimensions; arrays are copies, those on a device views.
 
         Example:
             >>> from lite import TensorDict
@@ -157,7 +161,7 @@ class RearrangeMixin(StructureMixin):
         """
         reversed_dims = {self._dim(d) for d in as_shape(dims, "dims")}
         index = tuple(slice(None, None, -1 if d in reversed_dims else None) for d in range(self.ndim))
-        out: Self = self._index(index)
+        out: Self = self._index(index)._map_leaves(_copied)
         return self._remember(out, lambda td, _: td._index(index))
 
     def narrow(self, dim: int, start: int, length: int) -> Self:

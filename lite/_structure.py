@@ -28,8 +28,7 @@ class StructureMixin(UpdateMixin):
         if self._locked:
             raise RuntimeError(LOCK_ERROR)
         for name in list(self._keys()):
-            if entries.get(name) is None:
-                self._remove(name)
+            self._remove(name)
         for name, entry in entries.items():
             self._put(name, entry)
         return self
@@ -171,7 +170,10 @@ class StructureMixin(UpdateMixin):
                         "Unflattening key(s) in tensordict will override an existing for unflattened key "
                         f"{path}."
                     )
-            out._set_path(path, self._get_str(name), False)
+            entry = self._get_str(name)
+            node = self._as_node(entry)
+            # Nodes are copied: entries that get into them are not for the nodes of self.
+            out._set_path(path, entry if node is None else self._rewrap(entry, node._clone(False)), False)
         if inplace:
             return self._become({name: out._get_str(name) for name in out._keys()})
         return self._remember(out, flattened(separator))
@@ -218,7 +220,15 @@ class StructureMixin(UpdateMixin):
 
     def filter_empty_(self) -> Self:
         """Remove nested TensorDicts without any leaf; returns self."""
-        return self._become(_without_empty(self, {k: self._get_str(k) for k in self._keys()}))
+        if self._locked:
+            raise RuntimeError(LOCK_ERROR)
+        for name in list(self._keys()):
+            node = self._as_node(self._peek(name))
+            if node is not None and node.is_empty():
+                self._remove(name)
+            elif node is not None:
+                node.filter_empty_()
+        return self
 
 
 def _without_empty(td: StructureMixin, entries: dict[str, Any]) -> dict[str, Any]:
@@ -228,8 +238,7 @@ def _without_empty(td: StructureMixin, entries: dict[str, Any]) -> dict[str, Any
         if node is None:
             out[name] = entry
         elif not node.is_empty():
-            kept = _without_empty(node, {k: node._get_str(k) for k in node._keys()})
-            out[name] = td._rewrap(entry, node._with(kept))
+            out[name] = td._rewrap(entry, node._clone(False).filter_empty_())
     return out
 
 

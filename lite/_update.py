@@ -177,6 +177,10 @@ class UpdateMixin(AccessMixin):
             node = self._as_node(current)
             if node is not None and self._as_node(value) is not None:
                 node._check_writes(value, None)
+            if current is None:
+                holder = self._as_node(self._peek_path(path[:-1])) if len(path) > 1 else self
+                if holder is not None:
+                    holder._convert(value)
             if not isinstance(current, np.ndarray):
                 continue
             shape = self.get_item_shape(path)
@@ -210,10 +214,29 @@ class UpdateMixin(AccessMixin):
     ) -> Self:
         """Write the entries of a source at a batch index of existing entries; returns self."""
         chosen = None if keys_to_update is None else [require_path(k) for k in _key_list(keys_to_update)]
-        for path, value in _leaf_items(self, input_dict_or_td, ()):
-            if chosen is None or any(path[: len(c)] == c for c in chosen):
-                self.set_at_(path, value, idx)
+        writes = [
+            (path, value)
+            for path, value in _leaf_items(self, input_dict_or_td, ())
+            if chosen is None or any(path[: len(c)] == c for c in chosen)
+        ]
+        for path, value in writes:
+            self._check_write_at(path, value, idx)
+        for path, value in writes:
+            self.set_at_(path, value, idx)
         return self
+
+    def _check_write_at(self, path: Path, value: Any, idx: Any) -> None:
+        """Raise the error of `set_at_` before anything is written."""
+        current = self._peek_path(path)
+        if current is None:
+            raise self._missing(path)
+        if isinstance(current, np.ndarray) and -1 not in self.get_item_shape(path):
+            indexed = np.broadcast_to(np.zeros(()), self.get_item_shape(path))[idx].shape
+            own = np.shape(self._to_entry(value))
+            if np.broadcast_shapes(own, indexed) != indexed:
+                raise ValueError(
+                    f"a value of shape {own} does not fit {to_key(path)!r} at {idx!r}: {indexed}."
+                )
 
     def replace(self, input_dict_or_td: Any = None, **kwargs: Any) -> Self:
         """A shallow copy with some entries replaced; self is unchanged."""

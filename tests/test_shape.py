@@ -60,7 +60,6 @@ VIEWS = [
     "split",
     "chunk",
     "unbind",
-    "flip",
 ]
 KEEP_LOCK = [
     "reshape",
