@@ -193,8 +193,9 @@ def _as_tensordict(torch: Any, tensordict: Any, td: Any, copy: bool | None) -> A
                 values[key] = _as_stack(tensordict, entry._objects())
             else:
                 values[key] = _as_tensordict(torch, tensordict, td._as_node(entry), copy)
-        names = None if td._names is None else td.names
-        out = tensordict.TensorDict(values, batch_size=td.batch_size, device=td.device, names=names)
+        out = tensordict.TensorDict(values, batch_size=td.batch_size, device=td.device)
+        if td._names is not None:
+            out.names = td.names
     return out.lock_() if td.is_locked else out
 
 
@@ -215,7 +216,7 @@ def to_tensor(torch: Any, leaf: Any, copy: bool | None, key: str) -> Any:
         raise ValueError(f"key {key!r}: torch cannot share an array with {reason}; copy=None copies it.")
     if copy or reason is not None or (copy is None and not leaf.flags.writeable):
         leaf = np.array(leaf, dtype=leaf.dtype.newbyteorder("="), order="C")
-    if leaf.dtype.kind != "V":
+    if leaf.dtype.isbuiltin == 1:
         return _shared(torch, leaf, key)
     name = leaf.dtype.name
     dtype = getattr(torch, name, None)

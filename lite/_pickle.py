@@ -64,7 +64,7 @@ def _from_bits(bits: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _portable(entry: Any) -> Any:
-    if type(entry) is np.ndarray and entry.dtype.kind == "V" and entry.flags.forc:
+    if type(entry) is np.ndarray and entry.dtype.isbuiltin == 2 and entry.flags.forc:
         return _Bits(entry)
     if is_device_leaf(entry) and not hasattr(type(entry), "__array_ufunc__"):
         raise TypeError(

@@ -152,8 +152,9 @@ def register_pytree(library: str, *classes: type) -> None:
 
     Arrays and nested TensorDicts are the children, in the order of the keys; batch size, names, device
     and Python objects belong to the structure. Where leaves come back with other shapes the batch size
-    is what they share of it, and names are dropped. Arrays of JAX that come back are held as NumPy
-    arrays over the same memory (read-only), those being traced as they are.
+    is what they share of it; names are dropped then, and objects per element that no longer fit. Arrays of
+    JAX that come back are held as NumPy arrays over the same memory (read-only), those being traced as
+    they are.
 
     Args:
         library: "jax" or "optree".
