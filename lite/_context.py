@@ -76,6 +76,11 @@ class ContextMixin(LockMixin, ShapeMixin):
 
     def _write_back(self, source: Any, inverse: BatchOp | Inverse) -> None:
         if isinstance(inverse, BatchOp):
+            if self.batch_size[: len(inverse.shape)] != inverse.shape:
+                raise RuntimeError(
+                    f"the batch size became {self.batch_size} inside the `with` statement, so that nothing "
+                    f"can be written back: it was {inverse.shape}."
+                )
             result = self._run(inverse.inverse(source.batch_size))
         else:
             result = inverse(self, source)

@@ -1,0 +1,107 @@
+"""Rotations, tiles, uneven splits, broadcasting, and the `inplace=` forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from trees import tree, unchanged
+
+from lite import TensorDict, lazy_stack
+
+
+@pytest.mark.parametrize("k", range(-1, 5))
+def test_rot90(k):
+    td = tree()
+    out = td.rot90(k)
+    np.testing.assert_array_equal(out["a"], np.rot90(td["a"], k))
+    assert out["n", "b"].shape[2:] == (5,)
+    np.testing.assert_array_equal(td.rot90(k, (1, 0))["i"], np.rot90(td["i"], k, (1, 0)))
+
+
+def test_flips():
+    td = tree()
+    np.testing.assert_array_equal(td.fliplr()["a"], np.fliplr(td["a"]))
+    np.testing.assert_array_equal(td.flipud()["a"], np.flipud(td["a"]))
+    flat = td[0]
+    for action in (flat.fliplr, flat.rot90, flat[0].flipud):
+        with pytest.raises(RuntimeError, match="requires at least"):
+            action()
+
+
+@pytest.mark.parametrize("dims", [(2,), (2, 3), (2, 1, 3), ()])
+def test_tile_acts_on_the_batch(dims):
+    td = tree()
+    out = td.tile(*dims) if dims else td.tile(())
+    np.testing.assert_array_equal(out["i"], np.tile(td["i"], dims))
+    assert out["a"].shape == (*out.batch_size, 2)
+    assert out["n"].batch_size == (*out.batch_size, 5)
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 3, 5, [1, 2], [2, 9], [-1], [2, 1], np.array([3])])
+def test_tensor_split(pieces):
+    td = tree(lock=True)
+    got = td.tensor_split(pieces, 0)
+    expected = np.array_split(td["a"], pieces)
+    assert len(got) == len(expected)
+    for piece, array in zip(got, expected, strict=True):
+        np.testing.assert_array_equal(piece["a"], array)
+        assert piece.batch_size == array.shape[:2]
+        assert piece.is_locked
+    with pytest.raises(ValueError, match="greater than 0"):
+        td.tensor_split(0)
+    with pytest.raises(TypeError, match="ints"):
+        td.tensor_split([0.5])
+
+
+def test_atleast():
+    td = TensorDict({"a": np.zeros((3, 2))}, batch_size=[3], names=["t"])
+    assert td.atleast_1d() is td
+    out = td.atleast_3d()
+    assert (out.batch_size, out["a"].shape, out.names) == ((1, 1, 3), (1, 1, 3, 2), [None, None, "t"])
+    assert TensorDict(a=1).atleast_2d().batch_size == (1, 1)
+
+
+def test_expand_as():
+    td = TensorDict({"a": np.zeros((3, 1)), "s": "x", "l": ["u", "v", "w"]}, batch_size=[3], names=["t"])
+    out = td.expand_as(np.zeros((2, 3)))
+    assert (out.batch_size, out["a"].shape, out.names) == ((2, 3), (2, 3, 1), [None, "t"])
+    other = TensorDict({"a": np.zeros((2, 3, 4))}, batch_size=[2, 3])
+    assert td.expand_as(other)["a"].shape == (2, 3, 4)
+    assert td.expand_as(other)["l"] == [["u", "v", "w"]] * 2
+    with pytest.raises(KeyError):
+        td.expand_as(TensorDict({}, [2, 3]))
+    with pytest.raises(RuntimeError, match="does not expand"):
+        TensorDict({"a": np.zeros((3, 2))}, [3]).expand_as(TensorDict({"a": np.zeros((3, 5))}, [3]))
+
+
+IN_PLACE = {
+    "reshape": lambda td, **kw: td.reshape(-1, **kw),
+    "flatten": lambda td, **kw: td.flatten(**kw),
+    "unflatten": lambda td, **kw: td.unflatten(0, (2, -1), **kw),
+    "repeat": lambda td, **kw: td.repeat(2, 1, **kw),
+    "repeat_interleave": lambda td, **kw: td.repeat_interleave(2, 1, **kw),
+    "gather": lambda td, **kw: td.gather(0, np.zeros((2, 3), int), **kw),
+    "contiguous": lambda td, **kw: td.contiguous(**kw),
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_in_place_forms_keep_identity(name):
+    td = tree()
+    expected = IN_PLACE[name](tree())
+    assert IN_PLACE[name](td, inplace=True) is td
+    assert td.batch_size == expected.batch_size
+    assert td["n"].batch_size == expected["n"].batch_size
+    np.testing.assert_array_equal(td["a"], expected["a"])
+    np.testing.assert_array_equal(td["n", "m", "c"], expected["n", "m", "c"])
+    assert td["r"] == expected["r"]
+    locked = tree(lock=True)
+    with unchanged(locked), pytest.raises(RuntimeError, match="locked"):
+        IN_PLACE[name](locked, inplace=True)
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_in_place_forms_refuse_lazy_stacks(name):
+    stack = lazy_stack([TensorDict({"a": np.ones(3)}, batch_size=[3]) for _ in range(4)])
+    with pytest.raises(NotImplementedError, match="inplace=True"):
+        IN_PLACE[name](stack, inplace=True)

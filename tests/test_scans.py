@@ -1,0 +1,80 @@
+"""Cumulative functions, sorting and softmax along a batch dimension."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from trees import tree, unchanged
+
+from lite import TensorDict, lazy_stack
+
+
+def floats(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=shape)
+
+
+def nested() -> TensorDict:
+    return TensorDict(
+        {"a": floats(4, 3, 2), "n": {"b": floats(4, 3)}, "s": "x"}, batch_size=[4, 3], names=["t", "u"]
+    )
+
+
+@pytest.mark.parametrize(("name", "fn"), [("cumsum", np.cumsum), ("cumprod", np.cumprod)])
+@pytest.mark.parametrize("dim", [0, -1])
+def test_running_sums_and_products(name, fn, dim):
+    td = nested()
+    out = getattr(td, name)(dim)
+    np.testing.assert_allclose(out["a"], fn(td["a"], axis=dim % 2))
+    assert (out.batch_size, out.names, out["s"]) == ((4, 3), ["t", "u"], "x")
+
+
+def test_running_sums_of_small_integers_are_wide():
+    td = TensorDict({"u": np.array([200, 100], np.uint8)}, batch_size=[2])
+    np.testing.assert_array_equal(td.cumsum(0)["u"], np.array([200, 300], np.int64))
+    assert td.cumsum(0, dtype="float32")["u"].dtype == np.float32
+
+
+def test_best_so_far_gives_the_latest_of_equals():
+    td = TensorDict({"a": np.array([1.0, 3.0, 3.0, 2.0, np.nan, 9.0])}, batch_size=[6])
+    values, indices = td.cummax(0)
+    np.testing.assert_array_equal(values["a"], [1, 3, 3, 3, np.nan, np.nan])
+    np.testing.assert_array_equal(indices["a"], [0, 1, 2, 2, 4, 4])
+    low = nested().cummin(1, return_indices=False)
+    np.testing.assert_array_equal(low["a"], np.minimum.accumulate(nested()["a"], 1))
+
+
+def test_sorting():
+    td = nested()
+    values, indices = td.sort(0, descending=True)
+    np.testing.assert_array_equal(values["a"], -np.sort(-td["a"], axis=0))
+    np.testing.assert_array_equal(np.take_along_axis(td["a"], indices["a"], 0), values["a"])
+    ties = TensorDict({"a": np.array([1, 0, 1, 0])}, batch_size=[4])
+    np.testing.assert_array_equal(ties.argsort(0)["a"], [1, 3, 0, 2])
+    np.testing.assert_array_equal(ties.argsort(0, descending=True)["a"], [0, 2, 1, 3])
+
+
+def test_softmax():
+    td = nested()
+    out = td.softmax(1)["a"]
+    np.testing.assert_allclose(out.sum(1), np.ones((4, 2)))
+    np.testing.assert_allclose(np.log(out[:, 0] / out[:, 1]), td["a"][:, 0] - td["a"][:, 1])
+    assert td.softmax(0, dtype="float32")["a"].dtype == np.float32
+    with pytest.raises(IndexError, match="Incompatible dim 2"):
+        td.softmax(2)
+
+
+def test_nan_to_num():
+    td = TensorDict({"a": np.array([np.nan, np.inf, 1.0]), "s": "x"}).lock_()
+    out = td.nan_to_num(nan=5, posinf=7)
+    np.testing.assert_array_equal(out["a"], [5, 7, 1])
+    assert out.is_locked
+
+
+def test_lazy_stacks_and_inputs():
+    stack = lazy_stack([TensorDict({"a": floats(3)}, batch_size=[3]) for _ in range(2)])
+    np.testing.assert_allclose(stack.cumsum(0)["a"], np.cumsum(stack["a"], 0))
+    td = tree()
+    with unchanged(td):
+        td.cumsum(0)
+        td.sort(1)
+        td.cummax(0)
