@@ -186,14 +186,17 @@ class ApplyMixin(StructureMixin):
         simple = not others and call.is_leaf is default_is_leaf
         for key, entry in list(self._items()):
             if simple and type(entry) is np.ndarray:
-                result = call.leaf((*path, key), entry, others) if call.naming else call.fn(entry)
+                if not call.naming:
+                    result = call.fn(entry)
+                else:
+                    result = call.fn((*path, key) if path and call.naming == "path" else key, entry)
             else:
                 result = self._apply_entry(call, key, entry, others, target, (*path, key))
             if result is None:
                 continue
             received = True
             if not call.inplace:
-                target._put(key, target._convert(result))
+                target._set_here(key, result, False)
             elif result is not entry:
                 self._write_into(key, entry, result)
         if received or out is not None:

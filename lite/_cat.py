@@ -37,13 +37,12 @@ def _cat_nodes(items: list[Any], dim: int) -> Any:
         return _cat_lazy(items, dim, lazy[0])
     first = items[0]
     ndim = first.ndim
-    for item in items[1:]:
-        if item.ndim != ndim or any(
-            a != b for i, (a, b) in enumerate(zip(item.batch_size, first.batch_size, strict=True)) if i != dim
-        ):
+    sizes = [item.batch_size for item in items]
+    size = sizes[0]
+    for other in set(sizes):
+        if len(other) != ndim or other[:dim] != size[:dim] or other[dim + 1 :] != size[dim + 1 :]:
             raise RuntimeError(
-                f"batch sizes must agree except in dim {dim} to concatenate, got {item.batch_size} and "
-                f"{first.batch_size}."
+                f"batch sizes must agree except in dim {dim} to concatenate, got {other} and {size}."
             )
     datas = [item._data for item in items]
     keys = datas[0].keys()
@@ -52,17 +51,21 @@ def _cat_nodes(items: list[Any], dim: int) -> Any:
             differing = sorted(data.keys() ^ keys)
             raise KeyError(f"the tensordicts to concatenate have different keys: {differing} are not in all.")
     entries = {key: _cat_column([data[key] for data in datas], dim, key) for key in keys}
-    size = first.batch_size
-    joined = size[:dim] + (sum(item.batch_size[dim] for item in items),) + size[dim + 1 :]
+    joined = size[:dim] + (sum([other[dim] for other in sizes]),) + size[dim + 1 :]
     return TensorDict._make(entries, joined, common_device(items), first._names and list(first._names))
 
 
 def _cat_column(column: list[Any], dim: int, key: str) -> Any:
-    if all(isinstance(entry, NonTensorBase) for entry in column):
+    arrays = set(map(type, column)) == {np.ndarray}
+    if not arrays and all(isinstance(entry, NonTensorBase) for entry in column):
         return _cat_objects(column, dim)
-    if all(isinstance(entry, TensorCollection) and not isinstance(entry, NonTensorBase) for entry in column):
+    if not arrays and all(
+        isinstance(entry, TensorCollection) and not isinstance(entry, NonTensorBase) for entry in column
+    ):
         return uniform(column, "cat", lambda values: cat_values(values, dim))
     try:
+        if arrays:
+            return np.concatenate(column, dim)
         return on_leaves(lambda *arrays: np.concatenate(arrays, dim), *column)
     except (ValueError, TypeError) as error:
         shapes = [tuple(getattr(entry, "shape", ())) for entry in column]

@@ -20,23 +20,45 @@ def is_numeric(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in _NUMERIC or (dtype.kind == "V" and dtype.names is None and dtype.type is not np.void)
 
 
-def as_is(entries: dict[Any, Any], batch_size: Shape, device: str | None) -> bool:
-    """Whether all entries can be stored as they are: arrays under strings that fit, on the host.
+def unready(
+    entries: dict[Any, Any], batch_size: Shape, device: str | None, first: bool = False
+) -> list[str] | None:
+    """Keys of entries that cannot be stored as they are; None if there is a key that is not a string.
 
-    The most frequent case by far; one loop over plain attributes tells it.
+    Nearly always the answer is none: arrays that fit, on the host. One loop over plain attributes tells.
+
+    Args:
+        entries: what a user gave.
+        batch_size: of the container.
+        device: of the container.
+        first: stop at the first.
     """
-    if device is not None and device != "cpu":
-        return False
+    host = device is None or device == "cpu"
     ndim = len(batch_size)
+    found: list[str] = []
     for key, value in entries.items():
+        if type(key) is not str:
+            return None
         if (
             type(value) is not np.ndarray
-            or type(key) is not str
             or value.shape[:ndim] != batch_size
             or value.dtype.kind not in "fibuc"
+            or not host
         ):
-            return False
-    return True
+            found.append(key)
+            if first:
+                break
+    return found
+
+
+def as_is(value: Any, batch_size: Shape, device: str | None) -> bool:
+    """Whether one value can be stored as it is."""
+    return (
+        type(value) is np.ndarray
+        and value.shape[: len(batch_size)] == batch_size
+        and value.dtype.kind in "fibuc"
+        and (device is None or device == "cpu")
+    )
 
 
 def to_entry(

@@ -218,7 +218,7 @@ def _has_scalars(td: Any) -> bool:
     """Whether leaves may be 0-d: without batch dimensions, or in the parts of a lazy stack."""
     if not td.batch_size or td._parts() is not None:
         return True
-    nodes = (td._as_node(entry) for _, entry in td._items())
+    nodes = [td._as_node(entry) for _, entry in td._items() if type(entry) is not np.ndarray]
     return any(node is not None and _has_scalars(node) for node in nodes)
 
 
@@ -253,7 +253,7 @@ def _walk(td: Any, fn: Pointwise, operands: list[Operand], default: Any, objects
             _check_keys(td, node.td, objects is not None)
     entries: dict[str, Any] = {}
     for key, entry in td._items():
-        if is_array(entry):
+        if type(entry) is np.ndarray or is_array(entry):
             values = [operand.leaf(key, entry) for operand in operands]
             for value in values:
                 if value is None or not isinstance(value, _VALUES):
@@ -348,10 +348,15 @@ def _check_targets(fn: Pointwise, calls: list[tuple[Any, ...]]) -> None:
         leaf = args[0]
         if not leaf.flags.writeable:
             raise ValueError("an in-place operation needs writeable arrays, and an array is read-only.")
+        kind = [leaf.dtype]
         for arg in args[1:]:
-            if type(arg) not in NUMBERS and arg.shape != leaf.shape:
+            if type(arg) in NUMBERS:
+                kind.append(_KINDS[type(arg)])
+                continue
+            if arg.shape != leaf.shape:
                 _check_fits(arg.shape, leaf.shape)
-        kinds.add(tuple(map(_kind, args)))
+            kind.append(arg.dtype)
+        kinds.add(tuple(kind))
     if isinstance(fn, np.ufunc):
         for args in kinds:
             _check_cast(_result_dtype(fn, args), args[0])
@@ -366,13 +371,8 @@ def _check_fits(shape: Shape, target: Shape) -> None:
         raise RuntimeError(f"an operand of shape {shape} does not fit a leaf's shape {target}.")
 
 
-def _kind(value: Any) -> Any:
-    """What decides the dtype of a result: a dtype, or the type of a Python number."""
-    kind = _KINDS.get(type(value))
-    return value.dtype if kind is None else kind
-
-
-_KINDS = {bool: np.dtype(np.bool_), int: int, float: float, complex: complex}
+# What decides the dtype of a result where an argument is no array: for most numbers their type.
+_KINDS: dict[type, Any] = {bool: np.dtype(np.bool_), int: int, float: float, complex: complex}
 
 
 @lru_cache(maxsize=1024)

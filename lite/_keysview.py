@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite._collection import default_is_leaf
+from lite._collection import default_is_leaf, is_leaf_nontensor
 from lite._keys import Path, to_path
 
 if TYPE_CHECKING:
@@ -26,14 +26,12 @@ def walk(
 
     With `peek` an entry may be a stand-in of its type, which costs a lazy stack nothing.
     """
-    read = node._peek if peek else node._get_str
-    for name in node._keys():
-        entry = read(name)
+    predicate = default_is_leaf if is_leaf is None else is_leaf
+    known = is_leaf is None or is_leaf is is_leaf_nontensor  # both take arrays for leaves
+    lazy = peek and node._parts() is not None
+    for name, entry in ((name, node._peek(name)) for name in node._keys()) if lazy else node._items():
         kind = type(entry)
-        if is_leaf is None:
-            leaf = kind is np.ndarray or default_is_leaf(kind)
-        else:
-            leaf = is_leaf(kind)
+        leaf = (known and kind is np.ndarray) or predicate(kind)
         path = (*prefix, name)
         if nested and not leaf:
             child = node._as_node(entry)
@@ -75,7 +73,10 @@ class TensorDictKeysView(Set[Any]):
         return iter(keys)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        nested, leaves_only, is_leaf = self._args
+        if not nested and not leaves_only:
+            return sum(1 for _ in self._td._keys())
+        return sum([1 for _ in walk(self._td, nested, leaves_only, is_leaf, True)])
 
     def __contains__(self, key: object) -> bool:
         path = to_path(key)

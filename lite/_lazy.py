@@ -58,7 +58,8 @@ class LazyStackedTensorDict(LazyKeysMixin, TensorDictBase):
     _empty_size: Shape
 
     def __init__(self, *tensordicts: Any, stack_dim: int = 0, strict_shape: bool = False) -> None:
-        parts = [_part(td) for td in tensordicts]
+        given = all(issubclass(kind, TensorDictBase) for kind in set(map(type, tensordicts)))
+        parts = list(tensordicts) if given else [_part(td) for td in tensordicts]
         ndim = parts[0].ndim if parts else 0
         sizes = {part.batch_size for part in parts}
         if len({len(size) for size in sizes}) > 1 or (strict_shape and len(sizes) > 1):

@@ -118,6 +118,8 @@ def as_operand(value: Any, like: Any) -> Operand | None:
     """
     if type(value) in NUMBERS:
         return Const(value)
+    if type(value) is np.ndarray and value.ndim and is_numeric(value.dtype):
+        return Rows(value)
     if isinstance(value, Operand):
         return value
     node = TensorDictCore._as_node(value)

@@ -137,14 +137,16 @@ class Unflatten(Reshape):
 class Permute(BatchOp):
     """Reorder the batch dimensions."""
 
-    __slots__ = ("dims",)
+    __slots__ = ("dims", "order")
 
     def __init__(self, batch_size: Shape, dims: tuple[int, ...]) -> None:
-        super().__init__(len(batch_size), tuple(batch_size[d] for d in dims))
-        self.dims = dims
+        super().__init__(len(batch_size), tuple([batch_size[d] for d in dims]))
+        self.dims = self.order = dims
 
     def array(self, value: Array) -> Array:
-        return value.transpose(self.dims + tuple(range(self.ndim, value.ndim)))
+        if value.ndim != len(self.order):  # the order for the last leaf mostly serves the next one
+            self.order = self.dims + tuple(range(self.ndim, value.ndim))
+        return value.transpose(self.order)
 
     def names(self, names: list[str | None]) -> Names:
         return [names[d] for d in self.dims]
@@ -159,17 +161,18 @@ class Expand(BatchOp):
     __slots__ = ()
 
     def array(self, value: Array) -> Array:
-        shape = self.shape + value.shape[self.ndim :]
+        own = value.shape
+        shape = self.shape + own[self.ndim :]
         if type(value) is not np.ndarray or not value.flags.c_contiguous or value.dtype.kind not in "biufc":
             return np.broadcast_to(value, shape)
         # The same view at a quarter of the cost, for arrays that can be read as a buffer.
         new = len(self.shape) - self.ndim
         strides = (0,) * new + value.strides
-        if shape[new:] != value.shape:
-            grown = zip(shape[new:], value.shape, value.strides, strict=True)
+        if shape[new:] != own:
+            grown = zip(shape[new:], own, value.strides, strict=True)
             strides = (0,) * new + tuple([0 if n != m else step for n, m, step in grown])
         out: Array = np.ndarray(shape, value.dtype, value, 0, strides)
-        out.flags.writeable = False
+        out.setflags(write=False)
         return out
 
     def names(self, names: list[str | None]) -> Names:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 from textwrap import indent
 from typing import Any
 
@@ -34,7 +35,7 @@ class ReprMixin(TensorDictCore):
 
 
 def _block(name: str, fields: list[str], td: Any, more: list[str]) -> str:
-    body = ",\n".join(indent(line, "    ") for line in [*fields, *state_lines(td), *more])
+    body = ",\n".join([_indented(line) for line in [*fields, *state_lines(td), *more]])
     return f"{name}(\n{body})"
 
 
@@ -59,7 +60,18 @@ def ordered(lines: dict[str, str], separator: str = ": ") -> list[str]:
 
 
 def _fields(lines: dict[str, str]) -> str:
-    return "\n" + indent(",\n".join(ordered(lines)), "    ")
+    return "\n" + ",\n".join([_indented(line) for line in ordered(lines)])
+
+
+def _indented(text: str) -> str:
+    # textwrap.indent looks at every line; most texts are one.
+    return "    " + text if text.isprintable() else indent(text, "    ")
+
+
+@lru_cache(maxsize=64)
+def _dtype_text(dtype: np.dtype[Any]) -> str:
+    # NumPy works the name out in Python, anew each time.
+    return str(dtype)
 
 
 def _entry(entry: Any, device: str | None) -> str:
@@ -74,7 +86,7 @@ def _array(shape: Shape, value: Any, whole: Any) -> str:
     items = [
         (options.show_shape, f"shape={shape}"),
         (options.show_field_device, f"device={device_of(value)}"),
-        (options.show_dtype, f"dtype={value.dtype}"),
+        (options.show_dtype, f"dtype={_dtype_text(value.dtype)}"),
         (options.show_field_is_shared, "is_shared=False"),
         (options.show_grad, "requires_grad=False"),
     ]

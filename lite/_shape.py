@@ -19,7 +19,7 @@ def as_shape(sizes: tuple[Any, ...], argument: str) -> Shape:
     if len(sizes) == 1 and not isinstance(sizes[0], int | np.integer):
         sizes = tuple(sizes[0])
     try:
-        return tuple(operator.index(n) for n in sizes)
+        return tuple([operator.index(n) for n in sizes])
     except TypeError:
         raise TypeError(f"{argument} must be integers, got {sizes!r}.") from None
 
@@ -222,7 +222,8 @@ class ShapeMixin(TensorCollection):
             )
         order = list(range(ndim))
         order[dim0], order[dim1] = order[dim1], order[dim0]
-        return self.permute(order)
+        same = dim0 == dim1 or dim0 % ndim == dim1 % ndim
+        return self if same else self._shaped(_ops.Permute(self.batch_size, tuple(order)))
 
     def swapaxes(self, axis0: int, axis1: int) -> Self:
         """Same as `transpose`."""
@@ -259,11 +260,17 @@ class ShapeMixin(TensorCollection):
                 f"the number of sizes provided ({len(given)}) must be greater or equal to the number of "
                 f"dimensions in the TensorDict ({len(old)})"
             )
-        padded = (-1,) * (len(given) - len(old)) + old
-        new = tuple(o if n == -1 else n for n, o in zip(given, padded, strict=True))
-        if any(n < 0 or (o not in (1, -1) and o != n) for n, o in zip(new, padded, strict=True)):
-            raise RuntimeError(f"Incompatible expanded shape: {given} for a batch size of {old}.")
-        return self._run(_ops.Expand(len(old), new))  # type: ignore[return-value]
+        new = list(given)
+        lead = len(given) - len(old)
+        for i, n in enumerate(old, lead):
+            if new[i] == -1:
+                new[i] = n
+            elif new[i] != n != 1:
+                break
+        else:
+            if not new or min(new) >= 0:
+                return self._run(_ops.Expand(len(old), tuple(new)))  # type: ignore[return-value]
+        raise RuntimeError(f"Incompatible expanded shape: {given} for a batch size of {old}.")
 
     def unbind(self, dim: int) -> tuple[Any, ...]:
         """Split into one collection per index of batch dimension `dim`, which disappears."""

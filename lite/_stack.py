@@ -28,8 +28,7 @@ def uniform(
     nodes: Callable[[list[Any]], Any] | None = None,
 ) -> Any:
     """Combine containers with `nodes`, or arrays and non-tensors with `values`; classes must agree."""
-    first = items[0]
-    if isinstance(first, TensorDictBase) and all(isinstance(item, TensorDictBase) for item in items):
+    if all(issubclass(kind, TensorDictBase) for kind in set(map(type, items))):
         return values(items) if nodes is None else nodes(items)
     found = [TensorDictBase._as_node(item) for item in items]
     if all(node is not None for node in found):
@@ -86,11 +85,12 @@ def _check_sizes(items: list[Any], dim: int) -> int:
 def _stack_nodes(items: list[Any], dim: int) -> Any:
     dim = _check_sizes(items, dim)
     first = items[0]
-    lazy = [item for item in items if isinstance(item, LazyStackedTensorDict)]
-    if len(lazy) == len(items) and len({item.stack_dim for item in lazy}) == 1:
-        return _stack_lazy(lazy, dim)
-    dense = [item.contiguous() if isinstance(item, LazyStackedTensorDict) else item for item in items]
-    return _stack_dense(dense, dim, first.batch_size)
+    if set(map(type, items)) != {TensorDict}:
+        lazy = [item for item in items if isinstance(item, LazyStackedTensorDict)]
+        if len(lazy) == len(items) and len({item.stack_dim for item in lazy}) == 1:
+            return _stack_lazy(lazy, dim)
+        items = [item.contiguous() if isinstance(item, LazyStackedTensorDict) else item for item in items]
+    return _stack_dense(items, dim, first.batch_size)
 
 
 def _stack_lazy(items: list[LazyStackedTensorDict], dim: int) -> LazyStackedTensorDict:

@@ -9,7 +9,7 @@ import numpy as np
 
 from lite._batch_size import parse_batch_size
 from lite._collection import TensorCollection
-from lite._convert import as_is, fit_leaf, fit_node, to_entry
+from lite._convert import as_is, fit_leaf, fit_node, to_entry, unready
 from lite._dense import DenseMixin
 from lite._device import move, parse_device
 from lite._from_any import plain
@@ -82,19 +82,29 @@ class TensorDict(DenseMixin):
         self._names = None if names is None else check_names(names, len(self._batch_size))
         self._locked = False
         self._lock_parents = ()
-        if type(source) is dict and as_is(source, self._batch_size, self._device):
-            self._data = source.copy()
-        elif node is not None:
+        if node is not None:
             for key in node._keys():
                 self._data[key] = self._convert(node._get_str(key))
         elif source is not None:
-            for key, value in source.items():  # type: ignore[union-attr]
-                if type(key) is str:
-                    self._put(key, self._convert(value))
-                else:
-                    self._set_path(require_path(key), value, False)
+            self._fill(source)  # type: ignore[arg-type]
         if lock:
             self.lock_()
+
+    def _fill(self, source: Mapping[Any, Any]) -> None:
+        """Take over the entries of a mapping, into an empty container."""
+        others = unready(source, self._batch_size, self._device) if type(source) is dict else None
+        if others is not None:
+            self._data = data = source.copy()  # type: ignore[attr-defined]
+            for key in others:
+                data[key] = self._convert(data[key])
+            for key in others:
+                self._put(key, data[key])
+            return
+        for key, value in source.items():
+            if type(key) is str:
+                self._put(key, self._convert(value))
+            else:
+                self._set_path(require_path(key), value, False)
 
     @classmethod
     def fromkeys(cls, keys: Iterable[NestedKey], value: Any = 0) -> Self:
@@ -157,7 +167,7 @@ class TensorDict(DenseMixin):
         return self._data.items()
 
     def _set_here(self, key: str, item: Any, inplace: bool) -> None:
-        if inplace or self._locked or not as_is({key: item}, self._batch_size, self._device):
+        if inplace or self._locked or not as_is(item, self._batch_size, self._device):
             super()._set_here(key, item, inplace)
         else:
             self._data[key] = item
@@ -178,10 +188,12 @@ class TensorDict(DenseMixin):
         return to_entry(value, self._batch_size, self._node_from)
 
     def _node_from(self, mapping: Mapping[Any, Any]) -> TensorDict:
-        return TensorDict(mapping, self._batch_size, self._device, self._names)
+        node = self._blank()
+        node._fill(mapping)
+        return node
 
     def _convert(self, value: Any) -> Any:
-        if as_is({"": value}, self._batch_size, self._device):
+        if as_is(value, self._batch_size, self._device):
             return value
         entry = self._to_entry(value)
         if isinstance(entry, TensorCollection):

@@ -9,7 +9,7 @@ import numpy as np
 
 from lite._access import AccessMixin, alike
 from lite._collection import TensorCollection, is_array
-from lite._convert import as_is
+from lite._convert import unready
 from lite._core import TensorDictCore
 from lite._keys import NestedKey, Path, require_path, to_key
 from lite._lock import LOCK_ERROR
@@ -256,7 +256,7 @@ def _arrays(source: Any) -> dict[Any, Any] | None:
 def _storable(td: TensorDictCore, source: Any) -> dict[Any, Any] | None:
     """The entries of a source, if all are arrays that can be stored without a look at each other."""
     entries = _arrays(source)
-    if entries is None or td._parts() is not None or not as_is(entries, td.batch_size, td.device):
+    if entries is None or td._parts() is not None or unready(entries, td.batch_size, td.device, True) != []:
         return None
     return entries if entries is source or source.batch_size == td.batch_size else None
 
