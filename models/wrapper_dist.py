@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import NestedKey
+from lite.models._nesting import flatten
 from lite.models.llm_wrapper import LLMWrapperBase, WrapperOptions
 from lite.models.token_rows import TokenRows
 from lite.models.wrapper_io import below, read_mask, read_tokens
@@ -355,30 +356,33 @@ class DistributionMethods(LLMWrapperBase):
         return scored.said
 
     def _prompt_mask(self, value: Any, key: NestedKey, scored: _Scored) -> Mask:
-        """Where a row's prompt is, (N, T)."""
-        rows = scored.rows
-        prompt = read_tokens(value, key, len(scored.shape), pad_id=self.pad_token_id, pad_is_eos=False)
-        width = prompt.ids.shape[1]
-        columns = np.arange(rows.ids.shape[1]) < width
-        if (
-            not isinstance(value, list)
-            and width <= len(columns)
-            and (rows.ids[:, :width] == prompt.ids).all()
-        ):
-            return np.broadcast_to(columns, rows.mask.shape)  # both are padded alike
-        lengths = prompt.mask.sum(1)
-        if (lengths > rows.mask.sum(1)).any():
-            raise ValueError(
-                f"the prompts at {key!r} have {lengths.tolist()} tokens, the rows that are scored only "
-                f"{rows.mask.sum(1).tolist()}"
-            )
-        starts = (full[: len(own)] for own, full in zip(prompt.rows, rows.rows, strict=True))
-        if not all(np.array_equal(own, start) for own, start in zip(prompt.rows, starts, strict=True)):
+        """Where a row's prompt is, (N, T). It may be given with or without the row's padding."""
+        rows, ndim = scored.rows, len(scored.shape)
+        prompts = read_tokens(value, key, ndim, pad_id=self.pad_token_id, pad_is_eos=False)
+        given = flatten(value, ndim) if isinstance(value, list) and ndim else prompts.ids
+        covered = np.zeros(rows.mask.shape, np.bool_)
+        foreign = []
+        for i, (whole, prompt, full) in enumerate(zip(given, prompts.rows, rows.rows, strict=True)):
+            if _starts(rows.ids[i], whole) and not _starts(full, prompt):  # padded alike
+                covered[i, : len(whole)] = True
+                continue
+            if len(prompt) > len(full):
+                raise ValueError(
+                    f"the prompt of row {i} at {key!r} has {len(prompt)} tokens, the row that is scored only "
+                    f"{len(full)}"
+                )
+            if not _starts(full, prompt):
+                foreign.append(i)
+            covered[i] = np.cumsum(rows.mask[i]) <= len(prompt)
+        if foreign:
             warnings.warn(
-                f"the tokens at {key!r} are not those at the start of the rows that are scored: the mask "
-                "excludes as many tokens, which may not be the prompt",
+                f"the tokens of rows {foreign} at {key!r} are not those at the start of the rows that are "
+                "scored: the mask excludes as many tokens, which may not be the prompt",
                 UserWarning,
                 stacklevel=4,
             )
-        covered: Mask = (np.cumsum(rows.mask, 1) <= lengths[:, None]) & rows.mask
         return covered
+
+
+def _starts(row: NDArray[np.int64], start: Any) -> bool:
+    return np.array_equal(row[: len(start)], start)

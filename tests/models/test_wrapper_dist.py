@@ -186,8 +186,29 @@ def test_prompt_mask_without_prompt_is_the_assistants(judge: Make) -> None:
         judge()._get_sft_dist(ragged_td(*ROWS))
 
 
+def test_prompt_mask_of_padded_rows_in_a_lazy_stack(judge: Make) -> None:
+    """Rows of a list may hold padding, of which their masks tell; also a prompt with no response."""
+    rows = [
+        {"full": [P, P, P, *HI], "prompt": [P, P, P, *HI], "mask": [0, 0, 0, 1, 1]},
+        {"full": HELLO, "prompt": HELLO[:4], "mask": [1] * 5},
+    ]
+    td = lazy_stack(
+        [
+            TensorDict(
+                {
+                    "tokens": Tokens(full=np.array(row["full"]), prompt=np.array(row["prompt"])),
+                    "masks": Masks(all_attention_mask=np.array(row["mask"], bool)),
+                }
+            )
+            for row in rows
+        ]
+    )
+    dist = judge(pad_output=True)._get_sft_dist(td)
+    np.testing.assert_array_equal(dist.mask, np.array([[0] * 5, [0, 0, 0, 0, 1]], bool))
+
+
 def test_prompts_that_do_not_fit(judge: Make) -> None:
-    with pytest.raises(ValueError, match=r"the prompts at .* have \[6, 1\] tokens"):
+    with pytest.raises(ValueError, match=r"the prompt of row 0 at .* has 6 tokens"):
         judge()._get_sft_dist(ragged_td(*ROWS, prompts=[[1] * 6, [39]]))
     with pytest.warns(UserWarning, match="are not those at the start of the rows"):
         dist = judge()._get_sft_dist(ragged_td(*ROWS, prompts=[[1, 2], HELLO]))
