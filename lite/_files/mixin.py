@@ -1,4 +1,4 @@
-"""The methods of TensorDicts, lazy stacks and tensorclasses that read and write files."""
+"""The methods of TensorDicts, lazy stacks and tensorclasses that write files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from numpy.typing import DTypeLike
 
 from lite._collection import Array, Shape
 from lite._defaults import get_default_dtype
-from lite._files.consolidated import consolidate, from_consolidated
-from lite._files.fill import fill
-from lite._files.load import load
+from lite._files.consolidated import consolidate
 from lite._files.make import add_leaf
-from lite._files.mapping import source_of
+from lite._files.read_mixin import ReadMixin
 from lite._files.save import in_background, save_tree
 from lite._files.write import with_leaves
 from lite._keys import NestedKey
@@ -24,7 +22,7 @@ from lite._leaves import leaves
 _PathLike = str | os.PathLike[str]
 
 
-class FilesMixin:
+class FilesMixin(ReadMixin):
     """`memmap`, `load_memmap`, `consolidate` and what belongs to them."""
 
     __slots__ = ()
@@ -154,141 +152,7 @@ class FilesMixin:
 
     dumps = save
 
-    # -- read ---------------------------------------------------------------------------------
-
-    @classmethod
-    def load_memmap(
-        cls,
-        prefix: _PathLike,
-        device: Any = None,
-        non_blocking: bool = False,
-        *,
-        out: Any = None,
-        robust_key: bool | None = True,
-        subpath: Any = None,
-        mode: str = "r",
-        num_threads: int = 0,
-        allow_pickle: bool = False,
-    ) -> Any:
-        """Map what `memmap` wrote, here or in tensordict.
-
-        Files are checked, not trusted: what is missing, cut off, too long, linked or inconsistent raises
-        an error, and nothing on disk is changed. While a writer is at work this waits for it. The result
-        is locked; writes to its arrays go to the files where these are writable.
-
-        Args:
-            prefix: folder or archive.
-            device: move the arrays there.
-            non_blocking: accepted for compatibility.
-            out: fill this TensorDict: its entries become the loaded ones, others are removed.
-            robust_key: file names are escaped keys (names as old versions wrote them are found too).
-            subpath: load only the nested entry at this key, or path with "/".
-            mode: "r+" lets writes to an archive's arrays reach the file; otherwise they stay in memory.
-                Folders are always writable. See `lite.refresh_archive_checksums`.
-            num_threads: accepted for compatibility.
-            allow_pickle: unpickle objects that JSON could not hold. Unpickling can run any code.
-
-        Returns:
-            The saved TensorDict, lazy stack, non-tensor data or tensorclass. A tensorclass whose class is
-            not known comes back as a TensorDict.
-
-        Raises:
-            FileNotFoundError: a file is missing.
-            ValueError: damaged or foreign files, a symbolic link, or nothing under `subpath`.
-            RuntimeError: pickled objects, and `allow_pickle` is False.
-
-        Example:
-            >>> import tempfile
-            >>> from lite import TensorDict
-            >>> path = tempfile.mkdtemp() + "/td.tdz"
-            >>> _ = TensorDict({"a": 1.0, "n": {"b": 2.0}}).memmap(path)
-            >>> TensorDict.load_memmap(path, subpath="n")["b"]
-            array(2., dtype=float32)
-        """
-        found = load(os.fspath(prefix), subpath, mode, robust_key is not False, allow_pickle)
-        if device is not None and hasattr(found, "to"):
-            found = found.to(device)
-        if out is not None:
-            return fill(out, found)
-        wrap = getattr(cls, "from_tensordict", None)
-        if wrap is not None and getattr(found, "_fields", None) is None:
-            found = wrap(found)
-        return found.lock_() if hasattr(found, "lock_") else found
-
-    @classmethod
-    def load(cls, prefix: _PathLike, *args: Any, **kwargs: Any) -> Any:
-        """Read what `save` wrote: a folder or archive (see `load_memmap`), .npz or .safetensors.
-
-        Args:
-            prefix: folder or file.
-            args: see `load_memmap`.
-            kwargs: see `load_memmap`.
-
-        Raises:
-            ImportError: a .safetensors file without the package that reads it.
-        """
-        from lite._files.flat import load_from
-
-        path = os.fspath(prefix)
-        if os.path.isfile(path):
-            found = load_from(path)
-            if found is not None:
-                wrap = getattr(cls, "from_tensordict", None)
-                return found if wrap is None else wrap(found)
-        return cls.load_memmap(path, *args, **kwargs)
-
-    def load_memmap_(
-        self, prefix: _PathLike, robust_key: bool | None = True, *, allow_pickle: bool = False
-    ) -> Self:
-        """Make the entries of self those saved at `prefix`; locked again if it was; returns self."""
-        node: Any = getattr(self, "_tensordict", self)
-        found = load(os.fspath(prefix), None, "r", robust_key is not False, allow_pickle)
-        locked = node.is_locked
-        if locked:
-            node.unlock_()
-        try:
-            fill(node, found)
-        finally:
-            if locked:
-                node.lock_()
-        return self
-
-    def memmap_refresh_(self, *, allow_pickle: bool = False) -> Self:
-        """Map the files anew, which another process may have replaced or added to; returns self.
-
-        Raises:
-            RuntimeError: self is not mapped to a folder.
-        """
-        path = _saved_path(self)
-        if path is None:
-            raise RuntimeError(
-                "Cannot refresh a TensorDict that is not memory mapped or has no path associated."
-            )
-        return self.load_memmap_(path, allow_pickle=allow_pickle)
-
     # -- mapped -------------------------------------------------------------------------------
-
-    def is_memmap(self) -> bool:
-        """Whether every array lies in a mapped file (or shared memory); views of such arrays do, too."""
-        node: Any = getattr(self, "_tensordict", self)
-        found = False
-        for array in leaves(node):
-            if not isinstance(array, np.ndarray) or (array.size and source_of(array) is None):
-                return False
-            found = found or array.size > 0
-        return found or (node._locked and isinstance(getattr(node, "_source", None), str))
-
-    @property
-    def saved_path(self) -> str:
-        """The folder that the arrays are mapped to.
-
-        Raises:
-            AttributeError: they are not.
-        """
-        path = _saved_path(self)
-        if path is None:
-            raise AttributeError(f"The tensordict has no saved path (memmap={self.is_memmap()}, path=None).")
-        return path
 
     def make_memmap(
         self, key: NestedKey, shape: Any, *, dtype: DTypeLike | None = None, robust_key: bool | None = True
@@ -343,35 +207,6 @@ class FilesMixin:
         write_h5(getattr(self, "_tensordict", self), os.path.abspath(filename), options)
         return self
 
-    @classmethod
-    def from_h5(cls, filename: _PathLike, *, mode: str = "r", batch_size: Any = None) -> Any:
-        """Read an HDF5 file to memory.
-
-        Args:
-            filename: file written by `to_h5`, here or in tensordict, or any of groups and datasets.
-            mode: only "r".
-            batch_size: of all levels; None for what `to_h5` has noted, else `()`.
-
-        Raises:
-            ImportError: without h5py.
-            ValueError: a damaged file, or one with links.
-
-        Example:
-            >>> import tempfile
-            >>> from lite import TensorDict
-            >>> path = tempfile.mkdtemp() + "/td.h5"
-            >>> _ = TensorDict({"a": [1, 2], "n": {"s": "x"}}, [2]).to_h5(path)
-            >>> TensorDict.from_h5(path)["n", "s"]
-            'x'
-        """
-        from lite._files.h5 import read_h5
-
-        if mode != "r":
-            raise ValueError(f"from_h5 reads to memory: mode must be 'r', got {mode!r}.")
-        found = read_h5(os.fspath(filename), batch_size)
-        wrap = getattr(cls, "from_tensordict", None)
-        return found if wrap is None else wrap(found)
-
     # -- one buffer ---------------------------------------------------------------------------
 
     def consolidate(
@@ -422,11 +257,6 @@ class FilesMixin:
 
         return in_background(run) if return_early else run()
 
-    @classmethod
-    def from_consolidated(cls, filename: _PathLike) -> Any:
-        """Map a file that `consolidate` wrote, here or in tensordict; see `lite.from_consolidated`."""
-        return from_consolidated(filename)
-
     def is_consolidated(self) -> bool:
         """Whether self is locked and its arrays are views of one buffer that `consolidate` made."""
         node: Any = getattr(self, "_tensordict", self)
@@ -434,8 +264,3 @@ class FilesMixin:
         if not isinstance(buffer, np.ndarray) or not node.is_locked:
             return False
         return all(array.size == 0 or np.may_share_memory(array, buffer) for array in leaves(node))
-
-
-def _saved_path(td: Any) -> str | None:
-    source = getattr(getattr(td, "_tensordict", td), "_source", None)
-    return source if isinstance(source, str) and td.is_memmap() else None
