@@ -72,6 +72,38 @@ def cases() -> dict[str, tuple[Callable[[Any], Any], Callable[[dict[str, Any]], 
         "stack of 100": (lambda w: w.stack(w.hundred), None),
         "lazy stack of 100": (lambda w: w.lib.lazy_stack(w.hundred), None),
         "cat of 100": (lambda w: w.cat(w.hundred), None),
+        # From here on: what else tensordict's own benchmark of common operations has.
+        "construct, empty": (lambda w: w.lib.TensorDict({}, [32]), None),
+        "set(nested, v)": (lambda w: w.deep.set(("n", "x", "y"), w.data["a"]), None),
+        "set(new nested, v)": (lambda w: w.td.empty().set(("n", "x", "y"), w.data["a"]), None),
+        "set_(nested, v)": (lambda w: w.deep_sink.set_(("n", "x", "y"), w.data["a"]), None),
+        "items(True, True)": (lambda w: list(w.deep.items(True, True)), None),
+        "values(True, True)": (lambda w: list(w.deep.values(True, True)), None),
+        "'a' in td": (lambda w: "a" in w.td, lambda d: "a" in d),
+        "nested in keys(True)": (lambda w: ("n", "x", "y") in w.deep.keys(True), None),
+        "td[1, 2]": (lambda w: w.wide[1, 2], lambda d: {k: v[1, 2] for k, v in d.items()}),
+        "td[list]": (lambda w: w.td[[1, 5, 9, 3]], None),
+        "td[range]": (lambda w: w.td[range(8)], None),
+        "td[2:10] = td": (lambda w: w.td.__setitem__(slice(2, 10), w.part), None),
+        "view": (lambda w: w.td.view(4, 8), lambda d: {k: v.reshape(4, 8, 4) for k, v in d.items()}),
+        "permute": (lambda w: w.wide.permute(1, 0), None),
+        "squeeze": (lambda w: w.column.squeeze(1), None),
+        "chunk(4)": (lambda w: w.td.chunk(4), None),
+        "nested update": (lambda w: w.deep_sink.update(w.deep), None),
+        "nested update_": (lambda w: w.deep_sink.update_(w.deep), None),
+        "two renames": (lambda w: w.sink.rename_key_("a", "z").rename_key_("z", "a"), None),
+        "nested select": (lambda w: w.deep.select(("n", "x", "y")), None),
+        "nested exclude": (lambda w: w.deep.exclude(("n", "x", "y")), None),
+        "unflatten_keys": (lambda w: w.flattened.unflatten_keys("."), None),
+        "empty(recurse=True)": (lambda w: w.deep.empty(recurse=True), None),
+        "nested lock_().unlock_()": (lambda w: w.deep_sink.lock_().unlock_(), None),
+        "nested copy": (lambda w: w.nested.copy(), None),
+        "to('cpu')": (lambda w: w.td.to("cpu"), None),
+        "is_empty": (lambda w: w.td.is_empty(), lambda d: not d),
+        "sum()": (lambda w: w.td.sum(), lambda d: {k: v.sum() for k, v in d.items()}),
+        "sum(dim=0)": (lambda w: w.td.sum(dim=0), lambda d: {k: v.sum(0) for k, v in d.items()}),
+        "lazy.get('a'), of 100": (lambda w: w.lazy.get("a"), None),
+        "lazy[0]": (lambda w: w.lazy[0], None),
     }  # fmt: skip
 
 
@@ -95,7 +127,12 @@ class World:
         self.rows = leaf(np.array([1, 5, 9, 3, 2, 8, 30, 11]))
         self.mask = leaf(np.arange(32) % 3 == 0)
         self.row = self.td[0].clone()
+        self.part = self.td[2:10].clone()
+        self.deep_sink = self.deep.clone()
+        self.column = self.td.unsqueeze(1)
+        self.flattened = self.nested.flatten_keys(".")
         self.hundred = [copy.deepcopy(self.td) for _ in range(100)]
+        self.lazy = lib.lazy_stack(self.hundred)
 
 
 def looped(fn: Callable[..., Any], argument: Any, loops: int) -> Callable[[], None]:

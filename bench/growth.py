@@ -1,0 +1,115 @@
+"""How the cost grows with the number of leaves and with the depth: `python bench/growth.py`."""
+
+import argparse
+import json
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensordict
+import torch
+from side_by_side import RESULTS, machine, measure
+
+import lite
+
+LEAVES = (1, 3, 10, 30, 100, 300, 1000)
+DEPTHS = (1, 2, 5, 10, 20, 50)
+FIXED_LEAVES = 1000
+STACKED = 4
+
+
+def tree(leaves: int, depth: int, leaf: Any) -> dict[str, Any]:
+    """Nested dicts, one below the other, with the leaves spread evenly over the levels."""
+    root: dict[str, Any] = {}
+    node = root
+    for level in range(depth):
+        for i in range(level, leaves, depth):
+            node[f"leaf{i}"] = leaf
+        if level + 1 < depth:
+            node["below"] = node = {}
+    return root
+
+
+def operations(lib: Any, stack: Callable[[Any], Any], leaf: Any, leaves: int, depth: int) -> dict[str, Any]:
+    entries = tree(leaves, depth, leaf)
+    td = lib.TensorDict(entries, [8])
+    several = [td.clone() for _ in range(STACKED)]
+    return {
+        "construct": lambda: lib.TensorDict(entries, [8]),
+        "index": lambda: td[0],
+        "stack": lambda: stack(several),
+        "clone": lambda: td.clone(),
+    }
+
+
+def times(leaves: int, depth: int, rounds: int) -> dict[str, dict[str, float]]:
+    """Operation -> library -> least microseconds."""
+    array = np.ones((8, 2), np.float32)
+    ours = operations(lite, lite.stack, array, leaves, depth)
+    theirs = operations(tensordict, torch.stack, torch.from_numpy(array), leaves, depth)
+    loops = max(1, 200 // leaves)
+    out = {}
+    for name in ours:
+        runs = {"lite": repeated(ours[name], loops), "tensordict": repeated(theirs[name], loops)}
+        result = measure(runs, rounds)
+        out[name] = {side: 1e3 * taken["min_ms"] / loops for side, taken in result.items()}
+    return out
+
+
+def repeated(fn: Callable[[], Any], loops: int) -> Callable[[], None]:
+    def run() -> None:
+        for _ in range(loops):
+            fn()
+
+    return run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15)
+    rounds = parser.parse_args().rounds
+    warnings.simplefilter("ignore")  # of the other library
+    torch.set_num_threads(1)
+    about = machine() | {"torch": torch.__version__, "tensordict": tensordict.__version__}
+    by_leaves = [{"leaves": n, "us": times(n, 1, rounds)} for n in LEAVES]
+    by_depth = [{"depth": d, "us": times(FIXED_LEAVES, d, rounds)} for d in DEPTHS]
+    slopes = {}
+    print(f"{'':10s} {'us per leaf':>12s} {'exponent':>9s} {'50 levels / 1':>14s}")
+    for name in by_leaves[0]["us"]:
+        taken = [row["us"][name]["lite"] for row in by_leaves]
+        # The largest sizes, where the constant part no longer counts.
+        exponent = float(np.polyfit(np.log(LEAVES[-3:]), np.log(taken[-3:]), 1)[0])
+        deep = by_depth[-1]["us"][name]["lite"] / by_depth[0]["us"][name]["lite"]
+        slopes[name] = {"us_per_leaf": taken[-1] / LEAVES[-1], "exponent": exponent, "deep_over_flat": deep}
+        print(f"{name:10s} {taken[-1] / LEAVES[-1]:12.3f} {exponent:9.2f} {deep:14.2f}")
+    RESULTS.mkdir(exist_ok=True)
+    report = {"about": about, "summary": slopes, "by_leaves": by_leaves, "by_depth": by_depth}
+    (RESULTS / "growth.json").write_text(json.dumps(report, indent=1) + "\n")
+    plot(by_leaves, by_depth)
+
+
+def plot(by_leaves: list[dict[str, Any]], by_depth: list[dict[str, Any]]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    panels = (("leaves", by_leaves, "one level"), ("depth", by_depth, f"{FIXED_LEAVES} leaves"))
+    for axis, (what, rows, title) in zip(axes, panels, strict=True):
+        for i, name in enumerate(rows[0]["us"]):
+            for side, style in (("lite", "o-"), ("tensordict", "x:")):
+                values = [row["us"][name][side] for row in rows]
+                axis.loglog(
+                    [row[what] for row in rows], values, style, color=f"C{i}", label=f"{name}, {side}"
+                )
+        axis.set(xlabel=what, ylabel="microseconds", title=title)
+        axis.grid(alpha=0.3)
+    axes[1].set_ylim(bottom=1)
+    axes[0].legend(fontsize=7)
+    figure.savefig(RESULTS / "growth.png", dpi=110)
+
+
+if __name__ == "__main__":
+    main()
