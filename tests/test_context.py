@@ -72,9 +72,14 @@ def test_a_locked_source_gets_values_in_its_arrays(name):
 @pytest.mark.parametrize("name", REACHED)
 def test_nothing_is_written_when_the_body_raises(name):
     td = source()
-    with pytest.raises(ZeroDivisionError), OPERATIONS[name](td) as form:
-        form["z"] = form["a"]
-        raise ZeroDivisionError
+
+    def body() -> None:
+        with OPERATIONS[name](td) as form:
+            form["z"] = form["a"]
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        body()
     assert "z" not in td
 
 
@@ -147,7 +152,12 @@ def test_lazy_stacks_stay_lazy(name):
 
 def test_another_batch_size_cannot_be_written_back():
     td = source()
-    with pytest.raises(RuntimeError, match="became"), td.view(6) as form:
-        form.batch_size = []
-        form["z"] = np.ones(2)
+
+    def body() -> None:
+        with td.view(6) as form:
+            form.batch_size = []
+            form["z"] = np.ones(2)
+
+    with pytest.raises(RuntimeError, match="became"):
+        body()
     assert "z" not in td

@@ -104,14 +104,7 @@ def test_kinds_of_entries():
     assert [key for key, _ in td.non_tensor_items()] == ["s", "r"]
     deep = TensorDict({"n": {"s": "x"}})
     assert [key for key, _ in deep.non_tensor_items(include_nested=True)] == [("n", "s")]
-    assert set(td.filter_non_tensor_data().keys(True)) == {
-        "a",
-        "i",
-        "n",
-        ("n", "b"),
-        ("n", "m"),
-        ("n", "m", "c"),
-    }
+    assert set(td.filter_non_tensor_data().keys(True, True)) == {"a", "i", ("n", "b"), ("n", "m", "c")}
     stack = lazy_stack([TensorDict(s="x", a=1)] * 2)
     assert list(stack.filter_non_tensor_data().keys()) == ["a"]
 

@@ -8,6 +8,7 @@ import random
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def die(td: Any) -> Any:
 
 def draws(td: Any) -> Any:
     time.sleep(0.05)  # so that every worker gets one piece
-    return TensorDict({"a": np.random.rand(1), "b": np.array([random.random()])}, [1])
+    return TensorDict({"a": np.random.rand(1), "b": np.array([random.random()])}, [1])  # noqa: NPY002
 
 
 def odd_only(td: Any) -> Any:
@@ -82,14 +83,15 @@ def test_pieces_run_in_several_processes():
 
 @pytest.mark.parametrize("options", [{"mp_start_method": "spawn"}, {"max_tasks_per_child": 1}])
 def test_other_kinds_of_workers(options):
-    np.testing.assert_array_equal(source().map(plus_one, num_workers=1, **options)["a"], source()["a"] + 1)
+    out = source().map(partial(np.add, 1), num_workers=1, **options)
+    np.testing.assert_array_equal(out["a"], source()["a"] + 1)
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: ProcessPoolExecutor(1), lambda: ThreadPoolExecutor(2), lambda: multiprocessing.Pool(1)]
+    ("make", "workers"), [(ProcessPoolExecutor, 1), (ThreadPoolExecutor, 2), (multiprocessing.Pool, 1)]
 )
-def test_a_pool_of_the_caller_stays_open(make):
-    with make() as pool:
+def test_a_pool_of_the_caller_stays_open(make, workers):
+    with make(workers) as pool:
         for _ in range(2):
             out = source().map(plus_one, pool=pool, chunksize=2)
             np.testing.assert_array_equal(out["a"], source()["a"] + 1)
@@ -136,7 +138,7 @@ def test_workers_draw_what_the_generator_decides():
 )
 def test_arguments(options):
     for method in (source().map, source().map_iter):
-        with pytest.raises(ValueError, match="chunks|dim|num_workers"):
+        with pytest.raises(ValueError, match=r"chunks|dim|num_workers"):
             method(plus_one, **options)
 
 

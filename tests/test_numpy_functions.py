@@ -105,7 +105,7 @@ def test_splits(pieces):
 def test_errors():
     td = source()
     for action in (lambda: np.squeeze(td, 0), lambda: np.reshape(td, (3, 4), order="F")):
-        with pytest.raises(ValueError, match="squeeze|order"):
+        with pytest.raises(ValueError, match=r"squeeze|order"):
             action()
     with pytest.raises(IndexError, match="axis"):
         np.expand_dims(td, 5)
