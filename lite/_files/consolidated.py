@@ -153,7 +153,7 @@ def from_consolidated(filename: str | os.PathLike[str]) -> Any:
         filename: file written by `consolidate`, here or in tensordict.
 
     Returns:
-        The TensorDict or lazy stack, with its names and lock state; its leaves are views of one buffer.
+        The TensorDict or lazy stack, with its names, locked; its leaves are views of one buffer.
 
     Raises:
         ValueError: a damaged or foreign file.
@@ -180,7 +180,7 @@ def from_consolidated(filename: str | os.PathLike[str]) -> Any:
     if isinstance(out, NonTensorBase):
         return out
     out._source = buffer
-    return out
+    return out.lock_()
 
 
 def _build(node: meta.Json, buffer: Array, depth: int) -> Any:
@@ -214,7 +214,7 @@ def _build(node: meta.Json, buffer: Array, depth: int) -> Any:
         out._set_names(check_names(about["names"], out.ndim))
     else:
         raise ValueError(f"unknown class {kind!r:.80}.")
-    return out.lock_() if about.get("is_locked") else out
+    return out
 
 
 def _leaf_of(member: Any, buffer: Array) -> Array:

@@ -38,7 +38,7 @@ def _entry_names(names: list[str]) -> list[str]:
 
 def _plain(array: Array) -> Array:
     """The same bytes in a dtype that .npy files know."""
-    return array if array.dtype.kind != "V" else array.view(f"u{array.dtype.itemsize}")
+    return array if array.dtype.isbuiltin != 2 else array.view(f"u{array.dtype.itemsize}")
 
 
 def read(path: str) -> tuple[dict[str, Array], str | None]:
