@@ -11,6 +11,7 @@ from lite._collection import Array, TensorCollection, is_array
 from lite._context import as_before
 from lite._core import TensorDictCore
 from lite._device import move, parse_device
+from lite._device_array import wrap
 from lite._leaves import leaves, map_kept
 from lite._methods import SelfMethod, described
 from lite._structure import StructureMixin
@@ -184,7 +185,7 @@ class CastMixin(StructureMixin):
 
     def is_contiguous(self) -> bool:
         """True if every array is C-contiguous; a lazy stack never is."""
-        return self._parts() is None and all(leaf.flags.c_contiguous for leaf in leaves(self))
+        return self._parts() is None and all(wrap(leaf).flags.c_contiguous for leaf in leaves(self))
 
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Any:
         """A dense TensorDict whose arrays are C-contiguous, copied only where they are not.
@@ -247,7 +248,9 @@ def _is_floating(dtype: np.dtype[Any]) -> bool:
 
 
 def _contiguous(leaf: Array) -> Array:
-    return leaf if leaf.flags.c_contiguous else np.array(leaf, order="C")
+    if leaf.flags.c_contiguous:
+        return leaf
+    return np.array(leaf, order="C") if isinstance(leaf, np.ndarray) else leaf.copy()
 
 
 def _same(leaf: Array) -> Array:

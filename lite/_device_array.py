@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -68,12 +68,21 @@ def is_device_leaf(value: Any) -> bool:
     return hasattr(value, "__cuda_array_interface__") or hasattr(type(value), "__cuda_ndarray__")
 
 
+def beside(leaf: Any, array: Array) -> Any:
+    """A new host array, in GPU memory if `leaf` is a `DeviceArray`."""
+    return leaf.filled_with(array) if isinstance(leaf, DeviceArray) else array
+
+
 def write_leaf(target: Any, index: Any, value: Any) -> None:
     """`target[index] = value` for a leaf of any kind."""
     if isinstance(target, np.ndarray):
         target[index] = value
     else:
         DeviceArray(target)[index] = value
+
+
+class _Flags(NamedTuple):
+    c_contiguous: bool
 
 
 class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
@@ -108,6 +117,12 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     @property
     def size(self) -> int:
         return int(self.leaf.size)
+
+    @property
+    def flags(self) -> _Flags:
+        if not self._is_numba:
+            return _Flags(bool(self.leaf.flags.c_contiguous))
+        return _Flags(bool(self.leaf.is_c_contiguous()))
 
     def __len__(self) -> int:
         return int(self.leaf.shape[0])
@@ -178,6 +193,14 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
 
         return DeviceArray(require_cuda("cuda").device_array(shape, dtype))
 
+    def filled_with(self, array: Array) -> DeviceArray:
+        """A leaf of the same kind with the content of a host array."""
+        if not self._is_numba:
+            raise self._unsupported("a new array of another shape or content")
+        out = self._empty(array.shape, array.dtype)
+        out.leaf.copy_to_device(array)
+        return out
+
     def copy(self) -> DeviceArray:
         if not self._is_numba:
             return DeviceArray(self.leaf.copy())
@@ -208,6 +231,10 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         name = f"{ufunc.__name__}{'' if method == '__call__' else '.' + method}"
         if fn is None or method != "__call__" or kwargs:
             raise self._unsupported(name)
+        if any(isinstance(array, np.ndarray | np.generic) and array.ndim for array in arrays):
+            # The host array's own operator would fetch the leaf.
+            raise self._unsupported(f"{name} with an array in host memory")
+        arrays = [a.item() if isinstance(a, np.ndarray | np.generic) else a for a in arrays]
         try:
             result = fn(*arrays)
         except TypeError as error:

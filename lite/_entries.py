@@ -9,6 +9,7 @@ import numpy as np
 
 from lite._collection import Array, default_is_leaf, is_array, is_leaf_nontensor, is_non_tensor
 from lite._core import MISSING
+from lite._device_array import wrap
 from lite._keys import NestedKey, Path, require_path, to_key
 from lite._keysview import walk
 from lite._leaves import leaves
@@ -109,7 +110,7 @@ class EntriesMixin(StructureMixin):
             entry = self._get_path(require_path(key))
             if entry is None:
                 raise self._missing(require_path(key))
-            found.append(np.asarray(entry))
+            found.append(np.asarray(wrap(entry)))
         return found
 
     def separates(

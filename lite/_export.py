@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
 
 from lite._collection import Array, TensorCollection, is_array
+from lite._device_array import on_leaves, wrap
 from lite._nontensor import NonTensorBase, NonTensorData
 from lite._structure import StructureMixin
+
+_copy = methodcaller("copy")
 
 
 class ExportMixin(StructureMixin):
@@ -114,7 +118,10 @@ class ExportMixin(StructureMixin):
             if node is not None:
                 out._put(key, node.to_tensordict(retain_none=retain_none))
             elif retain_none is not False or not (isinstance(entry, NonTensorData) and entry.data is None):
-                out._put(key, entry._clone(True) if isinstance(entry, TensorCollection) else entry.copy())
+                out._put(
+                    key,
+                    entry._clone(True) if isinstance(entry, TensorCollection) else on_leaves(_copy, entry),
+                )
         return out
 
     def to_struct_array(self) -> Array:
@@ -156,7 +163,7 @@ def _tuple_value(td: StructureMixin, entry: Any) -> Any:
 
 def _column(td: StructureMixin, key: str, entry: Any) -> Array:
     if is_array(entry):
-        return np.asarray(entry)
+        return np.asarray(wrap(entry))
     node = td._as_node(entry)
     if node is not None:
         column: Array = node.to_struct_array()

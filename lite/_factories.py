@@ -12,7 +12,7 @@ from lite._array_function import implements
 from lite._cast import as_dtype
 from lite._collection import Array, Shape
 from lite._core import TensorDictCore
-from lite._device_array import write_leaf
+from lite._device_array import beside, unwrap, wrap, write_leaf
 from lite._leaves import leaves, map_kept
 from lite._nontensor import NonTensorBase, NonTensorData
 from lite._shape import as_shape
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 def _like(td: T, make: Callable[[Shape, np.dtype[Any]], Array], dtype: DTypeLike | None, device: Any) -> T:
     wanted = None if dtype is None else as_dtype(dtype)
-    out = map_kept(td, lambda leaf: make(leaf.shape, leaf.dtype if wanted is None else wanted))
+    out = map_kept(td, lambda leaf: beside(leaf, make(leaf.shape, leaf.dtype if wanted is None else wanted)))
     return out if device is None else out.to(device)  # type: ignore[attr-defined]
 
 
@@ -214,5 +214,6 @@ def _resized(td: Any, shape: Shape, make: Callable[..., Array], dtype: np.dtype[
         elif isinstance(entry, NonTensorData):
             out._put(key, entry._rebatch(shape))
         elif not isinstance(entry, NonTensorBase):
-            out._put(key, make(shape + entry.shape[ndim:], entry.dtype if dtype is None else dtype))
+            made = make(shape + tuple(entry.shape[ndim:]), entry.dtype if dtype is None else dtype)
+            out._put(key, unwrap(beside(wrap(entry), made)))
     return out

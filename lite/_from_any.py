@@ -149,7 +149,8 @@ class FromMixin(TensorDictCore):
         out = _build(values, "from_dataclass", auto_batch_size, batch_dims, device, batch_size)
         if dest_cls is None and not as_tensorclass:
             return out
-        wanted = _tensorclass_of(type(dataclass)) if dest_cls is None else dest_cls
+        kind: Any = type(dataclass)
+        wanted = _tensorclass_of(kind) if dest_cls is None else dest_cls
         return wanted.from_tensordict(out)
 
     @classmethod

@@ -164,7 +164,7 @@ def joined(td: Any, name: str, dim: Any) -> Array:
     if not pieces:
         raise ValueError(f"{name}(reduce=True) needs at least one array, got a TensorDict without any.")
     try:
-        return np.concatenate(pieces, axis)
+        return np.concatenate([np.asarray(wrap(piece)) for piece in pieces], axis)
     except ValueError as error:
         shapes = [piece.shape for piece in pieces]
         raise RuntimeError(

@@ -13,6 +13,7 @@ from lite._array_reductions import Reducer
 from lite._cast import as_dtype
 from lite._collection import Shape
 from lite._core import MISSING
+from lite._device_array import wrap
 from lite._leaves import leaves
 from lite._methods import AnyMethod, described
 from lite._reduce import FEATURE, Extremes, joined, reduced, scope_of, with_keys
@@ -142,7 +143,7 @@ _EXTREMES = """
 def _truth(name: str, fn: Reducer, found: Callable[[Any], bool], what: str) -> AnyMethod:
     def method(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
         if dim is None:
-            return found(bool(fn(leaf, None, False)) for leaf in leaves(self))
+            return found(bool(fn(wrap(leaf), None, False)) for leaf in leaves(self))
         try:
             scope = scope_of(self, dim, keepdim)
         except IndexError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import methodcaller
 from typing import Any, Self
 
 import numpy as np
@@ -11,8 +12,11 @@ from lite._access import AccessMixin, alike
 from lite._collection import TensorCollection, is_array
 from lite._convert import unready
 from lite._core import TensorDictCore
+from lite._device_array import on_leaves
 from lite._keys import NestedKey, Path, require_path, to_key
 from lite._lock import LOCK_ERROR
+
+_copy = methodcaller("copy")
 
 
 class UpdateMixin(AccessMixin):
@@ -302,7 +306,7 @@ def _key_list(keys: Any) -> list[Any]:
 def _copied(value: Any) -> Any:
     if isinstance(value, TensorCollection):
         return value._clone(True)
-    return value.copy() if is_array(value) else value
+    return on_leaves(_copy, value) if is_array(value) else value
 
 
 def _leaf_items(td: TensorDictCore, source: Any, prefix: Path) -> Iterator[tuple[Path, Any]]:

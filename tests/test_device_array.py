@@ -92,6 +92,10 @@ def test_leaves_are_kept(td: TensorDict) -> None:
     assert "device=cuda:0" in repr(td)
 
 
+def _refuse(*args: Any, **kwargs: Any) -> None:
+    raise AssertionError("copied to the host")
+
+
 @pytest.mark.parametrize(
     ("what", "call"),
     [
@@ -100,7 +104,13 @@ def test_leaves_are_kept(td: TensorDict) -> None:
         ("subtract", lambda td: 1 - td),
         ("equal", lambda td: td == 1),
         ("multiply", lambda td: td * td),
+        ("add with an array in host memory", lambda td: td + np.ones((3, 4))),
+        ("matmul with an array in host memory", lambda td: td @ np.ones((2, 2))),
         ("exp", np.exp),
+        ("all", lambda td: td.all()),
+        ("NumPy function", lambda td: td.sum(dim=0, reduce=True)),
+        ("NumPy function", lambda td: td.to_struct_array()),
+        ("NumPy function", lambda td: td.cat_from_tensordict()),
         ("add.reduce", lambda td: td.sum()),
         ("take_along_axis|index array", lambda td: td.gather(0, np.zeros((1, 4), int))),
         ("index array or mask", lambda td: td[np.array([0])]),
@@ -109,7 +119,10 @@ def test_leaves_are_kept(td: TensorDict) -> None:
         ("stack|concatenate", lambda td: stack([td, TensorDict({"a": np.zeros((3, 4, 2))}, [3, 4])])),
     ],
 )
-def test_what_numba_arrays_cannot_do_is_a_type_error(td: TensorDict, what: str, call: Any) -> None:
+def test_what_numba_arrays_cannot_do_is_a_type_error(
+    td: TensorDict, what: str, call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devicearray.DeviceNDArray, "copy_to_host", _refuse)
     with pytest.raises(TypeError, match=what):
         call(td)
 

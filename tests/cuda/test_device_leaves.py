@@ -9,6 +9,7 @@ those do is in tests/test_device_array.py.
 from __future__ import annotations
 
 import os
+import pickle
 from typing import Any
 
 import numpy as np
@@ -172,11 +173,38 @@ def test_writes(td: TensorDict, cpu: TensorDict) -> None:
     assert not host(td["a"]).any()
 
 
+def test_update_can_clone(td: TensorDict, cpu: TensorDict) -> None:
+    out = TensorDict({}, batch_size=[3, 4]).update(td, clone=True)
+    assert out["a"] is not td["a"]
+    same(out, cpu)
+
+
 def test_set_in_place_keeps_the_leaf(td: TensorDict) -> None:
     leaf = td["b"]
     td.lock_().set_("b", cuda.to_device(np.ones((3, 4), np.int64)))
     assert td["b"] is leaf
     np.testing.assert_array_equal(host(leaf), np.ones((3, 4)))
+
+
+def test_new_arrays_lie_beside_the_leaves(td: TensorDict, cpu: TensorDict) -> None:
+    same(td.new_zeros(5), cpu.new_zeros(5))
+    same(td.new_full([2], 3), cpu.new_full([2], 3))
+    same(np.ones_like(td), np.ones_like(cpu))
+
+
+def test_dense_copies(td: TensorDict, cpu: TensorDict) -> None:
+    assert td.is_contiguous()
+    assert td.contiguous()["a"] is td["a"]
+    part, expected = td.permute(1, 0), cpu.permute(1, 0)
+    assert not part.is_contiguous()
+    same(part.contiguous(), expected)
+    assert part.contiguous().is_contiguous()
+    same(part.to_tensordict(), expected)
+
+
+def test_pickling_asks_to_move_first(td: TensorDict) -> None:
+    with pytest.raises(TypeError, match=r"move it first: td.to\(\"cpu\"\)"):
+        pickle.dumps(td)
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2, -1])
