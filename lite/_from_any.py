@@ -347,8 +347,11 @@ def _build(
 
 def plain(obj: Any) -> Any:
     """Containers as plain dicts and `NonTensorStack`s; anything else as it is."""
-    if type(obj) is np.ndarray and obj.dtype.names is None:
+    kind = type(obj)
+    if kind is np.ndarray and obj.dtype.names is None:
         return obj
+    if kind is dict:
+        return {key: plain(value) for key, value in obj.items()}
     if isinstance(obj, TensorCollection):
         return obj
     if isinstance(obj, Mapping):
