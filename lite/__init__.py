@@ -27,6 +27,7 @@ from lite._files.archive import is_memmap_archive
 from lite._files.archive_write import pack_memmap, refresh_archive_checksums, unpack_memmap
 from lite._files.arrow import from_arrow, to_arrow
 from lite._files.consolidated import from_consolidated
+from lite._files.functions import from_h5, load, load_memmap, memmap, save
 from lite._foreign import from_dlpack
 from lite._from_any import make_tensordict
 from lite._keys import NestedKey, unravel_key, unravel_key_list
@@ -59,6 +60,7 @@ __all__ = [
     "from_dataclass",
     "from_dict",
     "from_dlpack",
+    "from_h5",
     "from_namedtuple",
     "from_pytree",
     "from_struct_array",
@@ -71,8 +73,11 @@ __all__ = [
     "is_non_tensor",
     "is_tensor_collection",
     "lazy_stack",
+    "load",
+    "load_memmap",
     "make_tensordict",
     "maybe_dense_stack",
+    "memmap",
     "merge_tensordicts",
     "ones_like",
     "pack_memmap",
@@ -82,6 +87,7 @@ __all__ = [
     "randn_like",
     "refresh_archive_checksums",
     "register_pytree",
+    "save",
     "set_default_dtype",
     "set_get_defaults_to_none",
     "set_printoptions",
