@@ -255,6 +255,8 @@ class AccessMixin(TensorDictCore):
         return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
 
     def __contains__(self, key: object) -> bool:
+        if type(key) is str:
+            return self._peek(key) is not None
         path = to_path(key)
         if not path:
             raise RuntimeError("key must be a NestedKey (a str or a possibly tuple of str).")
@@ -292,6 +294,8 @@ class AccessMixin(TensorDictCore):
         sort: bool = False,
     ) -> Iterator[tuple[Any, Any]]:
         """Iterate over (key, entry), in the order of `keys` with the same arguments."""
+        if not (include_nested or leaves_only or sort):
+            return iter(self._items())
         pairs = ((p[0] if len(p) == 1 else p, v) for p, v in walk(self, include_nested, leaves_only, is_leaf))  # type: ignore[arg-type]
         if sort:
             return iter(sorted(pairs, key=lambda kv: kv[0] if isinstance(kv[0], str) else ".".join(kv[0])))

@@ -96,6 +96,14 @@ class DenseMixin(BatchSizeMixin):
                 return None
         return self._data
 
+    def is_empty(self) -> bool:
+        """True if there is no leaf at any depth; non-tensor data counts as a leaf."""
+        for value in self._data.values():
+            node = None if type(value) is ndarray else self._as_node(value)
+            if node is None or not node.is_empty():
+                return False
+        return True
+
     def _run(self, op: BatchOp) -> Self:
         array = op.array
         data = {
@@ -132,6 +140,10 @@ class DenseMixin(BatchSizeMixin):
                 return self
             shape = (len(range(*index.indices(size[0]))),) + size[1:]
             return self._run(Index(len(size), shape, (index,), self._names))
+        if kind is tuple and len(index) <= len(size):
+            op = _basic(index, size, self._names)
+            if op is not None:
+                return self if index.count(_ALL) == len(index) else self._run(op)
         # An array checks the bounds of `rows`, so there must be one.
         if kind is ndarray and index.ndim == 1 and self._flat():
             if index.dtype.kind == "b" and index.shape == size[:1]:
@@ -226,3 +238,19 @@ def _unbound(value: Any, dim: int, n: int) -> Any:
     if isinstance(value, ndarray):
         return [fn(value) for fn in pick]
     return [on_leaves(fn, value) for fn in pick]
+
+
+def _basic(index: tuple[Any, ...], size: Shape, names: Names) -> Index | None:
+    """The operation for a tuple of integers and slices; None for anything else."""
+    shape: list[int] = []
+    kept: list[str | None] = []
+    for dim, item in enumerate(index):
+        n = size[dim]
+        if type(item) is slice:
+            shape.append(len(range(*item.indices(n))))
+            if names is not None:
+                kept.append(names[dim])
+        elif type(item) is not int or not -n <= item < n:
+            return None
+    rest = len(index)
+    return Index(len(size), (*shape, *size[rest:]), index, names and kept + names[rest:])

@@ -120,9 +120,10 @@ class LazyStackedTensorDict(LazyKeysMixin, TensorDictBase):
             if self._peek(key) is None:
                 return None
             raise
-        if not entries or any(entry is None for entry in entries):
+        kinds = set(map(type, entries))
+        if not entries or type(None) in kinds:
             return None
-        if all(type(entry) is np.ndarray for entry in entries):
+        if kinds == {np.ndarray}:
             return stack_arrays(key, entries, self.stack_dim)
         if all(is_array(entry) for entry in entries):
             return on_leaves(lambda *arrays: stack_arrays(key, list(arrays), self.stack_dim), *entries)

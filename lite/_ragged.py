@@ -101,10 +101,10 @@ def stack_arrays(key: str, entries: list[Array], dim: int) -> Array:
         RuntimeError: their shapes differ.
     """
     shapes = [entry.shape for entry in entries]
-    shape, dtype = shapes[0], entries[0].dtype
+    shape = shapes[0]
     if shapes.count(shape) < len(shapes):
         raise RuntimeError(RAGGED_ERROR.format(key=key, found=sorted(set(shapes))))
-    if dim < len(shape) and all(entry.dtype == dtype for entry in entries):
+    if dim < len(shape):
         # One concatenation and a reshape: three times faster than np.stack.
         return np.concatenate(entries, dim).reshape(shape[:dim] + (len(entries),) + shape[dim:])
     return np.stack(entries, dim)

@@ -52,6 +52,14 @@ class StructureMixin(UpdateMixin):
             >>> list(td.select("a", ("n", "b")).keys(True, True))
             ['a', ('n', 'b')]
         """
+        found: dict[str, Any] = {}
+        for key in keys:
+            entry = self._get_str(key) if type(key) is str else None
+            if entry is None or inplace:
+                break
+            found[key] = entry  # type: ignore[index]
+        else:
+            return self._with(found)
         entries = self._select([(k,) if type(k) is str else require_path(k) for k in keys], strict)
         return self._become(entries) if inplace else self._with(entries)
 

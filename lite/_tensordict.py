@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from lite._access import alike
 from lite._batch_size import parse_batch_size
 from lite._collection import TensorCollection
 from lite._convert import as_is, fit_leaf, fit_node, to_entry, unready
@@ -85,7 +86,7 @@ class TensorDict(DenseMixin):
         if node is not None:
             for key in node._keys():
                 self._data[key] = self._convert(node._get_str(key))
-        elif source is not None:
+        elif source:
             self._fill(source)  # type: ignore[arg-type]
         if lock:
             self.lock_()
@@ -167,10 +168,15 @@ class TensorDict(DenseMixin):
         return self._data.items()
 
     def _set_here(self, key: str, item: Any, inplace: bool) -> None:
-        if inplace or self._locked or not as_is(item, self._batch_size, self._device):
-            super()._set_here(key, item, inplace)
-        else:
+        if inplace:
+            current: Any = self._data.get(key)
+            if alike(current, item):
+                current[...] = item
+                return
+        elif not self._locked and as_is(item, self._batch_size, self._device):
             self._data[key] = item
+            return
+        super()._set_here(key, item, inplace)
 
     def _put(self, key: str, entry: Any) -> None:
         self._data[key] = entry
@@ -212,9 +218,13 @@ class TensorDict(DenseMixin):
         return TensorDict._make({}, self._batch_size, self._device, self._names)
 
     def _lock_children(self) -> list[Any]:
-        others = [value for value in self._data.values() if type(value) is not np.ndarray]
-        nodes = [self._as_node(value) for value in others] if others else others
-        return [node for node in nodes if node is not None]
+        nodes = []
+        for value in self._data.values():
+            if type(value) is not np.ndarray:
+                node = self._as_node(value)
+                if node is not None:
+                    nodes.append(node)
+        return nodes
 
     def _share_names(self, node: Any) -> None:
         if self._names is not None:

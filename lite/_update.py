@@ -151,8 +151,8 @@ class UpdateMixin(AccessMixin):
             KeyError: a source key is not in self.
         """
         if keys_to_update is None and not kwargs:
-            pairs = _matching(self, input_dict_or_td)
-            if pairs is not None:
+            pairs: list[tuple[Any, Any]] = []
+            if _match(self, input_dict_or_td, pairs):
                 for target, value in pairs:
                     target[...] = value
                 return self
@@ -265,13 +265,23 @@ def _storable(td: TensorDictCore, source: Any) -> dict[Any, Any] | None:
     return entries if entries is source or source.batch_size == td.batch_size else None
 
 
-def _matching(td: TensorDictCore, source: Any) -> list[tuple[Any, Any]] | None:
-    """(target, value) for every entry of a source, if all can be copied without conversion."""
-    mine, entries = td._flat(), _arrays(source)
-    if mine is None or entries is None:
-        return None
-    pairs = [(mine.get(key), value) for key, value in entries.items()]
-    return pairs if all(alike(target, value) for target, value in pairs) else None
+def _match(td: TensorDictCore, source: Any, pairs: list[tuple[Any, Any]]) -> bool:
+    """Collect (target, value) for every leaf of a source; whether all can be copied without conversion."""
+    if td._parts() is not None:
+        return False
+    if type(source) is dict:
+        entries = source.items()
+    elif isinstance(source, TensorDictCore) and source._parts() is None:
+        entries = source._items()  # type: ignore[assignment]
+    else:
+        return False
+    for key, value in entries:
+        target = td._get_str(key)
+        if alike(target, value):
+            pairs.append((target, value))
+        elif not isinstance(target, TensorDictCore) or not _match(target, value, pairs):
+            return False
+    return True
 
 
 def _content(td: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
