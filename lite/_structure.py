@@ -67,9 +67,9 @@ class StructureMixin(UpdateMixin):
         groups: dict[str, list[Path] | None] = {}
         for path in paths:
             if len(path) == 1:
-                groups[path[0]] = None
-            elif groups.get(path[0], []) is not None:
-                groups.setdefault(path[0], []).append(path[1:])  # type: ignore[union-attr]
+                groups.setdefault(path[0], None)
+            else:  # a key below a node narrows it, whether the node itself is named or not
+                groups[path[0]] = [*(groups.get(path[0]) or ()), path[1:]]
         out: dict[str, Any] = {}
         for name, rest in groups.items():
             entry = self._get_str(name)

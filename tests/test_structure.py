@@ -173,3 +173,9 @@ def test_clone_and_copy() -> None:
     assert td.is_locked
     clone["a"][:] = 0
     assert td["a"][0, 0, 1] == 1
+
+
+def test_select_narrows_a_node_that_is_named_too() -> None:
+    td = TensorDict({"n": {"c": 1, "d": 2}})
+    for keys in (("n", ("n", "c")), (("n", "c"), "n")):
+        assert list(td.select(*keys).keys(True, True)) == [("n", "c")]
