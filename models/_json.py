@@ -28,6 +28,8 @@ def read_json_object(path: Path, *, max_bytes: int = MAX_CONFIG_BYTES) -> dict[s
         value = json.loads(read_text(path, max_bytes=max_bytes))
     except json.JSONDecodeError as error:
         raise ValueError(f"{path} is not valid JSON: {error}") from None
+    except ValueError as error:  # not UTF-8, too large, or a number of thousands of digits
+        raise ValueError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
     except RecursionError:
         raise ValueError(f"{path} is nested too deeply") from None
     if not isinstance(value, dict):

@@ -67,7 +67,9 @@ def _add_configured_tokens(backend: Any, config: Mapping[str, Any]) -> None:
     declared = config.get("added_tokens_decoder")
     if not isinstance(declared, dict):
         return
-    entries = sorted((int(i), t) for i, t in declared.items() if str(i).isdigit() and isinstance(t, dict))
+    entries = sorted(
+        (int(i), t) for i, t in declared.items() if i.isascii() and i.isdigit() and isinstance(t, dict)
+    )
     for index, entry in entries:
         content = _content(entry)
         if content is None or backend.token_to_id(content) is not None:
@@ -93,7 +95,7 @@ def _named_tokens(folder: Path, config: Mapping[str, Any], backend: Any) -> dict
                 break  # a token that the tokenizer's own file sets to null stays unset
             value = source.get(f"{name}_id")
             first = value[0] if isinstance(value, list) and value else value
-            if isinstance(first, int) and first >= 0:
+            if isinstance(first, int) and 0 <= first < 2**31:
                 token = backend.id_to_token(first)
         named[name] = token
     return named

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import os
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,14 +22,35 @@ LOGITS_BYTES = 64 * 2**20  # most logits one run may produce: longer inputs run 
 MAX_CHUNK = 512  # tokens per run: bounds the activations
 ROWS_PER_RUN = 8  # rows of similar length that share a run where the graph gains from it
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _in_turn(
+    method: Callable[Concatenate[OnnxDecoder, P], R],
+) -> Callable[Concatenate[OnnxDecoder, P], R]:
+    """Let one thread at a time into a decoder: buffers are bound by address, and a second run frees them."""
+
+    @functools.wraps(method)
+    def turn(self: OnnxDecoder, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                "an OnnxDecoder does not survive fork (the threads of its session stay behind): make one in "
+                "the child process, or start processes with 'spawn'"
+            )
+        with self._turn:
+            return method(self, *args, **kwargs)
+
+    return turn
+
 
 class OnnxDecoder:
     """A causal language model exported to ONNX, with a key/value cache for a batch of rows.
 
     Rows are numbered from 0 and independent: each has its own tokens and length, and its results do not
-        depend on
-    the others. There are as many as are asked for; memory grows when it has to. One decoder is for one thread
-    at a time.
+    depend on the others. There are as many as are asked for; memory grows when it has to. Any thread may call
+    any method: they take turns, and `acquire` gives each caller rows of its own, so that `generate` and
+    `score` may run in several threads. A process made by `fork` needs a decoder of its own.
 
     Args:
         model: directory of the exported model, or its `.onnx` file.
@@ -46,7 +71,8 @@ class OnnxDecoder:
         FileNotFoundError: if there is no such directory or no graph in it.
         ValueError: if the graph follows no supported convention (the message lists what it has and what is
             supported), or onnxruntime refuses it.
-        RuntimeError: for `device="cuda"` without a usable GPU or GPU build of onnxruntime.
+        RuntimeError: for `device="cuda"` without a usable GPU or GPU build of onnxruntime; from every method
+            that runs the model, in a process forked after the decoder was made.
         ImportError: without onnxruntime.
 
     Example:
@@ -99,6 +125,8 @@ class OnnxDecoder:
             index=index,
         )
         self._held = np.zeros(batch_size, np.bool_)
+        self._turn = threading.RLock()
+        self._process = os.getpid()
 
     @property
     def vocab_size(self) -> int:
@@ -147,6 +175,7 @@ class OnnxDecoder:
         logits: NDArray[np.float32] = self.prefill_rows([row], [ids])[0]
         return logits
 
+    @_in_turn
     def prefill_rows(self, rows: Sequence[int], prompts: Sequence[ArrayLike]) -> NDArray[np.float32]:
         """`prefill` for several rows, in as few runs as the graph allows; returns logits (n, V)."""
         if len(rows) != len(prompts):
@@ -159,6 +188,7 @@ class OnnxDecoder:
             return np.empty((0, self._vocab_size), np.float32)
         return np.stack([logits[-1] for logits in self._extend(at, checked, last=True)])
 
+    @_in_turn
     def decode(self, tokens: ArrayLike, rows: Sequence[int] | None = None) -> NDArray[np.float32]:
         """Append one token to each row, all rows in one run.
 
@@ -185,10 +215,12 @@ class OnnxDecoder:
         self._check_room(at, 1)
         return self._cache.step(at, checked)
 
+    @_in_turn
     def decode_unchecked(self, tokens: NDArray[np.int64], rows: list[int]) -> NDArray[np.float32]:
         """`decode` without its checks, for a loop that knows its rows, tokens and lengths to be right."""
         return self._cache.step(rows, tokens)
 
+    @_in_turn
     def extend(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> list[NDArray[np.float32]]:
         """Append tokens to rows and return the logits after each of them, one float32 (L_i, V) per row.
 
@@ -216,6 +248,7 @@ class OnnxDecoder:
         scores = score(self, [np.asarray(ids)])[0]
         return scores if positions is None else scores[np.asarray(positions)]
 
+    @_in_turn
     def fork(self, source: int, target: int) -> None:
         """Make row `target` a copy of row `source`. Rows are added if there are fewer."""
         (source,) = self._rows([source])
@@ -224,6 +257,7 @@ class OnnxDecoder:
             self._cache.truncate(target, 0)
             self._cache.fork(source, target)
 
+    @_in_turn
     def truncate(self, row: int, length: int) -> None:
         """Forget all but the first `length` tokens of `row`. Raises ValueError if it holds fewer."""
         (row,) = self._rows([row])
@@ -237,6 +271,7 @@ class OnnxDecoder:
         """Empty `row`."""
         self.truncate(row, 0)
 
+    @_in_turn
     def reserve(self, length: int, rows: int = 1) -> None:
         """Expect `rows` rows of up to `length` tokens, so that the cache is allocated once, not in steps.
 
@@ -245,6 +280,7 @@ class OnnxDecoder:
         limit = self.context_length
         self._cache.reserve(max(0, length if limit is None else min(length, limit)), max(0, rows))
 
+    @_in_turn
     def acquire(self, count: int) -> list[int]:
         """Take `count` empty rows that nobody holds, adding rows as needed; `release` gives them back."""
         free = [int(row) for row in np.flatnonzero(~self._held & (self._cache.lengths == 0))]
@@ -253,6 +289,7 @@ class OnnxDecoder:
         self._held[free] = True
         return free
 
+    @_in_turn
     def release(self, rows: Sequence[int]) -> None:
         """Empty rows taken with `acquire` and let others have them."""
         for row in rows:

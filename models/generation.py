@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite.models.decoder_protocol import Decoder
 from lite.models.generation_config import GenerationConfig
+
+_AHEAD = 1024  # tokens of a response that memory is taken for at once; longer ones make it grow
+_ENDLESS = 2**31  # stands for any larger limit
 
 DecodeText = Callable[[NDArray[np.int64]], str]
 
@@ -91,14 +95,15 @@ def generate(
         >>> len(responses), responses[0].tokens.shape, responses[0].finish_reason
         (4, (5,), 'length')
     """
+    steps = list(
+        stream(decoder, prompts, config, seeds=seeds, num_samples=num_samples, decode_text=decode_text)
+    )
     count = len(prompts) * num_samples
-    tokens = np.zeros((count, config.max_new_tokens), np.int64)
-    log_probs = np.zeros((count, config.max_new_tokens), np.float32)
+    tokens = np.zeros((count, len(steps)), np.int64)
+    log_probs = np.zeros((count, len(steps)), np.float32)
     lengths = np.zeros(count, np.int64)
     reasons = ["length"] * count  # also of a prompt that leaves no room for a response
-    for step in stream(
-        decoder, prompts, config, seeds=seeds, num_samples=num_samples, decode_text=decode_text
-    ):
+    for step in steps:
         tokens[step.rows, step.index] = step.tokens
         log_probs[step.rows, step.index] = step.log_probs
         lengths[step.rows] += 1
@@ -132,7 +137,7 @@ def stream(
         0 (2,) {}
         1 (2,) {0: 'length', 1: 'length'}
     """
-    if num_samples < 1:
+    if operator.index(num_samples) < 1:
         raise ValueError(f"num_samples must be at least 1, got {num_samples}")
     if config.stop_sequences and decode_text is None:
         raise ValueError("stop_sequences need decode_text, the function that turns tokens into text")
@@ -172,14 +177,13 @@ class _Batch:
         self.num_samples = num_samples
         self.decode_text = decode_text
         self.prompts = prompts
-        room = decoder.context_length
-        limits = [
-            config.max_new_tokens if room is None else min(config.max_new_tokens, room - len(p))
-            for p in prompts
-        ]
+        room = decoder.context_length or _ENDLESS
+        limits = [min(config.max_new_tokens, room - len(p)) for p in prompts]
         self.limits = np.repeat(np.array(limits, np.int64), num_samples)
         self.starts = np.repeat(np.array([len(p) for p in prompts], np.int64), num_samples)
-        longest = max((len(p) + limit for p, limit in zip(prompts, limits, strict=True)), default=0)
+        longest = max(
+            (len(p) + min(limit, _AHEAD) for p, limit in zip(prompts, limits, strict=True)), default=0
+        )
         # prompt and response of each row, for the repetition penalty; -1 where there is nothing yet
         self.history = np.full((len(self.limits), longest), -1, np.int64)
         for row, start in enumerate(self.starts):
@@ -195,7 +199,7 @@ class _Batch:
             logits, on = self._prefill(rows, live), rows[live].tolist()
             for t in range(int(self.limits.max())):
                 tokens, log_probs = self._sample(logits, live, t)
-                self.history[live, self.starts[live] + t] = tokens
+                self._remember(live, tokens, t)
                 finished = self._finished(live, tokens, t)
                 yield Step(t, live, tokens, log_probs, finished)
                 for row in finished:
@@ -221,6 +225,13 @@ class _Batch:
             if source != row:
                 self.decoder.fork(int(rows[source]), int(rows[row]))
         return np.repeat(logits, self.num_samples, axis=0)
+
+    def _remember(self, live: NDArray[np.int64], tokens: NDArray[np.int64], step: int) -> None:
+        at = self.starts[live] + step
+        if (missing := int(at.max()) + 1 - self.history.shape[1]) > 0:
+            more = np.full((len(self.history), max(missing, self.history.shape[1])), -1, np.int64)
+            self.history = np.concatenate([self.history, more], axis=1)
+        self.history[live, at] = tokens
 
     def _sample(
         self, logits: NDArray[np.float32], live: NDArray[np.int64], step: int

@@ -88,6 +88,7 @@ class GenerationConfig:
 
         Raises:
             ValueError: for a value out of range, or `num_beams` above 1.
+            TypeError: for text or a list where a number is meant.
 
         Warns:
             UserWarning: for options that lite does not know; they are ignored.
@@ -130,13 +131,16 @@ class GenerationConfig:
         try:
             _validate(own)
             own = _converted(own)
-        except ValueError:  # a file that contradicts itself is no reason to refuse the model
+        except (TypeError, ValueError):  # a file that contradicts itself is no reason to refuse the model
             own = {}
         return replace(cls(eos_token_ids=config.eos_token_ids, pad_token_id=config.pad_token_id), **own)
 
 
 def _validate(given: Mapping[str, Any]) -> None:
     """The reference's checks in the reference's order: the first that fails is reported."""
+    for name in ("temperature", "top_p", "min_p", "repetition_penalty", "top_k", "num_beams"):
+        if isinstance(given.get(name), (str, bytes, Sequence, Mapping)):
+            raise TypeError(f"{name} must be a number, got {given[name]!r}")
     temperature, top_p, top_k = given.get("temperature"), given.get("top_p"), given.get("top_k")
     penalty, beams = given.get("repetition_penalty"), given.get("num_beams")
     if given.get("do_sample") is False and temperature is not None and temperature != 0:
@@ -161,6 +165,8 @@ def _converted(given: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("max_new_tokens", "num_return_sequences", "top_k"):
         if name in values:
             values[name] = _integer(name, values[name], 0 if name == "max_new_tokens" else 1)
+    if "top_k" in values:
+        values["top_k"] = min(values["top_k"], 2**31)  # larger than any vocabulary, and fits the kernel
     for name in ("temperature", "top_p", "min_p", "repetition_penalty"):
         if name in values:
             values[name] = float(values[name])

@@ -15,6 +15,7 @@ from lite.models import protobuf
 from lite.models._json import read_json_object
 
 MAX_TOKENIZER_BYTES = 256 << 20
+MAX_INT = 2**31  # an id or a length that is larger is none
 
 GRAPH_NAMES = (
     "model.onnx",
@@ -180,7 +181,7 @@ def _token_ids(sources: tuple[Mapping[str, Any], ...], key: str) -> tuple[int, .
     for source in sources:
         value = source.get(key)
         ids = value if isinstance(value, list) else [value]
-        if ids and all(isinstance(i, int) and not isinstance(i, bool) and i >= 0 for i in ids):
+        if ids and all(isinstance(i, int) and not isinstance(i, bool) and 0 <= i < MAX_INT for i in ids):
             return tuple(ids)
     return ()
 
@@ -189,7 +190,7 @@ def _first_int(sources: tuple[Mapping[str, Any], ...], keys: tuple[str, ...]) ->
     for source in sources:
         for key in keys:
             value = source.get(key)
-            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            if isinstance(value, int) and not isinstance(value, bool) and 0 < value < MAX_INT:
                 return value
     return None
 
@@ -206,7 +207,8 @@ def _named_token(directory: Path, key: str) -> tuple[int, ...]:
 
 def _vocabulary(directory: Path) -> Iterator[tuple[str, int]]:
     tokenizer = read_json_object(directory / "tokenizer.json", max_bytes=MAX_TOKENIZER_BYTES)
-    for added in tokenizer.get("added_tokens") or ():
+    declared = tokenizer.get("added_tokens")
+    for added in declared if isinstance(declared, list) else ():
         if isinstance(added, dict) and isinstance(added.get("id"), int):
             yield str(added.get("content")), added["id"]
     vocab = _dict(tokenizer.get("model")).get("vocab")

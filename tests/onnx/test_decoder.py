@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lite.models import OnnxDecoder, Padding
+from lite.models import GenerationConfig, OnnxDecoder, Padding, generate, score
 
 pytest.importorskip("onnxruntime")
 MODELS = Path(__file__).parent / "models"
@@ -300,3 +304,42 @@ def test_bad_construction(tmp_path: Path) -> None:
     (tmp_path / "cut" / "model.onnx.data").write_bytes(b"")
     with pytest.raises(ValueError, match=r"onnxruntime .* cannot load"):
         OnnxDecoder(tmp_path / "cut")
+
+
+def test_threads_may_share_a_decoder() -> None:
+    """Runs bind buffers by address: two at once would read and write freed memory."""
+    decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
+    config = GenerationConfig(max_new_tokens=12)
+    prompts = [np.arange(3, 5 + i) for i in range(8)]
+
+    def both(prompt: NDArray[np.int64]) -> tuple[list[int], NDArray[np.float32]]:
+        return generate(decoder, [prompt], config)[0].tokens.tolist(), score(decoder, [prompt])[0]
+
+    alone = [both(prompt) for prompt in prompts]
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(both, prompts * 8))
+    for i, (tokens, log_probs) in enumerate(together):
+        assert tokens == alone[i % 8][0]
+        np.testing.assert_allclose(log_probs, alone[i % 8][1], atol=1e-5)
+    np.testing.assert_array_equal(decoder.lengths, 0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_process_is_told_to_make_its_own() -> None:
+    program = f"""
+import os
+from lite.models import OnnxDecoder
+decoder = OnnxDecoder({str(MODELS / "optimum-llama")!r}, num_threads=2)
+decoder.prefill(0, [3, 4])
+child = os.fork()
+if child == 0:
+    try:
+        decoder.prefill(0, [3, 4])
+    except RuntimeError as error:
+        os._exit(7 if "does not survive fork" in str(error) else 8)
+    os._exit(9)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+decoder.prefill(0, [3, 4])
+"""
+    done = subprocess.run([sys.executable, "-c", program], timeout=60, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()

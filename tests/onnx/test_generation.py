@@ -190,3 +190,31 @@ def test_without_seeds_responses_differ(decoder: OnnxDecoder, prompts: list[Any]
     config = GenerationConfig(max_new_tokens=24, do_sample=True)
     first, second = (generate(decoder, prompts[:1], config)[0].tokens.tolist() for _ in range(2))
     assert first != second  # equal with probability below 1e-30
+
+
+def test_a_limit_is_no_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A huge max_new_tokens for a model that does not say how much it holds costs nothing ahead of time."""
+    decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
+    (greedy,) = generate(decoder, [[3, 4, 5]], GenerationConfig(max_new_tokens=6))
+    unlimited = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
+    monkeypatch.setattr(OnnxDecoder, "context_length", None)
+    config = GenerationConfig(max_new_tokens=10**15, eos_token_ids=(int(greedy.tokens[5]),))
+    (response,) = generate(unlimited, [[3, 4, 5]], config)
+    expected = greedy.tokens[: greedy.tokens.tolist().index(greedy.tokens[5]) + 1]
+    np.testing.assert_array_equal(response.tokens, expected)
+
+
+def test_memory_grows_with_a_long_response(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
+    config = GenerationConfig(max_new_tokens=20, repetition_penalty=1.5)
+    (whole,) = generate(decoder, [[3, 4, 5]], config)
+    monkeypatch.setattr("lite.models.generation._AHEAD", 2)
+    (grown,) = generate(decoder, [[3, 4, 5]], config)
+    np.testing.assert_array_equal(grown.tokens, whole.tokens)
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_at_least_one_sample(count: int) -> None:
+    decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
+    with pytest.raises(ValueError, match="num_samples must be at least 1"):
+        generate(decoder, [[3]], GenerationConfig(max_new_tokens=1), num_samples=count)

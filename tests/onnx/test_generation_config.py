@@ -119,3 +119,14 @@ def test_the_given_mapping_is_left_alone() -> None:
     kwargs = {"max_tokens": 3}
     GenerationConfig.from_kwargs(kwargs)
     assert kwargs == {"max_tokens": 3}
+
+
+@pytest.mark.parametrize("value", ["hot", [1.0], {}])
+@pytest.mark.parametrize("name", ["temperature", "top_p", "top_k", "min_p", "repetition_penalty"])
+def test_no_number(name: str, value: Any) -> None:
+    with pytest.raises(TypeError, match=f"{name} must be a number, got"):
+        GenerationConfig.from_kwargs({name: value})
+
+
+def test_any_top_k_fits_the_kernel() -> None:
+    assert GenerationConfig.from_kwargs({"top_k": 10**30}).top_k == 2**31

@@ -106,3 +106,20 @@ def test_missing_external_data_is_named(tmp_path: Path) -> None:
     shutil.copy(MODELS / "genai-llama-fp32" / "model.onnx", tmp_path)
     with pytest.raises(FileNotFoundError, match=r"model\.onnx\.data"):
         ModelConfig.from_directory(tmp_path)
+
+
+@pytest.mark.parametrize("value", ["x", 1.5, [1, "a"], -3, True, {}, 10**30, [10**30], [[1]]])
+def test_what_is_no_id_or_length_is_not_taken_for_one(folder: Path, value: object) -> None:
+    (folder / "config.json").write_text(
+        json.dumps({"eos_token_id": value, "max_position_embeddings": value, "vocab_size": value})
+    )
+    config = ModelConfig.from_directory(folder)
+    assert config.eos_token_ids == ()
+    assert config.context_length is None
+    assert config.vocab_size is None
+
+
+def test_a_number_of_thousands_of_digits_names_the_file(folder: Path) -> None:
+    (folder / "config.json").write_text('{"eos_token_id": ' + "9" * 5000 + "}")
+    with pytest.raises(ValueError, match=r"config\.json"):
+        ModelConfig.from_directory(folder)
