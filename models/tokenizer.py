@@ -144,6 +144,7 @@ class Tokenizer:
         ``add_special_tokens`` lets the tokenizer's post-processor add its own (a BOS, say). Pass
         False for text rendered by a chat template, which holds them already.
         """
+        _check_text(text)
         return list(self.backend.encode(text, add_special_tokens=add_special_tokens).ids)
 
     def __call__(
@@ -183,8 +184,7 @@ class Tokenizer:
         single = isinstance(text, str)
         texts = [text] if isinstance(text, str) else list(text)
         for item in texts:
-            if not isinstance(item, str):
-                raise TypeError(f"text must be str or a sequence of str, got {type(item).__name__} in it")
+            _check_text(item)
         encodings = self.backend.encode_batch(texts, add_special_tokens=add_special_tokens)
         rows = [list(encoding.ids) for encoding in encodings]
         offsets = [list(encoding.offsets) for encoding in encodings] if return_offsets_mapping else None
@@ -381,6 +381,15 @@ def _ids(ids: int | Sequence[int] | NDArray[Any]) -> list[int]:
 def _pad(row: list[Any], width: int, fill: Any, side: str) -> list[Any]:
     filler = [fill] * (width - len(row))
     return filler + row if side == "left" else row + filler
+
+
+def _check_text(text: Any) -> None:
+    if not isinstance(text, str):
+        raise TypeError(f"text must be str or a sequence of str, got {type(text).__name__} in it")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:  # input that is no UTF-8 comes as lone surrogates
+        raise ValueError(f"text must be valid Unicode, got {text[error.start]!r} at {error.start}") from None
 
 
 def _check_side(side: str) -> Literal["left", "right"]:

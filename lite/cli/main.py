@@ -6,7 +6,16 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-_USER_ERRORS = (ImportError, OSError, RuntimeError, TypeError, ValueError)
+_USER_ERRORS = (
+    ArithmeticError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -63,7 +72,7 @@ def _add_model(parser: argparse.ArgumentParser, required: bool) -> None:
         + ("" if required else " (default: the embedded model)"),
     )
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the sampling (0)")
+    parser.add_argument("--seed", type=_not_negative, default=0, help="seed of the sampling (0)")
     parser.add_argument("--json", action="store_true", help="print JSON for machines")
 
 
@@ -71,6 +80,13 @@ def _positive(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
+    return value
+
+
+def _not_negative(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"must be at least 0, got {value}")
     return value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -19,6 +20,8 @@ from lite.cli.model import LoadedModel, chat_ids, load, prompt_ids
 
 def run(args: argparse.Namespace) -> int:
     """Score every line of a JSON-lines file; `--output` makes the run resumable."""
+    if args.output is not None and args.file != "-" and _same_file(args.file, args.output):
+        raise ValueError(f"--output {args.output} is the file to be scored: give another one.")
     done = _lines_done(args.output)
     with _open(args.file) as source:
         records = _read(source)
@@ -45,15 +48,29 @@ def _append(output: str | None) -> AbstractContextManager[TextIO | None]:
 
 
 def _open(name: str) -> TextIO:
-    return sys.stdin if name == "-" else open(name, encoding="utf-8")
+    return sys.stdin if name == "-" else open(name, encoding="utf-8-sig")
+
+
+def _same_file(first: str, second: str) -> bool:
+    return os.path.exists(first) and os.path.exists(second) and os.path.samefile(first, second)
 
 
 def _lines_done(output: str | None) -> int:
-    """Complete lines of an earlier run; a line that was cut off is removed, to be scored again."""
+    """Complete lines of an earlier run; a line that was cut off is removed, to be scored again.
+
+    Raises ValueError, and leaves the file as it is, if something else wrote it.
+    """
     if output is None or not Path(output).exists():
         return 0
     data = Path(output).read_bytes()
     whole = data.rfind(b"\n") + 1
+    for number, line in enumerate(data[:whole].splitlines(), 1):
+        if not line.startswith(b'{"line": '):
+            raise ValueError(
+                f"--output {output} has a line ({number}) that `lite score` did not write: give another file."
+            )
+    if not whole and data and not b'{"line": '.startswith(data[:9]):
+        raise ValueError(f"--output {output} was not written by `lite score`: give another file.")
     if whole != len(data):
         with open(output, "r+b") as file:
             file.truncate(whole)
@@ -66,7 +83,7 @@ def _read(source: TextIO) -> Iterator[dict[str, Any]]:
             continue
         try:
             record = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"line {number}: not JSON ({error}).") from None
         yield _check(record, number)
 
@@ -74,7 +91,7 @@ def _read(source: TextIO) -> Iterator[dict[str, Any]]:
 def _check(record: Any, number: int) -> dict[str, Any]:
     if isinstance(record, dict):
         if isinstance(record.get("prompt"), str) and isinstance(record.get("response"), str):
-            return {"line": number, **record}
+            return {"line": number, "prompt": record["prompt"], "response": record["response"]}
         messages = record.get("messages")
         if (
             isinstance(messages, list)
@@ -85,7 +102,7 @@ def _check(record: Any, number: int) -> dict[str, Any]:
             )
             and messages[-1]["role"] == "assistant"
         ):
-            return {"line": number, **record}
+            return {"line": number, "messages": messages}
     raise ValueError(
         f"line {number}: expected an object with 'prompt' and 'response' strings, or with 'messages' "
         "(role and content each) that end with an assistant turn."
@@ -107,6 +124,10 @@ def _rows(model: LoadedModel, record: dict[str, Any], raw: bool) -> tuple[NDArra
         response = np.append(response, tokenizer.eos_token_id)
     if not response.size:
         raise ValueError(f"line {record['line']}: the response has no token to score.")
+    if not len(prompt):
+        raise ValueError(
+            f"line {record['line']}: the prompt has no token to come before it."
+        )
     return np.concatenate([prompt, response]), len(prompt)
 
 

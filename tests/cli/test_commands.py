@@ -168,3 +168,65 @@ def test_wrong_arguments_exit_with_two() -> None:
     with pytest.raises(SystemExit) as error:
         main(["demo", "--samples", "0"])
     assert error.value.code == 2
+
+
+def _score(*args: str) -> int:
+    return main(["score", "--model", str(MODEL), "--raw", *args])
+
+
+def test_score_does_not_write_into_its_input(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file, link = tmp_path / "in.jsonl", tmp_path / "link.jsonl"
+    text = '{"prompt": "a", "response": "b"}\n{"prompt": "c", "response": "d"}'  # no newline at the end
+    file.write_text(text)
+    link.symlink_to(file)
+    for output in (file, link):
+        assert _score("--output", str(output), str(file)) == 1
+        assert "is the file to be scored" in capsys.readouterr().err
+    assert file.read_text() == text
+
+
+@pytest.mark.parametrize("content", ["notes\n", "notes", '{"line": 1}\nnotes\n'])
+def test_score_resumes_its_own_output_only(
+    content: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    file.write_text('{"prompt": "a", "response": "b"}\n')
+    output.write_text(content)
+    assert _score("--output", str(output), str(file)) == 1
+    assert "give another file" in capsys.readouterr().err
+    assert output.read_text() == content
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"prompt": "", "response": "b"}', "line 1: the prompt has no token"),
+        ('{"prompt": "a", "response": ""}', "line 1: the response has no token"),
+        ("[" * 100_000, "line 1: not JSON"),
+        ('{"prompt": "\\ud800", "response": "b"}', "text must be valid Unicode"),
+        ('{"prompt": 1, "response": "b"}', "line 1: expected an object"),
+        ('{"messages": []}', "line 1: expected an object"),
+    ],
+)
+def test_score_says_which_line_is_wrong(
+    line: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "in.jsonl"
+    file.write_text(line + "\n")
+    assert _score(str(file)) == 1
+    err = capsys.readouterr().err
+    assert message in err
+    assert len(err.splitlines()) == 1
+
+
+def test_score_takes_what_it_needs_from_a_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "in.jsonl"
+    file.write_text('\ufeff{"prompt": "a", "response": "b", "line": "x", "messages": []}\n', encoding="utf-8")
+    assert _score("--json", str(file)) == 0
+    assert _json(capsys)["line"] == 1
+
+
+def test_a_negative_seed_is_a_wrong_argument(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["generate", "--model", str(MODEL), "--seed", "-1", "a"])
+    assert "must be at least 0, got -1" in capsys.readouterr().err
