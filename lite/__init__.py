@@ -23,11 +23,19 @@ from lite._constructors import (
 )
 from lite._defaults import default_dtype, get_default_dtype, set_default_dtype, set_get_defaults_to_none
 from lite._factories import empty_like, full_like, ones_like, rand_like, randn_like, zeros_like
-from lite._files.archive import is_memmap_archive
-from lite._files.archive_write import pack_memmap, refresh_archive_checksums, unpack_memmap
 from lite._files.arrow import from_arrow, to_arrow
 from lite._files.consolidated import from_consolidated
-from lite._files.functions import from_h5, load, load_memmap, memmap, save
+from lite._files.functions import (
+    from_h5,
+    is_memmap_archive,
+    load,
+    load_memmap,
+    memmap,
+    pack_memmap,
+    refresh_archive_checksums,
+    save,
+    unpack_memmap,
+)
 from lite._foreign import from_dlpack
 from lite._from_any import make_tensordict
 from lite._keys import NestedKey, unravel_key, unravel_key_list

@@ -16,21 +16,13 @@ from lite._collection import Array, Shape
 from lite._files.mapping import open_regular
 from lite._files.meta import MAX_BYTES, NAME
 
-SUFFIX = ".tdz"
 LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 LOCAL_SIGNATURE = b"PK\x03\x04"
 _BAD_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, struct.error, OSError)
 
 
-def is_memmap_archive(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a file is an archive of a saved TensorDict: a zip file with a `meta.json`.
-
-    Example:
-        >>> from lite import is_memmap_archive
-        >>> is_memmap_archive("no such file.tdz")
-        False
-    """
-    path = os.fspath(path)
+def is_archive(path: str) -> bool:
+    """See `is_memmap_archive`."""
     if not os.path.isfile(path) or not zipfile.is_zipfile(path):
         return False
     try:
@@ -63,7 +55,7 @@ class Archive:
     """
 
     def __init__(self, path: str, writable: bool) -> None:
-        if not is_memmap_archive(path):
+        if not is_archive(path):
             raise ValueError(
                 f"{path} is not a memory-mapped tensordict archive (a zip file with a meta.json)."
             )

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._files.archive import is_memmap_archive, payload_offset
+from lite._files.archive import is_archive, payload_offset
 from lite._files.commit import COMMIT, finish, new_file
 from lite._files.mapping import bytes_of
 from lite._files.meta import NAME
@@ -90,35 +90,8 @@ def _add(archive: zipfile.ZipFile, name: str, content: Any, kind: int, level: in
             out.write(view[at : at + _CHUNK])
 
 
-def pack_memmap(
-    prefix: str | os.PathLike[str],
-    archive_path: str | os.PathLike[str],
-    *,
-    compression: str | int | None = None,
-    compresslevel: int | None = None,
-) -> Path:
-    """Pack a saved folder into an archive, and return the archive's path.
-
-    Args:
-        prefix: folder written by `TensorDict.memmap`.
-        archive_path: file to write, outside of the folder; one that is there is replaced.
-        compression: "stored" (default; leaves can be mapped), "deflate", "bzip2", "lzma" or a constant
-            of zipfile, for the leaves.
-        compresslevel: see `zipfile.ZipFile`.
-
-    Raises:
-        ValueError: `prefix` is no saved folder or holds links, `archive_path` lies in it, or unknown
-            compression.
-
-    Example:
-        >>> import tempfile
-        >>> from lite import TensorDict, pack_memmap
-        >>> folder = tempfile.mkdtemp()
-        >>> _ = TensorDict(a=1.0).memmap(f"{folder}/td")
-        >>> TensorDict.load_memmap(pack_memmap(f"{folder}/td", f"{folder}/td.tdz"))["a"]
-        array(1., dtype=float32)
-    """
-    root, archive = Path(prefix), Path(archive_path)
+def pack(root: Path, archive: Path, compression: str | int | None, compresslevel: int | None) -> Path:
+    """See `pack_memmap`."""
     if (root / COMMIT).is_dir():
         finish(str(root))
     if not (root / NAME).is_file():
@@ -139,37 +112,23 @@ def pack_memmap(
     return archive
 
 
-def unpack_memmap(archive_path: str | os.PathLike[str], prefix: str | os.PathLike[str]) -> Path:
-    """Unpack an archive into a folder that `load_memmap` reads, and return the folder's path.
-
-    Raises:
-        ValueError: not an archive; or an entry that would be written outside of the folder, or is a link.
-    """
-    root = Path(prefix)
-    if not is_memmap_archive(archive_path):
-        raise ValueError(f"{os.fspath(archive_path)} is not a memory-mapped tensordict archive.")
-    with zipfile.ZipFile(archive_path) as archive:
+def unpack(path: Path, root: Path) -> Path:
+    """See `unpack_memmap`."""
+    if not is_archive(str(path)):
+        raise ValueError(f"{path} is not a memory-mapped tensordict archive.")
+    with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
             parts = info.filename.replace("\\", "/").split("/")
             outside = info.filename.startswith("/") or ".." in parts or ":" in parts[0]
             if outside or info.external_attr >> 28 == 0xA:
-                raise ValueError(
-                    f"refusing to unpack the entry {info.filename!r} of {os.fspath(archive_path)}."
-                )
+                raise ValueError(f"refusing to unpack the entry {info.filename!r} of {path}.")
         archive.extractall(root)
     return root
 
 
-def refresh_archive_checksums(archive_path: str | os.PathLike[str]) -> Path:
-    """Write the checksums of an archive anew, after its leaves were changed through `mode="r+"`.
-
-    `load_memmap` does not look at them; `unzip` and `unpack_memmap` do.
-
-    Raises:
-        ValueError: not an archive, or a damaged one.
-    """
-    path = Path(archive_path)
-    if not is_memmap_archive(path):
+def refresh_checksums(path: Path) -> Path:
+    """See `refresh_archive_checksums`."""
+    if not is_archive(str(path)):
         raise ValueError(f"{path} is not a memory-mapped tensordict archive.")
     with zipfile.ZipFile(path) as archive:
         entries = archive.infolist()

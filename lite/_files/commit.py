@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import shutil
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
@@ -63,7 +62,7 @@ def replace_tree(root: str, write: Callable[[str, bool], T]) -> T:
 @contextmanager
 def _stage(before: str) -> Iterator[str]:
     """A new folder, removed with what is in it unless it has been renamed."""
-    path = f"{before}{_STAGE}{_host()}-{os.getpid()}-{secrets.token_hex(4)}"
+    path = f"{before}{_STAGE}{_host()}-{os.getpid()}-{os.urandom(4).hex()}"
     os.mkdir(path)
     try:
         yield path
@@ -174,7 +173,7 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
     """A file that takes the place of `path` when the block ends without an error."""
     target = os.path.realpath(path)
     os.makedirs(os.path.dirname(target), exist_ok=True)
-    stage = f"{target}{_STAGE}{os.getpid()}-{secrets.token_hex(4)}"
+    stage = f"{target}{_STAGE}{os.getpid()}-{os.urandom(4).hex()}"
     try:
         with open(stage, "x+b") as file:
             yield file

@@ -24,6 +24,7 @@ from lite._names import check_names
 from lite._nontensor import NonTensorBase, NonTensorData, NonTensorStack
 
 _RESERVED = frozenset({"cls", "leaves", "non_tensors", "cls_metadata", "size"})
+_NESTED = ("<NJT>", "<NJT_VALUES>", "<NJT_LENGTHS>", "<NJT_OFFSETS>")  # what nested tensors become
 _LENGTH = struct.Struct("<q")
 _MAX_DEPTH = 500
 
@@ -64,7 +65,7 @@ class _Layout:
 
     def _entry(self, out: meta.Json, key: str, value: Any) -> None:
         if is_array(value):
-            if key.startswith("<NJT"):
+            if key.startswith(_NESTED):
                 raise ValueError(f"the key {key!r} means something else in a consolidated file.")
             out["leaves"][key] = self._leaf(_host(value, key))
         elif isinstance(value, NonTensorData):
@@ -194,7 +195,7 @@ def _build(node: meta.Json, buffer: Array, depth: int) -> Any:
         key: NonTensorData(value, size) for key, (value, size, _) in node["non_tensors"].items()
     }
     for key, member in node["leaves"].items():
-        if key.startswith("<NJT"):
+        if key.startswith(_NESTED):
             raise ValueError(f"the entry {key!r} belongs to a nested tensor, which arrays cannot hold.")
         entries[key] = _leaf_of(member, buffer)
     for key, child in node.items():

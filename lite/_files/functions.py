@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from lite._files.mixin import FilesMixin
@@ -46,6 +47,76 @@ def load_memmap(prefix: str | os.PathLike[str], device: Any = None, **options: A
 def from_h5(filename: str | os.PathLike[str], *, mode: str = "r", batch_size: Any = None) -> Any:
     """Read an HDF5 file; see `TensorDict.from_h5`."""
     return _tensordict().from_h5(filename, mode=mode, batch_size=batch_size)
+
+
+def is_memmap_archive(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a file is an archive of a saved TensorDict: a zip file with a `meta.json`.
+
+    Example:
+        >>> from lite import is_memmap_archive
+        >>> is_memmap_archive("no such file.tdz")
+        False
+    """
+    from lite._files.archive import is_archive
+
+    return is_archive(os.fspath(path))
+
+
+def pack_memmap(
+    prefix: str | os.PathLike[str],
+    archive_path: str | os.PathLike[str],
+    *,
+    compression: str | int | None = None,
+    compresslevel: int | None = None,
+) -> Path:
+    """Pack a saved folder into an archive, and return the archive's path.
+
+    Args:
+        prefix: folder written by `TensorDict.memmap`.
+        archive_path: file to write, outside of the folder; one that is there is replaced.
+        compression: "stored" (default; leaves can be mapped), "deflate", "bzip2", "lzma" or a constant
+            of zipfile, for the leaves.
+        compresslevel: see `zipfile.ZipFile`.
+
+    Raises:
+        ValueError: `prefix` is no saved folder or holds links, `archive_path` lies in it, or unknown
+            compression.
+
+    Example:
+        >>> import tempfile
+        >>> from lite import TensorDict, pack_memmap
+        >>> folder = tempfile.mkdtemp()
+        >>> _ = TensorDict(a=1.0).memmap(f"{folder}/td")
+        >>> TensorDict.load_memmap(pack_memmap(f"{folder}/td", f"{folder}/td.tdz"))["a"]
+        array(1., dtype=float32)
+    """
+    from lite._files.archive_write import pack
+
+    return pack(Path(prefix), Path(archive_path), compression, compresslevel)
+
+
+def unpack_memmap(archive_path: str | os.PathLike[str], prefix: str | os.PathLike[str]) -> Path:
+    """Unpack an archive into a folder that `load_memmap` reads, and return the folder's path.
+
+    Raises:
+        ValueError: not an archive; or an entry that would be written outside of the folder, or is a link.
+    """
+    from lite._files.archive_write import unpack
+
+    return unpack(Path(archive_path), Path(prefix))
+
+
+def refresh_archive_checksums(archive_path: str | os.PathLike[str]) -> Path:
+    """Write the checksums of an archive anew, after its leaves were changed through `mode="r+"`.
+
+    `load_memmap` does not look at them; `unzip` and `unpack_memmap` do.
+
+    Raises:
+        ValueError: not an archive, or a damaged one.
+    """
+    from lite._files.archive_write import refresh_checksums
+
+    return refresh_checksums(Path(archive_path))
 
 
 def _tensordict() -> Any:

@@ -7,7 +7,6 @@ import time
 from typing import Any
 
 from lite._files import meta
-from lite._files.archive import Archive
 from lite._files.commit import COMMIT
 from lite._files.read import Reader
 from lite._files.store import Folder, Version
@@ -24,6 +23,8 @@ def load(prefix: str, subpath: Any, mode: str, robust: bool, allow_pickle: bool)
         raise TypeError(f"allow_pickle must be a bool, got {allow_pickle!r}.")
     keys = _subpath(subpath)
     if os.path.isfile(prefix):
+        from lite._files.archive import Archive
+
         archive = Archive(prefix, mode == "r+")
         try:
             return _read(Reader(archive, robust, allow_pickle), "", keys, prefix)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lite._files.archive import SUFFIX
-from lite._files.archive_write import write_archive
 from lite._files.load import load
 from lite._files.plan import Plan
 from lite._files.write import with_leaves, write_folder
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+SUFFIX = ".tdz"
 
 
 def save_tree(
@@ -53,6 +55,8 @@ def _save_archive(
     robust: bool,
     allow_pickle: bool,
 ) -> Any:
+    from lite._files.archive_write import write_archive
+
     if not existsok and os.path.exists(path):
         raise RuntimeError(f"The file {path} already exists.")
     plan = Plan(robust, allow_pickle)
@@ -63,6 +67,8 @@ def _save_archive(
 
 def in_background(run: Callable[[], Any]) -> Future[Any]:
     """Start in a thread of its own."""
+    from concurrent.futures import ThreadPoolExecutor
+
     pool = ThreadPoolExecutor(1)
     try:
         return pool.submit(run)

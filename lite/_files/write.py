@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -126,6 +125,8 @@ def _fill(plan: Plan, kept: set[int], stage: str, root: str, like: bool, threads
         return create_leaf(f"{stage}/{path}", array, f"{root}/{path}", not like)
 
     if threads > 1:
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(threads) as pool:
             mapped = list(pool.map(leaf, range(len(plan.leaves))))
     else:
