@@ -86,6 +86,9 @@ class StructureMixin(UpdateMixin):
 
     def exclude(self, *keys: NestedKey, inplace: bool = False) -> Self:
         """Drop some keys; missing ones are ignored, untouched nodes are aliased."""
+        if self._flat() is not None and not inplace:  # no nodes, so nested keys exclude nothing
+            dropped = {key if type(key) is str else to_key(require_path(key)) for key in keys}
+            return self._with({name: entry for name, entry in self._items() if name not in dropped})
         entries = self._exclude([(k,) if type(k) is str else require_path(k) for k in keys])
         return self._become(entries) if inplace else self._with(entries)
 
