@@ -172,7 +172,7 @@ def test_a_round_trip_through_another_process(method: str) -> None:
         pytest.skip(f"this platform cannot {method}")
     td = everything().lock_()
     with multiprocessing.get_context(method).Pool(1) as pool:
-        out = pool.apply(_echo, (td,))
+        out = pool.apply_async(_echo, (td,)).get(timeout=60)
     np.testing.assert_array_equal(out["x"], td["x"] + 1)
     assert out.is_locked
     assert out.names == ["time"]
