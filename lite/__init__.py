@@ -23,9 +23,9 @@ from lite._constructors import (
 )
 from lite._defaults import default_dtype, get_default_dtype, set_default_dtype, set_get_defaults_to_none
 from lite._factories import empty_like, full_like, ones_like, rand_like, randn_like, zeros_like
-from lite._files.arrow import from_arrow, to_arrow
-from lite._files.consolidated import from_consolidated
 from lite._files.functions import (
+    from_arrow,
+    from_consolidated,
     from_h5,
     is_memmap_archive,
     load,
@@ -34,6 +34,7 @@ from lite._files.functions import (
     pack_memmap,
     refresh_archive_checksums,
     save,
+    to_arrow,
     unpack_memmap,
 )
 from lite._foreign import from_dlpack

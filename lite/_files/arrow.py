@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lite._collection import is_array, is_leaf_nontensor
-from lite._files.plan import _host
+from lite._files.plan import host_array
 from lite._keys import to_key
 from lite._keysview import walk
 
@@ -23,23 +23,7 @@ def _package() -> Any:
 
 
 def to_arrow(td: Any) -> Any:
-    """A pyarrow table with a column per array and object; nested keys are joined by ".".
-
-    Further dimensions become lists of fixed size. `to_arrow(td).to_pandas()` is a data frame.
-
-    Args:
-        td: a TensorDict with a batch dimension.
-
-    Raises:
-        ImportError: without pyarrow.
-        ValueError: no batch dimension, or a dtype that Arrow does not have.
-
-    Example:
-        >>> import numpy as np
-        >>> from lite import TensorDict, to_arrow
-        >>> to_arrow(TensorDict({"a": np.arange(2), "n": {"b": np.ones((2, 3))}}, [2])).column_names
-        ['a', 'n.b']
-    """
+    """See `lite.to_arrow`."""
     package = _package()
     if not td.batch_size:
         raise ValueError("a TensorDict needs a batch dimension to become a table: its rows.")
@@ -55,7 +39,7 @@ def to_arrow(td: Any) -> Any:
 def _column(package: Any, entry: Any, key: str) -> Any:
     if not is_array(entry):
         return package.array(entry._objects().tolist())
-    array = np.ascontiguousarray(_host(entry, key))
+    array = np.ascontiguousarray(host_array(entry, key))
     if array.dtype.kind in "cV":
         raise ValueError(f"Arrow has no type for the {array.dtype} array at key {key!r}.")
     column = package.array(array.reshape(-1))
@@ -65,17 +49,7 @@ def _column(package: Any, entry: Any, key: str) -> Any:
 
 
 def from_arrow(table: Any) -> Any:
-    """A TensorDict of the columns of a pyarrow table, with one batch dimension: its rows.
-
-    Lists of fixed size become dimensions, numbers arrays, everything else (also numbers with nulls)
-    objects. Column names are kept; see `TensorDict.unflatten_keys`.
-
-    Example:
-        >>> import pyarrow
-        >>> from lite import from_arrow
-        >>> from_arrow(pyarrow.table({"a": [1, 2], "s": ["x", "y"]}))["a"]
-        array([1, 2])
-    """
+    """See `lite.from_arrow`."""
     from lite._tensordict import TensorDict
 
     package = _package()

@@ -19,7 +19,7 @@ from lite._files import meta, payload
 from lite._files.commit import new_file
 from lite._files.dtypes import dtype_name, dtype_of
 from lite._files.mapping import bytes_of, open_regular
-from lite._files.plan import _host
+from lite._files.plan import host_array
 from lite._names import check_names
 from lite._nontensor import NonTensorBase, NonTensorData, NonTensorStack
 
@@ -67,7 +67,7 @@ class _Layout:
         if is_array(value):
             if key.startswith(_NESTED):
                 raise ValueError(f"the key {key!r} means something else in a consolidated file.")
-            out["leaves"][key] = self._leaf(_host(value, key))
+            out["leaves"][key] = self._leaf(host_array(value, key))
         elif isinstance(value, NonTensorData):
             out["non_tensors"][key] = [_json(value.data, key), list(value.batch_size), None]
         else:
@@ -148,17 +148,7 @@ def _view(buffer: Array, array: Array, start: int) -> Array:
 
 
 def from_consolidated(filename: str | os.PathLike[str]) -> Any:
-    """Map a consolidated file; writes to the leaves stay in memory.
-
-    Args:
-        filename: file written by `consolidate`, here or in tensordict.
-
-    Returns:
-        The TensorDict or lazy stack, with its names, locked; its leaves are views of one buffer.
-
-    Raises:
-        ValueError: a damaged or foreign file.
-    """
+    """See `lite.from_consolidated`."""
     where = os.fspath(filename)
     descriptor = open_regular(os.path.realpath(where), os.O_RDONLY)
     try:

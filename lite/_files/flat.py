@@ -16,8 +16,8 @@ import numpy as np
 from lite._collection import Array, is_array
 from lite._files import meta, npz, payload, safetensors
 from lite._files.dtypes import dtype_name, dtype_of
-from lite._files.plan import _host
-from lite._files.read import _tensorclass_named
+from lite._files.plan import host_array
+from lite._files.read import tensorclass_named
 from lite._names import check_names
 from lite._nontensor import NonTensorBase, NonTensorData, NonTensorStack
 
@@ -89,7 +89,7 @@ def _describe(entry: Any, name: str, arrays: Arrays) -> meta.Json:
         if is_array(value):
             while path in arrays:
                 path += "_"
-            arrays[path] = _host(value, key)
+            arrays[path] = host_array(value, key)
             entries[key] = [path, dtype_name(value.dtype), list(value.shape)]
         else:
             entries[key] = _describe(value, path, arrays)
@@ -127,7 +127,7 @@ def _build(node: meta.Json, arrays: Arrays) -> Any:
             objects[i] = item
         return NonTensorStack._wrap(objects.reshape(shape))
     if "class" in node:
-        fields, cls = _build(node["fields"], arrays), _tensorclass_named(node["class"])
+        fields, cls = _build(node["fields"], arrays), tensorclass_named(node["class"])
         return fields if cls is None else cls.from_tensordict(fields)
     if "parts" in node:
         parts = [_build(part, arrays) for part in node["parts"]]

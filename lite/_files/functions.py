@@ -49,6 +49,63 @@ def from_h5(filename: str | os.PathLike[str], *, mode: str = "r", batch_size: An
     return _tensordict().from_h5(filename, mode=mode, batch_size=batch_size)
 
 
+def from_consolidated(filename: str | os.PathLike[str]) -> Any:
+    """Map a consolidated file; writes to the leaves stay in memory.
+
+    Args:
+        filename: file written by `consolidate`, here or in tensordict.
+
+    Returns:
+        The TensorDict or lazy stack, with its names, locked; its leaves are views of one buffer.
+
+    Raises:
+        ValueError: a damaged or foreign file.
+    """
+    from lite._files import consolidated
+
+    return consolidated.from_consolidated(filename)
+
+
+def to_arrow(td: Any) -> Any:
+    """A pyarrow table with a column per array and object; nested keys are joined by ".".
+
+    Further dimensions become lists of fixed size. `to_arrow(td).to_pandas()` is a data frame.
+
+    Args:
+        td: a TensorDict with a batch dimension.
+
+    Raises:
+        ImportError: without pyarrow.
+        ValueError: no batch dimension, or a dtype that Arrow does not have.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, to_arrow
+        >>> to_arrow(TensorDict({"a": np.arange(2), "n": {"b": np.ones((2, 3))}}, [2])).column_names
+        ['a', 'n.b']
+    """
+    from lite._files import arrow
+
+    return arrow.to_arrow(td)
+
+
+def from_arrow(table: Any) -> Any:
+    """A TensorDict of the columns of a pyarrow table, with one batch dimension: its rows.
+
+    Lists of fixed size become dimensions, numbers arrays, everything else (also numbers with nulls)
+    objects. Column names are kept; see `TensorDict.unflatten_keys`.
+
+    Example:
+        >>> import pyarrow
+        >>> from lite import from_arrow
+        >>> from_arrow(pyarrow.table({"a": [1, 2], "s": ["x", "y"]}))["a"]
+        array([1, 2])
+    """
+    from lite._files import arrow
+
+    return arrow.from_arrow(table)
+
+
 def is_memmap_archive(path: str | os.PathLike[str]) -> bool:
     """Tell whether a file is an archive of a saved TensorDict: a zip file with a `meta.json`.
 

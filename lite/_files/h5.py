@@ -9,7 +9,7 @@ import numpy as np
 
 from lite._collection import is_array
 from lite._files.commit import new_file
-from lite._files.plan import _host
+from lite._files.plan import host_array
 from lite._nontensor import NonTensorData
 
 
@@ -34,7 +34,7 @@ def _write(td: Any, group: Any, options: dict[str, Any]) -> None:
         if not key or key in (".", "..") or "/" in key or "\0" in key:
             raise ValueError(f"the key {key!r} cannot name an HDF5 entry.")
         if is_array(entry):
-            array = _host(entry, key)
+            array = host_array(entry, key)
             if array.dtype.kind == "V":
                 raise ValueError(f"HDF5 has no dtype for the {array.dtype} array at key {key!r}.")
             group.create_dataset(key, data=array, **(options if array.ndim else {}))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from itertools import repeat
 from typing import Any, Self
 
 import numpy as np
@@ -11,11 +10,7 @@ from numpy.typing import DTypeLike
 
 from lite._collection import Array, Shape
 from lite._defaults import get_default_dtype
-from lite._files.consolidated import consolidate
-from lite._files.make import add_leaf
 from lite._files.read_mixin import ReadMixin
-from lite._files.save import in_background, save_tree
-from lite._files.write import with_leaves
 from lite._keys import NestedKey
 from lite._leaves import leaves
 
@@ -23,7 +18,10 @@ _PathLike = str | os.PathLike[str]
 
 
 class FilesMixin(ReadMixin):
-    """`memmap`, `load_memmap`, `consolidate` and what belongs to them."""
+    """`memmap`, `load_memmap`, `consolidate` and what belongs to them.
+
+    What does the work is imported when it is called: a program that reads no files need not wait for it.
+    """
 
     __slots__ = ()
 
@@ -83,6 +81,8 @@ class FilesMixin(ReadMixin):
             >>> loaded["a"], loaded["n", "s"], loaded.is_memmap()
             (array([7, 1, 2]), 'text', True)
         """
+        from lite._files.save import save_tree
+
         return save_tree(
             self, prefix, num_threads, return_early, archive, compression, copy_existing=copy_existing,
             existsok=existsok, robust=robust_key is not False, allow_pickle=allow_pickle,
@@ -101,6 +101,8 @@ class FilesMixin(ReadMixin):
         allow_pickle: bool = False,
     ) -> Any:
         """As `memmap`, but self gets the mapped arrays and is locked; returns self."""
+        from lite._files.save import save_tree
+
         return save_tree(
             self, prefix, num_threads, return_early, False, None, copy_existing=copy_existing,
             existsok=existsok, robust=robust_key is not False, allow_pickle=allow_pickle, inplace=True,
@@ -119,6 +121,8 @@ class FilesMixin(ReadMixin):
         allow_pickle: bool = False,
     ) -> Any:
         """As `memmap`, with zeros in place of the values; the files take no space until written to."""
+        from lite._files.save import save_tree
+
         return save_tree(
             self, prefix, num_threads, return_early, False, None, copy_existing=True, existsok=existsok,
             robust=robust_key is not False, allow_pickle=allow_pickle, like=True,
@@ -176,6 +180,8 @@ class FilesMixin(ReadMixin):
             >>> TensorDict.load_memmap(td.saved_path)["n", "b"].sum()
             np.int64(6)
         """
+        from lite._files.make import add_leaf
+
         size: Shape = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
         kind = np.dtype(get_default_dtype() if dtype is None else dtype)
         like = np.broadcast_to(np.zeros((), kind), size)
@@ -185,6 +191,8 @@ class FilesMixin(ReadMixin):
         self, key: NestedKey, tensor: Any, *, copy_data: bool = True, robust_key: bool | None = True
     ) -> Array:
         """Add an entry with the shape, dtype and (if `copy_data`) values of an array; see `make_memmap`."""
+        from lite._files.make import add_leaf
+
         node = getattr(self, "_tensordict", self)
         return add_leaf(node, key, np.asarray(tensor), copy_data, robust_key is not False)
 
@@ -245,6 +253,12 @@ class FilesMixin(ReadMixin):
             >>> TensorDict.from_consolidated(path)["a"]
             array([1, 2])
         """
+        from itertools import repeat
+
+        from lite._files.consolidated import consolidate
+        from lite._files.save import in_background
+        from lite._files.write import with_leaves
+
         if device not in (None, "cpu"):
             raise ValueError(f"consolidate copies to 'cpu' only, got device={device!r}.")
 

@@ -65,7 +65,7 @@ class Plan:
             taken[name] = key
             path = f"{at}/{name}" if at else name
             if leaf:
-                array = _host(entry, key)
+                array = host_array(entry, key)
                 members[key] = meta.leaf(dtype_name(array.dtype), array.shape)
                 self.leaves.append((path, array))
             else:
@@ -122,7 +122,7 @@ def archive_key(path: str) -> list[tuple[int, str]]:
     return [*((2, folder) for folder in folders), (0 if name == meta.NAME else 1, name)]
 
 
-def _host(entry: Any, key: str) -> Array:
+def host_array(entry: Any, key: str) -> Array:
     if not isinstance(entry, np.ndarray):
         raise TypeError(f"the array at key {key!r} is on a device; move it first: td.to('cpu').")
     return entry

@@ -139,7 +139,7 @@ class Reader:
         for key, value in fields.items():
             if value is not None:
                 inner._put(key, NonTensorData._make(value, inner.batch_size))
-        cls = _tensorclass_named(kind)
+        cls = tensorclass_named(kind)
         return (
             inner
             if cls is None or not set(inner._keys()) <= set(cls._fields)
@@ -222,7 +222,7 @@ def _device(value: Any) -> str | None:
     return None if value in (None, "None") or not isinstance(value, str) else "cpu"
 
 
-def _tensorclass_named(name: str) -> Any:
+def tensorclass_named(name: str) -> Any:
     from lite._tensorclass import TensorClass
 
     waiting: list[Any] = [TensorClass]

@@ -7,10 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from lite._files.consolidated import from_consolidated
-from lite._files.fill import fill
-from lite._files.load import load
-from lite._files.mapping import source_of
 from lite._leaves import leaves
 
 _PathLike = str | os.PathLike[str]
@@ -70,6 +66,9 @@ class ReadMixin:
             >>> TensorDict.load_memmap(path, subpath="n")["b"]
             array(2., dtype=float32)
         """
+        from lite._files.fill import fill
+        from lite._files.load import load
+
         found = load(os.fspath(prefix), subpath, mode, robust_key is not False, allow_pickle)
         if device is not None and hasattr(found, "to"):
             found = found.to(device)
@@ -106,6 +105,9 @@ class ReadMixin:
         self, prefix: _PathLike, robust_key: bool | None = True, *, allow_pickle: bool = False
     ) -> Self:
         """Make the entries of self those saved at `prefix`; locked again if it was; returns self."""
+        from lite._files.fill import fill
+        from lite._files.load import load
+
         node: Any = getattr(self, "_tensordict", self)
         found = load(os.fspath(prefix), None, "r", robust_key is not False, allow_pickle)
         locked = node.is_locked
@@ -133,6 +135,8 @@ class ReadMixin:
 
     def is_memmap(self) -> bool:
         """Whether every array lies in a mapped file (or shared memory); views of such arrays do, too."""
+        from lite._files.mapping import source_of
+
         node: Any = getattr(self, "_tensordict", self)
         found = False
         for array in leaves(node):
@@ -185,6 +189,8 @@ class ReadMixin:
     @classmethod
     def from_consolidated(cls, filename: _PathLike) -> Any:
         """Map a file that `consolidate` wrote, here or in tensordict; see `lite.from_consolidated`."""
+        from lite._files.consolidated import from_consolidated
+
         return from_consolidated(filename)
 
 

@@ -497,3 +497,27 @@ def test_pickling_a_mapped_tensordict(tmp_path):
     copy = pickle.loads(pickle.dumps(td))
     assert not copy.is_memmap()
     assert copy["a"].tolist() == [0, 1, 2]
+
+
+class OnDevice:
+    """What tells a device array: it speaks the CUDA array interface."""
+
+    def __init__(self) -> None:
+        self.shape, self.dtype, self.ndim, self.size = (2,), np.dtype("f4"), 1, 2
+        self.__cuda_array_interface__ = {"shape": (2,), "typestr": "<f4", "data": (0, False), "version": 3}
+
+
+def test_device_arrays_are_refused(tmp_path):
+    td = TensorDict({"n": {"x": OnDevice()}})
+    for write in (
+        td.memmap,
+        td.consolidate,
+        lambda path: td.save(f"{path}.tdz"),
+        lambda path: td.save(f"{path}.npz"),
+    ):
+        with pytest.raises(TypeError, match="on a device"):
+            write(tmp_path / "td")
+    with pytest.raises(TypeError, match="on a device"):
+        td.memmap()
+    assert not list(tmp_path.iterdir())
+    assert not td.is_memmap()
