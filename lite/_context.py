@@ -34,11 +34,16 @@ class ContextMixin(LockMixin, ShapeMixin):
             out._before = None
         return out  # type: ignore[no-any-return]
 
+    def _unchanged(self) -> Self:
+        """Self as the result of an operation that changes nothing: leaving a `with` does nothing, too."""
+        self._origin = None
+        self._before = None
+        return self
+
     def _remember(self, out: T, inverse: Inverse) -> T:
         """Note on a result of self how to come back to the form of self."""
-        if out is not self:
-            out._origin = (ref(self), inverse)  # type: ignore[attr-defined]
-            out._before = None  # type: ignore[attr-defined]
+        out._origin = None if out is self else (ref(self), inverse)  # type: ignore[attr-defined]
+        out._before = None  # type: ignore[attr-defined]
         return out
 
     def __enter__(self) -> Self:

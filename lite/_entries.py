@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from lite._collection import Array, default_is_leaf, is_array, is_leaf_nontensor, is_non_tensor
+from lite._collection import Array, is_array, is_leaf_nontensor, is_non_tensor
 from lite._core import MISSING
 from lite._device_array import wrap
 from lite._keys import NestedKey, Path, require_path, to_key
@@ -205,7 +205,7 @@ class EntriesMixin(StructureMixin):
             >>> TensorDict({"a": {"b": {"c": 1}}}).depth
             2
         """
-        paths = walk(self, True, True, default_is_leaf, True)  # type: ignore[arg-type]
+        paths = walk(self, True, True, is_leaf_nontensor, True)  # type: ignore[arg-type]
         return max((len(path) for path, _ in paths), default=1) - 1
 
     def data_ptr(self, *, storage: bool = False) -> Any:

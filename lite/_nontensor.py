@@ -122,7 +122,9 @@ class NonTensorData(NonTensorBase):
         self._batch_size = batch_size
         return self
 
-    def _run(self, op: BatchOp) -> Self:
+    def _run(self, op: BatchOp) -> TensorCollection:
+        if op.fills:
+            return NonTensorStack._wrap(op.array(self._objects()))
         return self._make(self.data, op.shape + self._batch_size[op.ndim :])
 
     def _rebatch(self, batch_size: Shape) -> Self:

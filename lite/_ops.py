@@ -23,10 +23,12 @@ class BatchOp:
         ndim: number of batch dimensions it reads.
         shape: the batch shape it produces.
         keeps_lock: whether the result of a locked TensorDict is locked.
+        fills: whether it adds elements, which no object belongs to.
     """
 
     __slots__ = ("ndim", "shape")
     keeps_lock = True
+    fills = False
 
     def __init__(self, ndim: int, shape: Shape) -> None:
         self.ndim = ndim

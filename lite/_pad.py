@@ -32,13 +32,14 @@ def grown(array: Array, before: Sequence[int], after: Sequence[int], value: Any)
 class Pad(BatchOp):
     """Add elements before and after those of the batch; dimension names are dropped."""
 
-    __slots__ = ("after", "before", "value")
+    __slots__ = ("after", "before", "fills", "value")
     keeps_lock = False
 
     def __init__(self, size: Shape, before: Sequence[int], after: Sequence[int], value: Any) -> None:
         shape = tuple(n + a + b for n, a, b in zip(size, before, after, strict=True))
         super().__init__(len(size), shape)
         self.before, self.after, self.value = before, after, value
+        self.fills = any(n > 0 for n in (*before, *after))
 
     def array(self, value: Array) -> Array:
         return grown(value, self.before, self.after, self.value)
@@ -52,7 +53,7 @@ class PadMixin(StructureMixin):
     def pad(
         self, pad_size: Sequence[int], value: float = 0.0, inplace: bool = False, safe: bool = True
     ) -> Self:
-        """Pad the batch with a constant; objects per element are padded with None.
+        """Pad the batch with a constant, objects with None.
 
         Args:
             pad_size: (before, after) of the first batch dimension, then of the second, and so on;

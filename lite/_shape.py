@@ -113,6 +113,10 @@ class ShapeMixin(TensorCollection):
         """Take over the entries and the batch size of a result, for `inplace=True`."""
         raise NotImplementedError(f"{name}(inplace=True) is not supported on {type(self).__name__}.")
 
+    def _unchanged(self) -> Self:
+        """Self, as the result of an operation that changes nothing."""
+        return self
+
     def _shaped(self, op: _ops.BatchOp) -> Self:
         """The result of an operation that a `with` statement can undo."""
         return self._run(op)  # type: ignore[return-value]
@@ -125,7 +129,7 @@ class ShapeMixin(TensorCollection):
             size: the same, as a keyword.
         """
         new = infer_size(as_shape((size,) if size is not None else shape, "shape"), self.numel())
-        return self if new == self.batch_size else self._shaped(_ops.View(self.ndim, new))
+        return self._unchanged() if new == self.batch_size else self._shaped(_ops.View(self.ndim, new))
 
     def reshape(self, *shape: Any, inplace: bool = False) -> Self:
         """Reshape the batch dimensions, copying only where needed; one size may be -1.
@@ -158,7 +162,7 @@ class ShapeMixin(TensorCollection):
         if end < start:
             raise ValueError("The end dimension must be greater or equal to the start dim.")
         if start == end:
-            return self
+            return self._unchanged()
         return self._shaped(_ops.Flatten(self.batch_size, start, end))
 
     def unflatten(self, dim: int, unflattened_size: Sequence[int], *, inplace: bool = False) -> Self:
@@ -189,7 +193,7 @@ class ShapeMixin(TensorCollection):
         if dim is not None:
             d = self._dim(dim)
             dims = (d,) if size[d] == 1 else ()
-        return self._shaped(_ops.Squeeze(size, dims)) if dims else self
+        return self._shaped(_ops.Squeeze(size, dims)) if dims else self._unchanged()
 
     def permute(self, *args: Any, dims: Sequence[int] | None = None) -> Self:
         """Reorder the batch dimensions.
@@ -210,7 +214,9 @@ class ShapeMixin(TensorCollection):
                 f"Cannot compute the permutation, got dims={list(given)} but expected a permutation "
                 f"of {list(range(ndim))}."
             )
-        return self if order == tuple(range(ndim)) else self._shaped(_ops.Permute(self.batch_size, order))
+        if order == tuple(range(ndim)):
+            return self._unchanged()
+        return self._shaped(_ops.Permute(self.batch_size, order))
 
     def transpose(self, dim0: int, dim1: int) -> Self:
         """Swap two batch dimensions."""

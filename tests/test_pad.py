@@ -21,7 +21,8 @@ def test_pairs_start_at_the_first_dimension(value):
     assert out["i"].dtype == td["i"].dtype
     assert out["r"][0] == [None] * 4
     assert out["r"][1] == ["00", "01", "02", None]
-    assert out["s"] == "text"
+    assert out["s"] == [[None] * 4] + [["text"] * 3 + [None]] * 4 + [[None] * 4] * 2
+    assert td.pad([-1, 0])["s"] == "text"
 
 
 def test_negative_counts_crop():

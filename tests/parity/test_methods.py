@@ -1,0 +1,189 @@
+"""Layouts, joins, splits of keys, contexts and state dicts on random trees against tensordict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("tensordict", reason="needs the parity extra")
+
+import torch
+from parity.compare import LITE, TORCH, Side, assert_outcomes, outcome, plain
+from parity.test_reductions import trees
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+DTYPES = ("float32", "int64", "bool")
+
+
+def same(action: Any, where: str) -> None:
+    mine, theirs = (outcome(lambda side=side: action(side)) for side in (LITE, TORCH))
+    if mine[1] == "AxisError":  # NumPy's IndexError
+        mine = (None, "IndexError")
+    assert_outcomes(mine, theirs, where)
+
+
+LAYOUTS = {
+    "rot90": lambda td: td.rot90(),
+    "rot90 3": lambda td: td.rot90(3, (1, 0)),
+    "fliplr": lambda td: td.fliplr(),
+    "flipud": lambda td: td.flipud(),
+    "expand_as": lambda td: td.expand_as(td.unsqueeze(0).repeat(2, *[1] * td.ndim)),
+    "tensor_split": lambda td: td.tensor_split(2, -1),
+    "to_tensordict": lambda td: td.to_lazystack(0).to_tensordict(),
+    "filter": lambda td: td.filter_non_tensor_data(),
+    "depth": lambda td: td.depth,
+    "rename": lambda td: td.rename(*"pqr"[: td.ndim]),
+    "rename wrong": lambda td: td.rename("p", "q", "r", "s"),
+}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data(), st.sampled_from(sorted(LAYOUTS)))
+def test_layouts(data, name):
+    tree = data.draw(trees(DTYPES))
+    if name == "expand_as":
+        tree["names"] = None  # dropped by the reference
+    if name == "to_tensordict":
+        tree["names"] = None  # the reference drops the name of the stacked dimension
+        tree["entries"].pop("s", None)
+    same(lambda side: LAYOUTS[name](side.build(tree)), name)
+
+
+@settings(max_examples=60, deadline=None)
+@given(trees(DTYPES), st.integers(1, 3))
+def test_atleast(tree, n):
+    tree["names"] = None  # dropped by the reference
+    same(lambda side: getattr(side.build(tree), f"atleast_{n}d")(), f"atleast_{n}d")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from(["cat_tensors", "stack_tensors"]), st.booleans())
+def test_joins(data, name, keep):
+    tree = data.draw(trees(("float32", "int64")))
+    keys = data.draw(
+        st.lists(st.sampled_from(["a", "b", ("n", "a"), "q"]), min_size=1, max_size=2, unique_by=str)
+    )
+    dim = data.draw(st.integers(-1, 2))
+
+    def action(side: Side) -> Any:
+        td = side.build(tree)
+        if not all(key in td.keys(True) for key in keys):
+            td.select(*keys)  # a KeyError; the reference's join raises this or that
+        # Nodes that become empty stay; the comparison leaves them out on both sides.
+        return getattr(td, name)(*keys, out_key=("o", "k"), dim=dim, keep_entries=keep)
+
+    same(action, f"{name}({keys}, dim={dim})")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), st.sampled_from(["cat_from_tensordict", "stack_from_tensordict"]))
+def test_all_arrays_in_one(data, name):
+    tree = data.draw(trees(("float32",)))  # NumPy and torch promote differently
+    tree["entries"].pop("s", None)
+    order, dim = data.draw(st.sampled_from([None, True])), data.draw(st.integers(-1, 1))
+    if "n" in tree["entries"]:
+        order = True  # insertion order of nested entries differs
+    same(lambda side: plain(getattr(side.build(tree), name)(dim, sorted=order)), name)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_separates(data):
+    tree = data.draw(trees(DTYPES))
+    keys = data.draw(st.lists(st.sampled_from(["a", "b", ("n", "a"), "s", "q"]), max_size=3, unique_by=str))
+
+    def action(side: Side) -> Any:
+        td = side.build(tree)
+        out = td.separates(*keys)
+        return [plain(item.filter_non_tensor_data()) for item in (out, td)]
+
+    same(action, f"separates{keys}")
+
+
+CONTEXTS = {
+    "view": lambda td: td.view(-1),
+    "flatten": lambda td: td.flatten(),
+    "unflatten": lambda td: td.unflatten(0, (1, td.shape[0])),
+    "unsqueeze": lambda td: td.unsqueeze(-1),
+    "squeeze": lambda td: td.squeeze(0) if td.shape[0] == 1 else td.unsqueeze(0),
+    "transpose": lambda td: td.transpose(0, -1),
+    "permute": lambda td: td.permute(*reversed(range(td.ndim))),
+    "flip": lambda td: td.flip(0),
+    "roll": lambda td: td.roll(1, 0),
+    "flatten_keys": lambda td: td.flatten_keys("."),
+    "lock_": lambda td: td.lock_(),
+    "unlock_": lambda td: td.unlock_(),
+}
+
+
+@settings(max_examples=250, deadline=None)
+@given(st.data(), st.sampled_from(sorted(CONTEXTS)), st.booleans())
+def test_contexts(data, name, lock):
+    tree = data.draw(trees(("float32", "int64")))
+    tree["names"] = None
+    for entries in (tree["entries"], tree["entries"].get("n", {"entries": {}})["entries"]):
+        entries.pop("s", None)
+        entries.setdefault("a", np.ones(tree["batch_size"], "float32"))
+
+    def action(side: Side) -> Any:
+        td = side.build(tree)
+        if lock:
+            td.lock_()
+        with CONTEXTS[name](td) as form:
+            form.apply_(lambda x: x + 1)
+            if not lock:
+                keys = [key for key in set(form.keys()) if key[0] in "ab"]
+                for key in keys:
+                    form.set(f"new {key}", form.get(key) * 2)
+        return td, td.is_locked
+
+    same(action, f"with {name}, locked={lock}")
+
+
+@settings(max_examples=100, deadline=None)
+@given(trees(("float32", "int64")), trees(("float32", "int64")), st.booleans(), st.booleans())
+def test_state_dicts(source, target, flatten, strict):
+    for tree in (source, target):
+        tree["entries"].pop("s", None)
+        tree["batch_size"], tree["names"] = tree["batch_size"][:1], None
+        for value in tree["entries"].values():
+            if isinstance(value, dict):
+                value["entries"].pop("s", None)
+                value["batch_size"] = tree["batch_size"]
+
+    def action(side: Side) -> Any:
+        state = side.build(source).state_dict(flatten=flatten)
+        td = side.build(target)
+        td.load_state_dict(state, strict=strict, assign=True)
+        return td
+
+    if strict or source["batch_size"] != target["batch_size"] or not _same_shapes(source, target):
+        # A load that fails half way leaves what it leaves; only that it fails is compared.
+        assert (outcome(lambda: action(LITE))[1] is None) == (outcome(lambda: action(TORCH))[1] is None)
+    else:
+        same(action, f"state dict flatten={flatten} strict={strict}")
+
+
+def _same_shapes(source: Any, target: Any) -> bool:
+    return all(
+        isinstance(value, dict) == isinstance(target["entries"].get(key, value), dict)
+        for key, value in source["entries"].items()
+    )
+
+
+def test_state_dict_of_torch_loads():
+    import tensordict
+
+    import lite
+
+    theirs = tensordict.TensorDict({"a": torch.arange(3), "n": {"b": torch.ones(3)}}, batch_size=[3])
+    state = {name: np.asarray(value) for name, value in theirs.state_dict().items()}
+    td = lite.TensorDict({"a": np.zeros(3, int), "n": {"b": np.zeros(3)}}, batch_size=[3])
+    td.load_state_dict(state, from_flatten=True)
+    np.testing.assert_array_equal(td["a"], np.arange(3))
+    np.testing.assert_array_equal(td["n", "b"], np.ones(3))

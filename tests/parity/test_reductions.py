@@ -1,0 +1,177 @@
+"""Reductions, scans and padding of random trees against tensordict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("tensordict", reason="needs the parity extra")
+
+from parity.compare import LITE, TORCH, Side, assert_outcomes, outcome, plain
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+FLOATING = ("mean", "std", "var", "nanmean", "quantile", "norm", "logsumexp", "softmax")
+FEATURES = st.sampled_from([(), (2,), (1,), (2, 3)])
+
+
+@st.composite
+def trees(draw: st.DrawFn, dtypes: tuple[str, ...], size: tuple[int, ...] | None = None) -> dict[str, Any]:
+    """Trees without empty dimensions, of which many of the reference's kernels make errors."""
+    own = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3).map(tuple)) if size is None else size
+    entries: dict[str, Any] = {}
+    for key in draw(st.permutations(["a", "b", "n", "s"]))[: draw(st.integers(1, 4))]:
+        if key == "n":
+            if size is None:
+                # A nested batch size that is longer comes back shorter from some of its methods.
+                entries[key] = draw(trees(dtypes, own))
+        elif key == "s":
+            entries[key] = "text"
+        else:
+            shape = own + draw(FEATURES)
+            rng = np.random.default_rng(draw(st.integers(0, 99)))
+            drawn = rng.permutation(int(np.prod(shape))).reshape(shape) - 3
+            dtype = draw(st.sampled_from(dtypes))
+            entries[key] = (drawn % 2 > 0) if dtype == "bool" else np.abs(drawn).astype(dtype)
+    tree: dict[str, Any] = {"batch_size": own, "entries": entries}
+    if size is None:
+        tree["names"] = draw(st.sampled_from([None, ["x", "y", "z"][: len(own)]]))
+    return tree
+
+
+def same(action: Any, tree: dict[str, Any], where: str) -> None:
+    mine, theirs = (outcome(lambda side=side: action(side)) for side in (LITE, TORCH))
+    assert_outcomes(mine, theirs, where)
+
+
+def pair(value: Any) -> Any:
+    """A (values, indices) result of either library as a list."""
+    return [value.values, value.indices] if hasattr(value, "indices") else value
+
+
+def first_dim(draw: Any, ndim: int, features: bool = True) -> Any:
+    kinds = [st.integers(-ndim - 1, ndim)]
+    return draw(st.one_of(*kinds, st.just("feature"))) if features else draw(kinds[0])
+
+
+@settings(max_examples=250, deadline=None)
+@given(st.data(), st.sampled_from(["sum", "nansum", "mean", "nanmean", "std", "var"]), st.booleans())
+def test_sums_and_moments(data, name, keepdim):
+    dtypes = ("float32", "float64") if name in FLOATING else ("float32", "int64", "bool", "uint8", "int32")
+    tree = data.draw(trees(dtypes))
+    ndim = len(tree["batch_size"])
+    several = st.sets(st.integers(0, ndim - 1), min_size=1).map(lambda dims: tuple(sorted(dims)))
+    dim = data.draw(st.one_of(st.none(), st.just("feature"), st.integers(-ndim - 1, ndim), several))
+    args = () if dim is None else (dim,) if dim == "feature" else (dim, keepdim)
+    same(lambda side: getattr(side.build(tree), name)(*args), tree, f"{name}{args}")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from(["prod", "amax", "amin"]))
+def test_products_and_extremes(data, name):
+    tree = data.draw(trees(("float32", "int64")))
+    ndim = len(tree["batch_size"])
+    dim = data.draw(st.one_of(st.none(), st.integers(-ndim - 1, ndim)))
+    args = () if dim is None else (dim,)
+    same(lambda side: getattr(_small(side.build(tree), name), name)(*args), tree, f"{name}{args}")
+
+
+def _small(td: Any, name: str) -> Any:
+    """Values whose product neither overflows nor depends on the order of multiplication."""
+    return td.apply(lambda x: x % 2 + 1, filter_empty=False) if name == "prod" else td
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data(), st.sampled_from(["max", "min", "cummax", "cummin"]))
+def test_values_and_indices(data, name):
+    tree = data.draw(trees(("float32", "int64")))
+    tree["names"] = None  # the reference drops the name of the dimension also where it stays
+    ndim = len(tree["batch_size"])
+    dim = data.draw(st.integers(-ndim - 1, ndim))
+
+    def action(side: Side) -> Any:
+        td = side.build(tree).filter_non_tensor_data()  # which the reference leaves out of the pair
+        return [plain(item) for item in pair(getattr(td, name)(dim))]
+
+    same(action, tree, f"{name}({dim})")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), st.sampled_from([0.0, 0.3, 0.5, 1.0]), st.booleans())
+def test_quantiles(data, q, keepdim):
+    tree = data.draw(trees(("float32", "float64")))
+    ndim = len(tree["batch_size"])
+    dim = data.draw(st.one_of(st.none(), st.just("feature"), st.integers(-ndim - 1, ndim)))
+    args = () if dim is None else (dim,) if dim == "feature" else (dim, keepdim)
+    same(lambda side: side.build(tree).quantile(q, *args), tree, f"quantile{args}")
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.data(), st.sampled_from(["logsumexp", "softmax"]))
+def test_exponentials(data, name):
+    tree = data.draw(trees(("float32", "float64")))
+    tree["names"] = None  # dropped by the reference
+    ndim = len(tree["batch_size"])
+    dim = data.draw(st.integers(-ndim - 1, ndim))
+    same(lambda side: getattr(side.build(tree), name)(dim), tree, f"{name}({dim})")
+
+
+@settings(max_examples=60, deadline=None)
+@given(trees(("float32", "float64")))
+def test_norms(tree):
+    tree["entries"]["c"] = np.ones(tree["batch_size"], "float32")  # without arrays the reference raises
+    same(lambda side: side.build(tree).norm(), tree, "norm")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from(["sum", "mean", "std", "amax", "max", "prod"]), st.booleans())
+def test_reduce_joins(data, name, features):
+    tree = data.draw(trees(("float32",)))
+    if features and name in ("sum", "mean", "std"):
+        args: tuple[Any, ...] = ("feature",)
+    else:
+        args = ()
+
+    def action(side: Side) -> Any:
+        out = getattr(_small(side.build(tree), name), name)(*args, reduce=True)
+        return np.asarray(out)
+
+    same(action, tree, f"{name}{args} reduce")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from([0.0, 2.0]), st.booleans())
+def test_pads(data, value, objects):
+    tree = data.draw(trees(("float32", "int64", "bool")))
+    ndim = len(tree["batch_size"])
+    if objects and ndim == 1:  # the reference cannot pad them in more dimensions
+        tree["entries"]["l"] = list("uvw")[: tree["batch_size"][0]]
+    size = data.draw(st.lists(st.integers(-1, 2), max_size=2 * ndim + 1))
+    padded = zip(tree["batch_size"], size[::2], size[1::2], strict=False)
+    assume(all(n + before + after > 0 for n, before, after in padded))  # a kernel's error there
+    same(lambda side: side.build(tree).pad(size, value), tree, f"pad({size})")
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.data(), st.booleans(), st.booleans())
+def test_pad_sequences(data, inside, masks):
+    lengths = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+    rows = []
+    for i, n in enumerate(lengths):
+        shape = (n, 2) if inside else (2, n)
+        entries: dict[str, Any] = {"a": np.arange(2 * n, dtype="float32").reshape(shape) + i}
+        entries["n"] = {
+            "batch_size": shape[:1],
+            "entries": {"b": np.ones((*shape, 3), "int64")},
+        }
+        rows.append({"batch_size": shape[:1], "entries": entries})
+
+    def action(side: Side) -> Any:
+        tds = [side.build(row) for row in rows]
+        return side.lib.pad_sequence(tds, 0 if inside else 1, -1.0, return_mask=masks)
+
+    same(action, {}, f"pad_sequence {lengths}")
