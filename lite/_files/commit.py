@@ -48,7 +48,7 @@ def replace_tree(root: str, write: Callable[[str, bool], T]) -> T:
             result = write(stage, False)
             if _renamed(stage, root):
                 return result
-    with _locked(root):
+    with locked(root):
         finish(root)
         _remove_abandoned(root)
         with _stage(f"{root}/") as stage:
@@ -59,10 +59,15 @@ def replace_tree(root: str, write: Callable[[str, bool], T]) -> T:
     return result
 
 
+def stage_name(before: str) -> str:
+    """A name for what is not in its place yet; it tells whose it is."""
+    return f"{before}{_STAGE}{_host()}-{os.getpid()}-{os.urandom(4).hex()}"
+
+
 @contextmanager
 def _stage(before: str) -> Iterator[str]:
     """A new folder, removed with what is in it unless it has been renamed."""
-    path = f"{before}{_STAGE}{_host()}-{os.getpid()}-{os.urandom(4).hex()}"
+    path = stage_name(before)
     os.mkdir(path)
     try:
         yield path
@@ -72,7 +77,7 @@ def _stage(before: str) -> Iterator[str]:
 
 
 @contextmanager
-def _locked(root: str) -> Iterator[None]:
+def locked(root: str) -> Iterator[None]:
     """Keep other writers out; the system lifts the lock if this process dies."""
     if fcntl is None:
         yield

@@ -10,7 +10,7 @@ import numpy as np
 from lite._collection import Array
 from lite._convert import fit_leaf
 from lite._files import meta
-from lite._files.commit import finish, new_file
+from lite._files.commit import finish, locked, new_file, stage_name
 from lite._files.dtypes import dtype_name
 from lite._files.keys import file_name
 from lite._files.mapping import anonymous_leaf, create_leaf, read_file
@@ -41,8 +41,9 @@ def add_leaf(td: Any, key: Any, like: Array, filled: bool, robust: bool) -> Arra
         leaf = anonymous_leaf(like, filled)
     else:
         member = meta.leaf(dtype_name(like.dtype), like.shape)
-        leaf = _create(root, path[-1], like, filled, robust)
-        _register(node, root, path[-1], member)
+        with locked(root):
+            leaf = _create(root, path[-1], like, filled, robust)
+            _register(node, root, path[-1], member)
     node._data[path[-1]] = leaf
     return leaf
 
@@ -54,7 +55,7 @@ def _create(root: str, key: str, like: Array, filled: bool, robust: bool) -> Arr
     target = f"{root}/{file_name(key, '.memmap', robust)}"
     if os.path.islink(target):
         raise RuntimeError(f"refusing to write through the symbolic link {target}.")
-    stage = f"{root}/%new-leaf-{os.getpid()}"
+    stage = stage_name(f"{root}/")
     leaf = create_leaf(stage, like, target, filled)
     os.replace(stage, target)
     return leaf
@@ -70,7 +71,8 @@ def _node(td: Any, path: Path, robust: bool) -> Any:
             if td._source is not None:
                 name = file_name(key, "", robust)
                 child.memmap_(f"{td._source}/{name}")
-                _register(td, td._source, key, {"type": "TensorDict"})
+                with locked(td._source):
+                    _register(td, td._source, key, {"type": "TensorDict"})
             td._data[key] = child
             child._lock(td)
         td = child

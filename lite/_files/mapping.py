@@ -76,8 +76,14 @@ def read_file(path: str, limit: int) -> bytes:
         return file.read()
 
 
-def map_leaf(path: str, dtype: np.dtype[Any], shape: Shape) -> Array:
+def map_leaf(path: str, dtype: np.dtype[Any], shape: Shape, final: str | None = None) -> Array:
     """Map the file of a leaf: writable through to the file where permissions allow, else privately.
+
+    Args:
+        path: the file.
+        dtype: of the array.
+        shape: of the array.
+        final: where the file is going to be, if that is not where it is.
 
     Raises:
         ValueError: the file is not exactly as long as dtype and shape say, or is no regular file.
@@ -96,7 +102,7 @@ def map_leaf(path: str, dtype: np.dtype[Any], shape: Shape) -> Array:
         size = status.st_size
         if size != wanted:
             raise ValueError(f"{path} has {size} bytes, expected {wanted} for {dtype} of shape {shape}.")
-        return _map(FileMap(descriptor, size, private, path, status.st_ino), dtype, shape)
+        return _map(FileMap(descriptor, size, private, final or path, status.st_ino), dtype, shape)
     finally:
         os.close(descriptor)
 

@@ -53,7 +53,7 @@ class Folder:
     def leaf(self, path: str, dtype: np.dtype[Any], shape: Shape) -> Array | None:
         for place in self._places:
             try:
-                return map_leaf(f"{place}/{path}", dtype, shape)
+                return map_leaf(f"{place}/{path}", dtype, shape, f"{self.where}/{path}")
             except (FileNotFoundError, NotADirectoryError):
                 continue
         return None

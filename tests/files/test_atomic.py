@@ -329,6 +329,23 @@ def test_part_of_an_unfinished_tree(tmp_path):
     assert (path / commit.COMMIT).exists(), "reading changes nothing on disk"
     stack = TensorDict.load_memmap(path / "lazy")
     assert isinstance(stack, type(lazy_stack([TensorDict(a=1)])))
+    early = TensorDict.load_memmap(path)
     commit.finish(str(path))
+    early.memmap(path)  # the files of its leaves have moved to their places: nothing to copy
     assert version(path) == 2
     assert not (path / commit.COMMIT).exists()
+
+
+def test_entries_added_at_once(tmp_path):
+    path = tmp_path / "td"
+    TensorDict({"a": np.zeros(3)}, [3]).memmap(path)
+
+    def add(i: int) -> None:
+        TensorDict.load_memmap(path).make_memmap_from_tensor(f"k{i}", np.full(3, i))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(40)))
+    td = TensorDict.load_memmap(path)
+    assert sorted(td.keys()) == sorted(["a", *(f"k{i}" for i in range(40))])
+    for i in range(40):
+        assert td[f"k{i}"].tolist() == [i] * 3
