@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import pairwise
 from textwrap import indent
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar, overload
 
 from lite._base import TensorDictBase
 from lite._collection import Array, Shape, TensorCollection
@@ -19,6 +21,7 @@ from lite._nontensor import NonTensorBase, unwrap
 from lite._ops import BatchOp
 from lite._repr import entry_text, ordered, state_lines
 from lite._tensorclass_field import Field, annotations_of
+from lite._tensorclass_options import Options
 from lite._tensordict import TensorDict
 
 T = TypeVar("T")
@@ -48,7 +51,8 @@ class TensorClass(FilesMixin, TensorCollection, metaclass=_Meta):
     TensorDicts, or any other objects: text and objects are stored as non-tensor data and come back as
     they were; a list holds one object per row of the batch. `bool` fields are metadata, one value for
     all. A field that is None has no entry. Everything that a TensorDict can do, an instance can do;
-    results with the same fields are instances of the class.
+    results with the same fields are instances of the class. `TensorClass["frozen"]` and the like are bases
+    with options.
 
     Args:
         args: values of the fields, in order of their declaration.
@@ -75,17 +79,26 @@ class TensorClass(FilesMixin, TensorCollection, metaclass=_Meta):
     __slots__ = ("__weakref__", "_tensordict")
     _tensordict: Any
     _fields: ClassVar[dict[str, Field]] = {}
+    _options: ClassVar[Options] = Options()
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
+    def __class_getitem__(cls, flags: str | tuple[str, ...]) -> Any:
+        """A base class with options: `class Point(TensorClass["nocast", "frozen"])`; see `Options`."""
+        chosen = (flags,) if isinstance(flags, str) else tuple(flags)
+        name = "_".join((cls.__name__, *chosen))
+        return types.new_class(name, (cls,), dict.fromkeys(chosen, True))
+
+    def __init_subclass__(cls, **options: bool) -> None:
+        super().__init_subclass__()
+        cls._options = cls._options.extended(options)
         dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
         kinds = annotations_of(cls)
         cls._fields = {}
         for field in dataclasses.fields(cls):  # type: ignore[arg-type]
             if field.name in _RESERVED:
                 raise AttributeError(f"Attribute name {field.name} can't be used with @tensorclass")
-            cls._fields[field.name] = Field(field, kinds.get(field.name, field.type))
+            cls._fields[field.name] = Field(field, kinds.get(field.name, field.type), cls._options)
             setattr(cls, field.name, cls._fields[field.name])
+        cls.__signature__ = _signature(cls)  # type: ignore[attr-defined]
 
     def __init__(
         self, *args: Any, batch_size: Any = None, device: Any = None, names: Any = None, **kwargs: Any
@@ -114,6 +127,13 @@ class TensorClass(FilesMixin, TensorCollection, metaclass=_Meta):
                 node._put(name, node._convert(field.entry(value, node._batch_size)))
         if hasattr(cls, "__post_init__"):
             self.__post_init__()
+        if cls._options.frozen:
+            node.lock_()
+
+    @classmethod
+    def fields(cls) -> tuple[dataclasses.Field[Any], ...]:
+        """The fields, as `dataclasses.fields`."""
+        return dataclasses.fields(cls)  # type: ignore[arg-type]
 
     # -- wrapping -----------------------------------------------------------------------------
 
@@ -125,11 +145,16 @@ class TensorClass(FilesMixin, TensorCollection, metaclass=_Meta):
         return self
 
     @classmethod
-    def from_tensordict(cls, tensordict: Any) -> Self:
+    def from_tensordict(cls, tensordict: Any, non_tensordict: Mapping[str, Any] | None = None) -> Self:
         """An instance whose fields are the entries of a TensorDict, which it holds (no copy).
+
+        Args:
+            tensordict: the entries; fields without one are None.
+            non_tensordict: values of further fields.
 
         Raises:
             ValueError: the TensorDict has keys that are not fields of the class.
+            KeyError: a field is given in both.
         """
         node = TensorDictBase._as_node(tensordict)
         if node is None:
@@ -140,7 +165,15 @@ class TensorClass(FilesMixin, TensorCollection, metaclass=_Meta):
                 f"Keys from the tensordict must correspond to the class attributes {sorted(cls._fields)}. "
                 f"Got the keys {unknown}, which do not belong to the class."
             )
-        return cls._wrap_tensordict(node)
+        if not non_tensordict:
+            return cls._wrap_tensordict(node)
+        both = sorted(set(non_tensordict) & set(node._keys()))
+        if both:
+            raise KeyError(f"{both} are given both in tensordict and in non_tensordict.")
+        out = cls._wrap_tensordict(node._clone(False))
+        for name, value in non_tensordict.items():
+            out.set(name, value)
+        return out
 
     def _rewrapped(self, result: Any, held: set[int]) -> Any:
         inner = self._tensordict
@@ -184,7 +217,14 @@ class TensorClass(FilesMixin, TensorCollection, metaclass=_Meta):
             return
         node._set_path((field.name,), field.entry(value, node.batch_size), inplace)
 
+    def __delattr__(self, name: str) -> None:
+        if self._options.frozen:
+            raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+        object.__delattr__(self, name)
+
     def __setattr__(self, name: str, value: Any) -> None:
+        if self._options.frozen and name in self._fields:
+            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
         found = inspect.getattr_static(type(self), name, None)
         if hasattr(found, "__set__"):
             object.__setattr__(self, name, value)
@@ -320,10 +360,42 @@ class TensorClass(FilesMixin, TensorCollection, metaclass=_Meta):
     __hash__ = None  # type: ignore[assignment]
 
 
-def tensorclass(cls: type[T]) -> type[T]:
+def _signature(cls: Any) -> inspect.Signature:
+    """What `help` and editors show of the constructor."""
+    empty = inspect.Parameter.empty
+    given = []
+    for field in dataclasses.fields(cls):
+        factory = "<factory>" if field.default_factory is not dataclasses.MISSING else empty
+        default = factory if field.default is dataclasses.MISSING else field.default
+        kind = inspect.Parameter.KEYWORD_ONLY
+        given.append(inspect.Parameter(field.name, kind, default=default, annotation=field.type))
+    ordered = not any(a.default is not empty and b.default is empty for a, b in pairwise(given))
+    if ordered:
+        given = [p.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD) for p in given]
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
+        for name in ("batch_size", "device", "names")
+    ]
+    return inspect.Signature([*given, *options])
+
+
+@overload
+def tensorclass(cls: type[T], /) -> type[T]: ...
+@overload
+def tensorclass(cls: None = None, /, **options: bool) -> Callable[[type[T]], type[T]]: ...
+
+
+def tensorclass(cls: type[T] | None = None, /, **options: bool) -> Any:
     """Make a class with annotated fields a tensorclass; see `TensorClass`.
 
     Deriving from `TensorClass` does the same and lets type checkers see TensorDict's methods.
+
+    Args:
+        cls: the class; without it (`@tensorclass(frozen=True)`) a decorator is returned.
+        options: autocast, nocast, frozen, shadow or tensor_only, as in `TensorClass["frozen"]`.
+
+    Raises:
+        TypeError: an unknown option, or two that exclude each other.
 
     Example:
         >>> import numpy as np
@@ -335,8 +407,15 @@ def tensorclass(cls: type[T]) -> type[T]:
         >>> Step(obs=np.zeros((4, 2)), batch_size=[4])[:2].obs.shape
         (2, 2)
     """
-    if issubclass(cls, TensorClass):
+    if cls is None:
+        return partial(_decorated, options=options)
+    return _decorated(cls, options)
+
+
+def _decorated(cls: type[T], options: dict[str, bool]) -> type[T]:
+    if issubclass(cls, TensorClass) and not options:
         return cls
+    bases = (cls,) if issubclass(cls, TensorClass) else (cls, TensorClass)
     # The given class stays a base, so that super() works in its methods.
     annotations = inspect.get_annotations(cls)
     namespace = {
@@ -346,7 +425,7 @@ def tensorclass(cls: type[T]) -> type[T]:
         "__annotations__": annotations,
         **{name: cls.__dict__[name] for name in annotations if name in cls.__dict__},
     }
-    out: Any = types.new_class(cls.__name__, (cls, TensorClass), {}, lambda ns: ns.update(namespace))
+    out: Any = types.new_class(cls.__name__, bases, options, lambda ns: ns.update(namespace))
     return out  # type: ignore[no-any-return]
 
 

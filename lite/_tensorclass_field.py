@@ -13,14 +13,18 @@ import numpy as np
 from lite._collection import Shape
 from lite._core import MISSING
 from lite._nontensor import NonTensorBase, NonTensorData, NonTensorStack, unwrap
+from lite._tensorclass_options import Options, converter
+
+_NO_OPTIONS = Options()
 
 
 class Field:
     """The class attribute behind a field: reads and writes the entry of the instance's TensorDict."""
 
-    __slots__ = ("default", "factory", "flag", "mapping", "name")
+    __slots__ = ("convert", "default", "factory", "flag", "mapping", "name")
 
-    def __init__(self, field: dataclasses.Field[Any], kind: Any) -> None:
+    def __init__(self, field: dataclasses.Field[Any], kind: Any, options: Options = _NO_OPTIONS) -> None:
+        self.convert = converter(options, kind)
         self.name = field.name
         self.default = MISSING if field.default is dataclasses.MISSING else field.default
         self.factory = None if field.default_factory is dataclasses.MISSING else field.default_factory
@@ -36,6 +40,9 @@ class Field:
 
     def __set__(self, instance: Any, value: Any) -> None:
         instance._set_field(self, value)
+
+    def __delete__(self, instance: Any) -> None:
+        instance._set_field(self, None)
 
     def initial(self, owner: type) -> Any:
         """The value of an instance that is given none; TypeError if the field has no default."""
@@ -57,6 +64,8 @@ class Field:
 
     def entry(self, value: Any, batch_size: Shape) -> Any:
         """What is stored for a value: flags, declared mappings and empty lists are objects."""
+        if self.convert is not None:
+            value = self.convert(value, batch_size)
         if (self.flag and type(value) is bool) or (self.mapping and isinstance(value, dict)):
             return NonTensorData._make(value, batch_size)
         if type(value) is list and not value:
