@@ -74,6 +74,16 @@ class DtypeMixin(TensorDictCore):
     complex128 = _cast("complex128", "complex128")
 
 
+def _make_dense(td: Any) -> None:
+    """Replace the lazy stacks nested in a tree that nobody else holds."""
+    for key, entry in list(td._items()):
+        node = td._as_node(entry)
+        if node is not None and node._parts() is not None:
+            td._put(key, td._rewrap(entry, node.contiguous()))
+        elif node is not None:
+            _make_dense(node)
+
+
 class CastMixin(StructureMixin):
     """`to`, and questions about dtype, device and size in memory."""
 
@@ -199,6 +209,7 @@ class CastMixin(StructureMixin):
         """
         if self._parts() is None:
             out = self._map_leaves(_contiguous)
+            _make_dense(out)
             return self._adopt(out, "contiguous") if inplace else out
         out = self._blank()
         for key, entry in self._items():

@@ -48,7 +48,7 @@ class MaskMixin(StructureMixin):
             )
         default = MISSING if pad is None else pad
         result = required(elementwise(self, _choose, (other, mask), default, _choose_objects), "where", other)
-        return result.unlock_() if out is None else out.update_(result)
+        return result if out is None else out.update_(result)
 
     def masked_select(self, mask: Any) -> Self:
         """The batch elements where `mask` holds, as `td[mask]`; trailing dims of size 1 are dropped.

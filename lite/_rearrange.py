@@ -98,7 +98,9 @@ class RearrangeMixin(StructureMixin):
                 out = out._take(dim, np.tile(np.arange(self.batch_size[dim]), count))
         if inplace:
             return self._adopt(out, "repeat")
-        return self.clone() if out is self else out  # type: ignore[attr-defined]
+        if out is self:
+            out = self.clone()  # type: ignore[attr-defined]
+        return out.lock_() if self.is_locked else out
 
     def repeat_interleave(
         self,
@@ -125,7 +127,9 @@ class RearrangeMixin(StructureMixin):
         source = self.flatten() if flat else self
         d = 0 if dim is None or flat else self._dim(dim)
         out = source._take(d, np.repeat(np.arange(source.batch_size[d]), repeats))
-        return self._adopt(out, "repeat_interleave") if inplace else out
+        if inplace:
+            return self._adopt(out, "repeat_interleave")
+        return out.lock_() if self.is_locked else out
 
     def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
         """Roll along batch dimensions; without `dims` along the flattened batch.
@@ -162,6 +166,8 @@ class RearrangeMixin(StructureMixin):
         reversed_dims = {self._dim(d) for d in as_shape(dims, "dims")}
         index = tuple(slice(None, None, -1 if d in reversed_dims else None) for d in range(self.ndim))
         out: Self = self._index(index)._map_leaves(_copied)
+        if self.is_locked:
+            out.lock_()
         return self._remember(out, lambda td, _: td._index(index))
 
     def narrow(self, dim: int, start: int, length: int) -> Self:

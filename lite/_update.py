@@ -127,9 +127,23 @@ class UpdateMixin(AccessMixin):
                     self._set_path(path, self._blank(), False)
                     target = self._as_node(self._peek_path(path))
                 if target is not None and target is not value:
+                    if not inplace:
+                        target = self._as_lazy(path, target, value)
                     target._update(value, clone, inplace, rest, is_leaf)
                     continue
             self._set_path(path, _copied(value) if clone else value, inplace)
+
+    def _as_lazy(self, path: Path, target: Any, value: Any) -> Any:
+        """The node at `path`, made a lazy stack if a lazy stack is about to be merged into it."""
+        node = self._as_node(value)
+        if node is None or node._parts() is None or target._parts() is not None:
+            return target
+        dim = node._parts()[1]
+        if target.batch_size[: dim + 1] != node.batch_size[: dim + 1]:
+            return target
+        stack = node._from_parts([part._clone(False) for part in target.unbind(dim)])
+        self._set_path(path, self._rewrap(self._peek_path(path), stack), False)  # type: ignore[attr-defined]
+        return stack
 
     def update_(
         self,
@@ -182,9 +196,8 @@ class UpdateMixin(AccessMixin):
             if node is not None and self._as_node(value) is not None:
                 node._check_writes(value, None)
             if current is None:
-                holder = self._as_node(self._peek_path(path[:-1])) if len(path) > 1 else self
-                if holder is not None:
-                    holder._convert(value)
+                nodes = (self._as_node(self._peek_path(path[:n])) for n in range(len(path) - 1, 0, -1))
+                next((node for node in nodes if node is not None), self)._convert(value)
             if not isinstance(current, np.ndarray):
                 continue
             shape = self.get_item_shape(path)
