@@ -1,7 +1,7 @@
 """Render conversations with the Jinja chat templates that models ship.
 
 Templates come with models, so they are untrusted: they run in jinja2's immutable sandbox, and the
-size of what they build is limited.
+size of what they build and the time they take are limited (`_template_budget`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from lite.models import _template_budget as budget
+
 MAX_TEMPLATE_CHARS = 1 << 20
 MAX_RENDERED_CHARS = 1 << 24
 
 _MARK = "_generation_mark"
 # a width of four digits or more, or one given by an argument
 _WIDE = re.compile(r"\d{4,}|%[^a-zA-Z]*\*|\{[^{}]*\{")
-_PADDING_METHODS = frozenset({"center", "ljust", "rjust", "zfill", "expandtabs"})
+_PADDING_METHODS = frozenset({"center", "ljust", "rjust", "zfill", "expandtabs", "translate"})
 
 
 class Rendered(NamedTuple):
@@ -64,7 +66,8 @@ def render_chat(
         **variables: Further template variables.
 
     Raises:
-        ValueError: The template is malformed, fails, refuses the conversation, or builds too much.
+        ValueError: The template is malformed, fails, refuses the conversation, builds too much or takes
+            longer than ten seconds.
         ImportError: The jinja2 package is missing.
 
     Example:
@@ -102,11 +105,12 @@ def _render(template: Any, context: Mapping[str, Any], max_chars: int) -> str:
     pieces: list[str] = []
     size = 0
     try:
-        for piece in template.generate(**context):
-            size += len(piece)
-            if size > max_chars:
-                raise ValueError(f"the rendered conversation is longer than {max_chars} characters")
-            pieces.append(piece)
+        with budget.Budget():
+            for piece in template.generate(**context):
+                size += len(piece)
+                if size > max_chars:
+                    raise ValueError(f"the rendered conversation is longer than {max_chars} characters")
+                pieces.append(piece)
     except jinja2.TemplateError as error:
         raise ValueError(f"the chat template failed: {error}") from error
     except (ArithmeticError, AttributeError, LookupError, TypeError, RecursionError, MemoryError) as error:
@@ -153,6 +157,7 @@ def _take_spans(text: str, mark: str) -> Rendered:
 
 @functools.lru_cache(maxsize=64)
 def _compile(source: str) -> Any:
+    environment = _environment()
     import jinja2
 
     if len(source) > MAX_TEMPLATE_CHARS:
@@ -160,7 +165,7 @@ def _compile(source: str) -> Any:
             f"the chat template has {len(source)} characters; at most {MAX_TEMPLATE_CHARS} are allowed"
         )
     try:
-        return _environment().from_string(source)
+        return environment.from_string(source)
     except jinja2.TemplateSyntaxError as error:
         raise ValueError(f"the chat template is malformed, line {error.lineno}: {error.message}") from None
     except RecursionError:
@@ -195,19 +200,31 @@ def _environment() -> Any:
 
     class Environment(ImmutableSandboxedEnvironment):
         # a few characters of template must not build gigabytes before the output limit is seen
-        intercepted_binops = frozenset({"*", "**", "%"})
+        intercepted_binops = frozenset({"+", "*", "**", "%"})
+
+        def _generate(self, source: Any, *args: Any, **kwargs: Any) -> Any:
+            return super()._generate(budget.metered(source), *args, **kwargs)
+
+        def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:
+            budget.before_call(__obj, args)
+            return budget.charged(super().call(__context, __obj, *args, **kwargs))
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
             numbers = isinstance(left, (int, float)) and isinstance(right, (int, float))
             if operator == "%" and isinstance(left, str) and _WIDE.search(left):
                 raise SecurityError("the width of a % format is too large")
+            if operator == "%" and isinstance(left, str):
+                values = right if isinstance(right, tuple) else (right,)
+                budget.spend(left.count("%") * max(map(budget.size, values), default=0))
+            if operator == "+":
+                budget.spend(budget.size(left) + budget.size(right))
             if operator == "**" and not (numbers and abs(left) <= 1 << 16 and abs(right) <= 64):
                 raise SecurityError("the operands of ** are too large")
             if operator == "*" and not numbers:
                 item, count = (left, right) if isinstance(right, int) else (right, left)
                 if isinstance(count, int) and len(item) * count > MAX_RENDERED_CHARS:
                     raise SecurityError("the result of * is too large")
-            return super().call_binop(context, operator, left, right)
+            return budget.charged(super().call_binop(context, operator, left, right))
 
         def wrap_str_format(self, value: Any) -> Any:
             text = getattr(value, "__self__", None)
@@ -228,7 +245,20 @@ def _environment() -> Any:
     def safe_indent(value: Any, width: int | str = 4, *args: Any, **kwargs: Any) -> str:
         if isinstance(width, int) and width > 64:
             raise SecurityError(f"indent: width must be at most 64, got {width}")
+        if isinstance(width, str) and len(width) > 64:
+            raise SecurityError("indent: width must be at most 64 characters")
+        budget.spend(str(value).count("\n") * (width if isinstance(width, int) else len(width)))
         return str(indent(value, width, *args, **kwargs))
+
+    def safe_replace(value: Any, old: Any, new: Any, count: int | None = None) -> str:
+        budget.before_replace(str(value), old, new)
+        return str(value).replace(str(old), str(new), -1 if count is None else count)
+
+    @jinja2.pass_eval_context
+    def safe_join(eval_context: Any, values: Any, d: str = "", attribute: Any = None) -> str:
+        values = list(values)
+        budget.spend(sum(map(budget.size, values)) + len(values) * len(str(d)))
+        return str(join(eval_context, values, d, attribute))
 
     def raise_exception(message: str) -> None:
         raise jinja2.TemplateError(message)
@@ -250,12 +280,22 @@ def _environment() -> Any:
         )
 
     environment = Environment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[GenerationBlock, loopcontrols]
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=[GenerationBlock, loopcontrols],
+        finalize=budget.written,
     )
     environment.filters["tojson"] = tojson
-    indent = environment.filters["indent"]
-    environment.filters |= {"format": safe_format, "indent": safe_indent}
-    for name in ("batch", "center", "slice"):  # their arguments alone decide how much they build
+    indent, join = environment.filters["indent"], environment.filters["join"]
+    environment.filters |= {"format": safe_format, "indent": safe_indent, "join": safe_join}
+    environment.filters |= {"replace": safe_replace, "_charged": budget.charged, "_turns": budget.turns}
+    for name in (
+        "batch",
+        "center",
+        "slice",
+        "urlize",
+        "wordwrap",
+    ):  # their arguments alone decide how much they build
         del environment.filters[name]
     del environment.globals["lipsum"]
     environment.globals.update(raise_exception=raise_exception, strftime_now=strftime_now)

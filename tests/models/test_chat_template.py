@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from lite.models.chat_template import Rendered, render_chat
@@ -92,6 +94,68 @@ def test_raise_exception_is_the_template_refusing() -> None:
 def test_hostile_or_broken_templates(source: str) -> None:
     with pytest.raises(ValueError, match="chat template"):
         render_chat(source, [USER])
+
+
+_DOUBLE = "{% set ns = namespace(x=START) %}{% for i in range(60) %}BODY{% endfor %}{{ ns.x | length }}"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        _DOUBLE.replace("START", "'ab'").replace("BODY", "{% set ns.x = ns.x ~ ns.x %}"),
+        _DOUBLE.replace("START", "'ab'").replace("BODY", "{% set ns.x = ns.x + ns.x %}"),
+        _DOUBLE.replace("START", "[1, 2]").replace("BODY", "{% set ns.x = ns.x + ns.x %}"),
+        _DOUBLE.replace("START", "'ab'").replace("BODY", "{% set ns.x = [ns.x, ns.x] | join %}"),
+        _DOUBLE.replace("START", "1").replace("BODY", "{% set y %}{{ns.x}}{{ns.x}}{% endset %}{% set ns.x = y %}"),
+        _DOUBLE.replace("START", "'ab'").replace("BODY", "{% set ns.x = '{0}{0}'.format(ns.x) %}"),
+        _DOUBLE.replace("START", "'ab'").replace("BODY", "{% set ns.x = '%s%s' % (ns.x, ns.x) %}"),
+        "{% set x = 'a' * 1000000 %}{{ x | replace('a', x) | length }}",
+        "{% set x = 'a' * 1000000 %}{{ x.replace('a', x) | length }}",
+        "{% set x = 'a' * 1000000 %}{{ x.join(x) | length }}",
+        "{% set x %}{% for i in range(99999) %}" + "x" * 10_000 + "{% endfor %}{% endset %}",
+    ],
+)  # fmt: skip
+def test_what_is_built_on_the_way_is_limited(source: str) -> None:
+    with pytest.raises(ValueError, match="chat template failed: it builds too much"):
+        render_chat(source, [USER])
+
+
+def test_integers_are_limited() -> None:
+    source = "{% set ns = namespace(x=9) %}{% for i in range(60) %}{% set ns.x = ns.x * ns.x %}{% endfor %}"
+    with pytest.raises(ValueError, match="an integer is too large"):
+        render_chat(source, [USER])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+        "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
+    ],
+)
+def test_time_is_limited(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lite.models._template_budget.MAX_SECONDS", 0.05)
+    with pytest.raises(ValueError, match="chat template failed: it takes too long"):
+        render_chat(source, [USER])
+
+
+def test_metered_loops_are_jinja_loops() -> None:
+    source = (
+        "{% for a, b in [(1, 2), (3, 4), (5, 6)] if a != 3 %}{{ loop.index }}/{{ loop.length }}{{ b }}"
+        "{{ loop.last }} {% else %}none{% endfor %}{% for x in missing %}{% else %}none{% endfor %}"
+        "{% for x in [1, [2, [3]]] recursive %}{{ loop(x) if x is iterable else x }}{% endfor %}"
+    )
+    assert render_chat(source, [USER]).text == "1/22False 2/26True none123"
+
+
+def test_without_jinja2_the_command_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lite.models import chat_template
+
+    chat_template._environment.cache_clear()
+    chat_template._compile.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2.exceptions", None)
+    with pytest.raises(ImportError, match=r'pip install "tensordict-lite\[llm\]"'):
+        render_chat("x", [USER])
 
 
 def test_output_is_limited() -> None:
