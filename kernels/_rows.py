@@ -6,6 +6,7 @@ kernels are serial, release the GIL and take a range of rows; a small pool runs 
 """
 
 import itertools
+import operator
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -50,6 +51,7 @@ def set_num_threads(count: int) -> None:
         count: at least 1; with 1 every kernel runs in the calling thread.
 
     Raises:
+        TypeError: `count` is no integer.
         ValueError: `count` is smaller than 1.
 
     Example:
@@ -59,6 +61,7 @@ def set_num_threads(count: int) -> None:
         >>> lite.kernels.set_num_threads(before)
     """
     global _threads
+    count = operator.index(count)
     if count < 1:
         raise ValueError(f"count must be at least 1, got {count}")
     _threads = count

@@ -162,7 +162,7 @@ def gather_time(array: ArrayLike, index: ArrayLike, *, time_dim: int = -1) -> ND
         return values
     if int(target.min()) < 0 or int(target.max()) >= time:
         raise IndexError(f"index must be in [0, {time}), got {int(target.min())} to {int(target.max())}")
-    flat = (np.arange(outer)[:, None, None] * time + target) * lanes + np.arange(lanes)
+    flat = (np.arange(outer)[:, None, None] * time + target.astype(np.int64)) * lanes + np.arange(lanes)
     rows = values.reshape(outer * time * lanes, -1)
     moved_rows: NDArray[Any] = rows.take(flat.reshape(-1), axis=0)
     return moved_rows.reshape(values.shape)
@@ -194,4 +194,5 @@ def _as_rewards(sums: NDArray[Any], reward: NDArray[Any]) -> NDArray[Any]:
     if reward.dtype.kind == "c":
         return sums.view(native(reward[..., :0]).dtype).reshape(reward.shape)
     dtype = np.dtype(np.float32) if reward.dtype.kind in "biu" else reward.dtype
-    return sums.reshape(reward.shape).astype(dtype, copy=False)
+    with np.errstate(over="ignore"):  # a sum too large for a narrow type is infinite, as in a wide one
+        return sums.reshape(reward.shape).astype(dtype, copy=False)

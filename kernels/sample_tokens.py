@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite.kernels._arrays import contiguous, is_float, to_numpy
 from lite.kernels._rows import for_rows
-from lite.kernels.token_log_probs import token_log_probs
+from lite.kernels.token_log_probs import SMALLEST, token_log_probs
 
 _SERIAL = 100_000  # logits: below, starting a thread costs more than it saves
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -44,7 +44,8 @@ def sample_tokens(
         seeds: `(rows,)` integers, hashed with `step` to the row's uniform draw; or a generator, which then
             gives one draw per row in order (rows depend on their place in the batch then).
         step: which draw of the row's seed this is; count it up while generating.
-        temperature: the scores are divided by it; 0 takes the highest score (the first of equal ones).
+        temperature: the scores are divided by it; 0, or less than 2**-126, takes the highest score (the
+            first of equal ones).
         top_k: only the k highest scores stay, with all that equal the k-th; 0 is off.
         top_p: only the most probable tokens stay that hold this share of the probability, in [0, 1]; the
             most probable one always does; 1 is off.
@@ -93,15 +94,17 @@ def sample_tokens(
         _option("top_k", top_k, rows, 0, np.inf, np.int64),
         _option("top_p", top_p, rows, 0.0, 1.0),
         _option("min_p", min_p, rows, 0.0, 1.0),
-        _option("repetition_penalty", repetition_penalty, rows, _SMALLEST, np.inf),
+        _option("repetition_penalty", repetition_penalty, rows, SMALLEST, np.inf),
     )
     uniform = _uniform(seeds, step, rows)
     tokens, status = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
     if rows:
         from lite.kernels.cpu import sample_tokens as cpu
 
+        with np.errstate(over="ignore"):  # of float64 logits
+            narrow = contiguous(model, np.float32)
         args = (
-            contiguous(model, np.float32),
+            narrow,
             contiguous(keep, np.bool_),
             before,
             before_starts,
@@ -116,9 +119,6 @@ def sample_tokens(
             why = "contains NaN" if status[row] == cpu.UNKNOWN else "has no token left that may be drawn"
             raise ValueError(f"logits[{row}] {why}")
     return tokens, token_log_probs(model, tokens).astype(np.float32, copy=False)
-
-
-_SMALLEST = 2.0**-126  # of normal float32 numbers
 
 
 def _option(

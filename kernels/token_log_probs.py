@@ -12,6 +12,8 @@ from lite.kernels._rows import for_rows
 _SERIAL = 200_000  # logits: below, starting a thread costs more than it saves
 _CHUNK = 400_000  # logits handed to a thread at a time
 
+SMALLEST = 2.0**-126  # of normal float32 numbers
+
 
 def token_log_probs(
     logits: ArrayLike,
@@ -68,8 +70,10 @@ def token_log_probs(
             f"tokens must have the shape of logits without the last axis: got tokens {ids.shape}, "
             f"logits {scores.shape}"
         )
-    if not (temperature > 0 and math.isfinite(temperature)):
-        raise ValueError(f"temperature must be positive and finite, got {temperature}")
+    if not isinstance(temperature, (int, float, np.number)):
+        raise TypeError(f"temperature must be a number, got {type(temperature).__name__}")
+    if not (temperature >= SMALLEST and math.isfinite(temperature)):
+        raise ValueError(f"temperature must be positive and finite (and at least 2**-126), got {temperature}")
     scored = ids != ignore_index
     keep, keep_starts = np.empty(0, np.bool_), np.empty(0, np.int64)
     if mask is not None:

@@ -15,6 +15,7 @@ DRAWN, NOTHING, UNKNOWN = 0, 1, 2
 _LANES = 32  # entries per partial maximum
 _BINS = 2048
 _TINY = 5e-324
+_COLDEST = 2.0**-126  # the least divisor in float32
 
 
 @jit
@@ -63,8 +64,15 @@ def _prepare(logits: Any, keep: Any, previous: Any, penalty: Any, temperature: A
     if keep.size:
         for i in range(scores.size):
             scores[i] = scores[i] if keep[i] else -np.inf
-    if temperature > 0.0 and temperature != 1.0:
-        divisor = np.float32(temperature)
+    if temperature >= _COLDEST and temperature != 1.0:
+        divisor, highest = np.float32(temperature), np.float32(-np.inf)
+        for i in range(scores.size):
+            highest = scores[i] if scores[i] > highest else highest
+        if (
+            abs(highest) < np.inf and abs(highest / divisor) == np.inf
+        ):  # what is different must not become equal
+            for i in range(scores.size):
+                scores[i] = scores[i] - highest
         for i in range(scores.size):
             scores[i] = scores[i] / divisor
     unknown = False
@@ -187,7 +195,7 @@ def rows(
             best = i if scores[i] > scores[best] else best
         if scores[best] == -np.inf:
             status[r] = NOTHING
-        elif temperature[r] == 0.0:
+        elif temperature[r] < _COLDEST:
             tokens[r] = best
         else:
             tokens[r] = _draw(

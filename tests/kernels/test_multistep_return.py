@@ -186,3 +186,13 @@ class DeviceArray:
 def test_cuda_memory_is_named():
     with pytest.raises(TypeError, match=r"reward is an array in CUDA memory \(DeviceArray\)"):
         multistep_return(DeviceArray(), np.zeros(3, bool), gamma=0.9, n_steps=2)
+
+
+def test_a_sum_too_large_for_its_type_is_infinite():
+    out = multistep_return(np.full(3, 60000, np.float16), np.zeros(3, bool), gamma=1, n_steps=2)
+    np.testing.assert_array_equal(out.reward, np.array([np.inf, np.inf, 60000], np.float16))
+
+
+def test_gather_takes_unsigned_indices():
+    array, index = np.arange(6.0).reshape(2, 3), np.array([[1, 2, 2], [0, 2, 2]])
+    np.testing.assert_array_equal(gather_time(array, index.astype(np.uint64)), gather_time(array, index))

@@ -214,3 +214,16 @@ def test_errors_name_the_argument(options, error, message):
     arguments = {"logits": np.zeros((3, 4), np.float32), "seeds": np.arange(3)} | options
     with pytest.raises(error, match=message):
         sample_tokens(**arguments)
+
+
+def test_the_coldest_temperatures_take_the_highest():
+    seeds = np.arange(50)
+    for logits in ([1.0, 0.0, 3.0], [1e10, 0.9e10, 1.1e10], [-1.1e10, -1.2e10, -1e10]):
+        for temperature in (1e-320, 1e-37, 1e-30):
+            rows = np.tile(np.array(logits, np.float32), (50, 1))
+            np.testing.assert_array_equal(sample_tokens(rows, seeds, temperature=temperature)[0], 2)
+
+
+def test_float64_logits_beyond_float32_are_infinite():
+    tokens, _ = sample_tokens(np.array([[0.0, 1e300, 0.0]]), np.arange(1))
+    np.testing.assert_array_equal(tokens, 1)

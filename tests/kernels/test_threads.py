@@ -90,3 +90,8 @@ def test_an_error_in_a_chunk_is_raised(threads):
 def test_the_number_of_threads_is_checked():
     with pytest.raises(ValueError, match="count must be at least 1, got 0"):
         set_num_threads(0)
+
+
+def test_the_number_of_threads_is_an_integer():
+    with pytest.raises(TypeError):
+        set_num_threads(2.5)

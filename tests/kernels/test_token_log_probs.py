@@ -244,3 +244,11 @@ def test_no_array_of_the_logits_size_is_made(dtype):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 50_000 < mask.size
+
+
+@pytest.mark.parametrize(
+    ("temperature", "error"), [(1e-300, ValueError), ("1", TypeError), ([1.0, 2.0], TypeError)]
+)
+def test_a_temperature_that_float32_cannot_divide_by(temperature, error):
+    with pytest.raises(error, match="temperature must be"):
+        token_log_probs(np.zeros((1, 3), np.float32), np.zeros(1, int), temperature=temperature)
