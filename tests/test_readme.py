@@ -1,0 +1,104 @@
+"""The Python in the READMEs runs as printed: the blocks of a file in order, in one namespace."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def blocks(readme: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", (ROOT / readme).read_text(encoding="utf-8"), re.M | re.S)
+
+
+def run(readme: str, names: dict[str, object]) -> dict[str, object]:
+    """Run a README's blocks in order."""
+    for number, source in enumerate(blocks(readme)):
+        exec(compile(source, f"{readme}, block {number}", "exec"), names)
+    return names
+
+
+def stated(source: str) -> list[tuple[str, str]]:
+    """Lines of the form `expression   # value`, where the value is Python."""
+    return re.findall(r"^(\S.*?)\s+# ((?:array\(.*?\)|\([\d, ]+\)))", source, re.M)
+
+
+def test_every_readme_is_known() -> None:
+    found = {p.relative_to(ROOT).as_posix() for p in ROOT.glob("*/README.md")} | {"README.md"}
+    with_python = {readme for readme in found if blocks(readme)}
+    assert with_python == {"README.md", "kernels/README.md", "lite/README.md", "models/README.md"}
+
+
+def check_stated(source: str, names: dict[str, object]) -> int:
+    """Evaluate the lines of a block that state their value; returns how many there are."""
+    pairs = stated(source)
+    for expression, value in pairs:
+        got, expected = eval(expression, names), eval(value, {"array": np.array})
+        np.testing.assert_allclose(np.asarray(got), np.asarray(expected), rtol=1e-4)
+    return len(pairs)
+
+
+def test_lite_readme() -> None:
+    """Its first block; the others move data to and from libraries that may be absent."""
+    names: dict[str, object] = {}
+    source = blocks("lite/README.md")[0]
+    exec(compile(source, "lite/README.md", "exec"), names)
+    assert check_stated(source, names) >= 3
+
+
+def test_main_readme() -> None:
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    pytest.importorskip("tokenizers", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    names: dict[str, object] = {}
+    checked = 0
+    for source in blocks("README.md"):
+        exec(compile(source, "README.md", "exec"), names)
+        checked += check_stated(source, names)
+    assert checked >= 4
+    out = names["out"]
+    assert out.batch_size == (1, 4)  # type: ignore[attr-defined]
+    assert len(out["text", "response"][0]) == 4  # type: ignore[index]
+
+
+def test_kernels_readme() -> None:
+    rng = np.random.default_rng(0)
+    names = run(
+        "kernels/README.md",
+        {
+            "reward": rng.normal(size=(2, 7)).astype(np.float32),
+            "done": rng.random((2, 7)) < 0.3,
+            "next_observation": rng.normal(size=(2, 7, 3)),
+            "logits": rng.normal(size=(2, 7, 11)).astype(np.float32),
+            "tokens": rng.integers(0, 11, (2, 7)),
+            "seeds": np.arange(2),
+            "t": 0,
+        },
+    )
+    assert names["next_observation"].shape == (2, 7, 3)  # type: ignore[attr-defined]
+    assert names["tokens"].shape == (2,)  # type: ignore[attr-defined]
+
+
+def test_models_readme() -> None:
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    pytest.importorskip("tokenizers", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    names = run("models/README.md", {})
+    td = names["td"]
+    assert td["text", "response"][0] == "42<|im_end|>"  # type: ignore[index]
+    assert td["history"].full[0].content == ["What is 12 + 30?", "42"]  # type: ignore[index]
+    generated = td.get(("log_probs", "response"), as_list=True)  # type: ignore[attr-defined]
+    scored = names["scored"].get(("log_probs", "full"), as_list=True)  # type: ignore[attr-defined]
+    for response, full in zip(generated, scored, strict=True):
+        # the template ends a turn with a line break, which the model was not asked for
+        np.testing.assert_allclose(full[-1 - len(response) : -1], response, atol=1e-4)
+
+
+def test_commands_exist() -> None:
+    """Every `lite ...` and every option that a README names is one of the command's."""
+    from lite.cli.main import build_parser
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    helps = build_parser().format_help()
+    for command in set(re.findall(r"\blite (demo|generate|score|info|warmup|bench|\w+) --", text)):
+        assert f"    {command} " in helps
