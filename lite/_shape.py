@@ -228,8 +228,9 @@ class ShapeMixin(TensorCollection):
             )
         order = list(range(ndim))
         order[dim0], order[dim1] = order[dim1], order[dim0]
-        same = dim0 == dim1 or dim0 % ndim == dim1 % ndim
-        return self if same else self._shaped(_ops.Permute(self.batch_size, tuple(order)))
+        if dim0 % ndim == dim1 % ndim:
+            return self._unchanged()
+        return self._shaped(_ops.Permute(self.batch_size, tuple(order)))
 
     def swapaxes(self, axis0: int, axis1: int) -> Self:
         """Same as `transpose`."""
