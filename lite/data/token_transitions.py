@@ -76,7 +76,8 @@ class TokenTransitions(TensorDictModuleBase):
 
         Raises:
             KeyError: an input is missing.
-            ValueError: the rewards are not one number per response.
+            ValueError: the rewards are not one number per response, or lengths do not fit.
+            TypeError: tokens that are no integers.
         """
         tokens_key, prompt_key, log_probs_key, mask_key, reward_key = self.in_keys
         batch_size = tensordict.batch_size
@@ -86,13 +87,22 @@ class TokenTransitions(TensorDictModuleBase):
             mask[len(mask) - len(row) :].astype(bool)
             for mask, row in zip(_rows(flat, mask_key), ids, strict=True)
         ]
+        log_probs = _rows(flat, log_probs_key)
+        for row, mask, scores in zip(ids, real, log_probs, strict=True):
+            if row.dtype.kind not in "iu":
+                raise TypeError(f"{tokens_key!r} must hold integers, got {row.dtype}.")
+            if not row.shape == mask.shape == scores.shape:
+                raise ValueError(
+                    f"{tokens_key!r}, {log_probs_key!r} and the end of {mask_key!r} must have one value per "
+                    f"token, got shapes {row.shape}, {scores.shape} and {mask.shape}."
+                )
         reward = _per_row(flat, reward_key, np.float32)
         lengths = np.array([int(mask.sum()) for mask in real], dtype=np.int64)
         count, steps = len(ids), int(lengths.max(initial=0))
         mask = np.arange(steps) < lengths[:, None]
 
         action = _padded(ids, real, mask, np.int64)
-        log_prob = _padded(_rows(flat, log_probs_key), real, mask, np.float32)
+        log_prob = _padded(log_probs, real, mask, np.float32)
         observation = np.zeros_like(action)
         if steps:
             observation[:, 1:] = np.where(mask[:, 1:], action[:, :-1], 0)
