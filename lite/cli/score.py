@@ -125,9 +125,7 @@ def _rows(model: LoadedModel, record: dict[str, Any], raw: bool) -> tuple[NDArra
     if not response.size:
         raise ValueError(f"line {record['line']}: the response has no token to score.")
     if not len(prompt):
-        raise ValueError(
-            f"line {record['line']}: the prompt has no token to come before it."
-        )
+        raise ValueError(f"line {record['line']}: the prompt has no token to come before it.")
     return np.concatenate([prompt, response]), len(prompt)
 
 

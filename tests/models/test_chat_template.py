@@ -96,6 +96,7 @@ def test_hostile_or_broken_templates(source: str) -> None:
         render_chat(source, [USER])
 
 
+_WRITE_TWICE = "{% set y %}{{ ns.x }}{{ ns.x }}{% endset %}{% set ns.x = y %}"
 _DOUBLE = "{% set ns = namespace(x=START) %}{% for i in range(60) %}BODY{% endfor %}{{ ns.x | length }}"
 
 
@@ -106,7 +107,7 @@ _DOUBLE = "{% set ns = namespace(x=START) %}{% for i in range(60) %}BODY{% endfo
         _DOUBLE.replace("START", "'ab'").replace("BODY", "{% set ns.x = ns.x + ns.x %}"),
         _DOUBLE.replace("START", "[1, 2]").replace("BODY", "{% set ns.x = ns.x + ns.x %}"),
         _DOUBLE.replace("START", "'ab'").replace("BODY", "{% set ns.x = [ns.x, ns.x] | join %}"),
-        _DOUBLE.replace("START", "1").replace("BODY", "{% set y %}{{ns.x}}{{ns.x}}{% endset %}{% set ns.x = y %}"),
+        _DOUBLE.replace("START", "1").replace("BODY", _WRITE_TWICE),
         _DOUBLE.replace("START", "'ab'").replace("BODY", "{% set ns.x = '{0}{0}'.format(ns.x) %}"),
         _DOUBLE.replace("START", "'ab'").replace("BODY", "{% set ns.x = '%s%s' % (ns.x, ns.x) %}"),
         "{% set x = 'a' * 1000000 %}{{ x | replace('a', x) | length }}",
