@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,6 +25,7 @@ def _is_half(dtype: np.dtype[Any]) -> bool:
     return dtype.itemsize == 2 and dtype.kind in "fV"
 
 
+@lru_cache(maxsize=64)  # properties of a dtype are worked out anew each time they are asked for
 def _sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if dtype.kind in "biu":
         return dtype if dtype == np.uint64 else np.dtype(np.int64)
@@ -44,9 +46,10 @@ def total(ufunc: Any, dtype: np.dtype[Any] | None = None) -> Reducer:
     """Sum (`np.add`) or product (`np.multiply`), in `dtype` if one is given."""
 
     def call(array: Array, axis: Axis, keepdims: bool) -> Any:
-        wide = _sum_dtype(array.dtype) if dtype is None else dtype
-        out = ufunc.reduce(array, axis=axis, dtype=wide, keepdims=keepdims)
-        return out.astype(array.dtype) if dtype is None and _is_half(array.dtype) else out
+        own = array.dtype
+        wide = _sum_dtype(own) if dtype is None else dtype
+        out = ufunc.reduce(array, axis, wide, None, keepdims)
+        return out.astype(own) if dtype is None and own.itemsize == 2 and _is_half(own) else out
 
     return call
 

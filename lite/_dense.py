@@ -144,6 +144,9 @@ class DenseMixin(BatchSizeMixin):
             op = _basic(index, size, self._names)
             if op is not None:
                 return self if index.count(_ALL) == len(index) else self._run(op)
+        if kind is range or (kind is list and set(map(type, index)) == {int}):
+            index = np.asarray(index)
+            kind = ndarray
         # An array checks the bounds of `rows`, so there must be one.
         if kind is ndarray and index.ndim == 1 and self._flat():
             if index.dtype.kind == "b" and index.shape == size[:1]:

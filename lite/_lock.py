@@ -83,9 +83,10 @@ class LockMixin:
             for child in stack.pop()._lock_children():
                 inside.add(id(child))
                 stack.append(child)
-                others = [p for p in _live_parents(child) if id(p) not in inside and p._locked]
-                if others:
-                    raise RuntimeError(_UNLOCK_ERROR)
+                for ref in child._lock_parents:
+                    parent = ref()
+                    if parent is not None and parent._locked and id(parent) not in inside:
+                        raise RuntimeError(_UNLOCK_ERROR)
 
     def _unlock(self, parent: Any) -> None:
         if self._lock_parents:

@@ -45,7 +45,8 @@ class Scope:
 
     def array(self, fn: Reducer, leaf: Array, ndim: int) -> Array:
         if not self.feature:
-            return np.asarray(fn(leaf, self.dims, self.keepdim))
+            out = fn(leaf, self.dims, self.keepdim)
+            return out if type(out) is np.ndarray else np.asarray(out)
         size = math.prod(leaf.shape[ndim:])
         return np.asarray(fn(leaf.reshape((*leaf.shape[:ndim], size)), -1, False))
 
@@ -131,7 +132,9 @@ def _walk(td: Any, name: str, fn: Reducer, scope: Scope) -> Any:
     shape = scope.size(size)
     entries: dict[str, Any] = {}
     for key, entry in td._items():
-        if is_array(entry):
+        if type(entry) is np.ndarray:
+            entries[key] = scope.array(fn, entry, ndim)
+        elif is_array(entry):
             entries[key] = unwrap(scope.array(fn, wrap(entry), ndim))
         elif isinstance(entry, NonTensorData):
             entries[key] = entry._rebatch(shape)

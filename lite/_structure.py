@@ -87,8 +87,10 @@ class StructureMixin(UpdateMixin):
     def exclude(self, *keys: NestedKey, inplace: bool = False) -> Self:
         """Drop some keys; missing ones are ignored, untouched nodes are aliased."""
         if self._flat() is not None and not inplace:  # no nodes, so nested keys exclude nothing
-            dropped = {key if type(key) is str else to_key(require_path(key)) for key in keys}
-            return self._with({name: entry for name, entry in self._items() if name not in dropped})
+            kept: dict[Any, Any] = dict(self._items())
+            for key in keys:
+                kept.pop(key if type(key) is str else to_key(require_path(key)), None)
+            return self._with(kept)
         entries = self._exclude([(k,) if type(k) is str else require_path(k) for k in keys])
         return self._become(entries) if inplace else self._with(entries)
 
@@ -127,6 +129,10 @@ class StructureMixin(UpdateMixin):
             raise self._missing(old)
         if safe and self._get_path(new) is not None:
             raise KeyError(f"key {to_key(new)} already present in TensorDict.")
+        if len(old) == len(new) == 1 and self._parts() is None:
+            self._put(new[0], entry)  # known to fit
+            self._remove(old[0])
+            return self
         if new[: len(old)] == old:
             # Below itself: the old place has to be free for the new node.
             self.del_(to_key(old))
