@@ -1,0 +1,138 @@
+"""Runs a program on both sides and compares everything after every step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fuzz_programs import Choices, Step, plan, sizes, tree
+from fuzz_rules import explain, same_error
+from fuzz_sides import LITE, TORCH, Frozen, Mismatch, Side, compare, in_order, is_container, snapshot, thaw
+
+# What copies or not depending on the layout in memory, which the libraries choose differently.
+RESHAPES = ("reshape", "view", "flatten", "unflatten")
+# What tensordict raises when it reads what it has put together itself.
+UNREADABLE = (RuntimeError, IndexError, ValueError, TypeError, KeyError, AttributeError)
+VARIABLES = 4  # how many values a program keeps
+
+
+class Log:
+    """What a program did."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.errors = 0
+        self.rule: str | None = None
+
+
+class Outcome:
+    """What a step gave on one side, or the error it raised."""
+
+    def __init__(self, side: Side, step: Step, variables: list[Any]) -> None:
+        self.value: Any = None
+        self.error: Exception | None = None
+        try:
+            self.value = step.run(side, variables)
+        except Exception as error:
+            self.error = error
+
+    def __repr__(self) -> str:
+        if self.error is not None:
+            return f"{type(self.error).__name__}: {str(self.error)[:300]}"
+        return repr(self.value)
+
+
+def run_program(build: bytes, steps: list[bytes]) -> Log:
+    """Run a program; raises `Mismatch` at a difference that no rule names."""
+    log = Log()
+    try:
+        _run(log, build, steps)
+    except AssertionError as error:
+        error.log = log  # type: ignore[attr-defined]
+        raise
+    return log
+
+
+def _run(log: Log, build: bytes, steps: list[bytes]) -> None:
+    c = Choices(build)
+    first = tree(c.rest(), sizes(c), names=True)
+    log.steps.append(f"v0 = {first}")
+    ours, theirs = [LITE.value(first)], [TORCH.value(first)]
+    _compare_variables(ours, theirs)
+    for data in steps:
+        step = plan(data, ours)
+        log.steps.append(step.text)
+        before = [snapshot(td) for td in ours]
+        at = step.facts["target"]
+        contiguous = in_order(ours[at]) and in_order(theirs[at])
+        if step.writes:
+            got = Outcome(LITE, step, ours)
+        else:
+            with Frozen(*ours):
+                got = Outcome(LITE, step, ours)
+            thaw([ours, got.value])
+        expected = Outcome(TORCH, step, theirs)
+        log.errors += got.error is not None
+        try:
+            _compare_outcomes(got, expected, step)
+            if got.error is None:
+                _compare_variables(ours, theirs)
+                _compare_identity(ours, theirs, got.value, expected.value)
+        except Mismatch as mismatch:
+            log.rule = explain(step, mismatch, got, expected, ours, theirs)
+            if log.rule is None:
+                raise
+            return
+        except UNREADABLE:
+            log.rule = "results whose entries do not start with the batch size"
+            return
+        if got.error is not None:
+            if [snapshot(td) for td in ours] != before:
+                changed = Mismatch("unchanged after an error", "", f"{got!r}")
+                log.rule = explain(step, changed, got, expected, ours, theirs)
+                if log.rule is None:
+                    raise changed
+                return
+            try:
+                _compare_variables(ours, theirs)
+            except (Mismatch, *UNREADABLE):
+                return  # tensordict changed a part of itself before it raised
+            continue
+        if step.last or (step.name in RESHAPES and not contiguous):
+            return
+        _keep(ours, theirs, got.value, expected.value)
+
+
+def _compare_outcomes(got: Outcome, expected: Outcome, step: Step) -> None:
+    if (got.error is None) != (expected.error is None):
+        raise Mismatch("error", "", f"lite {got!r}, tensordict {expected!r}")
+    if got.error is None:
+        compare(got.value, expected.value)
+    elif not same_error(got.error, expected.error):
+        raise Mismatch("error class", "", f"lite {got!r}, tensordict {expected!r}")
+
+
+def _compare_variables(ours: list[Any], theirs: list[Any]) -> None:
+    for i, pair in enumerate(zip(ours, theirs, strict=True)):
+        compare(*pair, f"v{i}")
+
+
+def _containers(got: Any, expected: Any) -> list[tuple[Any, Any]]:
+    pairs = list(zip(got, expected, strict=True))[:2] if isinstance(got, tuple) else [(got, expected)]
+    return [pair for pair in pairs if is_container(pair[0])]
+
+
+def _compare_identity(ours: list[Any], theirs: list[Any], got: Any, expected: Any) -> None:
+    for mine, its in _containers(got, expected):
+        known = [any(value is mine for value in ours), any(value is its for value in theirs)]
+        if known[0] != known[1]:
+            text = f"gives a variable: lite {known[0]}, tensordict {known[1]}"
+            raise Mismatch("identity", "", text)
+
+
+def _keep(ours: list[Any], theirs: list[Any], got: Any, expected: Any) -> None:
+    """Make variables of the containers a step gave, unless they are variables already."""
+    for mine, its in _containers(got, expected):
+        if not any(value is mine for value in ours):
+            ours.append(mine)
+            theirs.append(its)
+    del ours[:-VARIABLES], theirs[:-VARIABLES]
