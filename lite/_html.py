@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 from typing import Any
 
 from lite._collection import is_array
@@ -22,6 +21,13 @@ _STYLE = (
     ".lite-td td,.lite-td th{text-align:left;padding:0 1em 0 0;border:0}"
     ".lite-td .lite-key{font-weight:bold}.lite-td .lite-note{opacity:.65}</style>"
 )
+
+
+def escape(text: str) -> str:
+    """HTML-safe text; the module is imported here, for notebooks only, to keep `import lite` short."""
+    from html import escape as standard
+
+    return standard(text)
 
 
 class HtmlMixin(TensorDictCore):

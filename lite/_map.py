@@ -11,7 +11,6 @@ import numpy as np
 
 from lite._progress import ProgressBar
 from lite._structure import StructureMixin
-from lite._workers import call_all, call_given, new_pool
 
 Mapped = Callable[[Any], Any]
 
@@ -212,6 +211,8 @@ class _Plan:
         pbar: bool,
         start_method: str | None,
     ) -> Iterator[Any]:
+        from lite._workers import call_all, call_given, new_pool  # process pools are slow to import
+
         entropy = int(np.random.default_rng(generator).integers(2**63))
         with ExitStack() as stack:
             results: Iterator[Any]
