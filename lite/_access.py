@@ -220,6 +220,10 @@ class AccessMixin(TensorDictCore):
             KeyError: if the key does not exist.
             ValueError: if the value cannot be broadcast to the entry.
         """
+        target = self._reach(key)
+        if alike(target, item):
+            target[...] = item
+            return self
         if type(key) is str and self._peek(key) is not None:
             self._set_here(key, item, True)
             return self
@@ -296,10 +300,10 @@ class AccessMixin(TensorDictCore):
         """Iterate over (key, entry), in the order of `keys` with the same arguments."""
         if not (include_nested or leaves_only or sort):
             return iter(self._items())
-        pairs = ((p[0] if len(p) == 1 else p, v) for p, v in walk(self, include_nested, leaves_only, is_leaf))  # type: ignore[arg-type]
+        found = walk(self, include_nested, leaves_only, is_leaf)  # type: ignore[arg-type]
         if sort:
-            return iter(sorted(pairs, key=lambda kv: kv[0] if isinstance(kv[0], str) else ".".join(kv[0])))
-        return pairs
+            found.sort(key=lambda pair: ".".join(pair[0]))
+        return iter([(path[0] if len(path) == 1 else path, entry) for path, entry in found])
 
     def values(
         self,
@@ -310,7 +314,9 @@ class AccessMixin(TensorDictCore):
         sort: bool = False,
     ) -> Iterator[Any]:
         """Iterate over entries, in the order of `keys` with the same arguments."""
-        return (value for _, value in self.items(include_nested, leaves_only, is_leaf, sort=sort))
+        if sort or not (include_nested or leaves_only):
+            return (value for _, value in self.items(include_nested, leaves_only, is_leaf, sort=sort))
+        return iter([value for _, value in walk(self, include_nested, leaves_only, is_leaf)])  # type: ignore[arg-type]
 
     @property
     def sorted_keys(self) -> list[str]:

@@ -35,6 +35,10 @@ class TensorDictCore(ContextMixin):
         """The direct entry, or None."""
         raise NotImplementedError
 
+    def _reach(self, path: Any) -> Any:
+        """The entry at a flat path through nothing but dense TensorDicts; None for all other keys."""
+        return None
+
     def _peek(self, key: str) -> Any:
         """What tells whether an entry exists and of which kind it is, without stacking leaves."""
         return self._get_str(key)

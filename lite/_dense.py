@@ -53,12 +53,9 @@ class DenseMixin(BatchSizeMixin):
 
     def __getitem__(self, index: Any) -> Any:
         kind = type(index)
-        if kind is str:
-            entry = self._data.get(index)
-        elif kind is tuple:
-            entry = self._reach(index)
-        else:
+        if kind is not str and kind is not tuple:
             return self._index(index)
+        entry = self._data.get(index) if kind is str else self._reach(index)
         return entry if type(entry) is ndarray else super().__getitem__(index)
 
     def get(self, key: NestedKey, default: Any = MISSING, **lazy_kwargs: Any) -> Any:
@@ -83,6 +80,8 @@ class DenseMixin(BatchSizeMixin):
 
     def _reach(self, path: Any) -> Any:
         """The entry at a flat path through nothing but TensorDicts; None for all other keys."""
+        if type(path) is str:
+            return self._data.get(path)
         node: Any = self if path and type(path) is tuple else None
         for name in path if node is not None else ():
             if type(name) is not str or not isinstance(node, DenseMixin):
@@ -217,6 +216,8 @@ class DenseMixin(BatchSizeMixin):
         self, recurse: bool = False, *, batch_size: Any = None, device: Any = None, names: Any = None
     ) -> Self:
         """Same metadata without leaves; `recurse=True` keeps the tree of nested TensorDicts."""
+        if not recurse and batch_size is None and device is None and names is None:
+            return self._make({}, self._batch_size, self._device, self._names and list(self._names))
         size = self._batch_size if batch_size is None else parse_batch_size(batch_size)
         kept = self._names if names is None and size == self._batch_size else names
         out = self._make({}, size, self._device if device is None else parse_device(device))

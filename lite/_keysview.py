@@ -20,25 +20,42 @@ def walk(
     leaves_only: bool,
     is_leaf: Callable[[type], bool] | None,
     peek: bool = False,
-    prefix: Path = (),
-) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield (path, entry): leaves in insertion order, a node after its content.
+) -> list[tuple[Path, Any]]:
+    """(path, entry) pairs: leaves in insertion order, a node after its content.
 
     With `peek` an entry may be a stand-in of its type, which costs a lazy stack nothing.
     """
     predicate = default_is_leaf if is_leaf is None else is_leaf
     known = is_leaf is None or is_leaf is is_leaf_nontensor  # both take arrays for leaves
+    found: list[tuple[Path, Any]] = []
+    _collect(node, (), nested, leaves_only, predicate, known, peek, found)
+    return found
+
+
+def _collect(
+    node: TensorDictBase,
+    prefix: Path,
+    nested: bool,
+    leaves_only: bool,
+    is_leaf: Callable[[type], bool],
+    known: bool,
+    peek: bool,
+    found: list[tuple[Path, Any]],
+) -> None:
     lazy = peek and node._parts() is not None
     for name, entry in ((name, node._peek(name)) for name in node._keys()) if lazy else node._items():
         kind = type(entry)
-        leaf = (known and kind is np.ndarray) or predicate(kind)
         path = (*prefix, name)
+        if known and kind is np.ndarray:
+            found.append((path, entry))
+            continue
+        leaf = is_leaf(kind)
         if nested and not leaf:
             child = node._as_node(entry)
             if child is not None:
-                yield from walk(child, nested, leaves_only, is_leaf, peek, path)
+                _collect(child, path, nested, leaves_only, is_leaf, known, peek, found)
         if leaf or not leaves_only:
-            yield path, entry
+            found.append((path, entry))
 
 
 class TensorDictKeysView(Set[Any]):
@@ -76,7 +93,7 @@ class TensorDictKeysView(Set[Any]):
         nested, leaves_only, is_leaf = self._args
         if not nested and not leaves_only:
             return sum(1 for _ in self._td._keys())
-        return sum([1 for _ in walk(self._td, nested, leaves_only, is_leaf, True)])
+        return len(walk(self._td, nested, leaves_only, is_leaf, True))
 
     def __contains__(self, key: object) -> bool:
         path = to_path(key)

@@ -56,10 +56,11 @@ class UpdateMixin(AccessMixin):
         if self._locked and not ignore_lock and not inplace:
             raise RuntimeError(LOCK_ERROR)
         if keys_to_update is None and is_leaf is None and not (inplace or clone or kwargs or self._locked):
-            ready = _storable(self, source)
-            if ready is not None:
-                for key, entry in ready.items():
-                    self._put(key, entry)
+            ready: list[tuple[Any, dict[Any, Any]]] = []
+            if _storable(self, source, ready):
+                for node, entries in ready:
+                    for key, entry in entries.items():
+                        node._put(key, entry)
                 return self
         node = self._as_node(source)
         if node is not None:
@@ -263,19 +264,27 @@ class UpdateMixin(AccessMixin):
         return out.update({} if input_dict_or_td is None else input_dict_or_td, **kwargs)
 
 
-def _arrays(source: Any) -> dict[Any, Any] | None:
-    """The entries of a dict or of a TensorDict of arrays only, else None."""
+def _storable(td: Any, source: Any, ready: list[tuple[Any, dict[Any, Any]]]) -> bool:
+    """Collect (node, arrays) for every node of a source; whether all can be stored as they are."""
+    if td._locked or td is source or td._parts() is not None:
+        return False
     if type(source) is dict:
-        return source
-    return source._flat() if isinstance(source, TensorDictCore) else None
-
-
-def _storable(td: TensorDictCore, source: Any) -> dict[Any, Any] | None:
-    """The entries of a source, if all are arrays that can be stored without a look at each other."""
-    entries = _arrays(source)
-    if entries is None or td._parts() is not None or unready(entries, td.batch_size, td.device, True) != []:
-        return None
-    return entries if entries is source or source.batch_size == td.batch_size else None
+        entries = source
+    elif (
+        isinstance(source, TensorDictCore) and source._parts() is None and source.batch_size == td.batch_size
+    ):
+        entries = dict(source._items())
+    else:
+        return False
+    others = unready(entries, td.batch_size, td.device)
+    if others:
+        entries = entries.copy()
+        for key in others:
+            target = td._get_str(key)
+            if not isinstance(target, TensorDictCore) or not _storable(target, entries.pop(key), ready):
+                return False
+    ready.append((td, entries))
+    return others is not None
 
 
 def _match(td: TensorDictCore, source: Any, pairs: list[tuple[Any, Any]]) -> bool:
