@@ -120,8 +120,10 @@ class MultiStep(Module):
             ValueError: there is no batch dimension.
             KeyError: done, or a reward, is missing.
             RuntimeError: shapes do not fit.
-            TypeError: done or the mask is not boolean.
+            TypeError: done or the mask is not boolean, a reward is no array, or the input no TensorDict.
         """
+        if not isinstance(tensordict, TensorDictBase):
+            raise TypeError(f"MultiStep needs a TensorDict, got {type(tensordict).__name__}.")
         if not tensordict.ndim:
             raise ValueError("MultiStep needs a TensorDict with a time dimension, got batch_size=().")
         out = tensordict.clone(False)
@@ -188,6 +190,8 @@ def _require(td: TensorDictBase, key: NestedKey) -> NDArray[Any]:
     entry = td.get(path, None)
     if entry is None:
         raise KeyError(f"MultiStep reads the entry {path}, which the TensorDict lacks.")
+    if not isinstance(entry, np.ndarray):
+        raise TypeError(f"MultiStep reads the entry {path} as an array, got {type(entry).__name__}.")
     return entry  # type: ignore[no-any-return]
 
 

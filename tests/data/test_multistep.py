@@ -335,3 +335,11 @@ def test_in_a_sequence():
 def test_pickle():
     step = pickle.loads(pickle.dumps(MultiStep(0.9, 3, shift_done=True)))
     assert_same(step(data()), MultiStep(0.9, 3, shift_done=True)(data()))
+
+
+def test_what_is_no_tensordict_or_no_array_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="needs a TensorDict, got dict"):
+        MultiStep(0.9, 2)({"next": {}})
+    td = TensorDict({"next": {"reward": ["a", "b"], "done": np.zeros(2, bool)}}, batch_size=[2])
+    with pytest.raises(TypeError, match="as an array, got NonTensorStack"):
+        MultiStep(0.9, 2)(td)
