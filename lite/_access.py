@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
@@ -102,12 +103,7 @@ class AccessMixin(TensorDictCore):
         return shape
 
     def __getitem__(self, index: Any) -> Any:
-        if type(index) is str:
-            path: Path = (index,)
-        elif type(index) is tuple:
-            path = to_path(index)
-        else:
-            return self._index(index)
+        path = to_path(index) if type(index) is str or type(index) is tuple else ()
         if not path:
             return self._index(index)
         entry = self._get_path(path)
@@ -314,9 +310,7 @@ class AccessMixin(TensorDictCore):
         sort: bool = False,
     ) -> Iterator[Any]:
         """Iterate over entries, in the order of `keys` with the same arguments."""
-        if sort or not (include_nested or leaves_only):
-            return (value for _, value in self.items(include_nested, leaves_only, is_leaf, sort=sort))
-        return iter([value for _, value in walk(self, include_nested, leaves_only, is_leaf)])  # type: ignore[arg-type]
+        return map(itemgetter(1), self.items(include_nested, leaves_only, is_leaf, sort=sort))
 
     @property
     def sorted_keys(self) -> list[str]:

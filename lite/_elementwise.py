@@ -218,6 +218,8 @@ def _has_scalars(td: Any) -> bool:
     """Whether leaves may be 0-d: without batch dimensions, or in the parts of a lazy stack."""
     if not td.batch_size or td._parts() is not None:
         return True
+    if td._flat() is not None:
+        return False
     nodes = [td._as_node(entry) for _, entry in td._items() if type(entry) is not np.ndarray]
     return any(node is not None and _has_scalars(node) for node in nodes)
 

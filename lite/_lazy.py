@@ -262,19 +262,6 @@ class LazyStackedTensorDict(LazyKeysMixin, TensorDictBase):
     def _lock_children(self) -> list[Any]:
         return self.tensordicts
 
-    @property
-    def is_locked(self) -> bool:
-        """Whether the key set is frozen, by the stack's own lock or because every part is locked."""
-        parts = self.tensordicts
-        return self._locked or (bool(parts) and all(part.is_locked for part in parts))
-
-    @is_locked.setter
-    def is_locked(self, value: bool) -> None:
-        if value:
-            self.lock_()
-        else:
-            self.unlock_()
-
     # -- metadata -----------------------------------------------------------------------------
 
     def _part_size(self) -> Shape:

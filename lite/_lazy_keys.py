@@ -29,6 +29,19 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
     stack_dim: int
     _dim_name: str | None
 
+    @property
+    def is_locked(self) -> bool:
+        """Whether the key set is frozen, by the stack's own lock or because every part is locked."""
+        parts = self.tensordicts
+        return self._locked or (bool(parts) and all(part.is_locked for part in parts))
+
+    @is_locked.setter
+    def is_locked(self, value: bool) -> None:
+        if value:
+            self.lock_()
+        else:
+            self.unlock_()
+
     def _each(self, fn: Callable[[Any], Any], inplace: bool = False) -> Any:
         """Apply `fn` to every part and stack the results; or change every part and return self."""
         if inplace:

@@ -50,15 +50,17 @@ class Const(Operand):
 class Rows(Operand):
     """An array that is broadcast against the batch size; feature dimensions follow on the right."""
 
-    __slots__ = ("array", "batch_size")
+    __slots__ = ("_shaped", "array", "batch_size")
 
     def __init__(self, array: Array) -> None:
-        self.array = array
+        self.array = self._shaped = array
         self.batch_size = array.shape
 
     def leaf(self, key: str, entry: Any) -> Any:
-        array = self.array
-        return array.reshape(array.shape + (1,) * (entry.ndim - array.ndim))
+        # Leaves tend to have as many dimensions as the one before.
+        if self._shaped.ndim != entry.ndim:
+            self._shaped = self.array.reshape(self.batch_size + (1,) * (entry.ndim - self.array.ndim))
+        return self._shaped
 
     def expand(self, batch_size: Shape) -> Operand:
         return Rows(np.broadcast_to(self.array, batch_size))

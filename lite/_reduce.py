@@ -79,6 +79,8 @@ def scope_of(td: Any, dim: Any, keepdim: bool = False, lead: Shape = ()) -> Scop
     """
     if dim is MISSING or dim is None:
         return Scope(None, False, keepdim, lead)
+    if type(dim) is int:
+        return Scope((batch_dim(td, dim),), False, keepdim, lead)
     if isinstance(dim, str):
         if dim != FEATURE:
             raise TypeError(f"dim must be an int, a tuple of ints or 'feature', got {dim!r}.")

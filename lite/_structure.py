@@ -96,16 +96,16 @@ class StructureMixin(UpdateMixin):
 
     def _exclude(self, paths: list[Path]) -> dict[str, Any]:
         whole = {p[0] for p in paths if len(p) == 1}
-        if len(whole) == len(paths):
-            return {name: self._get_str(name) for name in self._keys() if name not in whole}
-        out: dict[str, Any] = {}
-        for name in self._keys():
-            if name in whole:
-                continue
-            entry = self._get_str(name)
-            rest = [p[1:] for p in paths if len(p) > 1 and p[0] == name]
-            node = self._as_node(entry) if rest else None
-            out[name] = entry if node is None else self._rewrap(entry, node._excluded(rest))
+        out = {name: self._get_str(name) for name in self._keys() if name not in whole}
+        below: dict[str, list[Path]] = {}
+        for path in paths:
+            if len(path) > 1:
+                below.setdefault(path[0], []).append(path[1:])
+        for name, rest in below.items():
+            entry = out.get(name)
+            node = self._as_node(entry)
+            if node is not None:
+                out[name] = self._rewrap(entry, node._excluded(rest))
         return out
 
     def _excluded(self, paths: list[Path]) -> Self:

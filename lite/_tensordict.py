@@ -164,6 +164,9 @@ class TensorDict(DenseMixin):
     def _get_str(self, key: str) -> Any:
         return self._data.get(key)
 
+    def _peek(self, key: str) -> Any:
+        return self._data.get(key)
+
     def _items(self) -> Iterable[tuple[str, Any]]:
         return self._data.items()
 
