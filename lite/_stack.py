@@ -87,8 +87,11 @@ def _stack_nodes(items: list[Any], dim: int) -> Any:
     first = items[0]
     if set(map(type, items)) != {TensorDict}:
         lazy = [item for item in items if isinstance(item, LazyStackedTensorDict)]
-        if len(lazy) == len(items) and len({item.stack_dim for item in lazy}) == 1:
-            return _stack_lazy(lazy, dim)
+        if len(lazy) == len(items):
+            if len({item.stack_dim for item in lazy}) == 1:
+                return _stack_lazy(lazy, dim)
+            # Parts that lie along different dims do not pair up; what they hold may be ragged.
+            return LazyStackedTensorDict(*items, stack_dim=dim)
         items = [item.contiguous() if isinstance(item, LazyStackedTensorDict) else item for item in items]
     return _stack_dense(items, dim, first.batch_size)
 

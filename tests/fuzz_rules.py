@@ -980,6 +980,14 @@ def _(case: Case) -> bool:
     return case.name == "set_index" and case.kind == "values" and case.path.startswith("v")
 
 
+@rule("stacks of lazy stacks that lie along different dims")
+def _(case: Case) -> bool:
+    # tensordict pairs the parts up all the same, which mixes their elements
+    if case.name not in ("stack", "maybe_dense_stack", "lazy_stack") or not stacked(case.ours):
+        return False
+    return len({part.stack_dim for part in case.ours.tensordicts if stacked(part)}) > 1
+
+
 @rule("masks over nested lazy stacks")
 def _(case: Case) -> bool:
     return case.name in ("where", "masked_fill") and case.kind == "values" and lazy_somewhere(case.target)
