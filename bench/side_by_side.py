@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+# After a parallel region OpenMP's threads (torch's) spin for a while, on cores that the next one needs.
+_PAUSE = 0.01
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -25,6 +27,7 @@ def measure(alternatives: dict[str, Callable[[], Any]], rounds: int = 15) -> dic
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in alternatives}
     for _ in range(rounds):
         for name, run in alternatives.items():
+            time.sleep(_PAUSE)
             start, start_cpu = time.perf_counter(), time.process_time()
             run()
             times[name].append((time.perf_counter() - start, time.process_time() - start_cpu))

@@ -192,7 +192,7 @@ def _require(td: TensorDictBase, key: NestedKey) -> NDArray[Any]:
         raise KeyError(f"MultiStep reads the entry {path}, which the TensorDict lacks.")
     if not isinstance(entry, np.ndarray):
         raise TypeError(f"MultiStep reads the entry {path} as an array, got {type(entry).__name__}.")
-    return entry  # type: ignore[no-any-return]
+    return entry
 
 
 def _rebatch(td: TensorDictBase, shape: tuple[int, ...]) -> None:
