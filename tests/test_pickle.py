@@ -10,16 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pickled import Point, echo_plus_one
 
-from lite import LazyStackedTensorDict, TensorClass, TensorDict, lazy_stack
+from lite import LazyStackedTensorDict, TensorDict, lazy_stack
 
 PROTOCOLS = range(2, pickle.HIGHEST_PROTOCOL + 1)
-
-
-class Point(TensorClass):
-    xy: np.ndarray
-    label: str | None = None
-    tags: list[str] | None = None
 
 
 def everything() -> TensorDict:
@@ -160,19 +155,13 @@ def test_pickling_changes_nothing() -> None:
     assert repr(td) == before
 
 
-def _echo(td: TensorDict) -> TensorDict:
-    x = td["x"]
-    x += 1
-    return td
-
-
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_a_round_trip_through_another_process(method: str) -> None:
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"this platform cannot {method}")
     td = everything().lock_()
     with multiprocessing.get_context(method).Pool(1) as pool:
-        out = pool.apply_async(_echo, (td,)).get(timeout=60)
+        out = pool.apply_async(echo_plus_one, (td,)).get(timeout=60)
     np.testing.assert_array_equal(out["x"], td["x"] + 1)
     assert out.is_locked
     assert out.names == ["time"]
