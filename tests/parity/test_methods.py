@@ -64,7 +64,8 @@ def test_atleast(tree, n):
 @settings(max_examples=150, deadline=None)
 @given(st.data(), st.sampled_from(["cat_tensors", "stack_tensors"]), st.booleans())
 def test_joins(data, name, keep):
-    tree = data.draw(trees(("float32", "int64")))
+    # One dtype at a time: NumPy and torch promote int64 with float32 differently.
+    tree = data.draw(trees((data.draw(st.sampled_from(["float32", "int64"])),)))
     keys = data.draw(
         st.lists(st.sampled_from(["a", "b", ("n", "a"), "q"]), min_size=1, max_size=2, unique_by=str)
     )
