@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import pytest
 from hypothesis import settings
 
-# The same examples on every machine, as hypothesis does by itself in CI; LITE_FUZZ_EXAMPLES asks for new ones.
+# The same examples everywhere, as hypothesis does by itself in CI; LITE_FUZZ_EXAMPLES asks for new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 if "LITE_FUZZ_EXAMPLES" not in os.environ:
     settings.load_profile("repeatable")
