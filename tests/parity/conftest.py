@@ -11,7 +11,7 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 if "LITE_FUZZ_EXAMPLES" not in os.environ:
     settings.load_profile("repeatable")
 
-ORACLES = ("torch", "tensordict", "torchrl", "transformers")
+ORACLES = ("torch", "tensordict", "torchrl", "transformers", "jax", "optree")
 
 
 def pytest_collection_modifyitems() -> None:
