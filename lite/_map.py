@@ -40,8 +40,8 @@ class MapMixin(StructureMixin):
         """Split along a batch dimension, call `fn` on the pieces in several processes, join the results.
 
         Args:
-            fn: takes a TensorDict and returns one, or None for nothing. It must be picklable, unless
-                workers are forked.
+            fn: takes a TensorDict and returns one, or None for nothing. It must be picklable (a function
+                at the top level of a module, not a lambda), unless workers are forked.
             dim: the batch dimension.
             num_workers: number of processes, by default one per processor; 0 runs in this process.
             out: TensorDict that receives the results, and which is returned.
@@ -49,20 +49,25 @@ class MapMixin(StructureMixin):
                 results are stacked.
             num_chunks: number of pieces, by default one per worker.
             pool: an executor of `concurrent.futures` or a pool of `multiprocessing` to use, which stays
-                open.
+                open: for many short maps, since workers take some tenths of a second to start. (When a
+                worker dies, an executor raises; a pool of `multiprocessing` waits for ever.)
             generator: seeds the workers: `np.random` and `random` of worker i start from the i-th
                 child of `np.random.SeedSequence`. Without it they differ from run to run.
-            max_tasks_per_child: replace a worker after so many calls; implies that workers are spawned.
+            max_tasks_per_child: replace a worker after so many calls; not for forked workers.
             worker_threads: thread limit of libraries that a worker loads.
             index_with_generator: cut the pieces one by one as they are needed.
             pbar: show a progress bar on stderr.
-            mp_start_method: "fork", "spawn" or "forkserver".
+            mp_start_method: "forkserver", "spawn" or "fork"; by default the first of these that there is.
+                Forked workers start at once and take any function, but can hang if this process has
+                threads, as torch, jax, onnxruntime and BLAS libraries start them.
 
         Returns:
             The results, concatenated along `dim` (stacked for `chunksize=0`); None if there are none.
 
         Raises:
             ValueError: both `chunksize` and `num_chunks`, or a `dim` that is no batch dimension.
+            pickle.PicklingError: `fn` cannot be sent to the workers; the message names the ways out.
+            concurrent.futures.process.BrokenProcessPool: a worker died.
             Exception: whatever `fn` raises.
 
         Example:

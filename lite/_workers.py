@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -14,13 +15,13 @@ import numpy as np
 
 _AHEAD = 2  # calls per worker that wait in the queue, so that no worker runs dry
 
-_work: Callable[[Any], Any] | None = None
+_work: Callable[[Any], Any] | bytes | None = None
 
 
-def _start(fn: Callable[[Any], Any], entropy: int, counter: Any, threads: int) -> None:
+def _start(work: Callable[[Any], Any] | bytes, entropy: int, counter: Any, threads: int) -> None:
     """What a worker does first: keep the function, and draw the seed of its number."""
     global _work
-    _work = fn
+    _work = work
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, str(threads))
     with counter.get_lock():
@@ -33,8 +34,32 @@ def _start(fn: Callable[[Any], Any], entropy: int, counter: Any, threads: int) -
 
 
 def _call(chunk: Any) -> Any:
-    assert _work is not None
+    global _work
+    if isinstance(_work, bytes):  # not in _start, whose errors never reach the caller
+        _work = pickle.loads(_work)
+    assert callable(_work)
     return _work(chunk)
+
+
+def safe_start_method() -> str:
+    """The way to start workers that works whatever threads this process has.
+
+    A forked copy has the locks of all threads but only one of the threads: it can wait for ever on one
+    that another thread held, and torch, jax, onnxruntime and BLAS libraries have threads.
+    """
+    return "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+
+
+def _sendable(fn: Callable[[Any], Any]) -> bytes:
+    """The pickled function; raises PicklingError with what to do for one that cannot be sent."""
+    try:
+        return pickle.dumps(fn)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise pickle.PicklingError(
+            f"fn cannot be sent to worker processes ({error}): define it at the top level of a module, "
+            "or pass mp_start_method='fork' if this process has no other threads, a ThreadPoolExecutor as "
+            "pool, or num_workers=0."
+        ) from error
 
 
 def new_pool(
@@ -46,10 +71,9 @@ def new_pool(
     start_method: str | None,
 ) -> ProcessPoolExecutor:
     """A pool whose workers hold `fn` and are seeded by `SeedSequence(entropy).spawn`."""
-    if max_tasks is not None and start_method is None:
-        start_method = "spawn"  # a forked pool cannot replace its workers
-    context = multiprocessing.get_context(start_method)
-    initial = (fn, entropy, context.Value("l", 0), threads)
+    method = safe_start_method() if start_method is None else start_method
+    context = multiprocessing.get_context(method)
+    initial = (fn if method == "fork" else _sendable(fn), entropy, context.Value("l", 0), threads)
     return ProcessPoolExecutor(num_workers, context, _start, initial, max_tasks_per_child=max_tasks)
 
 

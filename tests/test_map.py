@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import random
+import pickle
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -13,34 +13,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mapped import Vanishing, die, die_at, draws, fail, pid, plus_one
 
 from lite import TensorDict
+from lite._workers import safe_start_method
+
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
 def source(n: int = 6) -> TensorDict:
     return TensorDict({"a": np.arange(2 * n).reshape(n, 2), "s": list("abcdef"[:n])}, batch_size=[n])
-
-
-def plus_one(td: Any) -> Any:
-    return td + 1
-
-
-def pid(td: Any) -> Any:
-    time.sleep(0.02)
-    return TensorDict({"pid": np.full(td.batch_size, os.getpid())}, td.batch_size)
-
-
-def fail(td: Any) -> Any:
-    raise ZeroDivisionError("in a worker")
-
-
-def die(td: Any) -> Any:
-    os._exit(3)
-
-
-def draws(td: Any) -> Any:
-    time.sleep(0.05)  # so that every worker gets one piece
-    return TensorDict({"a": np.random.rand(1), "b": np.array([random.random()])}, [1])  # noqa: NPY002
 
 
 def odd_only(td: Any) -> Any:
@@ -74,8 +56,8 @@ def test_along_another_dimension():
         np.testing.assert_array_equal(out["a"], td["a"] + 1)
 
 
-def test_pieces_run_in_several_processes():
-    out = source().map(pid, num_workers=2, chunksize=1)
+def test_pieces_run_in_several_processes(tmp_path):
+    out = source().map(partial(pid, tmp_path), num_workers=2, chunksize=1)
     assert len(set(out["pid"].tolist())) == 2
     assert os.getpid() not in out["pid"]
     assert running() == 0
@@ -87,8 +69,43 @@ def test_other_kinds_of_workers(options):
     np.testing.assert_array_equal(out["a"], source()["a"] + 1)
 
 
+def test_workers_are_not_forked_unless_asked_for(monkeypatch):
+    asked = []
+    context = multiprocessing.get_context
+    monkeypatch.setattr(
+        multiprocessing, "get_context", lambda method: asked.append(method) or context(method)
+    )
+    source().map(plus_one, num_workers=1)
+    assert asked == [safe_start_method()] != ["fork"]
+    monkeypatch.setattr(multiprocessing, "get_all_start_methods", lambda: ["spawn"])
+    assert safe_start_method() == "spawn"
+
+
+@forks
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:.*fork:RuntimeWarning")
+def test_forked_workers_take_any_function():
+    offset = 3
+    out = source().map(lambda td: td + offset, num_workers=1, mp_start_method="fork")
+    np.testing.assert_array_equal(out["a"], source()["a"] + 3)
+
+
+def test_functions_that_cannot_be_sent_are_refused():
+    for method in (source().map, lambda fn, **options: list(source().map_iter(fn, **options))):
+        with pytest.raises(pickle.PicklingError, match=r"top level of a module, or .*'fork'.*num_workers=0"):
+            method(lambda td: td, num_workers=1)
+    with pytest.raises(AttributeError, match="Can't get attribute 'f'"):
+        source().map(Vanishing(), num_workers=1)
+    assert running() == 0
+
+
 @pytest.mark.parametrize(
-    ("make", "workers"), [(ProcessPoolExecutor, 1), (ThreadPoolExecutor, 2), (multiprocessing.Pool, 1)]
+    ("make", "workers"),
+    [
+        (partial(ProcessPoolExecutor, mp_context=multiprocessing.get_context(safe_start_method())), 1),
+        (ThreadPoolExecutor, 2),
+        (multiprocessing.get_context(safe_start_method()).Pool, 1),
+    ],
+    ids=["executor", "threads", "pool"],
 )
 def test_a_pool_of_the_caller_stays_open(make, workers):
     with make(workers) as pool:
@@ -101,6 +118,17 @@ def test_a_pool_of_the_caller_stays_open(make, workers):
 def test_errors_of_workers_surface(fn, error):
     with pytest.raises(error):
         source().map(fn, num_workers=2)
+    with pytest.raises(error):
+        list(source().map_iter(fn, num_workers=2, shuffle=True))
+    assert running() == 0
+
+
+def test_a_death_in_the_middle_gives_what_came_before():
+    results = source().map_iter(partial(die_at, 4), num_workers=1, chunksize=0)
+    first = next(results)
+    np.testing.assert_array_equal(first["a"], source()["a"][0])
+    with pytest.raises(BrokenProcessPool):
+        list(results)
     assert running() == 0
 
 
@@ -119,8 +147,11 @@ def test_out_receives_the_results():
     np.testing.assert_array_equal(array, td["a"] + 1)
 
 
-def test_workers_draw_what_the_generator_decides():
-    first, second = (source(2).map(draws, num_workers=2, generator=0) for _ in range(2))
+def test_workers_draw_what_the_generator_decides(tmp_path):
+    folders = [tmp_path / name for name in "ab"]
+    for folder in folders:
+        folder.mkdir()
+    first, second = (source(2).map(partial(draws, f), num_workers=2, generator=0) for f in folders)
     for key in ("a", "b"):
         assert sorted(first[key]) == sorted(second[key])
         assert len(set(first[key])) == 2
