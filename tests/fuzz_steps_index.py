@@ -1,0 +1,88 @@
+"""Steps that index, assign and write into arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from fuzz_sides import Side
+from fuzz_step import Choices, Step, lazy_below, method, step
+from fuzz_values import follow, index, paths, tree
+
+
+@step(10)
+def get_index(c: Choices, v: list[Any], at: int) -> Step:
+    i = index(c, v[at].batch_size)
+    # Whether the parts of a lazy stack are copied then is not fixed.
+    last = lazy_below(v[at]) and not all(
+        item is None or item is Ellipsis or isinstance(item, int | slice)
+        for item in (i if isinstance(i, tuple) else (i,))
+    )
+    return Step("index", f"td[{i!r}]", lambda s, v: v[at][s.index(i)], False, last, index=i)
+
+
+@step(8)
+def set_index(c: Choices, v: list[Any], at: int) -> Step:
+    td = v[at]
+    i = index(c, td.batch_size)
+    kind = c.pick(["number", "self", "tree", "dict", "other", "row"])
+    if type(i) is tuple and not i:
+        i = Ellipsis
+    text = f"td[{i!r}] = {kind}"
+    if kind == "number":
+        number = c.pick([0, 1, 5])
+
+        def run(s: Side, v: list[Any]) -> None:
+            v[at][s.index(i)] = number
+
+    elif kind in ("self", "dict", "row"):
+        drop = c.pick(["", "a", "n", "s", "r", "b"])
+        scale = c.below(2)
+
+        def run(s: Side, v: list[Any]) -> None:
+            part = v[at][s.index(i)].clone()
+            if kind == "row" and part.batch_dims:
+                part = part[0]
+            if drop in part.keys():  # noqa: SIM118
+                del part[drop]
+            if scale:
+                part.zero_()
+            v[at][s.index(i)] = part.to_dict() if kind == "dict" else part
+
+    elif kind == "other":
+        other = c.below(len(v))
+        text += f" v{other}"
+
+        def run(s: Side, v: list[Any]) -> None:
+            v[at][s.index(i)] = v[other]
+
+    else:
+        try:
+            shape = np.zeros(td.batch_size, bool)[i].shape if -1 not in td.batch_size else ()
+        except IndexError:
+            shape = ()
+        new = tree(c.rest(), shape, 0)
+        text += f" {new}"
+
+        def run(s: Side, v: list[Any]) -> None:
+            v[at][s.index(i)] = s.value(new)
+
+    return Step("set_index", text, run, True, lazy_below(td), index=i, kind=kind)
+
+
+@step(2)
+def poke(c: Choices, v: list[Any], at: int) -> Step:
+    """Write into an array itself: whoever shares it must see it, on both sides the same."""
+    found = paths(v[at])
+    if not found:
+        return method("is_empty", at)
+    path = c.pick(found)
+
+    def run(s: Side, v: list[Any]) -> None:
+        array = follow(v[at], path)
+        if s.name == "lite":
+            np.copyto(array, array * 0 + 1, casting="unsafe")
+        else:
+            array.copy_(array * 0 + 1)
+
+    return Step("poke", f"write to {path}", run, True, path=path)
