@@ -30,6 +30,7 @@ from lite._reductions import ReductionMixin
 from lite._repr import ReprMixin
 from lite._scans import ScanMixin
 from lite._schema import SchemaMixin
+from lite._shared import SharedMixin
 from lite._state_dict import StateDictMixin
 from lite._summary import SummaryMixin
 from lite._unsupported import UnsupportedMixin
@@ -61,6 +62,7 @@ class TensorDictBase(
     ReductionMixin,
     ScanMixin,
     SchemaMixin,
+    SharedMixin,
     StateDictMixin,
     SummaryMixin,
     NamesMixin,

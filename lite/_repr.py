@@ -15,6 +15,7 @@ from lite._core import TensorDictCore
 from lite._device import device_of
 from lite._nontensor import NonTensorBase
 from lite._printoptions import print_options
+from lite._sharing import block_of
 
 
 class ReprMixin(TensorDictCore):
@@ -45,7 +46,7 @@ def state_lines(td: Any) -> list[str]:
     lines = [
         (options.show_batch_size, f"batch_size={td.batch_size}"),
         (options.show_device, f"device={td.device}"),
-        (options.show_is_shared, "is_shared=False"),
+        (options.show_is_shared, f"is_shared={td.is_shared()}"),
     ]
     return [line for shown, line in lines if shown]
 
@@ -87,7 +88,7 @@ def _array(shape: Shape, value: Any, whole: Any) -> str:
         (options.show_shape, f"shape={shape}"),
         (options.show_field_device, f"device={device_of(value)}"),
         (options.show_dtype, f"dtype={_dtype_text(value.dtype)}"),
-        (options.show_field_is_shared, "is_shared=False"),
+        (options.show_field_is_shared, f"is_shared={block_of(value) is not None}"),
         (options.show_grad, "requires_grad=False"),
     ]
     shown = [text for wanted, text in items if wanted]

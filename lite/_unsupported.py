@@ -37,7 +37,6 @@ _INSTEAD: dict[str, str] = {
     **dict.fromkeys(("pin_memory", "pin_memory_", "record_stream"), _PINNED),
     **dict.fromkeys(("from_zarr", "to_mds", "to_store", "to_zarr"), _STORE),
     **dict.fromkeys(("from_csv", "from_json", "to_csv", "to_json"), "use from_pandas or to_pandas"),
-    **dict.fromkeys(("share_memory_",), "use memmap_(), whose files all processes can map"),
     **dict.fromkeys(
         ("from_module", "from_modules", "to_module"), "use lite.nn's modules and their state_dict"
     ),
