@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lite._files.archive import is_archive, payload_offset
-from lite._files.commit import COMMIT, finish, new_file
+from lite._files.commit import finish, new_file, outermost
 from lite._files.mapping import bytes_of
 from lite._files.meta import NAME
 from lite._files.plan import archive_key
@@ -92,8 +92,7 @@ def _add(archive: zipfile.ZipFile, name: str, content: Any, kind: int, level: in
 
 def pack(root: Path, archive: Path, compression: str | int | None, compresslevel: int | None) -> Path:
     """See `pack_memmap`."""
-    if (root / COMMIT).is_dir():
-        finish(str(root))
+    finish(outermost(os.path.abspath(root))[0])
     if not (root / NAME).is_file():
         raise ValueError(f"{root} does not look like a saved tensordict: it has no {NAME}.")
     if archive.resolve().is_relative_to(root.resolve()):

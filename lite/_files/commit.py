@@ -1,10 +1,15 @@
-"""Write a whole tree of files so that a reader sees all of it or nothing.
+"""Write a whole tree of files, or a part of one, so that a reader sees all of it or nothing.
 
 A tree is written beside its place under a name that no key has. One rename then makes it valid: to the
 place itself if that is free, else to the folder `%commit` inside it. A reader takes from `%commit` what is
 there and everything else from the folder itself, so from that rename on the new files count. They are
 moved to where other readers look for them next; a writer that dies on the way leaves the rest to the next.
-Killing a process loses nothing; a power failure may, as nothing waits for the disk.
+
+There is one `%commit`, one lock and one order of writers for a whole tree: those of its outermost folder,
+also where a nested folder is written. Otherwise what waits outside would be moved over it later.
+
+Killing a process loses nothing. A power failure may, unless the environment has `LITE_FSYNC=1`: then
+every write waits until its files are on the disk before they count.
 """
 
 from __future__ import annotations
@@ -42,32 +47,66 @@ def replace_tree(root: str, write: Callable[[str, bool], T]) -> T:
     Nothing changes if `write` raises. It is told whether `root` exists; if so, no other writer is at work
     (where the system has locks), and it may look at what is there.
     """
-    while not os.path.isdir(root):
+    top, below = outermost(root)
+    while not below and not os.path.isdir(root):
         os.makedirs(os.path.dirname(root), exist_ok=True)
         with _stage(root) as stage:
             result = write(stage, False)
             if _renamed(stage, root):
                 return result
-    with locked(root):
-        finish(root)
-        _remove_abandoned(root)
-        with _stage(f"{root}/") as stage:
-            result = write(stage, True)
-            while not _renamed(stage, f"{root}/{COMMIT}"):
-                finish(root)
-        finish(root)
+    with _locked(top):
+        finish(top)
+        _remove_abandoned(top)
+        with _stage(f"{top}/") as stage:
+            _add_ancestors(top, below, stage)
+            result = write(f"{stage}/{below}" if below else stage, os.path.isdir(root))
+            while not _renamed(stage, f"{top}/{COMMIT}"):
+                finish(top)
+        finish(top)
     return result
 
 
-def stage_name(before: str) -> str:
-    """A name for what is not in its place yet; it tells whose it is."""
-    return f"{before}{_STAGE}{_host()}-{os.getpid()}-{os.urandom(4).hex()}"
+def outermost(folder: str) -> tuple[str, str]:
+    """The outermost folder of the saved tree that an absolute path lies in, and the path below it.
+
+    A folder that is no part of a tree, or is reached through a link, is its own.
+    """
+    top, below = folder, ""
+    while not os.path.islink(top) and _is_node(os.path.dirname(top)):
+        top, name = os.path.split(top)
+        below = f"{name}/{below}" if below else name
+    return top, below
+
+
+def _is_node(folder: str) -> bool:
+    """Whether a folder, other than the root of the file system, is one that a container was saved to."""
+    where = f"{folder}/{meta.NAME}"
+    if folder == os.path.dirname(folder) or not os.path.isfile(where):
+        return False
+    try:
+        return isinstance(meta.loads(read_file(where, meta.MAX_BYTES), where).get("_type"), str)
+    except (OSError, ValueError):
+        return False
+
+
+def _add_ancestors(top: str, below: str, stage: str) -> None:
+    """Make the folders down to a part of a tree; readers notice the change by the new `meta.json` in each.
+
+    Pickles come along, as those beside a new `meta.json` that does not bring its own are removed.
+    """
+    at = ""
+    for name in below.split("/") if below else ():
+        for file in (meta.NAME, *PICKLES):
+            with suppress(FileNotFoundError):
+                shutil.copyfile(f"{top}{at}/{file}", f"{stage}{at}/{file}", follow_symlinks=False)
+        at += f"/{name}"
+        os.mkdir(f"{stage}{at}")
 
 
 @contextmanager
 def _stage(before: str) -> Iterator[str]:
     """A new folder, removed with what is in it unless it has been renamed."""
-    path = stage_name(before)
+    path = f"{before}{_STAGE}{_host()}-{os.getpid()}-{os.urandom(4).hex()}"  # tells whose it is
     os.mkdir(path)
     try:
         yield path
@@ -77,7 +116,7 @@ def _stage(before: str) -> Iterator[str]:
 
 
 @contextmanager
-def locked(root: str) -> Iterator[None]:
+def _locked(root: str) -> Iterator[None]:
     """Keep other writers out; the system lifts the lock if this process dies."""
     if fcntl is None:
         yield
@@ -92,13 +131,34 @@ def locked(root: str) -> Iterator[None]:
 
 
 def _renamed(source: str, target: str) -> bool:
+    if _waits_for_disk():
+        for folder, _, names in os.walk(source):
+            for path in (*(f"{folder}/{name}" for name in names), folder):
+                _flush(path)
     try:
         os.rename(source, target)
     except OSError as error:
         if error.errno not in _OCCUPIED:
             raise
         return False
+    if _waits_for_disk():
+        _flush(os.path.dirname(target))
     return True
+
+
+def _waits_for_disk() -> bool:
+    return os.environ.get("LITE_FSYNC", "0") not in ("", "0")
+
+
+def _flush(path: str) -> None:
+    """Wait until a file, or the list of what a folder holds, is on the disk."""
+    if os.name != "posix" and os.path.isdir(path):
+        return  # only files can be opened there
+    descriptor = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _host() -> str:
@@ -182,7 +242,11 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
     try:
         with open(stage, "x+b") as file:
             yield file
+        if _waits_for_disk():
+            _flush(stage)
         os.replace(stage, target)
+        if _waits_for_disk():
+            _flush(os.path.dirname(target))
     except BaseException:
         with suppress(FileNotFoundError):
             os.unlink(stage)

@@ -6,8 +6,7 @@ import os
 import time
 from typing import Any
 
-from lite._files import meta
-from lite._files.commit import COMMIT
+from lite._files.commit import COMMIT, outermost
 from lite._files.read import Reader
 from lite._files.store import Folder, Version
 from lite._keys import to_path
@@ -30,16 +29,24 @@ def load(prefix: str, subpath: Any, mode: str, robust: bool, allow_pickle: bool)
             return _read(Reader(archive, robust, allow_pickle), "", keys, prefix)
         finally:
             archive.close()
-    root, at = _root(prefix)
+    folder = os.path.abspath(prefix)
+    top, below = outermost(folder)
     for attempt in range(_RETRIES):
+        # Where new files wait in the outermost folder, what is below it belongs to them.
+        waiting = below and os.path.isdir(f"{top}/{COMMIT}")
+        root, at = (top, below) if waiting else (folder, "")
         version = Version(root)
+
+        def unchanged(version: Version = version, waiting: Any = waiting) -> bool:
+            return version.is_current() and (waiting or not below or not os.path.isdir(f"{top}/{COMMIT}"))
+
         try:
             out = _read(Reader(Folder(root), robust, allow_pickle), at, keys, prefix)
         except (OSError, ValueError, RuntimeError):
-            if version.is_current():
+            if unchanged():
                 raise
         else:
-            if version.is_current():
+            if unchanged():
                 return out
         finally:
             version.close()
@@ -67,16 +74,3 @@ def _subpath(subpath: Any) -> tuple[str, ...]:
     if not path:
         raise ValueError(f"subpath must be a key or a path with '/', got {subpath!r}.")
     return path
-
-
-def _root(prefix: str) -> tuple[str, str]:
-    """The root of the tree that a folder belongs to, and the folder's path below it."""
-    root = os.path.abspath(prefix)
-    below: list[str] = []
-    while os.path.isfile(f"{os.path.dirname(root)}/{meta.NAME}"):
-        root, name = os.path.split(root)
-        below.insert(0, name)
-    # Only a root with a new tree in it makes a difference; without one, the folder stands for itself.
-    if below and os.path.isdir(f"{root}/{COMMIT}"):
-        return root, "/".join(below)
-    return os.path.abspath(prefix), ""

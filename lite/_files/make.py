@@ -10,79 +10,115 @@ import numpy as np
 from lite._collection import Array
 from lite._convert import fit_leaf
 from lite._files import meta
-from lite._files.commit import finish, locked, new_file, stage_name
+from lite._files.commit import replace_tree
 from lite._files.dtypes import dtype_name
 from lite._files.keys import file_name
-from lite._files.mapping import anonymous_leaf, create_leaf, read_file
+from lite._files.mapping import anonymous_leaf, create_leaf, read_file, write_file
 from lite._keys import Path, require_path
 
 
-def add_leaf(td: Any, key: Any, like: Array, filled: bool, robust: bool) -> Array:
+def add_leaf(td: Any, key: Any, like: Array, filled: bool, robust: bool, existsok: bool = True) -> Array:
     """Create a leaf of the shape and dtype of `like`, with its values if `filled`; returns it, mapped.
 
+    Args:
+        existsok: whether a file of the name, left by an entry that is no more, may be there.
+
     Raises:
-        RuntimeError: td is not mapped or the key exists.
+        RuntimeError: td is not mapped, the key exists, in td or by now in its files, or these have
+            another batch size by now.
     """
     path = require_path(key)
     if td._parts() is not None:
         raise RuntimeError("a lazy stack cannot get a mapped entry: its rows live in the files of its parts.")
     if not hasattr(td, "_source") or not td.is_memmap():  # a view is mapped, but no folder is its own
         raise RuntimeError("Can only make a memmap tensor within a memory-mapped tensordict.")
-    found = td._get_path(path)
-    if found is not None:
-        raise RuntimeError(
-            f"The key {path[-1]} already exists within the target tensordict. Delete that entry before "
-            "overwriting it."
-        )
-    node = _node(td, path[:-1], robust)
+    if td._get_path(path) is not None:
+        raise _exists(path[-1])
+    node, missing = _deepest(td, path[:-1])
     fit_leaf(like, node.batch_size)
-    root = node._source
-    if root is None:
+    rest = (*missing, path[-1])
+    if node._source is None:
         leaf = anonymous_leaf(like, filled)
     else:
-        member = meta.leaf(dtype_name(like.dtype), like.shape)
-        with locked(root):
-            leaf = _create(root, path[-1], like, filled, robust)
-            _register(node, root, path[-1], member)
-    node._data[path[-1]] = leaf
+        leaf = _Addition(node, rest, like, filled, robust, existsok).write()
+    for name in missing:
+        child = node._blank()
+        child._source = None if node._source is None else f"{node._source}/{file_name(name, '', robust)}"
+        node._data[name] = child
+        child._lock(node)
+        node = child
+    node._data[rest[-1]] = leaf
     return leaf
 
 
-def _create(root: str, key: str, like: Array, filled: bool, robust: bool) -> Array:
-    if not like.size:
-        return np.empty(like.shape, like.dtype)
-    finish(root)
-    target = f"{root}/{file_name(key, '.memmap', robust)}"
-    if os.path.islink(target):
-        raise RuntimeError(f"refusing to write through the symbolic link {target}.")
-    stage = stage_name(f"{root}/")
-    leaf = create_leaf(stage, like, target, filled)
-    os.replace(stage, target)
-    return leaf
-
-
-def _node(td: Any, path: Path, robust: bool) -> Any:
-    """The nested TensorDict at a path, made on the way with its files."""
-    for key in path:
-        child = td._as_node(td._get_str(key))
-        if child is None:
-            child = td._blank()
-            child._source = None
-            if td._source is not None:
-                name = file_name(key, "", robust)
-                child.memmap_(f"{td._source}/{name}")
-                with locked(td._source):
-                    _register(td, td._source, key, {"type": "TensorDict"})
-            td._data[key] = child
-            child._lock(td)
+def _deepest(td: Any, path: Path) -> tuple[Any, Path]:
+    """The last container on a path that is there, and the keys after it."""
+    for n, key in enumerate(path):
+        entry = td._get_str(key)
+        if entry is None:
+            return td, path[n:]
+        child = td._as_node(entry)
+        if child is None or child._parts() is not None:
+            raise RuntimeError(
+                f"the entry {key!r} is a {type(entry).__name__}; nothing can be added below it."
+            )
         td = child
-    return td
+    return td, ()
 
 
-def _register(td: Any, root: str, key: str, member: meta.Json) -> None:
-    """Add a member to the node's file; entries that other processes have added since stay."""
-    where = f"{root}/{meta.NAME}"
-    node = meta.loads(read_file(where, meta.MAX_BYTES), where)
-    entries, _ = meta.split(node, where)
-    with new_file(where) as file:
-        file.write(meta.join({**entries, key: member}, td.batch_size, td._names))
+def _exists(key: str) -> RuntimeError:
+    return RuntimeError(
+        f"The key {key} already exists within the target tensordict. Delete that entry before overwriting it."
+    )
+
+
+class _Addition:
+    """What changes on disk: one `meta.json`, and the new folders and the new leaf below it."""
+
+    def __init__(
+        self, node: Any, path: Path, like: Array, filled: bool, robust: bool, existsok: bool
+    ) -> None:
+        self._node, self._path, self._like = node, path, like
+        self._filled, self._existsok = filled, existsok
+        self._folders = [file_name(key, "", robust) for key in path[:-1]]
+        self._file = file_name(path[-1], ".memmap", robust)
+        self._member = meta.leaf(dtype_name(like.dtype), like.shape)
+
+    def write(self) -> Array:
+        return replace_tree(self._node._source, self._fill)
+
+    def _fill(self, stage: str, exists: bool) -> Array:
+        root, size, names = self._node._source, self._node.batch_size, self._node._names
+        entries, found = self._entries(root, size)
+        last = len(self._path) - 1
+        for n, key in enumerate(self._path):
+            member = {"type": "TensorDict"} if n < last else self._member
+            write_file(f"{stage}/{meta.NAME}", meta.join({**entries, key: member}, size, found))
+            if n < last:
+                entries, found = {}, names
+                stage, root = f"{stage}/{self._folders[n]}", f"{root}/{self._folders[n]}"
+                if os.path.islink(root):
+                    raise RuntimeError(f"refusing to write through the symbolic link {root}.")
+                os.mkdir(stage)
+        target = f"{root}/{self._file}"
+        if os.path.islink(target):
+            raise RuntimeError(f"refusing to write through the symbolic link {target}.")
+        if not self._existsok and os.path.exists(target):
+            raise RuntimeError(f"The file {target} already exists.")
+        if not self._like.size:
+            return np.empty(self._like.shape, self._like.dtype)
+        return create_leaf(f"{stage}/{self._file}", self._like, target, self._filled)
+
+    def _entries(self, root: str, size: tuple[int, ...]) -> tuple[dict[str, meta.Json], Any]:
+        """What the files hold by now: entries that other processes have added since stay."""
+        where = f"{root}/{meta.NAME}"
+        node = meta.loads(read_file(where, meta.MAX_BYTES), where)
+        entries, names = meta.split(node, where)
+        if self._path[0] in entries:
+            raise _exists(self._path[0])
+        if tuple(node.get("shape") or ()) != size:
+            raise RuntimeError(
+                f"{root} has been replaced by a tensordict of shape {node.get('shape')}, this one has "
+                f"{list(size)}; call memmap_refresh_() first."
+            )
+        return entries, names

@@ -76,6 +76,15 @@ def read_file(path: str, limit: int) -> bytes:
         return file.read()
 
 
+def write_file(path: str, content: bytes) -> None:
+    """Write a new file."""
+    descriptor = os.open(path, _CREATE_FLAGS, 0o666)
+    try:
+        write_all(descriptor, content)
+    finally:
+        os.close(descriptor)
+
+
 def map_leaf(path: str, dtype: np.dtype[Any], shape: Shape, final: str | None = None) -> Array:
     """Map the file of a leaf: writable through to the file where permissions allow, else privately.
 

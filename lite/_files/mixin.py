@@ -45,7 +45,9 @@ class FilesMixin(ReadMixin):
 
         tensordict reads the files, and lite reads tensordict's. They take the place of older files at
         once: a reader, or a process that starts after this one was killed, finds all of the old or all
-        of the new ones. Arrays mapped earlier keep their values. Files of other names stay.
+        of the new ones. (For power failures the same holds if the environment has LITE_FSYNC=1, which
+        makes every write wait for the disk.) Arrays mapped earlier keep their values. Files of other names
+        stay.
 
         Dimension names, tuples, sets and entries named "shape", "device" or "_type" are kept where lite
         reads the files; for tensordict names are lost, tuples and sets are lists, and those entries are
@@ -170,7 +172,8 @@ class FilesMixin(ReadMixin):
             robust_key: see `memmap`.
 
         Raises:
-            RuntimeError: self is not mapped, or the key exists.
+            RuntimeError: self is not mapped, the key exists, here or by now in the files, or these have
+                another batch size by now.
 
         Example:
             >>> import tempfile
@@ -188,13 +191,30 @@ class FilesMixin(ReadMixin):
         return add_leaf(getattr(self, "_tensordict", self), key, like, False, robust_key is not False)
 
     def make_memmap_from_tensor(
-        self, key: NestedKey, tensor: Any, *, copy_data: bool = True, robust_key: bool | None = True
+        self,
+        key: NestedKey,
+        tensor: Any,
+        *,
+        copy_data: bool = True,
+        existsok: bool = True,
+        robust_key: bool | None = True,
     ) -> Array:
-        """Add an entry with the shape, dtype and (if `copy_data`) values of an array; see `make_memmap`."""
+        """Add an entry with the shape, dtype and (if `copy_data`) values of an array; see `make_memmap`.
+
+        Args:
+            key: a new key.
+            tensor: the array.
+            copy_data: write its values, else zeros.
+            existsok: whether a file of the name, left by an entry that is no more, may be there.
+            robust_key: see `memmap`.
+
+        Raises:
+            RuntimeError: as `make_memmap`; or such a file is there, and `existsok` is False.
+        """
         from lite._files.make import add_leaf
 
         node = getattr(self, "_tensordict", self)
-        return add_leaf(node, key, np.asarray(tensor), copy_data, robust_key is not False)
+        return add_leaf(node, key, np.asarray(tensor), copy_data, robust_key is not False, existsok)
 
     # -- other formats ------------------------------------------------------------------------
 

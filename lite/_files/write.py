@@ -12,7 +12,7 @@ import numpy as np
 from lite._collection import Array, is_array
 from lite._files import meta
 from lite._files.commit import replace_tree
-from lite._files.mapping import anonymous_leaf, create_leaf, is_file, source_of, write_all
+from lite._files.mapping import anonymous_leaf, create_leaf, is_file, source_of, write_file
 from lite._files.plan import Plan
 from lite._nontensor import NonTensorBase
 
@@ -132,12 +132,7 @@ def _fill(plan: Plan, kept: set[int], stage: str, root: str, like: bool, threads
     else:
         mapped = [leaf(i) for i in range(len(plan.leaves))]
     for path, planned in plan.texts:
-        content = _with_count(plan, root, path, planned)
-        descriptor = os.open(f"{stage}/{path}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        try:
-            write_all(descriptor, content)
-        finally:
-            os.close(descriptor)
+        write_file(f"{stage}/{path}", _with_count(plan, root, path, planned))
     return mapped
 
 

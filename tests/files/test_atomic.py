@@ -10,32 +10,16 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
+from versions import MODEL, stopped, tree, version
 
 from lite import TensorDict, lazy_stack
 from lite._files import commit
 
 KILLS = int(os.environ.get("LITE_TEST_KILLS", "200"))
 READERS = 8
-
-# Version k has all values k, and shapes, keys and objects that depend on k.
-MODEL = """
-import sys, numpy as np
-from lite import TensorDict, lazy_stack
-
-def tree(k):
-    rows = 3 + k % 3
-    data = {f"x{i}": np.full((rows, 2), k) for i in range(4)}
-    data["n"] = {"deep": {"y": np.full((rows, k % 4), k)}, "s": f"v{k}"}
-    data["lazy"] = lazy_stack([TensorDict(q=np.full(i + 1, k)) for i in range(rows)])
-    data["r"] = [f"v{k}"] * rows
-    if k % 2:
-        data["odd"] = np.full((rows, 5), k)
-    return TensorDict(data, [rows])
-"""
 
 WRITER = (
     MODEL
@@ -71,26 +55,6 @@ while time.monotonic() < end:
 print("versions", len(seen))
 """
 )
-
-namespace: dict = {}
-exec(MODEL, namespace)
-tree = namespace["tree"]
-
-
-def version(path: Path) -> int:
-    """The version of a saved tree, after checking that nothing of another version is in it."""
-    td = TensorDict.load_memmap(path)
-    k = int(td["x0"][0, 0])
-    expected = tree(k)
-    assert td.batch_size == expected.batch_size
-    assert list(td.keys()) == list(expected.keys())
-    assert td["n", "s"] == f"v{k}"
-    assert td["r"] == expected["r"]
-    for key in [key for key in td.keys() if key.startswith(("x", "odd"))] + [("n", "deep", "y")]:  # noqa: SIM118
-        np.testing.assert_array_equal(td[key], expected[key])
-    for part, other in zip(td["lazy"].tensordicts, expected["lazy"].tensordicts, strict=True):
-        np.testing.assert_array_equal(part["q"], other["q"])
-    return k
 
 
 def start(script: str, *args: object) -> subprocess.Popen[str]:
@@ -164,13 +128,6 @@ def test_single_files_survive_kills(kind, tmp_path):
     assert last > 0
 
 
-class Killed(BaseException):
-    pass
-
-
-CALLS = ["mkdir", "rename", "replace", "unlink", "rmdir", "open", "write"]
-
-
 @pytest.mark.parametrize("fresh", [True, False])
 def test_stopping_before_each_system_call(fresh, tmp_path, monkeypatch):
     """Every prefix of the sequence of changes to the disk leaves the old or the new tree."""
@@ -178,27 +135,8 @@ def test_stopping_before_each_system_call(fresh, tmp_path, monkeypatch):
         path = tmp_path / f"td{stop}"
         if not fresh:
             tree(1).memmap(path)
-        count = 0
-
-        def counted(call, stop=stop):
-            def run(*args, **kwargs):
-                nonlocal count
-                count += 1
-                if count > stop:
-                    raise Killed
-                return call(*args, **kwargs)
-
-            return run
-
         with monkeypatch.context() as patch:
-            for name in CALLS:
-                patch.setattr(os, name, counted(getattr(os, name)))
-            patch.setattr(commit.shutil, "rmtree", lambda *args, **kwargs: None)
-            try:
-                tree(2).memmap(path)
-                finished = True
-            except Killed:
-                finished = False
+            finished = stopped(patch, stop, lambda path=path: tree(2).memmap(path))
         if fresh and not path.exists():
             assert not finished
             continue
@@ -334,18 +272,3 @@ def test_part_of_an_unfinished_tree(tmp_path):
     early.memmap(path)  # the files of its leaves have moved to their places: nothing to copy
     assert version(path) == 2
     assert not (path / commit.COMMIT).exists()
-
-
-def test_entries_added_at_once(tmp_path):
-    path = tmp_path / "td"
-    TensorDict({"a": np.zeros(3)}, [3]).memmap(path)
-
-    def add(i: int) -> None:
-        TensorDict.load_memmap(path).make_memmap_from_tensor(f"k{i}", np.full(3, i))
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(add, range(40)))
-    td = TensorDict.load_memmap(path)
-    assert sorted(td.keys()) == sorted(["a", *(f"k{i}" for i in range(40))])
-    for i in range(40):
-        assert td[f"k{i}"].tolist() == [i] * 3

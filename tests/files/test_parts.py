@@ -1,0 +1,206 @@
+"""Parts of a saved tree: entries added later, nested folders written or read by themselves."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from versions import stopped, tree, version
+
+from lite import TensorClass, TensorDict
+from lite._files import commit
+
+
+def waiting(path: Path) -> None:
+    """Version 1 is in place, and version 2 counts but has not been moved there yet."""
+    tree(1).memmap(path)
+    tree(2).memmap(path.with_name("new"))
+    os.rename(path.with_name("new"), path / commit.COMMIT)
+
+
+@pytest.mark.parametrize("at", [(), ("n",), ("n", "deep"), ("n", "fresh", "er")], ids=len)
+def test_an_entry_added_while_new_files_wait(at, tmp_path):
+    """Recovery must not move what waits outside over an entry that was added later."""
+    path = tmp_path / "td"
+    waiting(path)
+    node = TensorDict.load_memmap(path)
+    there = [key for key in at if not key.startswith("f") and key != "er"]
+    below = node[tuple(there)] if there else node
+    below.make_memmap((*at[len(there) :], "added"), (5, 2), dtype="int8")[...] = 7
+    for _ in range(2):
+        assert (TensorDict.load_memmap(path)[(*at, "added")] == 7).all()
+        commit.finish(str(path))
+    np.testing.assert_array_equal(TensorDict.load_memmap(path)["x0"], tree(2)["x0"])
+    assert not (path / commit.COMMIT).exists()
+
+
+@pytest.mark.parametrize("nested", ["n", "n/deep", "n/other"])
+def test_a_nested_folder_written_while_new_files_wait(nested, tmp_path):
+    path = tmp_path / "td"
+    waiting(path)
+    TensorDict({"only": np.arange(5)}, [5]).memmap(path / nested)
+    for _ in range(2):
+        assert TensorDict.load_memmap(path / nested)["only"].tolist() == list(range(5))
+        commit.finish(str(path))
+    assert TensorDict.load_memmap(path)["r"] == tree(2)["r"]
+    inner = TensorDict.load_memmap(path)["n"]
+    if nested != "n":
+        assert inner["s"] == "v2", "what is beside the nested folder stays"
+
+
+class Row(TensorClass):
+    x: np.ndarray
+    what: object = None
+
+
+def test_a_part_of_a_tensorclass_keeps_its_pickle(tmp_path):
+    path = tmp_path / "td"
+    row = Row(x=np.arange(3), batch_size=[3])
+    TensorDict({"row": row}, [3]).memmap(path)
+    (path / "row" / "other.pickle").write_bytes(pickle.dumps({"what": b"bytes"}))
+    TensorDict({"x": np.arange(3) + 1}, [3]).memmap(path / "row" / "_tensordict")
+    found = TensorDict.load_memmap(path, allow_pickle=True).get("row")
+    assert found.x.tolist() == [1, 2, 3]
+    assert found.what == b"bytes"
+
+
+def test_a_folder_beside_a_foreign_file_is_a_tree_of_its_own(tmp_path):
+    """Another program's meta.json is no reason to write to its folder."""
+    for content in ("{}", "[", '{"_type": 3}'):
+        (tmp_path / "meta.json").write_text(content)
+        before = os.stat(tmp_path / "meta.json")
+        for _ in range(2):
+            tree(1).memmap(tmp_path / "td")
+        assert os.stat(tmp_path / "meta.json") == before
+        assert commit.outermost(str(tmp_path / "td")) == (str(tmp_path / "td"), "")
+    assert commit.outermost("/") == ("/", "")
+
+
+def test_readers_of_a_nested_folder_see_no_torn_state(tmp_path, monkeypatch):
+    """A writer outside begins to move its files while a nested folder is read by itself."""
+    path = tmp_path / "td"
+    tree(1).memmap(path)
+    tree(2).memmap(tmp_path / "new")
+    from lite._files import store
+
+    real, moved = store.map_leaf, []
+
+    def mapped(*args):
+        leaf = real(*args)
+        if not moved:
+            moved.append(True)
+            os.rename(tmp_path / "new", path / commit.COMMIT)
+            (path / commit.COMMIT / "n" / "deep" / "y.memmap").replace(path / "n" / "deep" / "y.memmap")
+        return leaf
+
+    monkeypatch.setattr(store, "map_leaf", mapped)
+    found = TensorDict.load_memmap(path / "n")
+    assert moved
+    assert found["s"] == "v2"
+    np.testing.assert_array_equal(found["deep", "y"], tree(2)["n", "deep", "y"])
+
+
+def test_stopping_while_a_part_is_written(tmp_path, monkeypatch):
+    """Entries and nested folders are added whole or not at all."""
+    actions = {
+        "entry": lambda path: TensorDict.load_memmap(path).make_memmap_from_tensor(
+            ("n", "new", "z"), np.full(4, 9)
+        ),
+        "folder": lambda path: TensorDict({"new": {"z": np.full(4, 9)}}, [4]).memmap(path / "n"),
+    }
+    for name, action in actions.items():
+        for stop in range(10_000):
+            path = tmp_path / f"{name}{stop}"
+            tree(1).memmap(path)
+            with monkeypatch.context() as patch:
+                finished = stopped(patch, stop, lambda path=path, action=action: action(path))
+            found = TensorDict.load_memmap(path)
+            np.testing.assert_array_equal(found["x0"], tree(1)["x0"])
+            if ("n", "new") in found.keys(True):
+                assert found["n", "new", "z"].tolist() == [9] * 4
+            else:
+                assert not finished
+                assert found["n", "s"] == "v1"
+            if finished:
+                break
+        assert stop > 8
+
+
+def test_files_that_have_changed_since(tmp_path):
+    path = tmp_path / "td"
+    td = tree(1).memmap(path)
+    tree(2).memmap(path)
+    with pytest.raises(RuntimeError, match=r"replaced.*memmap_refresh_"):
+        td.make_memmap("late", (4,))
+    other = TensorDict.load_memmap(path)
+    TensorDict.load_memmap(path).make_memmap("late", (5,))
+    with pytest.raises(RuntimeError, match="late already exists"):
+        other.make_memmap("late", (5, 2))
+    with pytest.raises(RuntimeError, match=r"'s' is a NonTensorData; nothing"):
+        other.make_memmap(("n", "s", "x"), (5,))
+    assert version(path, "late") == 2
+
+
+def test_waiting_for_the_disk(tmp_path, monkeypatch):
+    """With LITE_FSYNC=1, every file is on the disk before the rename that makes it count."""
+    order: list[tuple[str, str]] = []
+    names: dict[int, str] = {}
+    real_open, real_sync = os.open, os.fsync
+
+    def opened(path, *args, **kwargs):
+        descriptor = real_open(path, *args, **kwargs)
+        names[descriptor] = str(path)
+        return descriptor
+
+    def synced(descriptor):
+        order.append(("sync", names[descriptor]))
+        real_sync(descriptor)
+
+    def logged(name):
+        real = getattr(os, name)
+
+        def run(source, target):
+            order.append((name, str(target)))
+            real(source, target)
+
+        return run
+
+    td = TensorDict({"a": np.arange(3), "n": {"b": np.ones(3)}}, [3])
+    td.memmap(tmp_path / "td")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", opened)
+        patch.setattr(os, "fsync", synced)
+        patch.setattr(os, "rename", logged("rename"))
+        patch.setattr(os, "replace", logged("replace"))
+        td.memmap(tmp_path / "td")
+        assert not [what for what, _ in order if what == "sync"]
+        order.clear()
+        patch.setenv("LITE_FSYNC", "1")
+        td.memmap(tmp_path / "td")
+        at = order.index(("rename", str(tmp_path / "td" / commit.COMMIT)))
+        before = {os.path.relpath(path, tmp_path).split("/", 2)[-1] for _, path in order[:at]}
+        assert {"a.memmap", "meta.json", "n", "n/b.memmap", "n/meta.json"} < before
+        assert ("sync", str(tmp_path / "td")) in order[at:]
+        for name in ("td.tdz", "td.npz"):
+            order.clear()
+            td.save(tmp_path / name)
+            assert [what for what, _ in order] == ["sync", "replace", "sync"]
+
+
+def test_entries_added_at_once(tmp_path):
+    path = tmp_path / "td"
+    TensorDict({"a": np.zeros(3)}, [3]).memmap(path)
+
+    def add(i: int) -> None:
+        TensorDict.load_memmap(path).make_memmap_from_tensor(f"k{i}", np.full(3, i))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(40)))
+    td = TensorDict.load_memmap(path)
+    assert sorted(td.keys()) == sorted(["a", *(f"k{i}" for i in range(40))])
+    for i in range(40):
+        assert td[f"k{i}"].tolist() == [i] * 3
