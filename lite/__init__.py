@@ -42,6 +42,7 @@ from lite._from_any import make_tensordict
 from lite._keys import NestedKey, unravel_key, unravel_key_list
 from lite._lazy import LazyStackedTensorDict
 from lite._masking import where
+from lite._module_functions import from_module, from_modules
 from lite._nontensor import NonTensorData, NonTensorStack
 from lite._pad import pad, pad_sequence
 from lite._printoptions import set_printoptions
@@ -70,6 +71,8 @@ __all__ = [
     "from_dict",
     "from_dlpack",
     "from_h5",
+    "from_module",
+    "from_modules",
     "from_namedtuple",
     "from_pytree",
     "from_struct_array",

@@ -158,7 +158,7 @@ class ApplyMixin(StructureMixin):
                     f"batch_size and out.batch_size must be equal, got {call.batch_size} and "
                     f"{out.batch_size}."
                 )
-        result = self._apply(call, nodes, out, ())
+        result = self._apply_node(call, nodes, out, ())
         if call.inplace or result is None or result is out:
             return self if call.inplace else result
         if device is not MISSING:
@@ -169,12 +169,12 @@ class ApplyMixin(StructureMixin):
             result.lock_()
         return result
 
-    def _apply(self, call: _Call, others: list[Any], out: Any, path: Path) -> Any:
+    def _apply_node(self, call: _Call, others: list[Any], out: Any, path: Path) -> Any:
         """The result of one node, or None if it is filtered out; None in `others` is a missing node."""
         stacked = self._parts()
         if stacked is not None:
             if call.batch_size is not None and not call.inplace:
-                return self.contiguous()._apply(call, others, out, path)  # type: ignore[attr-defined]
+                return self.contiguous()._apply_node(call, others, out, path)  # type: ignore[attr-defined]
             return self._apply_parts(call, others, out, path, *stacked)
         target: Any = self if call.inplace else out
         if target is None:
@@ -214,7 +214,7 @@ class ApplyMixin(StructureMixin):
             return entry
         nested = [self._as_node(self._other(call, other, key, nested=True)) for other in others]
         onto = self._as_node(target._get_str(key)) if target is not self else None
-        result = node._apply(call, nested, onto, path)
+        result = node._apply_node(call, nested, onto, path)
         if call.inplace:
             return entry if result is not None else None
         return result if result is None or onto is not None else self._rewrap(entry, result)
@@ -232,7 +232,9 @@ class ApplyMixin(StructureMixin):
     ) -> Any:
         rows = [[None] * len(parts) if other is None else other.unbind(dim) for other in others]
         onto = [None] * len(parts) if out is None else out.unbind(dim)
-        results = [part._apply(call, [row[i] for row in rows], onto[i], path) for i, part in enumerate(parts)]
+        results = [
+            part._apply_node(call, [row[i] for row in rows], onto[i], path) for i, part in enumerate(parts)
+        ]
         if call.inplace or out is not None:
             return self if call.inplace else out
         if all(result is None for result in results):

@@ -22,6 +22,7 @@ from lite._interop import InteropMixin
 from lite._layout import LayoutMixin
 from lite._map import MapMixin
 from lite._masking import MaskMixin
+from lite._modules import ModulesMixin
 from lite._names import NamesMixin
 from lite._pad import PadMixin
 from lite._pickle import PickleMixin
@@ -56,6 +57,7 @@ class TensorDictBase(
     LayoutMixin,
     MapMixin,
     MaskMixin,
+    ModulesMixin,
     PadMixin,
     PickleMixin,
     PytreeMixin,

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import DTypeLike
 
-from lite._collection import Array, TensorCollection, is_array
+from lite._collection import Array, TensorCollection, is_array, raw
 from lite._context import as_before
 from lite._core import TensorDictCore
 from lite._device import move, parse_device
@@ -218,8 +218,8 @@ class CastMixin(StructureMixin):
         return out
 
     def detach(self) -> Self:
-        """A TensorDict over the same arrays; there is no gradient to detach from."""
-        return map_kept(self, _same)
+        """A TensorDict over the same arrays, those of parameters too; there is no gradient to detach from."""
+        return map_kept(self, raw)
 
     def detach_(self) -> Self:
         """Returns self; there is no gradient to detach from."""
@@ -263,6 +263,3 @@ def _contiguous(leaf: Array) -> Array:
         return leaf
     return np.array(leaf, order="C") if isinstance(leaf, np.ndarray) else leaf.copy()
 
-
-def _same(leaf: Array) -> Array:
-    return leaf

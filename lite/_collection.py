@@ -99,14 +99,36 @@ def is_leaf_nontensor(cls: type) -> bool:
         >>> from lite import NonTensorData, TensorDict, is_leaf_nontensor
         >>> is_leaf_nontensor(NonTensorData), is_leaf_nontensor(TensorDict)
         (True, False)
+class ArrayHolder:
+    """A leaf that holds its array in `data` and computes like it, with plain arrays as results.
+
+    A holder keeps its identity while its array changes, which is what a module's parameter needs. No
+    entry of a plain TensorDict is one, so loops ask for arrays by exact type first and never look here.
+    """
+
+    __slots__ = ()
+    data: Any
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.data[index] = raw(value)
+
+
+HOST_LEAVES = (np.ndarray, ArrayHolder)
+
+
+def raw(value: Any) -> Any:
+    """The array itself, behind a holder too."""
+    return value.data if isinstance(value, ArrayHolder) else value
+
+
     """
     return not issubclass(cls, TensorCollection) or bool(getattr(cls, "_is_non_tensor", False))
 
 
 def is_array(value: Any) -> bool:
-    """True for a leaf: a NumPy array, or a device array that speaks the CUDA array interface."""
+    """True for a leaf: a NumPy array or a holder of one, or an array with the CUDA array interface."""
     return (
-        isinstance(value, np.ndarray)
+        isinstance(value, HOST_LEAVES)
         or hasattr(value, "__cuda_array_interface__")
         or hasattr(type(value), "__cuda_ndarray__")  # Numba's simulator has no array interface
     )

@@ -6,6 +6,7 @@ slot: nothing is inverted, and nothing looked up, unless the result is used in a
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 from weakref import ref
@@ -20,12 +21,22 @@ T = TypeVar("T")
 Inverse = Callable[[Any, Any], Any]
 
 
+class Leave(ABC):
+    """What leaving a `with` statement does, where that is more than writing a result to its source."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def leave(self, failed: bool) -> None:
+        """Called once per `with`; `failed` if the body raised."""
+
+
 class ContextMixin(LockMixin, ShapeMixin):
     """What `__enter__` and `__exit__` need to know."""
 
     __slots__ = ("_contexts", "_origin")
     _contexts: list[tuple[bool | None, Any]]
-    _origin: tuple[ref[Any], BatchOp | Inverse] | None
+    _origin: tuple[ref[Any], BatchOp | Inverse] | Leave | None
 
     def _shaped(self, op: BatchOp) -> Self:
         out: Any = self._run(op)
@@ -52,6 +63,7 @@ class ContextMixin(LockMixin, ShapeMixin):
         After `lock_` and `unlock_` the state from before is restored, also when the body raises. After
         shape operations, `flatten_keys`, `unflatten_keys` and `to`, the entries are brought back to the
         form of the source and written to it (into its arrays if it is locked), unless the body raises.
+        After `to_module` the module gets its own parameters back, also when the body raises.
 
         Example:
             >>> import numpy as np
@@ -73,6 +85,9 @@ class ContextMixin(LockMixin, ShapeMixin):
         if before is not None:
             self.is_locked = before
             self._before = None
+        if isinstance(origin, Leave):
+            origin.leave(kind is not None)
+            return
         if origin is None or kind is not None:
             return
         source = origin[0]()

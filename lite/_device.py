@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._collection import Array
+from lite._collection import HOST_LEAVES, Array
 from lite._device_array import DeviceArray
 
 _CUDA_HELP = (
@@ -46,7 +46,7 @@ def require_cuda(device: str) -> Any:
 
 def device_of(value: Any) -> str:
     """Where a leaf lives: "cpu" for NumPy arrays, "cuda:N" for device arrays."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, HOST_LEAVES):
         return "cpu"
     owner = getattr(getattr(value, "gpu_data", None), "_mem", None)
     index = getattr(getattr(owner, "context", None), "device", None)
@@ -65,7 +65,7 @@ def _to_host(value: Any) -> Array:
 
 def move(value: Any, device: str | None) -> Any:
     """A leaf on the asked device; itself where it already is."""
-    if device is None or (device == "cpu") == isinstance(value, np.ndarray):
+    if device is None or (device == "cpu") == isinstance(value, HOST_LEAVES):
         return value
     if device == "cpu":
         return _to_host(value)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from lite._collection import Array, Shape
+from lite._collection import HOST_LEAVES, Array, Shape
 
 _OPERATORS: dict[np.ufunc, Callable[..., Any]] = {
     np.absolute: operator.abs,
@@ -75,7 +75,7 @@ def beside(leaf: Any, array: Array) -> Any:
 
 def write_leaf(target: Any, index: Any, value: Any) -> None:
     """`target[index] = value` for a leaf of any kind."""
-    if isinstance(target, np.ndarray):
+    if isinstance(target, HOST_LEAVES):
         target[index] = value
     else:
         DeviceArray(target)[index] = value

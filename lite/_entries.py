@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from lite._collection import Array, is_array, is_leaf_nontensor, is_non_tensor
+from lite._collection import HOST_LEAVES, Array, is_array, is_leaf_nontensor, is_non_tensor
 from lite._core import MISSING
 from lite._device_array import wrap
 from lite._keys import NestedKey, Path, require_path, to_key
@@ -241,7 +241,7 @@ class EntriesMixin(StructureMixin):
             for part in stacked[0]:
                 part.auto_device_()
             return self
-        devices = {"cpu" if isinstance(leaf, np.ndarray) else "cuda" for leaf in leaves(self)}
+        devices = {"cpu" if isinstance(leaf, HOST_LEAVES) else "cuda" for leaf in leaves(self)}
         device = devices.pop() if len(devices) == 1 else None
         _bind(self, device)
         return self

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._collection import Array, Shape, is_array
+from lite._collection import Array, ArrayHolder, Shape, is_array
 from lite._core import TensorDictCore
 from lite._device import device_of
 from lite._nontensor import NonTensorBase
@@ -89,7 +89,7 @@ def _array(shape: Shape, value: Any, whole: Any) -> str:
         (options.show_field_device, f"device={device_of(value)}"),
         (options.show_dtype, f"dtype={_dtype_text(value.dtype)}"),
         (options.show_field_is_shared, f"is_shared={block_of(value) is not None}"),
-        (options.show_grad, "requires_grad=False"),
+        (options.show_grad, f"requires_grad={getattr(whole, 'requires_grad', False)}"),
     ]
     shown = [text for wanted, text in items if wanted]
     if whole is not None and isinstance(whole, np.ndarray):
@@ -101,7 +101,8 @@ def _array(shape: Shape, value: Any, whole: Any) -> str:
             shown.append(f"storage_size={_storage(whole).nbytes}")
         if options.plain and whole.size:
             shown.append(_statistics(whole))
-    return f"Array({', '.join(shown)})"
+    kind = type(whole).__name__ if isinstance(whole, ArrayHolder) else "Array"
+    return f"{kind}({', '.join(shown)})"
 
 
 def _storage(array: Array) -> Array:

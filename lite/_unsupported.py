@@ -6,7 +6,10 @@ from typing import Any, NoReturn
 
 from lite._core import TensorDictCore
 
-_GRADIENT = "lite computes no gradients"
+_GRADIENT = (
+    "lite has no automatic differentiation; train the network in an autograd library and load its weights by "
+    "name with Module.load_state_dict"
+)
 _PROCESSES = "lite has no distributed backend; send the pickled TensorDict, or share files with memmap"
 _QUANTISED = "NumPy has no such dtype; cast with to(dtype)"
 _PINNED = "NumPy arrays cannot be pinned; use to('cuda') to move them"
@@ -37,9 +40,6 @@ _INSTEAD: dict[str, str] = {
     **dict.fromkeys(("pin_memory", "pin_memory_", "record_stream"), _PINNED),
     **dict.fromkeys(("from_zarr", "to_mds", "to_store", "to_zarr"), _STORE),
     **dict.fromkeys(("from_csv", "from_json", "to_csv", "to_json"), "use from_pandas or to_pandas"),
-    **dict.fromkeys(
-        ("from_module", "from_modules", "to_module"), "use lite.nn's modules and their state_dict"
-    ),
     "as_tensor": "entries are arrays already",
     "clear_refs_for_compile_": "there is no compiler to prepare for",
     "make_memmap_from_storage": "use make_memmap_from_tensor",

@@ -4,25 +4,32 @@
 `_cast` changes dtypes, `_hooks`, `_state_dict`), brought together in `module`. Layers compute on arrays,
 `linear`, `activations` and `containers`. `td_module_base` knows keys and their selection, `td_module`
 calls something with entries of a TensorDict, `td_sequential` chains them, with `_subsequence` for the key
-flow and `_dispatch` for calls with plain arrays.
+flow and `_dispatch` for calls with plain arrays. `_from_module` and `_to_module` exchange a module's
+parameters with a TensorDict; `params` is the TensorDict that is a module, `ensemble` a module with several
+sets of parameters.
 """
 
 from lite.nn._as_tensordict_module import as_tensordict_module
 from lite.nn._dispatch import dispatch
+from lite.nn._from_module import extract_weights_and_buffers
 from lite.nn._hooks import RemovableHandle
 from lite.nn._meta import MetaArray
+from lite.nn._removed import get_functional, is_functional, make_functional, repopulate_module
 from lite.nn._skip_existing import set_skip_existing, skip_existing
 from lite.nn.activations import Identity, ReLU, Tanh
 from lite.nn.containers import ModuleDict, ModuleList, Sequential
+from lite.nn.ensemble import EnsembleModule
 from lite.nn.linear import Linear
 from lite.nn.module import Module
 from lite.nn.parameter import Parameter
+from lite.nn.params import TensorDictParams
 from lite.nn.td_module import TensorDictModule
 from lite.nn.td_module_base import TensorDictModuleBase
 from lite.nn.td_sequential import TensorDictSequential
 from lite.nn.td_wrappers import TensorDictModuleWrapper, WrapModule
 
 __all__ = [
+    "EnsembleModule",
     "Identity",
     "Linear",
     "MetaArray",
@@ -37,10 +44,16 @@ __all__ = [
     "TensorDictModule",
     "TensorDictModuleBase",
     "TensorDictModuleWrapper",
+    "TensorDictParams",
     "TensorDictSequential",
     "WrapModule",
     "as_tensordict_module",
     "dispatch",
+    "extract_weights_and_buffers",
+    "get_functional",
+    "is_functional",
+    "make_functional",
+    "repopulate_module",
     "set_skip_existing",
     "skip_existing",
 ]

@@ -8,12 +8,13 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from lite._collection import ArrayHolder
 from lite._defaults import get_default_dtype
 from lite.nn._dtypes import is_inexact
 from lite.nn._meta import MetaArray
 
 
-class Parameter(NDArrayOperatorsMixin):
+class Parameter(NDArrayOperatorsMixin, ArrayHolder):
     """Marks an array as a parameter: assigned to a module's attribute, it is registered by name.
 
     A parameter holds its array in `data` and computes like it: operators, NumPy functions, indexing
@@ -50,6 +51,15 @@ class Parameter(NDArrayOperatorsMixin):
         self.data: Any = array
         self.requires_grad = bool(requires_grad)
         self.grad: Any = None
+
+    @classmethod
+    def _over(cls, array: Any, requires_grad: bool) -> Parameter:
+        """The constructor that trusts its arguments: something with shape and dtype, and a flag that fits."""
+        self = object.__new__(cls)
+        self.data = array
+        self.requires_grad = requires_grad
+        self.grad = None
+        return self
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -118,9 +128,6 @@ class Parameter(NDArrayOperatorsMixin):
 
     def __getitem__(self, index: Any) -> Any:
         return self.data[index]
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self.data[index] = _raw(value)
 
     def __len__(self) -> int:
         return len(self.data)

@@ -12,7 +12,6 @@ from lite._collection import TensorCollection
 from lite._keys import NestedKey, unravel_key_list
 from lite.nn._hooks import call_with_hooks
 from lite.nn.module import Module, indented
-from lite.nn.parameter import Parameter
 
 _KEY_LISTS = ("in_keys", "out_keys")
 
@@ -205,16 +204,8 @@ class TensorDictModuleBase(Module):
                 f"parameters must have an empty batch size, got {tuple(parameters.batch_size)}: "
                 "reset one set of parameters at a time."
             )
-        swapped: list[tuple[Parameter, Any]] = []
-        try:
-            for key, leaf in parameters.items(True, True):
-                param = self.get_parameter(key if isinstance(key, str) else ".".join(key))
-                swapped.append((param, param.data))
-                param.data = leaf.data if isinstance(leaf, Parameter) else leaf
+        with parameters.to_module(self):
             _reset(self, generator)
-        finally:
-            for param, data in swapped:
-                param.data = data
         return parameters.clone(recurse=False)
 
     def reset_parameters(self, parameters: Any = None, *, rng: Any = None) -> Any:
