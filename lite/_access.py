@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from lite._collection import Shape, TensorCollection
+from lite._collection import Shape, is_array
 from lite._core import MISSING, TensorDictCore
 from lite._defaults import get_defaults_to_none
 from lite._device_array import write_leaf
@@ -17,6 +17,7 @@ from lite._keysview import TensorDictKeysView, walk
 from lite._lock import LOCK_ERROR
 from lite._nontensor import NonTensorBase, NonTensorData, unwrap
 from lite._ragged import read
+from lite._writes import Writes
 
 
 class AccessMixin(TensorDictCore):
@@ -138,20 +139,20 @@ class AccessMixin(TensorDictCore):
             self._set_path(require_path(key), item, inplace)
         return self
 
-    def _set_path(self, path: Path, item: Any, inplace: bool) -> None:
+    def _set_path(self, path: Path, item: Any, inplace: bool, writes: Writes | None = None) -> None:
         node: TensorDictCore = self
         for depth, name in enumerate(path[:-1]):
             entry = node._peek(name)
             if entry is None:
-                node._create(path[depth:], item)
+                node._create(path[depth:], item, writes)
                 return
             child = self._as_node(entry)
             if child is None:
                 raise KeyError(f"The entry {name} is already present in tensordict {node!r}.")
             node = child
-        node._set_here(path[-1], item, inplace)
+        node._set_here(path[-1], item, inplace, writes)
 
-    def _create(self, path: Path, item: Any) -> None:
+    def _create(self, path: Path, item: Any, writes: Writes | None = None) -> None:
         """Store below nodes that do not exist yet; the value is converted before anything changes."""
         if self._locked:
             raise RuntimeError(LOCK_ERROR)
@@ -160,21 +161,32 @@ class AccessMixin(TensorDictCore):
             parent = self._blank()
             parent._put(name, chain)
             chain = parent
-        self._put(path[0], chain)
+        if writes is None:
+            self._put(path[0], chain)
+        else:
+            writes.put(self, path[0], chain)
 
-    def _set_here(self, key: str, item: Any, inplace: bool) -> None:
+    def _set_here(self, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
         if inplace:
             current = self._get_str(key)
             if current is not None:
-                self._write_into(key, current, item)
+                if writes is not None:
+                    self._write_into(key, current, item, writes)
+                    return
+                with Writes() as own:
+                    self._write_into(key, current, item, own)
                 return
         if self._locked:
             raise RuntimeError(LOCK_ERROR)
-        self._put(key, self._convert(item))
+        entry = self._convert(item)
+        if writes is None:
+            self._put(key, entry)
+        else:
+            writes.put(self, key, entry)
 
-    def _write_into(self, key: str, current: Any, item: Any) -> None:
+    def _write_into(self, key: str, current: Any, item: Any, writes: Writes) -> None:
         if alike(current, item):
-            current[...] = item
+            writes.copy(current, item)
             return
         node = self._as_node(current)
         if node is not None:
@@ -183,21 +195,15 @@ class AccessMixin(TensorDictCore):
                     f"Failed to update '{key}' in tensordict {self!r}: it is nested, and the value is a "
                     f"{type(item).__name__}."
                 )
-            node.update(item, inplace=True)
+            node._merge(item, writes)
             return
         if isinstance(current, NonTensorBase):
-            self._put(key, self._convert(item))
+            writes.put(self, key, self._convert(item))
             return
-        value = self._to_entry(item)
         try:
-            if isinstance(value, TensorCollection):
-                raise TypeError(f"cannot copy a {type(value).__name__} into an array.")
-            if isinstance(current, np.ndarray):
-                np.copyto(current, value, casting="unsafe")
-            else:
-                write_leaf(current, ..., value)
+            writes.copy(current, self._to_entry(item))
         except (TypeError, ValueError) as error:
-            raise ValueError(f"Failed to update '{key}' in tensordict {self!r}") from error
+            raise ValueError(f"Failed to update '{key}' in tensordict {self!r}: {error}") from error
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if type(index) is str:
@@ -232,18 +238,32 @@ class AccessMixin(TensorDictCore):
     def set_at_(self, key: NestedKey, value: Any, index: Any, *, non_blocking: bool = False) -> Self:
         """Write `value` at `index` of the existing entry `key`: `td.get(key)[index] = value`."""
         path = require_path(key)
+        node = self if len(path) == 1 else self._as_node(self._peek_path(path[:-1]))
+        target = None if node is None or node._parts() is not None else node._get_str(path[-1])
+        if is_array(target):
+            write_leaf(target, index, value)
+            return self
+        with Writes() as writes:
+            self._set_at(path, value, index, writes)
+        return self
+
+    def _set_at(self, path: Path, value: Any, index: Any, writes: Writes) -> None:
+        """`set_at_` as part of other writes."""
         if self._peek_path(path) is None:
             raise self._missing(path)
         if len(path) > 1:
             # By its own node: a nested lazy stack must write to its parts, not to what it stacks.
-            self._as_node(self._peek(path[0])).set_at_(path[1:], value, index)
-            return self
-        entry = self._get_str(path[0])
-        if isinstance(entry, NonTensorBase):
-            self._put(path[0], entry._assign(index, value))
+            self._as_node(self._peek(path[0]))._set_at(path[1:], value, index, writes)
+            return
+        key = path[0]
+        entry = self._get_str(key)
+        node = self._as_node(entry)
+        if node is not None:
+            node._set_index(index, value, writes)
+        elif isinstance(entry, NonTensorBase):
+            writes.put(self, key, entry._assign(index, value))
         else:
-            write_leaf(entry, index, value)
-        return self
+            writes.copy(entry, self._to_entry(value), index)
 
     def set_non_tensor(self, key: NestedKey, value: Any) -> Self:
         """Store any object as non-tensor data, also one that `set` would turn into an array."""

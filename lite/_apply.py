@@ -198,7 +198,7 @@ class ApplyMixin(StructureMixin):
             if not call.inplace:
                 target._set_here(key, result, False)
             elif result is not entry:
-                self._write_into(key, entry, result)
+                self._set_here(key, result, True)
         if received or out is not None:
             return target
         dropped = call.filter_empty or (call.filter_empty is None and not self.is_empty())

@@ -47,10 +47,6 @@ class TensorCollection:
         """Same structure and batch size with every array leaf replaced; non-tensors are kept."""
         raise NotImplementedError
 
-    def _assign(self, index: Any, value: Any) -> TensorCollection:
-        """Write `value` at a batch index; returns the entry to store (it may have been promoted)."""
-        raise NotImplementedError
-
     def _export(self) -> Any:
         """Plain Python form: nested dicts of arrays, unwrapped objects."""
         raise NotImplementedError
@@ -99,6 +95,10 @@ def is_leaf_nontensor(cls: type) -> bool:
         >>> from lite import NonTensorData, TensorDict, is_leaf_nontensor
         >>> is_leaf_nontensor(NonTensorData), is_leaf_nontensor(TensorDict)
         (True, False)
+    """
+    return not issubclass(cls, TensorCollection) or bool(getattr(cls, "_is_non_tensor", False))
+
+
 class ArrayHolder:
     """A leaf that holds its array in `data` and computes like it, with plain arrays as results.
 
@@ -119,10 +119,6 @@ HOST_LEAVES = (np.ndarray, ArrayHolder)
 def raw(value: Any) -> Any:
     """The array itself, behind a holder too."""
     return value.data if isinstance(value, ArrayHolder) else value
-
-
-    """
-    return not issubclass(cls, TensorCollection) or bool(getattr(cls, "_is_non_tensor", False))
 
 
 def is_array(value: Any) -> bool:

@@ -6,10 +6,13 @@ Every other method is written against it, in mixins of one concern each.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from lite._collection import Names, Shape, TensorCollection
 from lite._context import ContextMixin
+
+if TYPE_CHECKING:
+    from lite._writes import Writes
 
 
 class _Missing:
@@ -68,8 +71,19 @@ class TensorDictCore(ContextMixin):
         """An empty unlocked container of the same batch size, device and names."""
         raise NotImplementedError
 
-    def _set_index(self, index: Any, value: Any) -> None:
-        """`td[index] = value` for a batch index."""
+    def _set_index(self, index: Any, value: Any, writes: Writes | None = None) -> None:
+        """`td[index] = value` for a batch index, as part of `writes` if they are given."""
+        raise NotImplementedError
+
+    def _save(self) -> Any:
+        """What `_reset` needs to undo every change of the container itself; arrays are not copied."""
+        raise NotImplementedError
+
+    def _reset(self, saved: Any) -> None:
+        """Return to what `_save` gave."""
+        raise NotImplementedError
+
+    def _lock_children(self) -> list[Any]:
         raise NotImplementedError
 
     def _items(self) -> Iterable[tuple[str, Any]]:
@@ -123,10 +137,10 @@ class TensorDictCore(ContextMixin):
     def _update(self, *args: Any) -> None:
         raise NotImplementedError
 
-    def _set_here(self, key: str, item: Any, inplace: bool) -> None:
+    def _set_here(self, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
         raise NotImplementedError
 
-    def _create(self, path: tuple[str, ...], item: Any) -> None:
+    def _create(self, path: tuple[str, ...], item: Any, writes: Writes | None = None) -> None:
         raise NotImplementedError
 
     def is_empty(self) -> bool:

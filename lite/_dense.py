@@ -22,6 +22,7 @@ from lite._device_array import on_leaves
 from lite._keys import NestedKey
 from lite._names import check_names
 from lite._ops import BatchOp, Index, Take
+from lite._writes import Writes
 
 _ALL = slice(None)
 _new = object.__new__
@@ -179,12 +180,18 @@ class DenseMixin(BatchSizeMixin):
         make, device = self._make, self._device
         return tuple([make(row, rest, device, names) for row in self._rows(d)])
 
-    def _set_index(self, index: Any, value: Any) -> None:
-        set_index(self, index, value)
+    def _set_index(self, index: Any, value: Any, writes: Writes | None = None) -> None:
+        set_index(self, index, value, writes)
 
-    def _assign(self, index: Any, value: Any) -> Self:
-        self._set_index(index, value)
-        return self
+    def _save(self) -> Any:
+        return (
+            self._data.copy(), self._batch_size, self._device, self._names, self._locked, self._lock_parents
+        )  # fmt: skip
+
+    def _reset(self, saved: Any) -> None:
+        (
+            self._data, self._batch_size, self._device, self._names, self._locked, self._lock_parents
+        ) = saved  # fmt: skip
 
     def _rebatch(self, batch_size: Shape) -> Self:
         out = self._clone(False)

@@ -20,6 +20,7 @@ from lite._names import check_names
 from lite._nontensor import NonTensorBase
 from lite._ops import BatchOp
 from lite._ragged import stack_arrays, stack_objects, unstackable
+from lite._writes import Writes
 
 
 class LazyStackedTensorDict(LazyKeysMixin, TensorDictBase):
@@ -214,41 +215,29 @@ class LazyStackedTensorDict(LazyKeysMixin, TensorDictBase):
                 raise ValueError(f"Failed to update '{key}' in tensordict {self!r}") from error
         return self._cut(item)
 
-    def _shares(self, item: Any) -> list[Any]:
-        """What each part will store for a value, converted and checked, so that storing cannot fail."""
-        pairs = zip(self.tensordicts, self._cut(item), strict=True)
-        return [
-            part._shares(piece) if isinstance(part, LazyStackedTensorDict) else part._convert(piece)
-            for part, piece in pairs
-        ]
-
-    def _store(self, key: str, shares: list[Any]) -> None:
-        for part, share in zip(self.tensordicts, shares, strict=True):
-            if isinstance(part, LazyStackedTensorDict):
-                part._store(key, share)
-            else:
-                part._put(key, share)
-
-    def _set_here(self, key: str, item: Any, inplace: bool) -> None:
-        parts = self.tensordicts
-        if inplace and self._peek(key) is not None:
-            pairs = list(zip(parts, self._cut_to_copy(key, item), strict=True))
-            for part, piece in pairs:
-                part._check_writes({key: piece}, None)
-            for part, piece in pairs:
-                part._set_here(key, piece, True)
+    def _set_here(self, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
+        if writes is None:
+            with Writes() as own:
+                self._set_here(key, item, inplace, own)
             return
-        if self._locked or any(part.is_locked for part in parts):
+        inplace = inplace and self._peek(key) is not None
+        if self._locked and not inplace:
             raise RuntimeError(LOCK_ERROR)
-        self._store(key, self._shares(item))
+        pieces = self._cut_to_copy(key, item) if inplace else self._cut(item)
+        for part, piece in zip(self.tensordicts, pieces, strict=True):
+            part._set_here(key, piece, inplace, writes)
 
-    def _create(self, path: tuple[str, ...], item: Any) -> None:
+    def _create(self, path: tuple[str, ...], item: Any, writes: Writes | None = None) -> None:
+        if writes is None:
+            with Writes() as own:
+                self._create(path, item, own)
+            return
         if self._locked or any(part.is_locked for part in self.tensordicts):
             raise RuntimeError(LOCK_ERROR)
         node = self._blank()
         node._set_path(path[1:], item, False)
         for part, child in zip(self.tensordicts, node.tensordicts, strict=True):
-            part._put(path[0], child)
+            writes.put(part, path[0], child)
 
     def _blank(self) -> LazyStackedTensorDict:
         return self._from_parts([part._blank() for part in self.tensordicts])
@@ -317,12 +306,15 @@ class LazyStackedTensorDict(LazyKeysMixin, TensorDictBase):
     def _own_names(self) -> Names:
         return self._names
 
-    def _set_names(self, names: Names) -> None:
+    def _collect_names(self, names: Names, found: list[tuple[Any, Names]], but: str | None = None) -> None:
+        found.append((self, names))
         dim = self.stack_dim
-        self._dim_name = None if names is None else names[dim]
         inner = None if names is None else check_names([*names[:dim], *names[dim + 1 :]], len(names) - 1)
         for part in self.tensordicts:
-            part._set_names(None if inner is None else list(inner))
+            part._collect_names(None if inner is None else list(inner), found)
+
+    def _take_names(self, names: Names) -> None:
+        self._dim_name = None if names is None else names[self.stack_dim]
 
     # -- batch operations ---------------------------------------------------------------------
 
@@ -342,8 +334,18 @@ class LazyStackedTensorDict(LazyKeysMixin, TensorDictBase):
             return self
         return _lazy_index.select(self, items)
 
-    def _set_index(self, index: Any, value: Any) -> None:
-        _lazy_index.assign(self, index, value)
+    def _set_index(self, index: Any, value: Any, writes: Writes | None = None) -> None:
+        if writes is not None:
+            _lazy_index.assign(self, index, value, writes)
+            return
+        with Writes() as own:
+            _lazy_index.assign(self, index, value, own)
+
+    def _save(self) -> Any:
+        return list(self.tensordicts), self._dim_name, self._locked, self._lock_parents
+
+    def _reset(self, saved: Any) -> None:
+        self.tensordicts, self._dim_name, self._locked, self._lock_parents = saved
 
     def unbind(self, dim: int) -> tuple[Any, ...]:
         """Split along a batch dimension; along `stack_dim` this gives the parts themselves."""
@@ -360,10 +362,6 @@ class LazyStackedTensorDict(LazyKeysMixin, TensorDictBase):
     def _require_regular(self, dim: int, method: str) -> None:
         if self.batch_size[self._dim(dim)] < 0:
             raise ValueError(f"cannot {method} dim {dim} of batch size {self.batch_size}: it is ragged.")
-
-    def _assign(self, index: Any, value: Any) -> LazyStackedTensorDict:
-        self._set_index(index, value)
-        return self
 
     def _rebatch(self, batch_size: Shape) -> LazyStackedTensorDict:
         own, dim = self.batch_size, self.stack_dim

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lite import _ops
-from lite._assign import check_write, fit_assigned
+from lite._assign import fit_assigned
 from lite._collection import Shape, TensorCollection
-from lite._device_array import write_leaf
 from lite._index import _consumes, normalise, result_names, result_shape
 from lite._lazy_shape import nest, unbind_range
+from lite._writes import Writes
 
 if TYPE_CHECKING:
     from lite._lazy import LazyStackedTensorDict
@@ -171,7 +171,7 @@ def _element(stack: LazyStackedTensorDict, i: int, used: int) -> Any:
     return part._index(rest)
 
 
-def assign(stack: LazyStackedTensorDict, index: Any, value: Any) -> None:
+def assign(stack: LazyStackedTensorDict, index: Any, value: Any, writes: Writes) -> None:
     """`stack[index] = value`, written to the arrays of the parts."""
     items = normalise(index, stack.batch_size)
     if isinstance(value, Mapping) and not isinstance(value, TensorCollection):
@@ -180,26 +180,16 @@ def assign(stack: LazyStackedTensorDict, index: Any, value: Any) -> None:
         value = blank
     node = stack._as_node(value)
     if node is None:
-        _fill(stack, items, value)
+        _fill(stack, items, value, writes)
         return
-    for part, rest, source in check_writes(stack, items, node):
-        part._set_index(rest, source)
-
-
-def check_writes(
-    stack: LazyStackedTensorDict, items: tuple[Any, ...], node: Any
-) -> list[tuple[Any, tuple[Any, ...], Any]]:
-    """Which part gets what, once it is sure that every part can take its share."""
     size = stack.batch_size
     if -1 not in size:
         node = fit_assigned(node, result_shape(items, size), size, items)
-    writes = _writes(stack, items, node)
-    for part, rest, source in writes:
-        check_write(part, rest, source)
-    return writes
+    for part, rest, source in _shares(stack, items, node):
+        part._set_index(rest, source, writes)
 
 
-def _writes(
+def _shares(
     stack: LazyStackedTensorDict, items: tuple[Any, ...], node: Any
 ) -> list[tuple[Any, tuple[Any, ...], Any]]:
     """Which part gets what: (part, index into it, source)."""
@@ -221,7 +211,7 @@ def _writes(
     return [(stack.tensordicts[i], plan.rest, s) for i, s in zip(ids.flat, sources, strict=True)]
 
 
-def _fill(stack: LazyStackedTensorDict, items: tuple[Any, ...], value: Any) -> None:
+def _fill(stack: LazyStackedTensorDict, items: tuple[Any, ...], value: Any, writes: Writes) -> None:
     """Write one value to every leaf, broadcasting as NumPy does."""
     if np.ndim(value) == 0:
         plan = _plan(items, stack.stack_dim)
@@ -229,16 +219,11 @@ def _fill(stack: LazyStackedTensorDict, items: tuple[Any, ...], value: Any) -> N
             ids, used = _element_ids(stack, items)
             for i in ids.flat:
                 part, rest = _coordinates(stack, int(i), used)
-                part._set_index(rest, value)
+                part._set_index(rest, value, writes)
             return
         picked = np.atleast_1d(np.arange(len(stack.tensordicts))[plan.picked])
         for i in picked.flat:
-            stack.tensordicts[i]._set_index(plan.rest, value)
+            stack.tensordicts[i]._set_index(plan.rest, value, writes)
         return
-    entries = {key: stack._get_str(key) for key in stack._keys()}
-    for key, entry in entries.items():
-        if isinstance(entry, TensorCollection):
-            stack._put(key, entry._assign(items, value))
-        else:
-            write_leaf(entry, items, value)
-            stack._set_here(key, entry, True)
+    for key in list(stack._keys()):
+        stack._set_at((key,), value, items, writes)

@@ -14,8 +14,8 @@ from lite._device_array import write_leaf
 from lite._keys import NestedKey, Path, require_path
 from lite._lock import LOCK_ERROR
 from lite._names import NamesMixin
-from lite._nontensor import NonTensorBase
 from lite._structure import StructureMixin
+from lite._writes import Writes
 
 if TYPE_CHECKING:
     from lite._tensordict import TensorDict
@@ -192,66 +192,48 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
         inplace: bool,
         chosen: list[Path] | None,
         is_leaf: Callable[[type], bool] | None,
+        writes: Writes,
     ) -> None:
-        node = self._as_node(source)
-        if isinstance(node, LazyKeysMixin) and node.stack_dim == self.stack_dim:
-            if len(node.tensordicts) != len(self.tensordicts):
-                raise ValueError("cannot update stacked tensordicts with different shapes.")
-            for part, other in zip(self.tensordicts, node.tensordicts, strict=True):
-                part._update(other, clone, inplace, chosen, is_leaf)
+        if not self._pairs_up(source):
+            super()._update(source, clone, inplace, chosen, is_leaf, writes)
             return
-        super()._update(source, clone, inplace, chosen, is_leaf)
+        for part, other in zip(self.tensordicts, self._as_node(source).tensordicts, strict=True):
+            part._update(other, clone, inplace, chosen, is_leaf, writes)
 
-    def _check_writes(self, source: Any, chosen: list[Path] | None) -> None:
+    def _copy_entries(self, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes) -> None:
+        if not self._pairs_up(source):
+            super()._copy_entries(source, chosen, strict, writes)
+            return
+        for part, other in zip(self.tensordicts, self._as_node(source).tensordicts, strict=True):
+            part._copy_entries(other, chosen, strict, writes)
+
+    def _pairs_up(self, source: Any) -> bool:
+        """Whether a source is stacked as self is, so that its parts, ragged or not, go to those of self.
+
+        Raises:
+            ValueError: it has another number of parts.
+        """
         node = self._as_node(source)
-        if isinstance(node, LazyKeysMixin) and node.stack_dim == self.stack_dim:
-            for part, other in zip(self.tensordicts, node.tensordicts, strict=False):
-                part._check_writes(other, chosen)
-        else:
-            super()._check_writes(source, chosen)
-
-    def update_(
-        self,
-        input_dict_or_td: Mapping[Any, Any] | TensorCollection | None = None,
-        clone: bool = False,
-        *,
-        keys_to_update: Iterable[NestedKey] | None = None,
-        strict: bool = True,
-        **kwargs: Any,
-    ) -> Self:
-        """Copy the entries of a source into the buffers of the parts; returns self."""
-        node = self._as_node(input_dict_or_td)
         if not isinstance(node, LazyKeysMixin) or node.stack_dim != self.stack_dim:
-            return super().update_(
-                input_dict_or_td, clone, keys_to_update=keys_to_update, strict=strict, **kwargs
-            )
+            return False
         if len(node.tensordicts) != len(self.tensordicts):
             raise ValueError("cannot update stacked tensordicts with different shapes.")
-        for part, other in zip(self.tensordicts, node.tensordicts, strict=True):
-            part.update_(other, clone, keys_to_update=keys_to_update, strict=strict)
-        return self.update_(kwargs, clone, strict=strict) if kwargs else self
+        return True
 
-    def set_at_(self, key: NestedKey, value: Any, index: Any, *, non_blocking: bool = False) -> Self:
-        """Write `value` at `index` of the existing entry `key` of the whole stack."""
-        path = require_path(key)
+    def _set_at(self, path: Path, value: Any, index: Any, writes: Writes) -> None:
         if self._peek_path(path) is None:
             raise self._missing(path)
         if -1 in self.get_item_shape(path):
             whole = not isinstance(value, TensorCollection) and np.ndim(value) == 0
-            self.select(path)._set_index(index, value if whole else {path: value})
-            return self
+            self.select(path)._set_index(index, value if whole else {path: value}, writes)
+            return
         entry = self._get_path(path)
-        if isinstance(entry, TensorCollection):
-            at = index if isinstance(index, tuple) else (index,)
-            entry = entry._assign(at, value)
-        else:
-            write_leaf(entry, index, value)
-        if is_array(entry):
-            self._set_path(path, entry, True)
-        elif isinstance(entry, NonTensorBase):
-            node = self._as_node(self._get_path(path[:-1])) if len(path) > 1 else self
-            node._put(path[-1], entry)
-        return self
+        if not is_array(entry):
+            super()._set_at(path, value, index, writes)
+            return
+        # The stacked entry is a copy, which goes back to the parts as a whole.
+        write_leaf(entry, index, self._to_entry(value))
+        self._set_path(path, entry, True, writes)
 
     # -- the stack itself ---------------------------------------------------------------------
 

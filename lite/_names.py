@@ -27,6 +27,12 @@ def check_names(names: Sequence[str | None] | None, ndim: int) -> Names:
     return out if given else None
 
 
+def take_names(found: list[tuple[Any, Names]]) -> None:
+    """Store what `_collect_names` found."""
+    for node, names in found:
+        node._take_names(names)
+
+
 class NamesMixin(TensorDictCore):
     """`names`, `refine_names` and `rename`."""
 
@@ -45,13 +51,27 @@ class NamesMixin(TensorDictCore):
         self._set_names(check_names(value, self.ndim))
 
     def _set_names(self, names: Names) -> None:
-        self._names = names
+        """Hand names down to the whole tree, unless they conflict somewhere."""
+        found: list[tuple[Any, Names]] = []
+        self._collect_names(names, found)
+        take_names(found)
+
+    def _collect_names(self, names: Names, found: list[tuple[Any, Names]], but: str | None = None) -> None:
+        """Which container gets which names, leaving out what is below the direct entry `but`.
+
+        Raises:
+            ValueError: names would be twice on one nested container.
+        """
+        found.append((self, names))
         for key in self._keys():
-            node = self._as_node(self._get_str(key))
+            node = None if key == but else self._as_node(self._get_str(key))
             if node is not None:
                 own = [None] * node.ndim if node._names is None else list(node._names)
                 head = [None] * self.ndim if names is None else names
-                node._set_names(check_names([*head, *own[self.ndim :]], node.ndim))
+                node._collect_names(check_names([*head, *own[self.ndim :]], node.ndim), found)
+
+    def _take_names(self, names: Names) -> None:
+        self._names = names
 
     def refine_names(self, *names: Any) -> Self:
         """Name dimensions that have no name yet; `...` stands for the names in between.

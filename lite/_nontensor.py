@@ -65,7 +65,8 @@ class NonTensorBase(ShapeMixin):
     def _export(self) -> Any:
         raise NotImplementedError
 
-    def _assign(self, index: Any, value: Any) -> TensorCollection:
+    def _assign(self, index: Any, value: Any) -> NonTensorBase:
+        """What there is after writing `value` at a batch index; self stays as it is."""
         if isinstance(self, NonTensorData) and isinstance(value, NonTensorData) and _same(self, value):
             return self
         objects = self._objects().copy()

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from lite._collection import is_array
 from lite._structure import StructureMixin
+from lite._writes import Writes
 
 _LEGACY_SIZE, _LEGACY_DEVICE = "__batch_size", "__device"
 
@@ -91,7 +92,8 @@ class StateDictMixin(StructureMixin):
         nested = _nested(state_dict) if from_flatten else state_dict
         if strict:
             _check_keys(self, nested, "")
-        _load(self, nested, metadata, assign)
+        with Writes() as writes:
+            _load(self, nested, metadata, assign, writes)
         return self
 
 
@@ -141,24 +143,25 @@ def _is_empty(value: Any) -> bool:
     return isinstance(value, Mapping) and all(_is_empty(value[name]) for name in _names(value))
 
 
-def _load(td: Any, state: Mapping[str, Any], metadata: Any, assign: bool) -> None:
+def _load(td: Any, state: Mapping[str, Any], metadata: Any, assign: bool, writes: Writes) -> None:
     if metadata is not None:
         size = metadata.get("", {}).get("batch_size", td.batch_size)
     else:
         size = state.get(_LEGACY_SIZE, td.batch_size)
     if tuple(size) != td.batch_size:
+        writes.keep(td)
         td.batch_size = tuple(size)
     for key in [key for key in state if key in _names(state)]:
         value = state[key]
         if not isinstance(value, Mapping):
-            td._set_here(key, value, not assign)
+            td._set_here(key, value, not assign, writes)
             continue
         node = td._as_node(td._get_str(key))
         if node is None:
             if _is_empty(value):
                 continue
             node = td._blank()
-            _load(node, value, getattr(value, "_metadata", None), True)
-            td._set_here(key, node, False)
+            _load(node, value, getattr(value, "_metadata", None), True, writes)
+            td._set_here(key, node, False, writes)
         else:
-            _load(node, value, getattr(value, "_metadata", None), assign)
+            _load(node, value, getattr(value, "_metadata", None), assign, writes)

@@ -324,10 +324,6 @@ class TensorClass(FilesMixin, TensorCollection, metaclass=_Meta):
     def _map_leaves(self, fn: Callable[[Array], Any]) -> Self:
         return self._wrap(self._tensordict._map_leaves(fn))
 
-    def _assign(self, index: Any, value: Any) -> Self:
-        self._tensordict._set_index(index, value)
-        return self
-
     def _export(self) -> Any:
         return self._tensordict._export()
 

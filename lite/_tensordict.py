@@ -9,13 +9,14 @@ import numpy as np
 
 from lite._access import alike
 from lite._batch_size import parse_batch_size
-from lite._collection import TensorCollection
+from lite._collection import Names, TensorCollection
 from lite._convert import as_is, fit_leaf, fit_node, to_entry, unready
 from lite._dense import DenseMixin
 from lite._device import move, parse_device
 from lite._from_any import plain
 from lite._keys import NestedKey, require_path
-from lite._names import check_names
+from lite._names import check_names, take_names
+from lite._writes import Writes
 
 
 class TensorDict(DenseMixin):
@@ -170,25 +171,30 @@ class TensorDict(DenseMixin):
     def _items(self) -> Iterable[tuple[str, Any]]:
         return self._data.items()
 
-    def _set_here(self, key: str, item: Any, inplace: bool) -> None:
-        if inplace:
-            current: Any = self._data.get(key)
-            if alike(current, item):
-                current[...] = item
+    def _set_here(self, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
+        if writes is None:
+            if inplace:
+                current: Any = self._data.get(key)
+                if alike(current, item):
+                    current[...] = item
+                    return
+            elif not self._locked and as_is(item, self._batch_size, self._device):
+                self._data[key] = item
                 return
-        elif not self._locked and as_is(item, self._batch_size, self._device):
-            self._data[key] = item
-            return
-        super()._set_here(key, item, inplace)
+        super()._set_here(key, item, inplace, writes)
 
     def _put(self, key: str, entry: Any) -> None:
-        self._data[key] = entry
+        node = None
         if type(entry) is not np.ndarray and isinstance(entry, TensorCollection):
             node = self._as_node(entry)
-            if node is not None:
-                if self._locked:
-                    node._lock(self)
-                self._share_names(node)
+        if node is None:
+            self._data[key] = entry
+            return
+        named = self._shared_names(key, node)  # raises before anything changes
+        self._data[key] = entry
+        if self._locked:
+            node._lock(self)
+        take_names(named)
 
     def _remove(self, key: str) -> None:
         del self._data[key]
@@ -229,14 +235,17 @@ class TensorDict(DenseMixin):
                     nodes.append(node)
         return nodes
 
-    def _share_names(self, node: Any) -> None:
+    def _shared_names(self, key: str, node: Any) -> list[tuple[Any, Names]]:
+        """Who gets which names when a node is stored: the node those of self, or self those of the node."""
+        named: list[tuple[Any, Names]] = []
         if self._names is not None:
             own = node.names
-            node._set_names(check_names([*self._names, *own[self.ndim :]], node.ndim))
+            node._collect_names(check_names([*self._names, *own[self.ndim :]], node.ndim), named)
         elif node._names is not None and self._batch_size:
             head = check_names(list(node._names[: self.ndim]), self.ndim)
             if head is not None:
-                self._set_names(head)
+                self._collect_names(head, named, but=key)
+        return named
 
     # -- metadata -----------------------------------------------------------------------------
 

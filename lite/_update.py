@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import methodcaller
 from typing import Any, Self
 
-import numpy as np
-
 from lite._access import AccessMixin, alike
 from lite._collection import TensorCollection, is_array
 from lite._convert import unready
 from lite._core import TensorDictCore
 from lite._device_array import on_leaves
-from lite._keys import NestedKey, Path, require_path, to_key
+from lite._keys import NestedKey, Path, require_path
 from lite._lock import LOCK_ERROR
+from lite._writes import Writes
 
 _copy = methodcaller("copy")
 
@@ -62,30 +61,33 @@ class UpdateMixin(AccessMixin):
                     for key, entry in entries.items():
                         node._put(key, entry)
                 return self
-        node = self._as_node(source)
-        if node is not None:
-            self._match_batch(node, update_batch_size)
         chosen = None if keys_to_update is None else [require_path(k) for k in _key_list(keys_to_update)]
-        if inplace:
-            self._check_writes(source, chosen)
-        saved = [] if inplace else list(_content(self))
         relock = self._locked and ignore_lock
         if relock:
             self._locked = False
         try:
-            self._update(source, clone, inplace, chosen, is_leaf)
-            if kwargs:
-                self._update(kwargs, clone, inplace, chosen, is_leaf)
-        except Exception:
-            _restore(saved)
-            raise
+            with Writes() as writes:
+                node = self._as_node(source)
+                if node is not None:
+                    self._match_batch(node, update_batch_size, writes)
+                self._update(source, clone, inplace, chosen, is_leaf, writes)
+                if kwargs:
+                    self._update(kwargs, clone, inplace, chosen, is_leaf, writes)
         finally:
             if relock:
                 self._locked = False
                 self.lock_()
         return self
 
-    def _match_batch(self, source: TensorDictCore, update_batch_size: bool) -> None:
+    def _merge(self, source: Any, writes: Writes) -> None:
+        """`update(source, inplace=True)` as part of other writes."""
+        node = self._as_node(source)
+        if node is not None and node is not self:
+            self._match_batch(node, False, writes)
+        if node is not self:
+            self._update(source, False, True, None, None, writes)
+
+    def _match_batch(self, source: TensorDictCore, update_batch_size: bool, writes: Writes) -> None:
         mine, theirs = self.batch_size, source.batch_size
         if mine[: len(theirs)] == theirs[: len(mine)]:
             return
@@ -100,6 +102,7 @@ class UpdateMixin(AccessMixin):
                 f"Some keys of the dest tensordict are not present in the source ({sorted(missing)}): "
                 "the batch size cannot be updated."
             )
+        writes.keep(self)
         self.clear()
         self.batch_size = theirs
 
@@ -110,6 +113,7 @@ class UpdateMixin(AccessMixin):
         inplace: bool,
         chosen: list[Path] | None,
         is_leaf: Callable[[type], bool] | None,
+        writes: Writes,
     ) -> None:
         node = self._as_node(source)
         pairs = source.items() if node is None else ((k, node._get_str(k)) for k in list(node._keys()))
@@ -125,16 +129,16 @@ class UpdateMixin(AccessMixin):
             if mergeable and not (is_leaf is not None and is_leaf(type(value))):
                 target = self._as_node(self._peek_path(path))
                 if target is None and rest is not None:
-                    self._set_path(path, self._blank(), False)
+                    self._set_path(path, self._blank(), False, writes)
                     target = self._as_node(self._peek_path(path))
                 if target is not None and target is not value:
                     if not inplace:
-                        target = self._as_lazy(path, target, value)
-                    target._update(value, clone, inplace, rest, is_leaf)
+                        target = self._as_lazy(path, target, value, writes)
+                    target._update(value, clone, inplace, rest, is_leaf, writes)
                     continue
-            self._set_path(path, _copied(value) if clone else value, inplace)
+            self._set_path(path, _copied(value) if clone else value, inplace, writes)
 
-    def _as_lazy(self, path: Path, target: Any, value: Any) -> Any:
+    def _as_lazy(self, path: Path, target: Any, value: Any, writes: Writes) -> Any:
         """The node at `path`, made a lazy stack if a lazy stack is about to be merged into it."""
         node = self._as_node(value)
         if node is None or node._parts() is None or target._parts() is not None:
@@ -143,7 +147,7 @@ class UpdateMixin(AccessMixin):
         if target.batch_size[: dim + 1] != node.batch_size[: dim + 1]:
             return target
         stack = node._from_parts([part._clone(False) for part in target.unbind(dim)])
-        self._set_path(path, self._rewrap(self._peek_path(path), stack), False)  # type: ignore[attr-defined]
+        self._set_path(path, self._rewrap(self._peek_path(path), stack), False, writes)  # type: ignore[attr-defined]
         return stack
 
     def update_(
@@ -171,52 +175,21 @@ class UpdateMixin(AccessMixin):
                 for target, value in pairs:
                     target[...] = value
                 return self
-        source: dict[Path, Any] = {}
-        for part in (input_dict_or_td, kwargs):
-            if part is not None:
-                source.update(_leaf_items(self, part, ()))
-        if keys_to_update is not None:
-            chosen = [require_path(k) for k in _key_list(keys_to_update)]
-            source = {p: v for p, v in source.items() if any(p[: len(c)] == c for c in chosen)}
-        missing = [p for p in source if self._peek_path(p) is None]
-        if missing and strict:
-            raise KeyError(f"The key {missing[0]} was not found in the dest tensordict.")
-        self._check_writes({p: v for p, v in source.items() if p not in missing}, None)
-        for path, value in source.items():
-            if path not in missing:
-                self._set_path(path, value, True)
+        chosen = None if keys_to_update is None else [require_path(k) for k in _key_list(keys_to_update)]
+        with Writes() as writes:
+            for source in (input_dict_or_td, kwargs):
+                if source is not None:
+                    self._copy_entries(source, chosen, strict, writes)
         return self
 
-    def _check_writes(self, source: Any, chosen: list[Path] | None) -> None:
-        """Raise the ValueError of a value that its array cannot take, before any is written."""
+    def _copy_entries(self, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes) -> None:
         for path, value in _leaf_items(self, source, ()):
             if chosen is not None and not any(path[: len(c)] == c for c in chosen):
                 continue
-            current = self._peek_path(path)
-            node = self._as_node(current)
-            if node is not None and self._as_node(value) is not None:
-                node._check_writes(value, None)
-            if current is None:
-                nodes = (self._as_node(self._peek_path(path[:n])) for n in range(len(path) - 1, 0, -1))
-                next((node for node in nodes if node is not None), self)._convert(value)
-            if not isinstance(current, np.ndarray):
-                continue
-            shape = self.get_item_shape(path)
-            if -1 in shape:  # the parts of a lazy stack check their own
-                continue
-            entry = value if type(value) is np.ndarray else self._to_entry(value)
-            if type(entry) is np.ndarray and entry.shape == current.shape:
-                continue
-            fits = not isinstance(entry, TensorCollection)
-            try:
-                fits = fits and np.broadcast_shapes(entry.shape, shape) == shape
-            except ValueError:
-                fits = False
-            if not fits:
-                raise ValueError(
-                    f"Failed to update '{to_key(path)}' in tensordict {self!r}: its shape is "
-                    f"{shape}, that of the value {getattr(entry, 'shape', None)}."
-                )
+            if self._peek_path(path) is not None:
+                self._set_path(path, value, True, writes)
+            elif strict:
+                raise KeyError(f"The key {path} was not found in the dest tensordict.")
 
     def copy_(self, src: TensorCollection, non_blocking: bool = False) -> Self:
         """Same as `update_`."""
@@ -232,29 +205,11 @@ class UpdateMixin(AccessMixin):
     ) -> Self:
         """Write the entries of a source at a batch index of existing entries; returns self."""
         chosen = None if keys_to_update is None else [require_path(k) for k in _key_list(keys_to_update)]
-        writes = [
-            (path, value)
-            for path, value in _leaf_items(self, input_dict_or_td, ())
-            if chosen is None or any(path[: len(c)] == c for c in chosen)
-        ]
-        for path, value in writes:
-            self._check_write_at(path, value, idx)
-        for path, value in writes:
-            self.set_at_(path, value, idx)
+        with Writes() as writes:
+            for path, value in _leaf_items(self, input_dict_or_td, ()):
+                if chosen is None or any(path[: len(c)] == c for c in chosen):
+                    self._set_at(path, value, idx, writes)
         return self
-
-    def _check_write_at(self, path: Path, value: Any, idx: Any) -> None:
-        """Raise the error of `set_at_` before anything is written."""
-        current = self._peek_path(path)
-        if current is None:
-            raise self._missing(path)
-        if isinstance(current, np.ndarray) and -1 not in self.get_item_shape(path):
-            indexed = np.broadcast_to(np.zeros(()), self.get_item_shape(path))[idx].shape
-            own = np.shape(self._to_entry(value))
-            if np.broadcast_shapes(own, indexed) != indexed:
-                raise ValueError(
-                    f"a value of shape {own} does not fit {to_key(path)!r} at {idx!r}: {indexed}."
-                )
 
     def replace(self, input_dict_or_td: Any = None, **kwargs: Any) -> Self:
         """A shallow copy with some entries replaced; self is unchanged."""
@@ -304,31 +259,6 @@ def _match(td: TensorDictCore, source: Any, pairs: list[tuple[Any, Any]]) -> boo
         elif not isinstance(target, TensorDictCore) or not _match(target, value, pairs):
             return False
     return True
-
-
-def _content(td: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Every dense node with its entries."""
-    stacked = td._parts()
-    if stacked is not None:
-        for part in stacked[0]:
-            yield from _content(part)
-        return
-    entries = dict(td._items())
-    yield td, entries
-    for entry in entries.values():
-        node = td._as_node(entry)
-        if node is not None:
-            yield from _content(node)
-
-
-def _restore(saved: list[tuple[Any, dict[str, Any]]]) -> None:
-    """Give nodes back the entries they had, after an update that failed half way."""
-    for node, entries in saved:
-        for key in [key for key in node._keys() if key not in entries]:
-            node._remove(key)
-        for key, entry in entries.items():
-            if node._get_str(key) is not entry:
-                node._put(key, entry)
 
 
 def _key_list(keys: Any) -> list[Any]:

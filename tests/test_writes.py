@@ -1,0 +1,256 @@
+"""Calls that write many entries do all of it or, when they raise, nothing; the source stays as it is, too."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lite
+from lite import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, lazy_stack
+
+
+def content(value: Any) -> Any:
+    """Everything there is to know about a value: bytes, batch sizes, names, locks, key order."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tolist() if value.dtype == object else value.tobytes()
+    if isinstance(value, NonTensorData | NonTensorStack):
+        return type(value), value.batch_size, value.tolist()
+    if isinstance(value, LazyStackedTensorDict):
+        return value.stack_dim, value._dim_name, value._locked, [content(p) for p in value.tensordicts]
+    if lite.is_tensor_collection(value):
+        entries = [(key, content(entry)) for key, entry in value.items()]
+        return value.batch_size, value.names, value.is_locked, entries
+    if isinstance(value, dict):
+        return [(key, content(item)) for key, item in value.items()]
+    return value
+
+
+def assert_unchanged(call: Callable[[], Any], *values: Any, error: type[Exception] = Exception) -> None:
+    before = [content(value) for value in values]
+    identities = [_identities(value) for value in values]
+    with pytest.raises(error):
+        call()
+    assert [content(value) for value in values] == before
+    assert [_identities(value) for value in values] == identities
+
+
+def _identities(value: Any) -> Any:
+    """Which objects the containers hold, down to the arrays."""
+    if isinstance(value, LazyStackedTensorDict):
+        return [(id(part), _identities(part)) for part in value.tensordicts]
+    if isinstance(value, TensorDict):
+        return [(id(entry), _identities(entry)) for _, entry in value.items()]
+    return None
+
+
+def tree(n: int = 3) -> TensorDict:
+    inner = TensorDict({"x": np.arange(n * 2.0).reshape(n, 2), "s": "deep"}, batch_size=[n])
+    return TensorDict(
+        {
+            "a": np.arange(n),
+            "n": {"b": np.ones((n, 2)), "m": inner, "s": "text"},
+            "rows": [f"row{i}" for i in range(n)],
+            "z": np.zeros((n, 3)),
+        },
+        batch_size=[n],
+    )
+
+
+def stack() -> LazyStackedTensorDict:
+    parts = [
+        TensorDict({"a": np.full(2, i), "n": {"b": np.ones(2), "s": "t"}, "z": np.zeros((2, 3))}, [2])
+        for i in range(3)
+    ]
+    return lazy_stack(parts)
+
+
+def sources() -> dict[str, dict[str, Any]]:
+    """Sources whose first entries fit and whose last does not."""
+    good = {"a": np.full(3, 7), "n": {"b": np.full((3, 2), 7.0), "m": {"x": np.full((3, 2), 7.0)}}}
+    return {
+        "shape": {**good, "z": np.ones((3, 4))},
+        "nested shape": {**good, "n": {"b": np.full((3, 2), 7.0), "m": {"x": np.ones((3, 5))}}},
+        "array for a node": {"a": good["a"], "n": np.ones(3)},
+        "node for an array": {"a": good["a"], "z": {"q": np.ones(3)}},
+        "text for an array": {**good, "z": "text"},
+        "objects": {"a": good["a"], "n": {"s": "other"}, "rows": ["x", "y", "z"], "z": np.ones((3, 4))},
+        "below an array": {"a": good["a"], ("z", "q"): np.ones(3)},
+    }
+
+
+@pytest.mark.parametrize("name", sources())
+@pytest.mark.parametrize("how", ["update_", "inplace", "update_at_", "set index", "set_", "inplace set"])
+def test_updates_are_all_or_nothing(how: str, name: str) -> None:
+    td, source = tree(), sources()[name]
+    root = TensorDict({"root": td}, batch_size=[3])
+    calls: dict[str, Callable[[], Any]] = {
+        "update_": lambda: td.update_(source),
+        "inplace": lambda: td.update(source, inplace=True),
+        "update_at_": lambda: td.update_at_(source, slice(None)),
+        "set index": lambda: td.__setitem__(slice(None), source),
+        "set_": lambda: root.set_("root", source),
+        "inplace set": lambda: root.set("root", source, inplace=True),
+    }
+    assert_unchanged(calls[how], root, source)
+
+
+@pytest.mark.parametrize("how", ["update_", "inplace", "update_at_", "set index", "set_", "set"])
+def test_writes_to_lazy_stacks_are_all_or_nothing(how: str) -> None:
+    td = stack()
+    bad = stack()
+    bad.tensordicts[2]["z"] = np.zeros((2, 4))
+    calls: dict[str, Callable[[], Any]] = {
+        "update_": lambda: td.update_(bad),
+        "inplace": lambda: td.update(bad, inplace=True),
+        "update_at_": lambda: td.update_at_(bad[2], (slice(None), slice(0, 3))),
+        "set index": lambda: td.__setitem__(slice(None), bad),
+        "set_": lambda: td.set_("z", [np.ones((2, 3)), np.ones((2, 3)), np.ones((2, 4))]),
+        "set": lambda: td.set("q", [np.ones(2), np.ones(2), np.ones(3)]),
+    }
+    for part in bad.tensordicts:
+        part["a"] += 5
+    assert_unchanged(calls[how], td, bad)
+
+
+@pytest.mark.parametrize("how", ["update_", "inplace", "update_at_", "set index", "number"])
+def test_read_only_arrays_are_found_first(how: str) -> None:
+    td, source = tree(), tree().apply(lambda x: x + 1)
+    td["z"].flags.writeable = False
+    calls: dict[str, Callable[[], Any]] = {
+        "update_": lambda: td.update_(source),
+        "inplace": lambda: td.update(source, inplace=True),
+        "update_at_": lambda: td.update_at_(source[0], 0),
+        "set index": lambda: td.__setitem__(slice(1, None), source[1:]),
+        "number": lambda: td.filter_non_tensor_data().__setitem__(0, 5),
+    }
+    assert_unchanged(calls[how], td, source, error=ValueError)
+
+
+def test_locks_are_found_first() -> None:
+    td = tree().lock_()
+    source = {"a": np.full(3, 9), "n": {"b": np.full((3, 2), 9.0), "new": np.ones(3)}}
+    assert_unchanged(lambda: td.update(source, inplace=True), td, source, error=RuntimeError)
+    assert_unchanged(lambda: td.__setitem__(0, {"a": 9, "new": 1}), td, source, error=RuntimeError)
+    node = TensorDict({"a": np.zeros(3), "n": tree()["n"].lock_()}, batch_size=[3])
+    assert_unchanged(lambda: node.update(source), node, source, error=RuntimeError)
+
+
+@pytest.mark.parametrize("how", ["update", "inplace", "setitem", "names", "new nodes"])
+def test_name_conflicts_are_found_first(how: str) -> None:
+    td = TensorDict(
+        {"a": np.zeros(2), "n": TensorDict({"b": np.zeros((2, 3))}, [2, 3], names=[None, "p"])}, [2]
+    )
+    fits = TensorDict({"q": np.zeros(2)}, [2])
+    named = TensorDict({"q": np.zeros(2)}, [2], names=["p"])  # "p" would be twice in td["n"]
+    source = {"fits": fits, "new": np.ones(2), "bad": named}
+    calls: dict[str, Callable[[], Any]] = {
+        "update": lambda: td.update(source),
+        "inplace": lambda: td.update(source, inplace=True),
+        "setitem": lambda: td.__setitem__("bad", named),
+        "new nodes": lambda: td.set(("x", "y", "bad"), named),
+        "names": lambda: setattr(td, "names", ["p"]),
+    }
+    assert_unchanged(calls[how], td, fits, named, error=ValueError)
+
+
+def test_names_given_to_a_source_are_taken_back() -> None:
+    td = TensorDict({"a": np.zeros((2, 3))}, batch_size=[2], names=["p"])
+    first = TensorDict({"q": np.zeros(2)}, [2])
+    conflict = TensorDict({"q": np.zeros((2, 3))}, [2, 3], names=[None, "p"])
+    assert_unchanged(
+        lambda: td.update({"first": first, "conflict": conflict}), td, first, conflict, error=ValueError
+    )
+    assert first.names == [None]
+
+
+def test_names_of_a_replaced_node_do_not_conflict() -> None:
+    td = TensorDict({"n": TensorDict({"b": np.zeros((2, 3))}, [2, 3], names=[None, "p"])}, [2])
+    td["n"] = TensorDict({"q": np.zeros(2)}, [2], names=["p"])
+    assert td.names == ["p"]
+
+
+def test_update_batch_size_is_all_or_nothing() -> None:
+    td = TensorDict({"a": np.zeros(2), "n": {"b": np.zeros(2)}}, [2])
+    source = TensorDict({"a": np.zeros(3), "n": {"b": np.zeros(3)}}, [3])
+    bad = {"x": np.zeros(5)}
+    assert_unchanged(lambda: td.update(source, update_batch_size=True, **bad), td, source, error=RuntimeError)
+
+
+def test_casts_that_raise_are_found_first() -> None:
+    td = TensorDict({"a": np.zeros(2), "b": np.zeros(2, np.int64)}, batch_size=[2])
+    source = {"a": np.ones(2), "b": np.array([1.0, np.nan])}
+    with np.errstate(invalid="raise"):
+        assert_unchanged(lambda: td.update_(source), td, source, error=FloatingPointError)
+        assert_unchanged(lambda: td.__setitem__(slice(None), source), td, source, error=FloatingPointError)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        complex_ = {"a": np.ones(2), "b": np.array([1j, 2j])}
+        assert_unchanged(lambda: td.update_(complex_), td, complex_)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("assign", [True, False])
+def test_load_state_dict_is_all_or_nothing(strict: bool, assign: bool) -> None:
+    td = TensorDict({"a": np.zeros(2), "n": {"b": np.zeros(2)}, "z": np.zeros(2)}, [2])
+    state = TensorDict({"a": np.ones(2), "n": {"b": np.ones(2)}, "z": np.ones(2)}, [2]).state_dict()
+    state["z"] = np.ones(3)
+    assert_unchanged(lambda: td.load_state_dict(state, strict, assign), td, dict(state))
+
+
+def test_load_state_dict_that_fails_keeps_batch_sizes() -> None:
+    td = TensorDict({"a": np.zeros((2, 3)), "n": {"b": np.zeros((2, 3))}}, [2, 3])
+    state = TensorDict({"a": np.ones((2, 3)), "n": {"b": np.ones((2, 3))}}, [2]).state_dict()
+    state["n.b"] = np.ones((4, 3))
+    assert_unchanged(lambda: td.load_state_dict(state), td)
+
+
+@given(
+    st.sampled_from(["update_", "inplace", "update", "update_at_", "set index"]),
+    st.lists(st.sampled_from("abcd"), min_size=0, max_size=3),
+    st.booleans(),
+    st.sampled_from(["shape", "text", "node"]),
+    st.integers(0, 3),
+)
+def test_a_bad_entry_anywhere_stops_everything(
+    how: str, path: list[str], lazy: bool, mistake: str, at: int
+) -> None:
+    """A tree of four leaves per node; one entry of the source, at any depth and place, is wrong."""
+
+    def node(depth: int, value: float) -> dict[str, Any]:
+        entries: dict[str, Any] = {key: np.full((2, 2), value) for key in "abcd"}
+        entries["s"] = f"text {value}"
+        if depth < len(path):
+            entries[path[depth]] = node(depth + 1, value)
+        return entries
+
+    td = TensorDict(node(0, 0.0), batch_size=[2, 2])
+    if lazy:
+        td = lazy_stack(list(td.unbind(0)))
+    source = node(0, 1.0)
+    target = source
+    for key in path:
+        target = target[key]
+    target["abcd"[at]] = {"shape": np.ones((2, 3)), "text": "text", "node": {"x": np.ones((2, 2))}}[mistake]
+    calls: dict[str, Callable[[], Any]] = {
+        "update_": lambda: td.update_(source),
+        "inplace": lambda: td.update(source, inplace=True),
+        "update_at_": lambda: td.update_at_(source, ...),
+        "set index": lambda: td.__setitem__(..., source),
+        "update": lambda: td.update({**source, "end": np.ones(3)}),
+    }
+    assert_unchanged(calls[how], td, source)
+
+
+def test_writes_in_one_call_happen_in_order() -> None:
+    td = TensorDict(a=np.zeros(2), b=np.ones(2))
+    td.update_({"a": td["b"], "b": td["a"]})  # as in a loop: b gets the new a
+    np.testing.assert_array_equal(td["a"], np.ones(2))
+    np.testing.assert_array_equal(td["b"], np.ones(2))
+    td.update({"n": {"x": 1}, ("n", "y"): 2}, inplace=True)  # y goes to the node made just before
+    assert sorted(td["n"].keys()) == ["x", "y"]
