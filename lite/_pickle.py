@@ -1,7 +1,8 @@
 """Pickling containers with slots: weak references are left out and rebuilt by locking again.
 
 Arrays are pickled by NumPy, which under protocol 5 hands contiguous ones to `buffer_callback` without a
-copy. It copies those of extension dtypes (bfloat16), so these travel as their bits.
+copy. It copies those of extension dtypes (bfloat16), so these travel as their bits. Arrays in mapped files
+are not copied at all: the pickle says where they are.
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ _TRANSIENT = frozenset({"__weakref__", "_before", "_contexts", "_lock_parents", 
 
 
 class PickleMixin(TensorDictCore):
-    """`pickle` keeps entries, batch size, device, names and lock state."""
+    """`pickle` keeps entries, batch size, device, names and lock state.
+
+    Arrays mapped to a file (see `memmap`, `load_memmap`), and views of them, are pickled as path, position
+    and shape, so that sending them to another process costs bytes, and both see the same memory. Unpickling
+    raises FileNotFoundError if the file is gone, ValueError if it has been replaced. To keep the values
+    themselves pickle `td.clone()`.
+    """
 
     __slots__ = ()
 
@@ -33,6 +40,9 @@ class PickleMixin(TensorDictCore):
             if name not in _TRANSIENT and isinstance(getattr(cls, name), MemberDescriptorType)
         ]
         state = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        source = getattr(self, "_source", None)
+        if isinstance(source, str):
+            state["_source"] = source
         if "_data" in state:
             state["_data"] = {key: _portable(entry) for key, entry in state["_data"].items()}
         return state
@@ -64,6 +74,13 @@ def _from_bits(bits: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _portable(entry: Any) -> Any:
+    owner = entry
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    if hasattr(owner, "reference") and type(entry) is np.ndarray and entry.size:
+        reference = owner.reference(entry)
+        if reference is not None:
+            return reference
     if type(entry) is np.ndarray and entry.dtype.isbuiltin == 2 and entry.flags.forc:
         return _Bits(entry)
     if is_device_leaf(entry) and not hasattr(type(entry), "__array_ufunc__"):

@@ -61,7 +61,7 @@ class Archive:
             )
         self.where = path
         self._writable = writable
-        descriptor = open_regular(os.path.realpath(path), os.O_RDWR if writable else os.O_RDONLY)
+        descriptor, _ = open_regular(os.path.realpath(path), os.O_RDWR if writable else os.O_RDONLY)
         try:
             access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_COPY
             self._memory = mmap.mmap(descriptor, 0, access=access)

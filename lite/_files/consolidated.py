@@ -150,7 +150,7 @@ def _view(buffer: Array, array: Array, start: int) -> Array:
 def from_consolidated(filename: str | os.PathLike[str]) -> Any:
     """See `lite.from_consolidated`."""
     where = os.fspath(filename)
-    descriptor = open_regular(os.path.realpath(where), os.O_RDONLY)
+    descriptor, _ = open_regular(os.path.realpath(where), os.O_RDONLY)
     try:
         size = os.fstat(descriptor).st_size
         if size < _LENGTH.size + 2:

@@ -10,6 +10,7 @@ import errno
 import math
 import os
 import stat
+import sys
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,8 @@ def is_file(array: Array, source: FileMap, path: str) -> bool:
         return False
 
 
-def open_regular(path: str, flags: int) -> int:
-    """Open an existing regular file for reading or writing, refusing symbolic links.
+def open_regular(path: str, flags: int) -> tuple[int, os.stat_result]:
+    """Open an existing regular file for reading or writing, refusing symbolic links; gives its status, too.
 
     Raises:
         ValueError: the path is a symbolic link, or no regular file.
@@ -60,20 +61,43 @@ def open_regular(path: str, flags: int) -> int:
         if error.errno in (errno.EISDIR, errno.ENXIO):
             raise ValueError(f"{path} is not a regular file.") from error
         raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         raise ValueError(f"{path} is not a regular file.")
-    return descriptor
+    return descriptor, status
+
+
+def open_to_map(path: str) -> tuple[int, bool, os.stat_result]:
+    """Open a file for writing if permissions allow, else for reading; the bool tells that they do not."""
+    try:
+        descriptor, status = open_regular(path, os.O_RDWR)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ETXTBSY):
+            raise
+        descriptor, status = open_regular(path, os.O_RDONLY)
+        return descriptor, True, status
+    return descriptor, False, status
 
 
 def read_file(path: str, limit: int) -> bytes:
     """The bytes of a regular file of at most `limit` bytes."""
-    descriptor = open_regular(path, os.O_RDONLY)
-    with os.fdopen(descriptor, "rb") as file:
-        size = os.fstat(descriptor).st_size
-        if size > limit:
-            raise ValueError(f"{path} has {size} bytes, more than the {limit} that are read at once.")
-        return file.read()
+    descriptor, status = open_regular(path, os.O_RDONLY)
+    try:
+        return read_all(descriptor, status.st_size, path, limit)
+    finally:
+        os.close(descriptor)
+
+
+def read_all(descriptor: int, size: int, path: str, limit: int) -> bytes:
+    """The bytes of an open file from where it stands."""
+    if size > limit:
+        raise ValueError(f"{path} has {size} bytes, more than the {limit} that are read at once.")
+    parts = []
+    while part := os.read(descriptor, size + 1):
+        parts.append(part)
+        size = max(size - len(part), 0)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def write_file(path: str, content: bytes) -> None:
@@ -98,20 +122,12 @@ def map_leaf(path: str, dtype: np.dtype[Any], shape: Shape, final: str | None = 
         ValueError: the file is not exactly as long as dtype and shape say, or is no regular file.
         FileNotFoundError: there is no file.
     """
-    private = False
+    descriptor, private, status = open_to_map(path)
     try:
-        descriptor = open_regular(path, os.O_RDWR)
-    except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ETXTBSY):
-            raise
-        descriptor = open_regular(path, os.O_RDONLY)
-        private = True
-    try:
-        status, wanted = os.fstat(descriptor), math.prod(shape) * dtype.itemsize
-        size = status.st_size
+        wanted, size = math.prod(shape) * dtype.itemsize, status.st_size
         if size != wanted:
             raise ValueError(f"{path} has {size} bytes, expected {wanted} for {dtype} of shape {shape}.")
-        return _map(FileMap(descriptor, size, private, final or path, status.st_ino), dtype, shape)
+        return FileMap(descriptor, size, private, final or path, status.st_ino).array(dtype, shape)
     finally:
         os.close(descriptor)
 
@@ -125,12 +141,12 @@ def create_leaf(path: str, array: Array, final: str, filled: bool) -> Array:
     descriptor = os.open(path, _CREATE_FLAGS, 0o666)
     try:
         if filled:
-            write_all(descriptor, bytes_of(array))
+            _write_array(descriptor, array)
         else:
             os.ftruncate(descriptor, array.nbytes)
         dtype = array.dtype.newbyteorder("<")
         inode = os.fstat(descriptor).st_ino
-        return _map(FileMap(descriptor, array.nbytes, False, final, inode), dtype, array.shape)
+        return FileMap(descriptor, array.nbytes, False, final, inode).array(dtype, array.shape)
     finally:
         os.close(descriptor)
 
@@ -139,14 +155,20 @@ def anonymous_leaf(array: Array, filled: bool) -> Array:
     """A copy (or zeros) in memory that forked processes share."""
     if not array.size:
         return np.empty(array.shape, array.dtype)
-    out = _map(FileMap(-1, array.nbytes, False, "", 0), array.dtype, array.shape)
+    out = FileMap(-1, array.nbytes, False, "", 0).array(array.dtype, array.shape)
     if filled:
         out[...] = array
     return out
 
 
-def _map(memory: FileMap, dtype: np.dtype[Any], shape: Shape) -> Array:
-    return np.asarray(memory).view(dtype).reshape(shape)
+def _write_array(descriptor: int, array: Array) -> None:
+    if array.flags.c_contiguous and array.dtype.isbuiltin == 1 and sys.byteorder == "little":
+        done = os.write(descriptor, array.data) if array.nbytes <= _CHUNK else 0
+        if done == array.nbytes:
+            return
+        write_all(descriptor, bytes_of(array)[done:])
+    else:
+        write_all(descriptor, bytes_of(array))
 
 
 def bytes_of(array: Array) -> memoryview:

@@ -86,7 +86,7 @@ class Version:
         self._descriptor = -1
         for path in (f"{root}/{COMMIT}/{NAME}", f"{root}/{NAME}"):
             try:
-                self._descriptor = open_regular(path, os.O_RDONLY)
+                self._descriptor, _ = open_regular(path, os.O_RDONLY)
                 return
             except (FileNotFoundError, NotADirectoryError):
                 continue

@@ -79,7 +79,7 @@ def killed(write: Callable[[int], object], last: int, rng: random.Random) -> Non
                 os.write(begin, b".")
         finally:
             os._exit(1)
-    for _ in range(rng.randint(1, 3)):  # however busy the machine is, some versions get written
+    for _ in range(rng.randint(2, 3)):  # however busy the machine is, at least one version gets written
         os.read(ready, 1)
     time.sleep(rng.uniform(0.0, 0.005))
     os.kill(child, signal.SIGKILL)
@@ -94,14 +94,12 @@ def test_a_writer_killed_at_any_point(tmp_path):
     path = tmp_path / "td"
     tree(0).memmap(path)
     rng = random.Random(0)
-    last, moved = 0, 0
+    last = 0
     for _ in range(KILLS):
         killed(lambda k: tree(k).memmap(path), last, rng)
         now = version(path)
-        assert now >= last
-        moved += now > last
+        assert now > last
         last = now
-    assert moved >= KILLS // 3
     tree(last + 1).memmap(path)
     assert version(path) == last + 1
     assert not [name for name in os.listdir(path) if name.startswith(("%new", "%commit"))]
@@ -123,9 +121,8 @@ def test_single_files_survive_kills(kind, tmp_path):
         td = TensorDict.from_consolidated(path) if kind == "consolidated" else TensorDict.load(path)
         values = {int(v) for value in td.values() for v in value}
         assert len(values) == 1
-        assert min(values) >= last
+        assert min(values) > last
         last = min(values)
-    assert last > 0
 
 
 @pytest.mark.parametrize("fresh", [True, False])

@@ -490,15 +490,6 @@ def test_raw_names(tmp_path):
     equal(TensorDict.load_memmap(tmp_path / "td", robust_key=False), td)
 
 
-def test_pickling_a_mapped_tensordict(tmp_path):
-    import pickle
-
-    td = TensorDict({"a": np.arange(3)}, [3]).memmap(tmp_path / "td")
-    copy = pickle.loads(pickle.dumps(td))
-    assert not copy.is_memmap()
-    assert copy["a"].tolist() == [0, 1, 2]
-
-
 class OnDevice:
     """What tells a device array: it speaks the CUDA array interface."""
 
