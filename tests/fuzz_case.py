@@ -62,6 +62,11 @@ class Case(NamedTuple):
     def name(self) -> str:
         return str(self.step.name)
 
+    def before(self) -> list[Any]:
+        """Lite's variables as they were before the step, anew at each call."""
+        found: list[Any] = self.step.facts["before"]()
+        return found
+
     @property
     def index(self) -> tuple[Any, ...]:
         found = self.step.facts.get("index", ())
