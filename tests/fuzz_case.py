@@ -27,8 +27,6 @@ SAME_ERRORS = {
     ("KeyError", "ValueError"),
     ("KeyError", "IndexError"),
 }
-# The only rule that excuses lite for a change before an error.
-HALF_WAY = "in-place updates of nested TensorDicts that fail half way"
 # What tensordict raises where it did not foresee a case.
 INTERNAL = ("AttributeError", "NotImplementedError", "RecursionError", "UnboundLocalError", "AssertionError")
 # The same, where it is torch that notices.

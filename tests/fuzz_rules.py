@@ -11,7 +11,7 @@ from typing import Any
 import fuzz_rules_lazy
 import fuzz_rules_other
 import fuzz_rules_writes
-from fuzz_case import HALF_WAY, RULES, Case, same_error
+from fuzz_case import RULES, Case, same_error
 from fuzz_sides import Mismatch
 
 __all__ = ["RULES", "explain", "fuzz_rules_lazy", "fuzz_rules_other", "fuzz_rules_writes", "same_error"]
@@ -36,8 +36,6 @@ def explain(
         list(zip(ours, theirs, strict=True)),
     )
     for name, predicates in RULES.items():
-        if (mismatch.kind == "unchanged after an error") != (name == HALF_WAY):
-            continue
         if any(predicate(case) for predicate in predicates):
             return name
     return None

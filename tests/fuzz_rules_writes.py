@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from fuzz_case import HALF_WAY, Case, path_of, rule
+from fuzz_case import Case, path_of, rule
 
 
 @rule("too many indices")
@@ -173,15 +173,6 @@ def _(case: Case) -> bool:
 @rule("single bools as the index of an assignment")
 def _(case: Case) -> bool:
     return case.name == "set_index" and any(isinstance(i, bool) for i in case.index)
-
-
-@rule(HALF_WAY)
-def _(case: Case) -> bool:
-    names = "dimension names are non-unique"  # found when the node is in place already
-    how = case.step.facts.get("how")
-    return how in ("update_", "inplace", "set_", "update_at_") or (
-        how is not None and names in str(case.ours_error)
-    )
 
 
 @rule("nodes shared by two TensorDicts")
