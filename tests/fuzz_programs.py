@@ -13,6 +13,7 @@ import fuzz_steps_combine
 import fuzz_steps_index
 import fuzz_steps_keys
 import fuzz_steps_math
+import fuzz_steps_reduce
 import fuzz_steps_shape
 from fuzz_step import STEPS, Choices, Step
 from fuzz_values import sizes, tree
@@ -24,6 +25,7 @@ __all__ = [
     "fuzz_steps_index",
     "fuzz_steps_keys",
     "fuzz_steps_math",
+    "fuzz_steps_reduce",
     "fuzz_steps_shape",
     "plan",
     "sizes",

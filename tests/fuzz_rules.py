@@ -10,11 +10,20 @@ from typing import Any
 
 import fuzz_rules_lazy
 import fuzz_rules_other
+import fuzz_rules_reduce
 import fuzz_rules_writes
 from fuzz_case import RULES, Case, same_error
 from fuzz_sides import Mismatch
 
-__all__ = ["RULES", "explain", "fuzz_rules_lazy", "fuzz_rules_other", "fuzz_rules_writes", "same_error"]
+__all__ = [
+    "RULES",
+    "explain",
+    "fuzz_rules_lazy",
+    "fuzz_rules_other",
+    "fuzz_rules_reduce",
+    "fuzz_rules_writes",
+    "same_error",
+]
 
 
 def explain(

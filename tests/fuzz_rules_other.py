@@ -20,13 +20,10 @@ def _(case: Case) -> bool:
 
 @rule("stack dim out of range")
 def _(case: Case) -> bool:
-    d = case.step.facts.get("dim")
-    return (
-        case.error == "IndexError"
-        and case.other == ""
-        and d is not None
-        and not -case.target.ndim - 1 <= d <= case.target.ndim
-    )
+    stacks = ("stack", "lazy_stack", "maybe_dense_stack", "LazyStackedTensorDict")
+    if case.name not in stacks or case.error != "IndexError" or case.other:
+        return False
+    return not -case.target.ndim - 1 <= case.step.facts["dim"] <= case.target.ndim
 
 
 @rule("`flatten_keys(inplace=True)`")

@@ -101,7 +101,7 @@ def compare(ours: Any, theirs: Any, path: str = "") -> None:
     if isinstance(theirs, torch.Tensor):
         if not isinstance(ours, np.ndarray | np.generic):
             raise Mismatch("kind", path, f"lite {ours!r}, tensordict {theirs!r}")
-        _compare_arrays(np.asarray(ours), theirs.detach().numpy(), path)
+        compare_arrays(np.asarray(ours), theirs.detach().numpy(), path)
     elif is_objects(theirs):
         if not lite.is_non_tensor(ours):
             raise Mismatch("kind", path, f"lite {ours!r}, tensordict {theirs!r}")
@@ -140,7 +140,7 @@ def _equal(kind: str, ours: Any, theirs: Any, path: str) -> None:
         raise Mismatch(kind, path, f"lite {ours!r}, tensordict {theirs!r}")
 
 
-def _compare_arrays(ours: Array, theirs: Array, path: str) -> None:
+def compare_arrays(ours: Array, theirs: Array, path: str) -> None:
     _equal("shape", ours.shape, theirs.shape, path)
     _equal("dtype", str(ours.dtype), str(theirs.dtype), path)
     if ours.tobytes() == theirs.tobytes():
