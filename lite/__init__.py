@@ -1,5 +1,7 @@
 """TensorDict, modules, RL kernels and ONNX language models on NumPy, without torch."""
 
+from typing import TYPE_CHECKING, Any
+
 from lite._base import TensorDictBase
 from lite._collection import default_is_leaf, is_leaf_nontensor, is_non_tensor, is_tensor_collection
 from lite._combine import (
@@ -50,8 +52,12 @@ from lite._pytree import register_pytree
 from lite._tensorclass import TensorClass, tensorclass
 from lite._tensordict import TensorDict
 
+if TYPE_CHECKING:
+    from lite._files.memory_mapped import MemoryMappedTensor
+
 __all__ = [
     "LazyStackedTensorDict",
+    "MemoryMappedTensor",
     "NestedKey",
     "NonTensorData",
     "NonTensorStack",
@@ -112,3 +118,15 @@ __all__ = [
     "where",
     "zeros_like",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "MemoryMappedTensor":  # with the code for files, which most programs do not need at once
+        from lite._files.memory_mapped import MemoryMappedTensor
+
+        return MemoryMappedTensor
+    raise AttributeError(f"module 'lite' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,250 @@
+"""Single arrays in files, under the name that tensordict has for them."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from lite._collection import Array, Shape
+from lite._defaults import get_default_dtype
+from lite._files.commit import new_file
+from lite._files.filemap import FileMap
+from lite._files.mapping import anonymous_leaf, bytes_of, map_leaf, source_of
+
+_PathLike = str | os.PathLike[str]
+
+
+class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
+    """A NumPy array whose memory is a file: raw values in row-major order, little-endian.
+
+    Made by the class methods below. Writes reach the file where permissions allow. Views by slices lie in
+    the file as well; results of computations and of index arrays are plain arrays. Pickling keeps the
+    place of the file, not the values (`np.array(x)` copies these). Without a `filename`, the memory is one
+    that forked processes share.
+
+    The leaves of a mapped TensorDict are plain arrays over their files, which index faster;
+    `from_filename` gives this class for the same file.
+
+    Example:
+        >>> import tempfile, numpy as np
+        >>> from lite import MemoryMappedTensor
+        >>> path = tempfile.mkdtemp() + "/x"
+        >>> x = MemoryMappedTensor.from_tensor(np.arange(4), filename=path)
+        >>> x[1:3] = 7
+        >>> np.fromfile(path, np.int64)
+        array([0, 7, 7, 3])
+    """
+
+    @property
+    def filename(self) -> str:
+        """The file.
+
+        Raises:
+            RuntimeError: there is none.
+        """
+        source = source_of(self)
+        if source is None or not source.path:
+            raise RuntimeError("The MemoryMappedTensor has no file associated.")
+        return source.path
+
+    # -- from values --------------------------------------------------------------------------
+
+    @classmethod
+    def from_tensor(
+        cls,
+        input: ArrayLike,
+        *,
+        filename: _PathLike | None = None,
+        existsok: bool = False,
+        copy_existing: bool = False,
+        copy_data: bool = True,
+        shape: Any = None,
+    ) -> Self:
+        """Copy an array to a file, or to shared memory; one that is there already is returned as it is.
+
+        Args:
+            input: the array.
+            filename: where to; the file appears at once, when it is complete.
+            existsok: replace a file that is there. Arrays mapped to the old one keep it.
+            copy_existing: copy an array that is mapped to another file.
+            copy_data: False makes zeros, which take no space in the file until they are written to.
+            shape: of the result, by default that of the array.
+
+        Raises:
+            RuntimeError: a file is there and must not be; or the array is mapped to another one.
+            ValueError: a shape for another number of elements.
+        """
+        array = np.asanyarray(input)
+        path = None if filename is None else os.path.abspath(filename)
+        source = source_of(array)
+        if isinstance(array, cls) and source is not None and source.path == (path or ""):
+            return array
+        if source is not None and source.path and path is not None and not copy_existing:
+            raise RuntimeError(
+                f"A filename was provided but the array already has a file associated ({source.path}). "
+                "To copy the array to the new location, pass copy_existing=True."
+            )
+        plain = np.asarray(array)
+        if shape is not None:
+            size = _shape((shape,))
+            if math.prod(size) != plain.size:
+                raise ValueError(f"an array of shape {plain.shape} cannot get the shape {size}.")
+            plain = plain.reshape(size)
+        if path is None:
+            return anonymous_leaf(plain, copy_data).view(cls)
+        return _create(path, plain, copy_data, existsok).view(cls)
+
+    @classmethod
+    def from_filename(cls, filename: _PathLike, dtype: DTypeLike, shape: Any, index: Any = None) -> Self:
+        """Map a file that is there.
+
+        Args:
+            filename: the file.
+            dtype: of the array.
+            shape: of the array in the file.
+            index: part of it to return.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: it is not exactly as long as dtype and shape say, or a symbolic link.
+        """
+        size, kind = _shape((shape,)), np.dtype(dtype)
+        path = os.path.abspath(filename)
+        array = map_leaf(path, kind, size) if math.prod(size) else np.empty(size, kind)
+        out = array.view(cls)
+        return out if index is None else out[index]
+
+    # -- filled -------------------------------------------------------------------------------
+
+    @classmethod
+    def empty(cls, *shape: Any, **options: Any) -> Self:
+        """Zeros that take no space until they are written to; see `full`."""
+        return cls._filled(None, shape, **options)
+
+    @classmethod
+    def zeros(cls, *shape: Any, **options: Any) -> Self:
+        """Zeros; see `full`."""
+        return cls._filled(None, shape, **options)
+
+    @classmethod
+    def ones(cls, *shape: Any, **options: Any) -> Self:
+        """Ones; see `full`."""
+        return cls._filled(1, shape, **options)
+
+    @classmethod
+    def full(cls, *shape: Any, fill_value: Any, **options: Any) -> Self:
+        """An array of one value.
+
+        Args:
+            shape: sizes, or one sequence of sizes; also as the keyword `shape`.
+            fill_value: the value.
+            options: `dtype` (default: the default float dtype), `filename` (default: shared memory),
+                `existsok` (default: False) as in `from_tensor`, and `device`, None or "cpu".
+
+        Raises:
+            RuntimeError: the file is there and must not be, or another device.
+
+        Example:
+            >>> from lite import MemoryMappedTensor
+            >>> MemoryMappedTensor.full(2, 3, fill_value=5, dtype="int8").sum()
+            np.int64(30)
+        """
+        return cls._filled(fill_value, shape, **options)
+
+    @classmethod
+    def empty_like(cls, input: ArrayLike, *, filename: _PathLike | None = None) -> Self:
+        """As `empty`, with the shape and dtype of an array."""
+        return cls._like(None, input, filename)
+
+    @classmethod
+    def zeros_like(cls, input: ArrayLike, *, filename: _PathLike | None = None) -> Self:
+        """As `zeros`, with the shape and dtype of an array."""
+        return cls._like(None, input, filename)
+
+    @classmethod
+    def ones_like(cls, input: ArrayLike, *, filename: _PathLike | None = None) -> Self:
+        """As `ones`, with the shape and dtype of an array."""
+        return cls._like(1, input, filename)
+
+    @classmethod
+    def full_like(cls, input: ArrayLike, fill_value: Any, *, filename: _PathLike | None = None) -> Self:
+        """As `full`, with the shape and dtype of an array."""
+        return cls._like(fill_value, input, filename)
+
+    @classmethod
+    def _like(cls, value: Any, input: ArrayLike, filename: _PathLike | None) -> Self:
+        array = np.asarray(input)
+        return cls._filled(value, (array.shape,), dtype=array.dtype, filename=filename)
+
+    @classmethod
+    def _filled(
+        cls,
+        value: Any,
+        sizes: tuple[Any, ...],
+        *,
+        shape: Any = None,
+        dtype: DTypeLike | None = None,
+        device: Any = None,
+        filename: _PathLike | None = None,
+        existsok: bool = False,
+    ) -> Self:
+        if device not in (None, "cpu"):
+            raise RuntimeError(f"Only CPU arrays can be mapped, got device={device!r}.")
+        if not sizes and shape is None:
+            raise TypeError("Could not find the shape argument in the arguments.")
+        kind = np.dtype(get_default_dtype() if dtype is None else dtype)
+        one = np.zeros((), kind) if value is None else np.asarray(value).astype(kind)
+        like = np.broadcast_to(one, _shape(sizes or (shape,)))
+        return cls.from_tensor(like, filename=filename, existsok=existsok, copy_data=value is not None)
+
+    # -- as an array --------------------------------------------------------------------------
+
+    def __getitem__(self, index: Any) -> Any:
+        return _plain_unless_mapped(super().__getitem__(index))
+
+    def __array_wrap__(self, array: Array, context: Any = None, return_scalar: bool = False) -> Any:
+        if return_scalar:
+            return array[()]
+        return array if array is self else np.asarray(array)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        source = source_of(self)
+        reference = source.reference(self) if source is not None and self.size else None
+        plain: Any = np.asarray(self) if reference is None else reference
+        return _viewed, (type(self), plain)
+
+
+def _viewed(cls: type[MemoryMappedTensor], array: Array) -> MemoryMappedTensor:
+    return array.view(cls)
+
+
+def _plain_unless_mapped(value: Any) -> Any:
+    return np.asarray(value) if isinstance(value, np.ndarray) and source_of(value) is None else value
+
+
+def _shape(sizes: tuple[Any, ...]) -> Shape:
+    """Sizes given one by one, or as one sequence."""
+    given = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int | np.integer) else sizes
+    return tuple(int(size) for size in given)
+
+
+def _create(path: str, array: Array, filled: bool, existsok: bool) -> Array:
+    if os.path.islink(path):
+        raise RuntimeError(f"Refusing to write through the symbolic link {path}.")
+    if not existsok and os.path.exists(path):
+        raise RuntimeError(f"The file {path} already exists.")
+    if not array.size:
+        return np.empty(array.shape, array.dtype)
+    with new_file(path) as file:
+        if filled:
+            file.write(bytes_of(array))
+            file.flush()
+        else:
+            file.truncate(array.nbytes)
+        inode = os.fstat(file.fileno()).st_ino
+        memory = FileMap(file.fileno(), array.nbytes, False, os.path.realpath(path), inode)
+        return memory.array(array.dtype.newbyteorder("<"), array.shape)

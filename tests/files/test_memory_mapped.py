@@ -1,0 +1,144 @@
+"""`MemoryMappedTensor`: single arrays in files."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+
+import numpy as np
+import pytest
+
+import lite
+from lite import MemoryMappedTensor, TensorDict
+
+
+def test_from_values(tmp_path):
+    array = np.arange(12, dtype=">i4").reshape(3, 4).T
+    path = tmp_path / "new" / "x"
+    x = MemoryMappedTensor.from_tensor(array, filename=path)
+    assert isinstance(x, MemoryMappedTensor)
+    assert x.filename == str(path)
+    assert x.dtype == np.dtype("<i4")
+    np.testing.assert_array_equal(x, array)
+    np.testing.assert_array_equal(np.fromfile(path, "<i4").reshape(4, 3), array)
+    assert MemoryMappedTensor.from_tensor(x, filename=path) is x
+    with pytest.raises(RuntimeError, match="already exists"):
+        MemoryMappedTensor.from_tensor(array, filename=path)
+    with pytest.raises(RuntimeError, match="copy_existing=True"):
+        MemoryMappedTensor.from_tensor(x, filename=tmp_path / "y")
+    y = MemoryMappedTensor.from_tensor(x, filename=tmp_path / "y", copy_existing=True)
+    y[0] = -1
+    assert x[0, 0] == 0
+    again = MemoryMappedTensor.from_tensor(np.ones(2), filename=path, existsok=True)
+    assert again.tolist() == [1, 1]
+    np.testing.assert_array_equal(x, array)
+    (tmp_path / "link").symlink_to(path)
+    with pytest.raises(RuntimeError, match="symbolic link"):
+        MemoryMappedTensor.from_tensor(np.ones(2), filename=tmp_path / "link", existsok=True)
+    flat = MemoryMappedTensor.from_tensor(array, shape=(12,), copy_data=False)
+    assert flat.shape == (12,)
+    assert not flat.any()
+    with pytest.raises(ValueError, match=r"cannot get the shape \(5,\)"):
+        MemoryMappedTensor.from_tensor(array, shape=5)
+
+
+def test_without_a_file():
+    x = MemoryMappedTensor.from_tensor([1.5, 2.5])
+    assert MemoryMappedTensor.from_tensor(x) is x
+    with pytest.raises(RuntimeError, match="no file associated"):
+        x.filename  # noqa: B018
+    out = pickle.loads(pickle.dumps(x))
+    assert type(out) is MemoryMappedTensor
+    assert out.tolist() == [1.5, 2.5]
+
+
+@pytest.mark.parametrize("sizes", [(2, 3), ((2, 3),), ([2, 3],), (np.int64(2), 3)], ids=repr)
+@pytest.mark.parametrize("name", ["empty", "zeros", "ones", "full"])
+@pytest.mark.parametrize("to_file", [True, False])
+def test_filled(name, sizes, to_file, tmp_path):
+    make, options = getattr(MemoryMappedTensor, name), {"fill_value": 7} if name == "full" else {}
+    value = {"ones": 1, "full": 7}.get(name, 0)
+    path = tmp_path / "x" if to_file else None
+    x = make(*sizes, dtype=np.int16, filename=path, **options)
+    np.testing.assert_array_equal(x, np.full((2, 3), value, np.int16), strict=True)
+    if to_file:
+        assert np.fromfile(path, np.int16).tolist() == [value] * 6
+        with pytest.raises(RuntimeError, match="already exists"):
+            make(*sizes, filename=path, **options)
+        assert make(3, filename=path, existsok=True, **options).shape == (3,)
+    assert make(shape=(2, 3), **options).dtype == lite.get_default_dtype()
+    with pytest.raises(TypeError, match="shape"):
+        make(**options)
+    with pytest.raises(RuntimeError, match="CPU"):
+        make(2, device="cuda", **options)
+
+
+def test_like(tmp_path):
+    array = np.arange(6, dtype=np.int8).reshape(2, 3)
+    for name, value in {"empty": 0, "zeros": 0, "ones": 1, "full": 9}.items():
+        args = (array, 9) if name == "full" else (array,)
+        x = getattr(MemoryMappedTensor, f"{name}_like")(*args, filename=tmp_path / name)
+        np.testing.assert_array_equal(x, np.full((2, 3), value, np.int8), strict=True)
+    assert MemoryMappedTensor.zeros_like(array).shape == (2, 3)
+    assert MemoryMappedTensor.zeros(0, 3, filename=tmp_path / "none").shape == (0, 3)
+    assert not (tmp_path / "none").exists()
+
+
+def test_from_filename(tmp_path):
+    td = TensorDict({"a": np.arange(6).reshape(3, 2)}, [3]).memmap(tmp_path / "td")
+    path = tmp_path / "td" / "a.memmap"
+    x = MemoryMappedTensor.from_filename(path, np.int64, (3, 2))
+    assert x.filename == str(path)
+    row = MemoryMappedTensor.from_filename(str(path), "int64", [3, 2], index=1)
+    row[0] = 50
+    assert td["a"][1, 0] == x[1, 0] == 50
+    for shape in ((3,), (4, 2)):
+        with pytest.raises(ValueError, match="has 48 bytes, expected"):
+            MemoryMappedTensor.from_filename(path, np.int64, shape)
+    with pytest.raises(FileNotFoundError):
+        MemoryMappedTensor.from_filename(tmp_path / "none", np.int64, 3)
+    assert MemoryMappedTensor.from_filename(path, "int64", 6).shape == (6,)
+    assert path.stat().st_size == 48
+
+
+def test_what_stays_mapped(tmp_path):
+    x = MemoryMappedTensor.from_tensor(np.arange(12.0).reshape(3, 4), filename=tmp_path / "x")
+    for view in (x[1], x[:, 1:3], x[::-1], x[..., None], x.T, x.reshape(4, 3)):
+        assert view.filename == x.filename
+        out = pickle.loads(pickle.dumps(view))
+        assert type(out) is MemoryMappedTensor
+        assert out.filename == x.filename
+        np.testing.assert_array_equal(out, view)
+    for value in (x[[0, 1]], x[x > 3], x + 1, np.sqrt(x), x.sum(0), -x):
+        assert type(value) is np.ndarray
+    for number in (x[0, 0], x.sum(), x.max()):
+        assert isinstance(number, np.float64)
+    x += 1
+    np.add(x, 1, out=x)
+    assert type(x) is MemoryMappedTensor
+    assert np.fromfile(tmp_path / "x")[0] == 2
+    assert copy.deepcopy(x).tolist() == x.tolist()
+    copy.deepcopy(x)[0] = -9
+    assert x[0, 0] == 2
+    assert len(pickle.dumps(MemoryMappedTensor.zeros(10**6, filename=tmp_path / "big"))) < 500
+
+
+def test_as_a_leaf(tmp_path):
+    x = MemoryMappedTensor.ones(3, 2, filename=tmp_path / "x")
+    td = TensorDict({"x": x, "y": x[:, 0]}, [3])
+    assert td.is_memmap()
+    td[0] = TensorDict({"x": [5, 5], "y": 6})
+    assert np.fromfile(tmp_path / "x", np.float32).tolist() == [6, 5, 1, 1, 1, 1]
+    assert len(pickle.dumps(td)) < 2000
+    with pytest.raises(RuntimeError, match="copy_existing=True"):
+        td.memmap(tmp_path / "td")
+    out = td.memmap(tmp_path / "td", copy_existing=True)
+    np.testing.assert_array_equal(out["y"], td["y"])
+
+
+def test_a_stopped_write_leaves_no_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "replace", None)
+    with pytest.raises(TypeError):
+        MemoryMappedTensor.ones(3, filename=tmp_path / "x")
+    assert not list(tmp_path.iterdir())
