@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-from lite._files.mixin import FilesMixin
+from lite._files.mixin import FilesMixin, MemmapOptions
 
 
 def save(
-    data: FilesMixin, prefix: str | os.PathLike[str], copy_existing: bool = False, **options: Any
+    data: FilesMixin,
+    prefix: str | os.PathLike[str] | None = None,
+    copy_existing: bool = False,
+    **options: Unpack[MemmapOptions],
 ) -> Any:
     """Write a TensorDict to a folder or file; see `TensorDict.save`.
 
@@ -28,25 +31,40 @@ def memmap(
     data: FilesMixin,
     prefix: str | os.PathLike[str] | None = None,
     copy_existing: bool = False,
-    **options: Any,
+    **options: Unpack[MemmapOptions],
 ) -> Any:
     """Write a TensorDict to files that are mapped; see `TensorDict.memmap`."""
     return data.memmap(prefix, copy_existing, **options)
 
 
-def load(prefix: str | os.PathLike[str], device: Any = None, **options: Any) -> Any:
+def load(
+    prefix: str | os.PathLike[str], device: Any = None, non_blocking: bool = False, **options: Any
+) -> Any:
     """Read what `save` wrote; see `TensorDict.load`."""
-    return _tensordict().load(prefix, device, **options)
+    return _tensordict().load(prefix, device, non_blocking, **options)
 
 
-def load_memmap(prefix: str | os.PathLike[str], device: Any = None, **options: Any) -> Any:
+def load_memmap(
+    prefix: str | os.PathLike[str], device: Any = None, non_blocking: bool = False, **options: Any
+) -> Any:
     """Map what `memmap` wrote; see `TensorDict.load_memmap`."""
-    return _tensordict().load_memmap(prefix, device, **options)
+    return _tensordict().load_memmap(prefix, device, non_blocking, **options)
 
 
-def from_h5(filename: str | os.PathLike[str], *, mode: str = "r", batch_size: Any = None) -> Any:
-    """Read an HDF5 file; see `TensorDict.from_h5`."""
-    return _tensordict().from_h5(filename, mode=mode, batch_size=batch_size)
+def from_h5(
+    filename: str | os.PathLike[str],
+    *,
+    mode: str = "r",
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    device: Any = None,
+    batch_size: Any = None,
+) -> Any:
+    """Read an HDF5 file, and move the arrays to a device; see `TensorDict.from_h5`."""
+    found = _tensordict().from_h5(
+        filename, mode=mode, auto_batch_size=auto_batch_size, batch_dims=batch_dims, batch_size=batch_size
+    )
+    return found if device is None else found.to(device)
 
 
 def from_consolidated(filename: str | os.PathLike[str]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -15,6 +15,19 @@ from lite._keys import NestedKey
 from lite._leaves import leaves
 
 _PathLike = str | os.PathLike[str]
+
+
+class MemmapOptions(TypedDict, total=False):
+    """The options of `FilesMixin.memmap`, for what passes them on."""
+
+    num_threads: int
+    return_early: bool
+    share_non_tensor: bool
+    existsok: bool
+    robust_key: bool | None
+    archive: bool | None
+    compression: str | int | None
+    allow_pickle: bool
 
 
 class FilesMixin(ReadMixin):
@@ -115,26 +128,32 @@ class FilesMixin(ReadMixin):
         prefix: _PathLike | None = None,
         copy_existing: bool = False,
         *,
+        existsok: bool = True,
         num_threads: int = 0,
         return_early: bool = False,
         share_non_tensor: bool = False,
-        existsok: bool = True,
         robust_key: bool | None = True,
+        archive: bool | None = None,
         allow_pickle: bool = False,
     ) -> Any:
-        """As `memmap`, with zeros in place of the values; the files take no space until written to."""
+        """As `memmap`, with zeros in place of the values; the files take no space until written to.
+
+        The arrays of an archive are full of zeros, and writes reach it, as with `load_memmap(mode="r+")`.
+        """
         from lite._files.save import save_tree
 
         return save_tree(
-            self, prefix, num_threads, return_early, False, None, copy_existing=True, existsok=existsok,
+            self, prefix, num_threads, return_early, archive, None, copy_existing=True, existsok=existsok,
             robust=robust_key is not False, allow_pickle=allow_pickle, like=True,
         )  # fmt: skip
 
-    def save(self, prefix: _PathLike, copy_existing: bool = False, **options: Any) -> Any:
+    def save(
+        self, prefix: _PathLike | None = None, copy_existing: bool = False, **options: Unpack[MemmapOptions]
+    ) -> Any:
         """Write to a folder or archive as `memmap`, or to a file by its suffix: .npz, .safetensors.
 
         Args:
-            prefix: where to.
+            prefix: where to; None maps shared memory without a name.
             copy_existing: see `memmap`.
             options: see `memmap`.
 
@@ -151,8 +170,8 @@ class FilesMixin(ReadMixin):
         """
         from lite._files.flat import save_as
 
-        path = os.fspath(prefix)
-        if not os.path.isdir(path) and save_as(self, path, options):
+        path = None if prefix is None else os.fspath(prefix)
+        if path is not None and not os.path.isdir(path) and save_as(self, path, {**options}):
             return self
         return self.memmap(path, copy_existing, **options)
 

@@ -120,6 +120,10 @@ class ReadMixin:
                 node.lock_()
         return self
 
+    def load_(self, prefix: _PathLike, *args: Any, **kwargs: Any) -> Self:
+        """Same as `load_memmap_`."""
+        return self.load_memmap_(prefix, *args, **kwargs)
+
     def memmap_refresh_(self, *, allow_pickle: bool = False) -> Self:
         """Map the files anew, which another process may have replaced or added to; returns self.
 
@@ -158,12 +162,22 @@ class ReadMixin:
         return path
 
     @classmethod
-    def from_h5(cls, filename: _PathLike, *, mode: str = "r", batch_size: Any = None) -> Any:
+    def from_h5(
+        cls,
+        filename: _PathLike,
+        *,
+        mode: str = "r",
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        batch_size: Any = None,
+    ) -> Any:
         """Read an HDF5 file to memory.
 
         Args:
             filename: file written by `to_h5`, here or in tensordict, or any of groups and datasets.
             mode: only "r".
+            auto_batch_size: use the longest leading shape that all entries share.
+            batch_dims: cap on the number of batch dimensions found.
             batch_size: of all levels; None for what `to_h5` has noted, else `()`.
 
         Raises:
@@ -182,7 +196,11 @@ class ReadMixin:
 
         if mode != "r":
             raise ValueError(f"from_h5 reads to memory: mode must be 'r', got {mode!r}.")
-        found = read_h5(os.fspath(filename), batch_size)
+        if auto_batch_size and batch_size is not None:
+            raise ValueError("auto_batch_size and batch_size exclude each other.")
+        found = read_h5(os.fspath(filename), () if auto_batch_size else batch_size)
+        if auto_batch_size:
+            found.auto_batch_size_(batch_dims)
         wrap = getattr(cls, "from_tensordict", None)
         return found if wrap is None else wrap(found)
 

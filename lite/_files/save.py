@@ -6,6 +6,9 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from lite._collection import Array
 from lite._files.load import load
 from lite._files.plan import Plan
 from lite._files.write import with_leaves, write_folder
@@ -39,7 +42,7 @@ def save_tree(
 
     def write() -> Any:
         if archive:
-            return _save_archive(td, str(path), compression, **options)
+            return _save_archive(td, str(path), compression, like=like, **options)
         plan, mapped = write_folder(td, path, like=like, threads=threads, **options)
         return with_leaves(td, iter(mapped), iter(plan.nodes), path, inplace).lock_()
 
@@ -50,6 +53,7 @@ def _save_archive(
     td: Any,
     path: str,
     compression: str | int | None,
+    like: bool,
     copy_existing: bool,
     existsok: bool,
     robust: bool,
@@ -61,8 +65,13 @@ def _save_archive(
         raise RuntimeError(f"The file {path} already exists.")
     plan = Plan(robust, allow_pickle)
     plan.add(td, "", "")
-    write_archive(path, plan.in_archive_order(), compression)
-    return load(path, None, "r", robust, allow_pickle).lock_()
+    files = plan.in_archive_order()
+    write_archive(path, ((name, _zeros(file)) for name, file in files) if like else files, compression)
+    return load(path, None, "r+" if like else "r", robust, allow_pickle).lock_()
+
+
+def _zeros(file: Array | bytes) -> Array | bytes:
+    return np.zeros(file.shape, file.dtype) if isinstance(file, np.ndarray) else file
 
 
 def in_background(run: Callable[[], Any]) -> Future[Any]:

@@ -1,0 +1,176 @@
+"""Names and arguments of the file methods, and `MemoryMappedTensor`, beside tensordict's."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the parity extra")
+tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
+
+import lite  # noqa: E402
+from lite import MemoryMappedTensor  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
+
+METHODS = [
+    "memmap", "memmap_", "memmap_like", "save", "dumps", "load", "load_", "load_memmap", "load_memmap_",
+    "memmap_refresh_", "is_memmap", "make_memmap", "make_memmap_from_tensor", "consolidate",
+    "from_consolidated", "is_consolidated", "to_h5", "from_h5",
+]  # fmt: skip
+FUNCTIONS = [
+    "save", "load", "memmap", "load_memmap", "from_consolidated", "from_h5", "pack_memmap", "unpack_memmap",
+    "is_memmap_archive", "refresh_archive_checksums",
+]  # fmt: skip
+CHOSEN = {("allow_pickle", None, False)}  # argument, default there, default here
+
+
+def parameters(function: Any) -> dict[str, inspect.Parameter]:
+    """By name, with those behind a typed `**options` written out."""
+    found = {}
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        typed = getattr(parameter.annotation, "__args__", ())
+        if parameter.kind is parameter.VAR_KEYWORD and typed:
+            target = lite.TensorDict.memmap
+            found |= {key: inspect.signature(target).parameters[key] for key in typed[0].__annotations__}
+        else:
+            found[name] = parameter
+    return found
+
+
+def missing(theirs: Any, ours: Any) -> list[str]:
+    """What a call of the one can say and one of the other cannot, or means something else there."""
+    mine = parameters(ours)
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in mine.values())
+    out = []
+    named = [
+        p
+        for p in inspect.signature(theirs).parameters.values()
+        if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
+    ]
+    for position, parameter in enumerate(named):
+        other = mine.get(parameter.name)
+        if other is None:
+            if (parameter.kind is parameter.KEYWORD_ONLY and not open_ended) or (
+                parameter.kind is not parameter.KEYWORD_ONLY and position >= len(mine)
+            ):
+                out.append(parameter.name)
+        elif (parameter.name, parameter.default, other.default) not in CHOSEN:
+            if parameter.default != other.default:
+                out.append(f"{parameter.name}={parameter.default!r}")
+            if parameter.kind is not parameter.KEYWORD_ONLY and list(mine).index(parameter.name) != position:
+                out.append(f"{parameter.name} at {position}")
+    return out
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("cls", ["TensorDict", "LazyStackedTensorDict"])
+def test_methods_take_what_tensordicts_take(cls, name):
+    assert missing(getattr(getattr(tensordict, cls), name), getattr(getattr(lite, cls), name)) == []
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_take_what_tensordicts_take(name):
+    assert missing(getattr(tensordict, name), getattr(lite, name)) == []
+
+
+def test_the_comparison_can_fail():
+    assert missing(lambda a, b=1, *, c=2, d=3: 0, lambda a, b=2, *, d=3: 0) == ["b=1", "c"]
+    assert missing(lambda a, b: 0, lambda b, a: 0) == ["a at 0", "b at 1"]
+
+
+def test_every_file_method_is_compared():
+    words = ("memmap", "save", "load", "dump", "consolidat", "h5")
+    names = {name for name in dir(tensordict.TensorDict) if any(word in name for word in words)}
+    known = {*METHODS, "saved_path", "make_memmap_from_storage", "load_state_dict", "memory_format"}
+    assert {name for name in names if not name.startswith("_")} <= known
+
+
+# -- MemoryMappedTensor -------------------------------------------------------------------------
+
+THEIRS = tensordict.MemoryMappedTensor
+
+
+def both(tmp_path: Path, name: str, *args: Any, **options: Any) -> tuple[Any, Any]:
+    ours = {**options, "filename": tmp_path / "ours"}
+    theirs = {**options, "filename": str(tmp_path / "theirs")}
+    if "dtype" in options:
+        theirs["dtype"] = getattr(torch, options["dtype"])
+    return getattr(MemoryMappedTensor, name)(*args, **ours), getattr(THEIRS, name)(*args, **theirs)
+
+
+def same(mine: Any, other: Any) -> None:
+    np.testing.assert_array_equal(mine, other.numpy(), strict=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "uint8"])
+@pytest.mark.parametrize("sizes", [(2, 3), ((2, 3),), ([4],), (0, 3)], ids=repr)
+@pytest.mark.parametrize("name", ["empty", "zeros", "ones", "full"])
+def test_constructors(name, sizes, dtype, tmp_path):
+    options = {"fill_value": 1} if name == "full" else {}
+    mine, other = both(tmp_path, name, *sizes, dtype=dtype, **options)
+    same(mine, other)
+    assert (
+        Path(mine.filename if mine.size else tmp_path / "ours").exists() == Path(tmp_path / "theirs").exists()
+    )
+    if mine.size:
+        assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
+        for cls, path in ((MemoryMappedTensor, "ours"), (THEIRS, "theirs")):
+            with pytest.raises(RuntimeError, match="already exists"):
+                getattr(cls, name)(*sizes, filename=tmp_path / path, **options)
+
+
+@pytest.mark.parametrize("name", ["empty_like", "zeros_like", "ones_like", "full_like"])
+def test_like(name, tmp_path):
+    array = np.arange(6, dtype=np.int16).reshape(2, 3)
+    more = (5,) if name == "full_like" else ()
+    mine = getattr(MemoryMappedTensor, name)(array, *more, filename=tmp_path / "ours")
+    same(mine, getattr(THEIRS, name)(torch.from_numpy(array), *more, filename=tmp_path / "theirs"))
+
+
+def test_files_of_one_in_the_other(tmp_path):
+    array = np.arange(12.0).reshape(3, 4)
+    mine = MemoryMappedTensor.from_tensor(array, filename=tmp_path / "ours")
+    other = THEIRS.from_tensor(torch.from_numpy(array), filename=tmp_path / "theirs")
+    for index in (None, 1, slice(1, 3)):
+        for path in ("ours", "theirs"):
+            same(
+                MemoryMappedTensor.from_filename(tmp_path / path, "float64", (3, 4), index),
+                THEIRS.from_filename(tmp_path / path, torch.float64, (3, 4), index),
+            )
+    mine[0, 0] = other[0, 0] = -1
+    for path in ("ours", "theirs"):
+        assert np.fromfile(tmp_path / path)[0] == -1
+
+
+def test_errors_and_identity(tmp_path):
+    for cls, values in ((MemoryMappedTensor, np.ones(3)), (THEIRS, torch.ones(3))):
+        path = tmp_path / cls.__module__
+        x = cls.from_tensor(values, filename=path)
+        assert cls.from_tensor(x, filename=path) is x
+        with pytest.raises(RuntimeError, match="copy_existing=True"):
+            cls.from_tensor(x, filename=tmp_path / "other")
+        with pytest.raises(RuntimeError, match="no file associated"):
+            cls.from_tensor(values).filename  # noqa: B018
+        (tmp_path / "link").symlink_to(path)
+        with pytest.raises(RuntimeError, match=r"symlink|symbolic link"):
+            cls.from_tensor(values, filename=tmp_path / "link")
+        (tmp_path / "link").unlink()
+        with pytest.raises(RuntimeError, match="Only CPU"):
+            cls.ones(3, device="meta")
+
+
+def test_pickles_by_place(tmp_path):
+    td = tensordict.TensorDict({"a": torch.arange(4000)}, [4000]).memmap(tmp_path / "td")
+    mine = lite.TensorDict.load_memmap(tmp_path / "td")
+    for source in (td, mine, td[10:20], mine[10:20]):
+        data = pickle.dumps(source)
+        assert len(data) < 3000
+        out = pickle.loads(data)
+        out["a"][0] = -7
+        assert int(source["a"][0]) == -7
