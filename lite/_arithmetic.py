@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from lite._convert import fit_leaf
+from lite._core import MISSING
 from lite._elementwise import elementwise, elementwise_
 from lite._operands import Const
 from lite._pointwise import PointwiseMixin, required
@@ -19,9 +20,23 @@ class ArithmeticMixin(PointwiseMixin):
 
     __slots__ = ()
 
-    def rsub(self, other: Any) -> Self:
-        """`other - self`."""
-        return required(elementwise(self, swapped(np.subtract), (other,)), "rsub", other)  # type: ignore[no-any-return]
+    def rsub(self, other: Any, *, alpha: Any = None, default: Any = None) -> Self:
+        """`other - alpha * self`, with `alpha` 1 unless given.
+
+        Args:
+            other: a number; an array, broadcast against the batch size; a TensorDict or mapping,
+                matched by key.
+            alpha: factor of self.
+            default: value of leaves that one side lacks, or "intersection" to leave them out.
+
+        Example:
+            >>> from lite import TensorDict
+            >>> TensorDict(a=1.0).rsub(5.0, alpha=2)["a"]
+            array(3., dtype=float32)
+        """
+        fn = swapped(np.subtract) if alpha is None else lambda a, b: b - alpha * a
+        out = elementwise(self, fn, (other,), MISSING if default is None else default)
+        return required(out, "rsub", other)  # type: ignore[no-any-return]
 
     def lerp(self, end: Any, weight: Any) -> Self:
         """`self + weight * (end - self)`; TensorDict operands are matched by key.
@@ -37,22 +52,22 @@ class ArithmeticMixin(PointwiseMixin):
         """`lerp` in place; returns self."""
         return required(elementwise_(self, lerp, (end, weight)), "lerp_", end, weight)  # type: ignore[no-any-return]
 
-    def addcmul(self, other1: Any, other2: Any, value: Any = 1) -> Self:
+    def addcmul(self, other1: Any, other2: Any, *, value: Any = 1) -> Self:
         """`self + value * other1 * other2`; TensorDict operands are matched by key."""
         out = elementwise(self, _addcmul(value), (other1, other2))
         return required(out, "addcmul", other1, other2)  # type: ignore[no-any-return]
 
-    def addcmul_(self, other1: Any, other2: Any, value: Any = 1) -> Self:
+    def addcmul_(self, other1: Any, other2: Any, *, value: Any = 1) -> Self:
         """`addcmul` in place; returns self."""
         out = elementwise_(self, _addcmul(value), (other1, other2))
         return required(out, "addcmul_", other1, other2)  # type: ignore[no-any-return]
 
-    def addcdiv(self, other1: Any, other2: Any, value: Any = 1) -> Self:
+    def addcdiv(self, other1: Any, other2: Any, *, value: Any = 1) -> Self:
         """`self + value * other1 / other2`; TensorDict operands are matched by key."""
         out = elementwise(self, _addcdiv(value), (other1, other2))
         return required(out, "addcdiv", other1, other2)  # type: ignore[no-any-return]
 
-    def addcdiv_(self, other1: Any, other2: Any, value: Any = 1) -> Self:
+    def addcdiv_(self, other1: Any, other2: Any, *, value: Any = 1) -> Self:
         """`addcdiv` in place; returns self."""
         out = elementwise_(self, _addcdiv(value), (other1, other2))
         return required(out, "addcdiv_", other1, other2)  # type: ignore[no-any-return]

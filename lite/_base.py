@@ -34,6 +34,7 @@ from lite._schema import SchemaMixin
 from lite._shared import SharedMixin
 from lite._state_dict import StateDictMixin
 from lite._summary import SummaryMixin
+from lite._tabular import TabularMixin
 from lite._unsupported import UnsupportedMixin
 
 
@@ -67,6 +68,7 @@ class TensorDictBase(
     SharedMixin,
     StateDictMixin,
     SummaryMixin,
+    TabularMixin,
     NamesMixin,
     UnsupportedMixin,
 ):
@@ -89,18 +91,18 @@ class TensorDictBase(
         return cat(input, dim, out=out)
 
     @classmethod
-    def lazy_stack(cls, input: Iterable[Any], dim: int = 0) -> Any:
+    def lazy_stack(cls, input: Iterable[Any], dim: int = 0, *, out: Any = None, **options: Any) -> Any:
         """Stack TensorDicts without copying; see `lite.lazy_stack`."""
         from lite._combine import lazy_stack
 
-        return lazy_stack(input, dim)
+        return lazy_stack(input, dim, out=out, **options)
 
     @classmethod
-    def maybe_dense_stack(cls, input: Iterable[Any], dim: int = 0) -> Any:
+    def maybe_dense_stack(cls, input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
         """Stack densely where possible, lazily elsewhere; see `lite.maybe_dense_stack`."""
         from lite._combine import maybe_dense_stack
 
-        return maybe_dense_stack(input, dim)
+        return maybe_dense_stack(input, dim, out=out)
 
     def clone(self, recurse: bool = True) -> Self:
         """Copy; `recurse=False` copies the containers and shares the arrays."""

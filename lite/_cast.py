@@ -157,9 +157,9 @@ class CastMixin(StructureMixin):
         out._set_device(device)
         return out
 
-    def type(self, dtype: DTypeLike) -> Self:
-        """Cast every array to `dtype`."""
-        return _astype(self, as_dtype(dtype))  # type: ignore[no-any-return]
+    def type(self, dst_type: DTypeLike) -> Self:
+        """Cast every array to a dtype."""
+        return _astype(self, as_dtype(dst_type))  # type: ignore[no-any-return]
 
     def cpu(self) -> Self:
         """Same as `to("cpu")`."""
@@ -262,4 +262,3 @@ def _contiguous(leaf: Array) -> Array:
     if leaf.flags.c_contiguous:
         return leaf
     return np.array(leaf, order="C") if isinstance(leaf, np.ndarray) else leaf.copy()
-

@@ -52,7 +52,7 @@ class TensorCollection:
         raise NotImplementedError
 
 
-def is_tensor_collection(obj: Any) -> bool:
+def is_tensor_collection(datatype: Any) -> bool:
     """Tell whether an object, or a type, is a TensorDict, tensorclass or non-tensor wrapper.
 
     Example:
@@ -61,11 +61,11 @@ def is_tensor_collection(obj: Any) -> bool:
         >>> is_tensor_collection(TensorDict()), is_tensor_collection(np.zeros(3))
         (True, False)
     """
-    cls = obj if isinstance(obj, type) else type(obj)
+    cls = datatype if isinstance(datatype, type) else type(datatype)
     return issubclass(cls, TensorCollection)
 
 
-def is_non_tensor(obj: Any) -> bool:
+def is_non_tensor(data: Any) -> bool:
     """Tell whether an object is non-tensor data (`NonTensorData` or `NonTensorStack`).
 
     Example:
@@ -73,7 +73,7 @@ def is_non_tensor(obj: Any) -> bool:
         >>> is_non_tensor(NonTensorData("x")), is_non_tensor("x")
         (True, False)
     """
-    return bool(getattr(type(obj), "_is_non_tensor", False))
+    return bool(getattr(type(data), "_is_non_tensor", False))
 
 
 def default_is_leaf(cls: type) -> bool:

@@ -26,7 +26,7 @@ def _numpy_concatenate(arrays: Any, axis: int = 0, out: Any = None) -> Any:
     return cat(arrays, axis, out=out)
 
 
-def stack(tensordicts: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
+def stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
     """Stack TensorDicts of equal batch size, keys and shapes along a new batch dimension.
 
     Every leaf is copied once, into one array per key; dtypes promote as in NumPy. Non-tensor data
@@ -34,7 +34,7 @@ def stack(tensordicts: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
     class give an instance of that class. Lazy stacks of equal length give a lazy stack.
 
     Args:
-        tensordicts: an iterable of TensorDicts (or of arrays, or of non-tensor data).
+        input: an iterable of TensorDicts (or of arrays, or of non-tensor data).
         dim: position of the new dimension, negative counts from the end of the result.
         out: a TensorDict of the result's batch size whose arrays receive the values.
 
@@ -52,18 +52,18 @@ def stack(tensordicts: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
         >>> stack(rows)["a"].shape, stack(rows).batch_size
         ((3, 2), (3,))
     """
-    items = _listed(tensordicts, "stack")
+    items = _listed(input, "stack")
     result = uniform(items, "stack", lambda values: stack_values(values, dim))
     return result if out is None else _write_out(out, result)
 
 
-def cat(tensordicts: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
+def cat(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
     """Concatenate TensorDicts along an existing batch dimension.
 
     Where an input is a lazy stack the result is one, too.
 
     Args:
-        tensordicts: an iterable of TensorDicts (or of arrays, or of non-tensor data).
+        input: an iterable of TensorDicts (or of arrays, or of non-tensor data).
         dim: the batch dimension to join, negative counts from the end.
         out: a TensorDict of the result's batch size whose arrays receive the values.
 
@@ -78,22 +78,32 @@ def cat(tensordicts: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
         >>> cat([td, td[:1]]).batch_size
         (3,)
     """
-    items = _listed(tensordicts, "cat")
+    items = _listed(input, "cat")
     result = uniform(items, "cat", lambda values: cat_values(values, dim))
     return result if out is None else _write_out(out, result)
 
 
-def lazy_stack(items: Iterable[Any], dim: int = 0) -> Any:
+def lazy_stack(
+    input: Iterable[Any],
+    dim: int = 0,
+    *,
+    out: Any = None,
+    stack_dim_name: str | None = None,
+    strict_shape: bool = False,
+) -> Any:
     """Stack TensorDicts without copying: the result holds them and stacks entries when read.
 
     Arrays are stacked at once, non-tensor data becomes a `NonTensorStack`.
 
     Args:
-        items: an iterable of TensorDicts; their keys and the shapes of their leaves may differ.
+        input: an iterable of TensorDicts; their keys and the shapes of their leaves may differ.
         dim: position of the new dimension, negative counts from the end of the result.
+        out: a TensorDict of the result's batch size whose arrays receive the values.
+        stack_dim_name: name of the new dimension.
+        strict_shape: refuse batch sizes that differ.
 
     Raises:
-        RuntimeError: `items` is empty, or numbers of batch dimensions or devices differ.
+        RuntimeError: `input` is empty, or numbers of batch dimensions or devices differ.
         IndexError: `dim` is out of range.
 
     Example:
@@ -103,16 +113,24 @@ def lazy_stack(items: Iterable[Any], dim: int = 0) -> Any:
         >>> rows.get("a", as_list=True)
         [array([1.]), array([1., 1.])]
     """
-    values = _listed(items, "lazy_stack")
+    values = _listed(input, "lazy_stack")
 
     def nodes(found: list[Any]) -> Any:
-        return LazyStackedTensorDict(*found, stack_dim=dim)
+        return LazyStackedTensorDict(
+            *found, stack_dim=dim, stack_dim_name=stack_dim_name, strict_shape=strict_shape
+        )
 
-    return uniform(values, "lazy_stack", lambda v: stack_values(v, dim), nodes)
+    result = uniform(values, "lazy_stack", lambda v: stack_values(v, dim), nodes)
+    return result if out is None else _write_out(out, result)
 
 
-def maybe_dense_stack(items: Iterable[Any], dim: int = 0) -> Any:
+def maybe_dense_stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
     """Stack densely where keys and shapes allow it, lazily where they do not, node by node.
+
+    Args:
+        input: an iterable of TensorDicts.
+        dim: position of the new dimension, negative counts from the end of the result.
+        out: a TensorDict of the result's batch size whose arrays receive the values.
 
     Example:
         >>> import numpy as np
@@ -122,8 +140,8 @@ def maybe_dense_stack(items: Iterable[Any], dim: int = 0) -> Any:
         >>> type(out).__name__, type(out["n"]).__name__
         ('TensorDict', 'LazyStackedTensorDict')
     """
-    values = _listed(items, "maybe_dense_stack")
-    return maybe_dense_entries(values, dim)
+    result = maybe_dense_entries(_listed(input, "maybe_dense_stack"), dim)
+    return result if out is None else _write_out(out, result)
 
 
 def dense_stack_tds(td_list: Any, dim: int | None = None) -> Any:

@@ -52,7 +52,7 @@ def get_defaults_to_none() -> bool:
     return _get_defaults_to_none
 
 
-def set_get_defaults_to_none(value: bool = True) -> None:
+def set_get_defaults_to_none(set_to_none: bool = True) -> None:
     """Choose whether `TensorDict.get(key)` of a missing key returns None or raises KeyError.
 
     Example:
@@ -61,7 +61,7 @@ def set_get_defaults_to_none(value: bool = True) -> None:
         True
     """
     global _get_defaults_to_none
-    _get_defaults_to_none = bool(value)
+    _get_defaults_to_none = bool(set_to_none)
 
 
 @contextmanager

@@ -77,6 +77,7 @@ class ExportMixin(StructureMixin):
         convert_nodes: bool = True,
         convert_tensors: bool | str = False,
         tolist_first: bool = False,
+        as_linked_list: bool = False,
     ) -> Any:
         """Nested lists over the batch, with one dict per element.
 
@@ -84,6 +85,7 @@ class ExportMixin(StructureMixin):
             convert_nodes: turn each element into a dict (else leave it a TensorDict).
             convert_tensors: see `to_dict`.
             tolist_first: see `to_dict`.
+            as_linked_list: accepted for compatibility; the dicts are copies either way.
 
         Example:
             >>> from lite import TensorDict

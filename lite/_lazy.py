@@ -34,10 +34,12 @@ class LazyStackedTensorDict(LazyKeysMixin, TensorDictBase):
     Args:
         tensordicts: the parts, of equal number of batch dimensions and equal device.
         stack_dim: where the stack dimension is in the batch size.
+        batch_size: of the stack, checked; without parts, what a part would have.
+        stack_dim_name: name of the stack dimension.
         strict_shape: also require equal batch sizes.
 
     Raises:
-        RuntimeError: batch dimensions or devices differ.
+        RuntimeError: batch dimensions or devices differ, or `batch_size` is another.
         IndexError: `stack_dim` is out of range.
         TypeError: a part is not a TensorDict.
 
@@ -58,10 +60,18 @@ class LazyStackedTensorDict(LazyKeysMixin, TensorDictBase):
     _dim_name: str | None
     _empty_size: Shape
 
-    def __init__(self, *tensordicts: Any, stack_dim: int = 0, strict_shape: bool = False) -> None:
+    def __init__(
+        self,
+        *tensordicts: Any,
+        stack_dim: int = 0,
+        batch_size: Any = None,
+        stack_dim_name: str | None = None,
+        strict_shape: bool = False,
+    ) -> None:
         given = all(issubclass(kind, TensorDictBase) for kind in set(map(type, tensordicts)))
         parts = list(tensordicts) if given else [_part(td) for td in tensordicts]
-        ndim = parts[0].ndim if parts else 0
+        size = None if batch_size is None else parse_batch_size(batch_size)
+        ndim = parts[0].ndim if parts else len(size or ())
         sizes = {part.batch_size for part in parts}
         if len({len(size) for size in sizes}) > 1 or (strict_shape and len(sizes) > 1):
             raise RuntimeError(
@@ -73,7 +83,14 @@ class LazyStackedTensorDict(LazyKeysMixin, TensorDictBase):
             raise RuntimeError(f"devices differ, got {' and '.join(sorted(str(d) for d in devices))}")
         if not -ndim - 1 <= stack_dim <= ndim:
             raise IndexError(f"stack_dim must be in [{-ndim - 1}, {ndim}], got {stack_dim}.")
-        self._init(parts, stack_dim % (ndim + 1), None, ())
+        self._init(parts, stack_dim % (ndim + 1), None, () if parts else size or ())
+        if parts and size is not None and size != self.batch_size:
+            raise RuntimeError(f"batch_size is {self.batch_size} for these parts, got batch_size={size}.")
+        if stack_dim_name is not None:
+            names = self.names
+            names[self.stack_dim] = stack_dim_name
+            check_names(names, len(names))
+            self._dim_name = stack_dim_name
 
     def _init(self, parts: list[Any], dim: int, name: str | None, empty_size: Shape) -> None:
         self.tensordicts = parts

@@ -21,7 +21,15 @@ class MaskMixin(StructureMixin):
 
     __slots__ = ()
 
-    def where(self, condition: Any, other: Any, *, out: Any = None, pad: Any = None) -> Any:
+    def where(
+        self,
+        condition: Any,
+        other: Any,
+        *,
+        out: Any = None,
+        pad: Any = None,
+        update_batch_size: bool = False,
+    ) -> Any:
         """Entries of self where `condition` holds, of `other` elsewhere.
 
         Args:
@@ -29,6 +37,8 @@ class MaskMixin(StructureMixin):
             other: a number, an array over the batch, or a TensorDict.
             out: TensorDict whose arrays receive the result, and which is returned.
             pad: stands for entries that only one side has.
+            update_batch_size: let `out` take the batch size and the arrays of the result, instead of
+                writing into its own.
 
         Raises:
             KeyError: an entry is missing on one side and there is no `pad`.
@@ -48,7 +58,9 @@ class MaskMixin(StructureMixin):
             )
         default = MISSING if pad is None else pad
         result = required(elementwise(self, _choose, (other, mask), default, _choose_objects), "where", other)
-        return result if out is None else out.update_(result)
+        if out is None:
+            return result
+        return out.update(result, update_batch_size=True) if update_batch_size else out.update_(result)
 
     def masked_select(self, mask: Any) -> Self:
         """The batch elements where `mask` holds, as `td[mask]`; trailing dims of size 1 are dropped.

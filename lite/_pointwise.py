@@ -52,7 +52,7 @@ def _predicate(name: str) -> SelfMethod:
 def _binary(name: str) -> tuple[ArgsMethod, ArgsMethod]:
     fn = BINARY[name]
 
-    def method(self: Any, other: Any, *, default: Any = None) -> Any:
+    def method(self: Any, other: Any, default: Any = None) -> Any:
         result = elementwise(self, fn, (other,), MISSING if default is None else default)
         return required(result, name, other)
 
@@ -86,7 +86,7 @@ def _scaled(name: str) -> tuple[ArgsMethod, ArgsMethod]:
         result = elementwise(self, chosen(alpha), (other,), MISSING if default is None else default)
         return required(result, name, other)
 
-    def method_(self: Any, other: Any, *, alpha: Any = None) -> Any:
+    def method_(self: Any, other: Any, alpha: Any = None) -> Any:
         return required(elementwise_(self, chosen(alpha), (other,)), f"{name}_", other)
 
     doc = f"`{name}` of every array and `other`, the latter times `alpha` if given."

@@ -131,8 +131,15 @@ class RearrangeMixin(StructureMixin):
             return self._adopt(out, "repeat_interleave")
         return out.lock_() if self.is_locked else out
 
-    def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
+    def roll(
+        self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None, *, inplace: bool = False
+    ) -> Self:
         """Roll along batch dimensions; without `dims` along the flattened batch.
+
+        Args:
+            shifts: places to move by, one per dimension.
+            dims: the batch dimensions.
+            inplace: give self the result's entries, and return it.
 
         Example:
             >>> from lite import TensorDict
@@ -143,6 +150,8 @@ class RearrangeMixin(StructureMixin):
             if not isinstance(shifts, int):
                 raise ValueError(f"several shifts need dims, got shifts={shifts}.")
             out = self.flatten().roll(shifts, 0).reshape(self.batch_size)
+            if inplace:
+                return self._adopt(out, "roll")
             return self._remember(out, lambda td, _: td.roll(-shifts))
         moves = list(shifts) if not isinstance(shifts, int) else [shifts]
         where = list(dims) if not isinstance(dims, int) else [dims]
@@ -152,6 +161,8 @@ class RearrangeMixin(StructureMixin):
         for shift, dim in zip(moves, where, strict=True):
             d = self._dim(dim)
             out = out._take(d, np.roll(np.arange(self.batch_size[d]), shift))
+        if inplace:
+            return self._adopt(out, "roll")
         back = [-shift for shift in moves]
         return self._remember(out, lambda td, _: td.roll(back, where))
 

@@ -121,14 +121,18 @@ class ShapeMixin(TensorCollection):
         """The result of an operation that a `with` statement can undo."""
         return self._run(op)  # type: ignore[return-value]
 
-    def view(self, *shape: Any, size: Sequence[int] | None = None) -> Self:
+    def view(
+        self, *shape: Any, size: Sequence[int] | None = None, batch_size: Sequence[int] | None = None
+    ) -> Self:
         """Reshape without copying; ValueError where the memory layout does not allow it.
 
         Args:
             shape: the new batch size; one entry may be -1.
             size: the same, as a keyword.
+            batch_size: the same, by another name.
         """
-        new = infer_size(as_shape((size,) if size is not None else shape, "shape"), self.numel())
+        named = batch_size if size is None else size
+        new = infer_size(as_shape(shape if named is None else (named,), "shape"), self.numel())
         return self._unchanged() if new == self.batch_size else self._shaped(_ops.View(self.ndim, new))
 
     def reshape(self, *shape: Any, inplace: bool = False) -> Self:
@@ -236,9 +240,9 @@ class ShapeMixin(TensorCollection):
         """Same as `transpose`."""
         return self.transpose(axis0, axis1)
 
-    def swapdims(self, dim0: int, dim1: int) -> Self:
+    def swapdims(self, axis0: int, axis1: int) -> Self:
         """Same as `transpose`."""
-        return self.transpose(dim0, dim1)
+        return self.transpose(axis0, axis1)
 
     def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
         """Move batch dimensions to new positions, as `numpy.moveaxis`."""

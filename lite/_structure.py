@@ -38,13 +38,16 @@ class StructureMixin(UpdateMixin):
         wrap = getattr(entry, "_wrap_tensordict", None)
         return node if wrap is None else wrap(node)
 
-    def select(self, *keys: NestedKey, inplace: bool = False, strict: bool = True) -> Self:
+    def select(
+        self, *keys: NestedKey, inplace: bool = False, strict: bool = True, as_tensordict: bool = False
+    ) -> Self:
         """Keep only some keys, in the order given; leaves are aliased.
 
         Args:
             keys: keys to keep; a nested key keeps its place in the tree.
             inplace: remove the others from self instead of building a new TensorDict.
             strict: raise KeyError for a missing key (else skip it).
+            as_tensordict: return a TensorDict also when called on a tensorclass.
 
         Example:
             >>> from lite import TensorDict
@@ -201,6 +204,7 @@ class StructureMixin(UpdateMixin):
         inplace: bool = False,
         default: Any = MISSING,
         strict: bool = True,
+        reproduce_struct: bool = False,
     ) -> tuple[Self, ...]:
         """Distribute entries over one TensorDict per key set, plus one with the rest.
 
@@ -209,6 +213,15 @@ class StructureMixin(UpdateMixin):
             inplace: the rest is self, without the taken entries.
             default: value of missing keys.
             strict: raise KeyError for a missing key without default.
+            reproduce_struct: keep the tree of nested TensorDicts in all results, also where nothing is
+                left in them.
+
+        Example:
+            >>> from lite import TensorDict
+            >>> td = TensorDict({"a": 1, "n": {"b": 2, "c": 3}})
+            >>> first, rest = td.split_keys([("n", "b")])
+            >>> list(first.keys(True, True)), list(rest.keys(True, True))
+            ([('n', 'b')], ['a', ('n', 'c')])
         """
         pairs: list[list[tuple[Path, Path]]] = []
         for key_set in key_sets:
@@ -219,7 +232,7 @@ class StructureMixin(UpdateMixin):
         outputs: list[Self] = []
         taken: list[Path] = []
         for group in pairs:
-            out: Self = self._with({})
+            out: Self = self.empty(recurse=True) if reproduce_struct else self._with({})  # type: ignore[attr-defined]
             for old, new in group:
                 entry = self._get_path(old)
                 if entry is None:
@@ -232,7 +245,8 @@ class StructureMixin(UpdateMixin):
                     taken.append(old)
                 out._set_path(new, entry, False)
             outputs.append(out)
-        rest: Self = self._with(_without_empty(self, self._exclude(taken)))
+        left = self._exclude(taken)
+        rest: Self = self._with(left if reproduce_struct else _without_empty(self, left))
         return (*outputs, self._become({k: rest._get_str(k) for k in rest._keys()}) if inplace else rest)
 
     def filter_empty_(self) -> Self:

@@ -29,6 +29,7 @@ class UpdateMixin(AccessMixin):
         clone: bool = False,
         inplace: bool = False,
         *,
+        non_blocking: bool = False,
         keys_to_update: Iterable[NestedKey] | None = None,
         is_leaf: Callable[[type], bool] | None = None,
         update_batch_size: bool = False,
@@ -155,6 +156,7 @@ class UpdateMixin(AccessMixin):
         input_dict_or_td: Mapping[Any, Any] | TensorCollection | None = None,
         clone: bool = False,
         *,
+        non_blocking: bool = False,
         keys_to_update: Iterable[NestedKey] | None = None,
         strict: bool = True,
         **kwargs: Any,
@@ -191,9 +193,9 @@ class UpdateMixin(AccessMixin):
             elif strict:
                 raise KeyError(f"The key {path} was not found in the dest tensordict.")
 
-    def copy_(self, src: TensorCollection, non_blocking: bool = False) -> Self:
+    def copy_(self, tensordict: TensorCollection, non_blocking: bool = False) -> Self:
         """Same as `update_`."""
-        return self.update_(src)
+        return self.update_(tensordict)
 
     def update_at_(
         self,
@@ -201,6 +203,7 @@ class UpdateMixin(AccessMixin):
         idx: Any,
         clone: bool = False,
         *,
+        non_blocking: bool = False,
         keys_to_update: Iterable[NestedKey] | None = None,
     ) -> Self:
         """Write the entries of a source at a batch index of existing entries; returns self."""

@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from lite._collection import is_array, is_leaf_nontensor
+from lite._collection import is_array
 from lite._files.plan import host_array
-from lite._keys import to_key
-from lite._keysview import walk
 
 
 def _package() -> Any:
@@ -22,18 +20,18 @@ def _package() -> Any:
     return pyarrow
 
 
-def to_arrow(td: Any) -> Any:
-    """See `lite.to_arrow`."""
+def parquet() -> Any:
+    """The module that reads and writes Parquet files."""
+    _package()
+    import pyarrow.parquet
+
+    return pyarrow.parquet
+
+
+def table(columns: dict[str, Any]) -> Any:
+    """A table of arrays and objects by column name."""
     package = _package()
-    if not td.batch_size:
-        raise ValueError("a TensorDict needs a batch dimension to become a table: its rows.")
-    columns = {}
-    for path, entry in walk(td, True, True, is_leaf_nontensor):
-        name = ".".join(path)
-        if name in columns:
-            raise ValueError(f"two entries would share the column {name!r}.")
-        columns[name] = _column(package, entry, str(to_key(path)))
-    return package.table(columns)
+    return package.table({name: _column(package, entry, name) for name, entry in columns.items()})
 
 
 def _column(package: Any, entry: Any, key: str) -> Any:

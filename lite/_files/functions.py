@@ -102,9 +102,10 @@ def to_arrow(td: Any) -> Any:
         >>> to_arrow(TensorDict({"a": np.arange(2), "n": {"b": np.ones((2, 3))}}, [2])).column_names
         ['a', 'n.b']
     """
-    from lite._files import arrow
+    from lite._files.arrow import table
+    from lite._tabular import columns_of
 
-    return arrow.to_arrow(td)
+    return table(columns_of(td, "."))
 
 
 def from_arrow(table: Any) -> Any:
