@@ -16,7 +16,7 @@ from lite._core import MISSING
 from lite._device_array import wrap
 from lite._leaves import leaves
 from lite._methods import AnyMethod, described
-from lite._reduce import FEATURE, Extremes, joined, reduced, scope_of, with_keys
+from lite._reduce import FEATURE, Extremes, Scope, joined, reduced, scope_of, with_keys
 from lite._structure import StructureMixin
 
 _ARGUMENTS = """
@@ -246,6 +246,8 @@ class ReductionMixin(StructureMixin):
     def logsumexp(self, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
         """`log(sum(exp(x)))` over batch dimensions (all of them unless given), without overflow.
 
+        Over no dimension it is `x`, which is what a batch without dimensions gives.
+
         Args:
             dim: batch dimension(s).
             keepdim: keep reduced dimensions with size 1.
@@ -260,9 +262,9 @@ class ReductionMixin(StructureMixin):
             >>> TensorDict({"a": np.zeros(4)}, batch_size=[4]).logsumexp(0)["a"].round(4)
             np.float64(1.3863)
         """
-        dims = tuple(range(self.ndim)) if dim is None else dim
         try:
-            scope = scope_of(self, dims, keepdim)
+            every = Scope(tuple(range(self.ndim)), keepdim=keepdim)
+            scope = every if dim is None else scope_of(self, dim, keepdim)
         except IndexError as error:
             raise ValueError(
                 f"The dimension {dim} is incompatible with a tensordict with batch_size {self.batch_size}."

@@ -73,7 +73,7 @@ def _(case: Case) -> bool:
 
 @rule("integer index apart from an index array")
 def _(case: Case) -> bool:
-    items = [item for item in case.index if item is not Ellipsis]
+    items = case.index  # an ellipsis stands between two others, even if it stands for nothing
     block = [i for i, item in enumerate(items) if isinstance(item, int | list | np.ndarray)]
     arrays = [i for i in block if not isinstance(items[i], int)]
     return bool(arrays) and len(arrays) < len(block) and block[-1] - block[0] + 1 != len(block)

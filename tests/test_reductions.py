@@ -174,6 +174,14 @@ def test_quantiles():
         td.quantile(np.zeros((2, 2)))
 
 
+def test_logsumexp_over_no_dims_gives_the_arrays():
+    td = TensorDict({"a": np.arange(3.0), "i": np.arange(2)}, batch_size=[])
+    out = td.logsumexp()
+    np.testing.assert_allclose(out["a"], td["a"])
+    np.testing.assert_allclose(out["i"], td["i"])
+    assert td.logsumexp(keepdim=True).batch_size == ()
+
+
 def test_logsumexp_does_not_overflow():
     td = TensorDict({"a": np.array([[1e4, 1e4], [-np.inf, -np.inf]])}, batch_size=[2, 2])
     np.testing.assert_allclose(td.logsumexp(1)["a"], [1e4 + np.log(2), -np.inf])
