@@ -17,7 +17,7 @@ from lite._keysview import TensorDictKeysView, walk
 from lite._lock import LOCK_ERROR
 from lite._nontensor import NonTensorBase, NonTensorData, unwrap
 from lite._ragged import read
-from lite._writes import Writes
+from lite._writes import Writes, write_objects
 
 
 class AccessMixin(TensorDictCore):
@@ -198,7 +198,14 @@ class AccessMixin(TensorDictCore):
             node._merge(item, writes)
             return
         if isinstance(current, NonTensorBase):
-            writes.put(self, key, self._convert(item))
+            entry = self._convert(item)
+            if not isinstance(entry, NonTensorBase):
+                raise ValueError(
+                    f"Failed to update '{key}' in tensordict {self!r}: it is non-tensor data, and the value "
+                    f"is a {type(entry).__name__}."
+                )
+            if entry.batch_size != current.batch_size or not write_objects(current, entry, (), writes):
+                writes.put(self, key, entry)
             return
         try:
             writes.copy(current, self._to_entry(item))
@@ -218,21 +225,25 @@ class AccessMixin(TensorDictCore):
     def set_(self, key: NestedKey, item: Any, *, non_blocking: bool = False) -> Self:
         """Copy `item` into the existing entry `key` (casting, broadcasting); allowed when locked.
 
+        A nested entry is updated as with `update_`.
+
         Raises:
-            KeyError: if the key does not exist.
-            ValueError: if the value cannot be broadcast to the entry.
+            KeyError: the key, or one of the keys of a nested value, does not exist.
+            ValueError: the value cannot be broadcast to the entry, or is of another kind.
         """
         target = self._reach(key)
         if alike(target, item):
             target[...] = item
             return self
-        if type(key) is str and self._peek(key) is not None:
-            self._set_here(key, item, True)
-            return self
         path = require_path(key)
-        if self._peek_path(path) is None:
+        current = self._peek_path(path)
+        if current is None:
             raise self._missing(path)
-        self._set_path(path, item, True)
+        node = self._as_node(current)
+        if node is not None and (isinstance(item, Mapping) or self._as_node(item) is not None):
+            node.update_(item)
+        else:
+            self._set_path(path, item, True)
         return self
 
     def set_at_(self, key: NestedKey, value: Any, index: Any, *, non_blocking: bool = False) -> Self:
@@ -261,7 +272,9 @@ class AccessMixin(TensorDictCore):
         if node is not None:
             node._set_index(index, value, writes)
         elif isinstance(entry, NonTensorBase):
-            writes.put(self, key, entry._assign(index, value))
+            stacked = self._parts() is not None  # then the entry is a copy
+            if stacked or not write_objects(entry, value, index, writes):
+                writes.put(self, key, entry._assign(index, value))
         else:
             writes.copy(entry, self._to_entry(value), index)
 

@@ -12,7 +12,7 @@ from lite._core import TensorDictCore
 from lite._index import normalise, result_shape
 from lite._lock import LOCK_ERROR
 from lite._nontensor import NonTensorBase, NonTensorStack
-from lite._writes import Writes, fits
+from lite._writes import Writes, fits, write_objects
 
 
 def set_index(td: Any, index: Any, value: Any, writes: Writes | None = None) -> None:
@@ -41,24 +41,34 @@ def _plan(td: Any, index: Any, value: Any, writes: Writes) -> None:
                 raise RuntimeError(LOCK_ERROR)
             target = _allocate(td, source, len(shape))
             writes.put(td, key, target)
-        if isinstance(target, NonTensorBase):
-            writes.put(td, key, target._assign(items, source))
-            continue
         own, other = td._as_node(target), td._as_node(source)
-        if (own is None) != (other is None) or isinstance(source, NonTensorBase):
+        objects = isinstance(target, NonTensorBase)
+        if (own is None) != (other is None) or isinstance(source, NonTensorBase) != objects:
             raise RuntimeError(
                 f"cannot write a {type(source).__name__} to the {type(target).__name__} at key {key!r}."
             )
-        if own is not None:
+        if objects:
+            _plan_objects(td, key, target, items, source, writes)
+        elif own is not None:
             own._set_index(items, other, writes)
         else:
             _plan_leaf(td, key, target, items, shape, source, writes)
+
+
+def _plan_objects(
+    td: Any, key: str, target: Any, items: tuple[Any, ...], source: Any, writes: Writes
+) -> None:
+    if not write_objects(target, source, items, writes):
+        writes.put(td, key, target._assign(items, source))
 
 
 def _plan_leaf(
     td: Any, key: str, target: Any, items: tuple[Any, ...], shape: Shape, source: Any, writes: Writes
 ) -> None:
     wanted = shape + tuple(target.shape[len(td._batch_size) :])
+    extra = source.ndim - len(wanted)
+    if extra > 0 and source.shape[:extra] == (1,) * extra:  # which NumPy drops when it assigns
+        source = source.reshape(source.shape[extra:])
     if not fits(tuple(source.shape), wanted):
         raise RuntimeError(
             f"shape mismatch at key {key!r}: value of shape {tuple(source.shape)} cannot be "
@@ -104,7 +114,7 @@ def _fill_index(td: Any, items: tuple[Any, ...], shape: Shape, value: Any, write
         if node is not None:
             node._set_index(items, value, writes)
         elif isinstance(entry, NonTensorBase):
-            writes.put(td, key, entry._assign(items, value))
+            _plan_objects(td, key, entry, items, value, writes)
         else:
             _plan_leaf(td, key, entry, items, shape, array, writes)
 
@@ -114,11 +124,13 @@ def fit_assigned(source: Any, shape: Shape, batch_size: Shape, index: Any) -> An
     own = source.batch_size
     if own == shape:
         return source
-    if own == shape[len(shape) - len(own) :]:
+    if own and own == shape[len(shape) - len(own) :]:
         return source.expand(shape)
     try:
         return source._rebatch(shape)
     except RuntimeError as error:
+        if not own:  # one element, unless its entries say that it only lacks the batch size
+            return source.expand(shape)
         raise RuntimeError(
             f"indexed destination TensorDict batch size is {shape} (batch_size = {batch_size}, "
             f"index={index}), which differs from the source batch size {own}"

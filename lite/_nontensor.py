@@ -71,7 +71,7 @@ class NonTensorBase(ShapeMixin):
             return self
         objects = self._objects().copy()
         at = (*index, Ellipsis) if isinstance(index, tuple) else (index, Ellipsis)
-        objects[at] = value._objects() if isinstance(value, NonTensorBase) else _boxed(value)
+        objects[at] = value._objects() if isinstance(value, NonTensorBase) else boxed(value)
         return NonTensorStack._wrap(objects) if objects.ndim else NonTensorData._make(objects[()], ())
 
     def __eq__(self, other: object) -> Any:
@@ -88,7 +88,7 @@ def _same(a: NonTensorData, b: NonTensorData) -> bool:
     return a.data is b.data or (type(a.data) is type(b.data) and bool(np.all(a.data == b.data)))
 
 
-def _boxed(value: Any) -> Array:
+def boxed(value: Any) -> Array:
     """A 0-d object array: NumPy would unpack a list or array payload when assigning it directly."""
     box = np.empty((), dtype=object)
     box[()] = value
@@ -135,7 +135,7 @@ class NonTensorData(NonTensorBase):
         return self._make(copy.deepcopy(self.data) if recurse else self.data, self._batch_size)
 
     def _objects(self) -> Array:
-        return np.broadcast_to(_boxed(self.data), self._batch_size)
+        return np.broadcast_to(boxed(self.data), self._batch_size)
 
     def _export(self) -> Any:
         return self.data
@@ -148,6 +148,19 @@ class NonTensorData(NonTensorBase):
         if len(text) > 200:
             text = text[:20] + "  ...  " + text[-20:]
         return f"{type(self).__name__}(data={text}, batch_size={self._batch_size}, device={device})"
+
+
+class MetaData(NonTensorData):
+    """A `NonTensorData` that stays one: stacking those of one and the same object gives one again.
+
+    Example:
+        >>> from lite import MetaData, TensorDict, stack
+        >>> unit = MetaData("metres")
+        >>> stack([TensorDict(unit=unit), TensorDict(unit=unit)])["unit"]
+        'metres'
+    """
+
+    __slots__ = ()
 
 
 class NonTensorStack(NonTensorBase):
@@ -170,7 +183,7 @@ class NonTensorStack(NonTensorBase):
     def __init__(self, *items: Any, stack_dim: int = 0) -> None:
         if not items:
             raise RuntimeError("items cannot be empty")
-        arrays = [item._objects() if isinstance(item, NonTensorBase) else _boxed(item) for item in items]
+        arrays = [item._objects() if isinstance(item, NonTensorBase) else boxed(item) for item in items]
         self._array = np.stack(arrays, stack_dim)
         self._batch_size = self._array.shape
 
@@ -182,14 +195,20 @@ class NonTensorStack(NonTensorBase):
         return self
 
     @classmethod
-    def _stacked(cls, items: list[NonTensorBase], dim: int) -> NonTensorStack:
+    def _stacked(cls, items: list[NonTensorBase], dim: int) -> NonTensorBase:
         """Stack along `dim`, which is not negative; ValueError if batch sizes differ."""
         size = items[0]._batch_size
-        if not all(type(item) is NonTensorData and item._batch_size == size for item in items):
+        first = items[0]
+        if isinstance(first, MetaData) and all(
+            type(item) is type(first) and item._batch_size == size and item.data is first.data  # type: ignore[attr-defined]
+            for item in items
+        ):
+            return first._make(first.data, (*size[:dim], len(items), *size[dim:]))
+        if not all(isinstance(item, NonTensorData) and item._batch_size == size for item in items):
             return cls._wrap(np.stack([item._objects() for item in items], dim))
         column = np.empty((len(items),) + (1,) * (len(size) - dim), dtype=object)
         for i, item in enumerate(items):
-            column[i, ...] = _boxed(item.data)  # type: ignore[attr-defined]
+            column[i, ...] = boxed(item.data)  # type: ignore[attr-defined]
         array = np.empty(size[:dim] + (len(items),) + size[dim:], dtype=object)
         array[...] = column
         return cls._wrap(array)
@@ -210,7 +229,7 @@ class NonTensorStack(NonTensorBase):
         for _ in shape[1:]:
             flat = [item for row in flat for item in row]
         for i, item in enumerate(flat):
-            array.flat[i : i + 1] = _boxed(item)
+            array.flat[i : i + 1] = boxed(item)
         return cls._wrap(array)
 
     @property
@@ -283,7 +302,7 @@ class LinkedList(list[Any]):
         super().__setitem__(index, value)
         # Once resized the list no longer mirrors the batch, so it stops writing back.
         if self._source is not None and len(self) == len(self._source) and isinstance(index, int):
-            self._source[index, ...] = _boxed(value)
+            self._source[index, ...] = boxed(value)
 
 
 def unwrap(entry: NonTensorBase) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from lite._collection import Shape, raw
 from lite._device_array import write_leaf
+from lite._nontensor import NonTensorBase, NonTensorStack, boxed
 
 _NOTHING = np.zeros((), dtype=np.bool_)
 _NUMBERS = (np.ndarray, np.generic, bool, int, float, complex)
@@ -93,6 +94,19 @@ class Writes:
             if id(node) not in self._saved:
                 self._saved[id(node)] = (node, node._save())
                 found.extend(node._lock_children())
+
+
+def write_objects(target: Any, value: Any, index: Any, writes: Writes) -> bool:
+    """Plan the write of objects into rows that others may share; False if `target` has no rows to write.
+
+    Raises:
+        ValueError: the value does not fit the indexed rows.
+    """
+    if not isinstance(target, NonTensorStack) or not target._array.flags.writeable:
+        return False
+    at = (*index, Ellipsis) if isinstance(index, tuple) else (index, Ellipsis)
+    writes.copy(target._array, value._objects() if isinstance(value, NonTensorBase) else boxed(value), at)
+    return True
 
 
 def fits(shape: Shape, wanted: Shape) -> bool:

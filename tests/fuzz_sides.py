@@ -259,14 +259,18 @@ class Frozen:
 def thaw(result: Any) -> None:
     """Make arrays writable again that are views of arrays which were read-only when they were made."""
     for array in arrays(result):
-        overlapping = any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True))
-        if not array.flags.writeable and not overlapping and isinstance(array.base, np.ndarray):
+        if not array.flags.writeable and not _expanded(array) and isinstance(array.base, np.ndarray):
             chain = [array]
             while isinstance(chain[-1].base, np.ndarray):
                 chain.append(chain[-1].base)
             for view in reversed(chain):
-                if not any(s == 0 and n > 1 for s, n in zip(view.strides, view.shape, strict=True)):
+                if not _expanded(view):
                     try:
                         view.flags.writeable = True
                     except ValueError:
                         break
+
+
+def _expanded(array: Array) -> bool:
+    """Whether elements share memory."""
+    return array.size > 0 and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
