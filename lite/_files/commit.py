@@ -49,11 +49,12 @@ def replace_tree(root: str, write: Callable[[str, bool], T]) -> T:
     """
     top, below = outermost(root)
     while not below and not os.path.isdir(root):
-        os.makedirs(os.path.dirname(root), exist_ok=True)
         with _stage(root) as stage:
             result = write(stage, False)
             if _renamed(stage, root):
                 return result
+            if not os.path.isdir(root):
+                raise FileExistsError(f"{root} exists and is not a folder.")
     with _locked(top):
         finish(top)
         _remove_abandoned(top)
@@ -72,16 +73,17 @@ def outermost(folder: str) -> tuple[str, str]:
     A folder that is no part of a tree, or is reached through a link, is its own.
     """
     top, below = folder, ""
-    while not os.path.islink(top) and _is_node(os.path.dirname(top)):
-        top, name = os.path.split(top)
-        below = f"{name}/{below}" if below else name
-    return top, below
+    while True:
+        parent, name = os.path.split(top)
+        if parent == top or not _is_node(parent) or os.path.islink(top):
+            return top, below
+        top, below = parent, f"{name}/{below}" if below else name
 
 
 def _is_node(folder: str) -> bool:
     """Whether a folder, other than the root of the file system, is one that a container was saved to."""
     where = f"{folder}/{meta.NAME}"
-    if folder == os.path.dirname(folder) or not os.path.isfile(where):
+    if not os.path.isfile(where) or folder == os.path.dirname(folder):
         return False
     try:
         return isinstance(meta.loads(read_file(where, meta.MAX_BYTES), where).get("_type"), str)
@@ -107,7 +109,11 @@ def _add_ancestors(top: str, below: str, stage: str) -> None:
 def _stage(before: str) -> Iterator[str]:
     """A new folder, removed with what is in it unless it has been renamed."""
     path = f"{before}{_STAGE}{_host()}-{os.getpid()}-{os.urandom(4).hex()}"  # tells whose it is
-    os.mkdir(path)
+    try:
+        os.mkdir(path)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(before), exist_ok=True)
+        os.mkdir(path)
     try:
         yield path
     finally:

@@ -21,6 +21,8 @@ def encode_key(key: str) -> str:
         >>> encode_key("a/b c"), encode_key(""), encode_key(".."), encode_key("x.é")
         ('a%2Fb%20c', '%', '%2E%2E', 'x.é')
     """
+    if key.isidentifier():
+        return key
     if not key:
         return "%"
     if key in (".", ".."):
@@ -45,6 +47,8 @@ def file_name(key: str, suffix: str, robust: bool) -> str:
     Raises:
         ValueError: the key cannot be a file name.
     """
+    if key.isidentifier() and key.isascii() and len(key) + len(suffix) <= _MAX_NAME:
+        return key + suffix
     if not robust and (not is_plain(key) or key.startswith("%")):
         raise ValueError(f"the key {key!r} cannot be a file name as it is; pass robust_key=True.")
     name = (encode_key(key) if robust else key) + suffix

@@ -8,7 +8,7 @@ from typing import Any
 
 from lite._files.commit import COMMIT, outermost
 from lite._files.read import Reader
-from lite._files.store import Folder, Version
+from lite._files.store import Folder
 from lite._keys import to_path
 
 _RETRIES = 200
@@ -35,21 +35,19 @@ def load(prefix: str, subpath: Any, mode: str, robust: bool, allow_pickle: bool)
         # Where new files wait in the outermost folder, what is below it belongs to them.
         waiting = below and os.path.isdir(f"{top}/{COMMIT}")
         root, at = (top, below) if waiting else (folder, "")
-        version = Version(root)
-
-        def unchanged(version: Version = version, waiting: Any = waiting) -> bool:
-            return version.is_current() and (waiting or not below or not os.path.isdir(f"{top}/{COMMIT}"))
-
+        store = Folder(root)
         try:
-            out = _read(Reader(Folder(root), robust, allow_pickle), at, keys, prefix)
-        except (OSError, ValueError, RuntimeError):
-            if unchanged():
-                raise
-        else:
-            if unchanged():
+            try:
+                out, failure = _read(Reader(store, robust, allow_pickle), at, keys, prefix), None
+            except (OSError, ValueError, RuntimeError) as error:
+                out, failure = None, error
+            begun = below and not waiting and os.path.isdir(f"{top}/{COMMIT}")
+            if store.is_current() and not begun:
+                if failure is not None:
+                    raise failure
                 return out
         finally:
-            version.close()
+            store.close()
         time.sleep(min(0.001 * attempt, 0.02))
     raise RuntimeError(f"{prefix} was replaced each of {_RETRIES} times that it was read.")
 

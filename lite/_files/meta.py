@@ -21,6 +21,7 @@ NON_TENSOR_STACK = "<class 'tensordict.tensorclass.NonTensorStack'>"
 META_DATA = "<class 'tensordict.tensorclass.MetaData'>"
 _FIELDS = ("shape", "device", "_type")
 _EXTENSION = "_lite"
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def dumps(value: Any) -> bytes:
@@ -30,7 +31,7 @@ def dumps(value: Any) -> bytes:
         TypeError, ValueError: not a JSON value.
         RecursionError: nested too deeply.
     """
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = _ENCODER.encode(value)
     try:
         return text.encode()
     except UnicodeEncodeError:  # a lone surrogate, which only the escaped form can hold

@@ -196,8 +196,10 @@ class Reader:
 
     def _names(self, key: str) -> tuple[str, ...]:
         name = encode_key(key)
+        if name == key:
+            return (name,)
         if self._robust:
-            return (name, key) if name != key and is_plain(key) else (name,)
+            return (name, key) if is_plain(key) else (name,)
         if not is_plain(key):
             raise ValueError(f"the key {key!r} cannot be a file name as it is; pass robust_key=True.")
         return (key,)

@@ -10,7 +10,7 @@ import numpy as np
 
 from lite._collection import Array, Shape
 from lite._files.commit import COMMIT
-from lite._files.mapping import map_leaf, open_regular, read_file
+from lite._files.mapping import map_leaf, open_regular, read_all, read_file
 from lite._files.meta import MAX_BYTES, NAME
 
 
@@ -33,16 +33,46 @@ class Store(Protocol):
 
 
 class Folder:
-    """A folder, possibly with a new tree in it that is not in place yet (see `commit`)."""
+    """A folder, possibly with a new tree in it that is not in place yet (see `commit`).
+
+    It holds on to the `meta.json` at the root, which every writer replaces, and so can tell whether one
+    has: as long as the old file is open, its inode number cannot be given to another. Close it after use.
+    """
 
     def __init__(self, root: str) -> None:
         self.where = root
         # A file in the new tree counts before the one at its place. It may move there at any moment,
         # so the order of looking matters.
         commit = f"{root}/{COMMIT}"
-        self._places = [commit, root] if os.path.isdir(commit) and not os.path.islink(commit) else [root]
+        self._places = [commit, root] if _mode(commit) == stat.S_IFDIR else [root]
+        self._descriptor, self._inode = -1, -1
+        for place in self._places:
+            try:
+                self._descriptor, status = open_regular(f"{place}/{NAME}", os.O_RDONLY)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            self._inode, self._size = status.st_ino, status.st_size
+            return
+
+    def is_current(self) -> bool:
+        """Whether no writer has been here meanwhile."""
+        for path in (f"{self.where}/{COMMIT}/{NAME}", f"{self.where}/{NAME}"):
+            try:
+                return os.stat(path).st_ino == self._inode
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+        return self._descriptor < 0
+
+    def close(self) -> None:
+        """Let go."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def text(self, path: str) -> bytes | None:
+        if path == NAME and self._descriptor >= 0:
+            os.lseek(self._descriptor, 0, os.SEEK_SET)
+            return read_all(self._descriptor, self._size, f"{self.where}/{path}", MAX_BYTES)
         for place in self._places:
             try:
                 return read_file(f"{place}/{path}", MAX_BYTES)
@@ -60,13 +90,10 @@ class Folder:
 
     def is_folder(self, path: str) -> bool:
         for place in self._places:
-            try:
-                mode = os.lstat(f"{place}/{path}").st_mode
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            if stat.S_ISLNK(mode):
+            mode = _mode(f"{place}/{path}")
+            if mode == stat.S_IFLNK:
                 raise ValueError(f"refusing to follow the symbolic link {place}/{path}.")
-            if stat.S_ISDIR(mode):
+            if mode == stat.S_IFDIR:
                 return True
         return False
 
@@ -74,34 +101,9 @@ class Folder:
         return f"{self.where}/{path}" if path else self.where
 
 
-class Version:
-    """Holds on to the state of a folder, to tell whether a writer has replaced it meanwhile.
-
-    Every writer replaces the `meta.json` at the root. As long as the old one is open, its inode number
-    cannot be given to another.
-    """
-
-    def __init__(self, root: str) -> None:
-        self._root = root
-        self._descriptor = -1
-        for path in (f"{root}/{COMMIT}/{NAME}", f"{root}/{NAME}"):
-            try:
-                self._descriptor, _ = open_regular(path, os.O_RDONLY)
-                return
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-
-    def is_current(self) -> bool:
-        """Whether the folder is still what it was."""
-        for path in (f"{self._root}/{COMMIT}/{NAME}", f"{self._root}/{NAME}"):
-            try:
-                inode = os.stat(path).st_ino
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            return self._descriptor >= 0 and inode == os.fstat(self._descriptor).st_ino
-        return self._descriptor < 0
-
-    def close(self) -> None:
-        """Let go."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
+def _mode(path: str) -> int:
+    """The kind of what is at a path, 0 for nothing."""
+    try:
+        return stat.S_IFMT(os.lstat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return 0

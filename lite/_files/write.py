@@ -44,8 +44,6 @@ def write_folder(
         ]
     plan.add(entry, "", "")
     kept = _already_there(plan, root, like, copy_existing)
-    if os.path.lexists(root) and not os.path.isdir(root):
-        raise FileExistsError(f"{root} exists and is not a folder.")
 
     def fill(stage: str, exists: bool) -> list[Array]:
         if exists:
