@@ -3,6 +3,7 @@
 import argparse
 import tracemalloc
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,21 @@ import torchrl
 from side_by_side import machine, measure, report, row
 from torchrl.data.postprocs import MultiStep as TorchMultiStep
 from torchrl.data.postprocs.postprocs import _get_reward
+from torchrl.objectives.value import functional
 from transformers.generation.logits_process import TopKLogitsWarper, TopPLogitsWarper
 
 from lite import TensorDict
 from lite.data import MultiStep
-from lite.kernels import get_num_threads, multistep_return, sample_tokens, token_log_probs
+from lite.kernels import (
+    gae,
+    get_num_threads,
+    multistep_return,
+    reward_to_go,
+    sample_tokens,
+    td_lambda_return,
+    token_log_probs,
+    vtrace,
+)
 
 ROWS, TIME = 64, 1000
 
@@ -71,6 +82,57 @@ def multistep(rounds: int) -> list[dict[str, Any]]:
             peak_over_output=peak / size,
         )
     ]
+
+
+Cases = dict[str, tuple[Callable[[], Any], dict[str, Callable[[], Any]]]]
+
+
+def _estimates(rng: np.random.Generator, shape: tuple[int, int]) -> Cases:
+    """Ours, and what torchrl has for the same."""
+    arrays = [rng.normal(size=(*shape, 1)).astype(np.float32) for _ in range(5)]
+    reward, value, following, log_pi, log_mu = arrays
+    done = rng.random((*shape, 1)) < 0.05
+    stop = done & (rng.random((*shape, 1)) < 0.5)
+    flags = done, stop
+    r, v, n, p, m, d, s = map(torch.from_numpy, (*arrays, *flags))
+    return {
+        "gae": (
+            lambda: gae(reward, value, following, *flags, gamma=0.99, lmbda=0.95, time_dim=-2),
+            {
+                "torchrl loop": lambda: functional.generalized_advantage_estimate(0.99, 0.95, v, n, r, d, s),
+                "torchrl vec": lambda: functional.vec_generalized_advantage_estimate(
+                    0.99, 0.95, v, n, r, d, s
+                ),
+            },
+        ),
+        "td_lambda_return": (
+            lambda: td_lambda_return(reward, following, *flags, gamma=0.99, lmbda=0.95, time_dim=-2),
+            {
+                "torchrl loop": lambda: functional.td_lambda_return_estimate(0.99, 0.95, n, r, d, s),
+                "torchrl vec": lambda: functional.vec_td_lambda_return_estimate(0.99, 0.95, n, r, d, s),
+            },
+        ),
+        "vtrace": (
+            lambda: vtrace(log_pi, log_mu, reward, value, following, *flags, gamma=0.99, time_dim=-2),
+            {"torchrl loop": lambda: functional.vtrace_advantage_estimate(0.99, p, m, v, n, r, d, s)},
+        ),
+        "reward_to_go": (
+            lambda: reward_to_go(reward, done, gamma=0.99, time_dim=-2),
+            {"torchrl reward2go": lambda: functional.reward2go(r, d, 0.99)},
+        ),
+    }
+
+
+def estimates(rounds: int) -> list[dict[str, Any]]:
+    """Against the faster of torchrl's loop and its vectorised variant."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for shape in ((64, 1000), (1024, 128)):
+        for name, (ours, theirs) in _estimates(rng, shape).items():
+            result = measure({"lite": ours}, 5 * rounds) | measure(theirs, max(3, rounds // 3))
+            fastest = min((result[other]["median_ms"], other) for other in theirs)[1]
+            rows.append(row(f"{name} {shape[0]}x{shape[1]}", fastest, result))
+    return rows
 
 
 def log_probs(rounds: int) -> list[dict[str, Any]]:
@@ -130,7 +192,7 @@ def main() -> None:
         "threads_lite": get_num_threads(),
         "threads_torch": torch.get_num_threads(),
     }
-    rows = [line for part in (returns, multistep, log_probs, sampling) for line in part(rounds)]
+    rows = [line for part in (returns, estimates, multistep, log_probs, sampling) for line in part(rounds)]
     report("kernels", "Kernels", rows, about)
 
 

@@ -1,18 +1,58 @@
-"""Array kernels: multi-step returns, log-probs of tokens, sampling."""
+"""Array kernels: returns and advantages, log-probs of tokens, sampling."""
 
 from lite.kernels._rows import get_num_threads, set_num_threads
 from lite.kernels._warmup import warmup
+from lite.kernels.advantages import Advantage, gae, vtrace
 from lite.kernels.multistep_return import MultiStepReturn, gather_time, multistep_return
+from lite.kernels.returns import discounted_return, reward_to_go, td0_return, td1_return, td_lambda_return
 from lite.kernels.sample_tokens import sample_tokens
 from lite.kernels.token_log_probs import token_log_probs
+from lite.kernels.value_estimates import (
+    generalized_advantage_estimate,
+    reward2go,
+    td0_advantage_estimate,
+    td0_return_estimate,
+    td1_advantage_estimate,
+    td1_return_estimate,
+    td_lambda_advantage_estimate,
+    td_lambda_return_estimate,
+    vec_generalized_advantage_estimate,
+    vec_td1_advantage_estimate,
+    vec_td1_return_estimate,
+    vec_td_lambda_advantage_estimate,
+    vec_td_lambda_return_estimate,
+    vtrace_advantage_estimate,
+)
 
 __all__ = [
+    "Advantage",
     "MultiStepReturn",
+    "discounted_return",
+    "gae",
     "gather_time",
+    "generalized_advantage_estimate",
     "get_num_threads",
     "multistep_return",
+    "reward2go",
+    "reward_to_go",
     "sample_tokens",
     "set_num_threads",
+    "td0_advantage_estimate",
+    "td0_return",
+    "td0_return_estimate",
+    "td1_advantage_estimate",
+    "td1_return",
+    "td1_return_estimate",
+    "td_lambda_advantage_estimate",
+    "td_lambda_return",
+    "td_lambda_return_estimate",
     "token_log_probs",
+    "vec_generalized_advantage_estimate",
+    "vec_td1_advantage_estimate",
+    "vec_td1_return_estimate",
+    "vec_td_lambda_advantage_estimate",
+    "vec_td_lambda_return_estimate",
+    "vtrace",
+    "vtrace_advantage_estimate",
     "warmup",
 ]

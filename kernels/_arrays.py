@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 
-class _Memory:
+class Memory:
     """What NumPy asks for to build an array on foreign memory; keeps the owner alive."""
 
     def __init__(
@@ -55,7 +55,7 @@ def contiguous(array: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
     array = np.ascontiguousarray(array, dtype)
     if array.flags.writeable or not array.size:
         return array
-    return np.asarray(_Memory(array, array.ctypes.data, array.shape, array.dtype))
+    return np.asarray(Memory(array, array.ctypes.data, array.shape, array.dtype))
 
 
 def rows_of(array: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -82,5 +82,5 @@ def rows_of(array: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         return np.empty(0, array.dtype), starts.reshape(-1)
     starts = starts.reshape(-1) - lowest
     span = int(starts.max()) + last
-    memory = _Memory(array, array.ctypes.data + lowest * size, (span,), array.dtype)
+    memory = Memory(array, array.ctypes.data + lowest * size, (span,), array.dtype)
     return np.asarray(memory), starts

@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from lite.kernels.advantages import gae
 from lite.kernels.multistep_return import multistep_return
+from lite.kernels.returns import td_lambda_return
 from lite.kernels.sample_tokens import sample_tokens
 from lite.kernels.token_log_probs import token_log_probs
 
@@ -18,6 +20,10 @@ def warmup() -> None:
     """
     done = np.zeros((1, 2), np.bool_)
     for dtype in (np.float32, np.float64):  # float16 and integers are computed in these
-        multistep_return(np.zeros((1, 2), dtype), done, gamma=0.9, n_steps=2)
+        reward = np.zeros((1, 2), dtype)
+        multistep_return(reward, done, gamma=0.9, n_steps=2)
+        gae(reward, reward, reward, done, gamma=0.9, lmbda=0.9)  # vtrace runs the same code
+        for rolling in (True, False):
+            td_lambda_return(reward, reward, done, gamma=0.9, lmbda=0.9, rolling=rolling)
         token_log_probs(np.zeros((1, 2), dtype), np.zeros(1, np.int64))
     sample_tokens(np.zeros((1, 2), np.float32), np.zeros(1, np.int64))

@@ -25,6 +25,53 @@ def multistep_return(
     return sums, steps
 
 
+def td_lambda_return(
+    reward: NDArray[Any],
+    next_value: NDArray[Any],
+    done: NDArray[Any],
+    terminated: NDArray[Any],
+    gamma: NDArray[Any],
+    lmbda: NDArray[Any],
+) -> NDArray[np.float64]:
+    """Of (rows, time) arrays."""
+    out = np.zeros(reward.shape)
+    rows, time = reward.shape
+    for b in range(rows):
+        for t in reversed(range(time)):
+            bootstrap = 0.0 if terminated[b, t] else float(next_value[b, t])
+            tail = bootstrap if done[b, t] or t == time - 1 else out[b, t + 1]
+            out[b, t] = reward[b, t] + gamma[b, t] * ((1 - lmbda[b, t]) * bootstrap + lmbda[b, t] * tail)
+    return out
+
+
+def vtrace(
+    weight: NDArray[Any],
+    reward: NDArray[Any],
+    value: NDArray[Any],
+    next_value: NDArray[Any],
+    done: NDArray[Any],
+    terminated: NDArray[Any],
+    gamma: NDArray[Any],
+    lmbda: NDArray[Any],
+    rho_thresh: float,
+    c_thresh: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Advantages and targets of (rows, time) arrays."""
+    excess, advantage = np.zeros(reward.shape), np.zeros(reward.shape)
+    rows, time = reward.shape
+    for b in range(rows):
+        for t in reversed(range(time)):
+            rho, c = min(float(weight[b, t]), rho_thresh), min(float(weight[b, t]), c_thresh)
+            bootstrap = 0.0 if terminated[b, t] else float(next_value[b, t])
+            excess[b, t] = rho * (reward[b, t] + gamma[b, t] * bootstrap - value[b, t])
+            ahead = bootstrap
+            if not (done[b, t] or t == time - 1):
+                excess[b, t] += gamma[b, t] * lmbda[b, t] * c * excess[b, t + 1]
+                ahead = 0.0 if terminated[b, t] else value[b, t + 1] + excess[b, t + 1]
+            advantage[b, t] = rho * (reward[b, t] + gamma[b, t] * ahead - value[b, t])
+    return advantage, value + excess
+
+
 def log_softmax(logits: NDArray[Any], temperature: float = 1.0) -> NDArray[np.float64]:
     """In float64, with the largest entries apart so that log-probs near zero are exact too."""
     scores = logits.astype(np.float64) / temperature

@@ -69,6 +69,9 @@ def test_kernels_readme() -> None:
         {
             "reward": rng.normal(size=(2, 7)).astype(np.float32),
             "done": rng.random((2, 7)) < 0.3,
+            "terminated": np.zeros((2, 7), bool),
+            "value": rng.normal(size=(2, 7)).astype(np.float32),
+            "next_value": rng.normal(size=(2, 7)).astype(np.float32),
             "next_observation": rng.normal(size=(2, 7, 3)),
             "logits": rng.normal(size=(2, 7, 11)).astype(np.float32),
             "tokens": rng.integers(0, 11, (2, 7)),
@@ -77,6 +80,7 @@ def test_kernels_readme() -> None:
         },
     )
     assert names["next_observation"].shape == (2, 7, 3)  # type: ignore[attr-defined]
+    assert names["advantage"].shape == names["value_target"].shape == (2, 7)  # type: ignore[attr-defined]
     assert names["tokens"].shape == (2,)  # type: ignore[attr-defined]
 
 

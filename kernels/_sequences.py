@@ -1,0 +1,81 @@
+"""Sequences along one axis of arrays of one shape, as compiled loops walk them.
+
+An array `(*batch, time, *more)` is read as (outer, time, lanes) through three strides over flat memory:
+whatever its layout, without a copy where the axes on either side of time merge, and a number or a value
+shared by many steps has stride 0. So each kernel is compiled once for each floating type.
+
+Lanes are walked side by side in blocks. A recursion in time waits for its own last result; a few of
+them in turn do not.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from lite.kernels._arrays import Memory, is_float, native
+from lite.kernels._rows import for_rows
+
+BLOCK = 16  # lanes side by side: one cache line of float32 where lanes lie side by side in memory
+_FEW = 8  # lanes: with fewer, whole rows are walked side by side instead
+_SERIAL = 30_000  # values: below, starting a thread costs more than it saves
+_CHUNK = 15_000  # values handed to a thread at a time
+
+Operand = tuple[NDArray[Any], int, int, int]
+
+
+class Sequences:
+    """The walk over arrays of `shape`, whose axis `axis` is time."""
+
+    def __init__(self, shape: tuple[int, ...], axis: int) -> None:
+        self.shape = shape
+        self.axis = axis
+        self._outer, self.time = math.prod(shape[:axis]), shape[axis]
+        self._lanes = math.prod(shape[axis + 1 :])
+        self._swapped = self._lanes < _FEW and self._outer > self._lanes
+        rows, lanes = (self._lanes, self._outer) if self._swapped else (self._outer, self._lanes)
+        self.lanes = lanes
+        self._blocks = rows * -(-lanes // BLOCK)
+
+    def operand(self, array: NDArray[Any], dtype: DTypeLike) -> Operand:
+        """Flat memory of `array`, broadcast to the shape, and its strides for outer, time and lanes."""
+        array = native(array).astype(dtype, copy=False)
+        if array.size == 1:
+            return array.astype(dtype).reshape(-1), 0, 0, 0  # copied: compiled code wants writable memory
+        if array.shape == self.shape and array.flags.c_contiguous and array.flags.writeable:  # common
+            outer, time = self.time * self._lanes, self._lanes
+            strides = (1, time, outer) if self._swapped else (outer, time, 1)
+            return (array.reshape(-1), *strides)
+        spread = np.broadcast_to(array, self.shape)
+        view = spread.reshape(self._outer, self.time, self._lanes)
+        size = view.itemsize
+        if any(stride < 0 or stride % size for stride in view.strides):
+            view = np.ascontiguousarray(view)
+        outer, time, lanes = (stride // size for stride in view.strides)
+        strides = (lanes, time, outer) if self._swapped else (outer, time, lanes)
+        span = 1 + sum((n - 1) * s for n, s in zip(view.shape, (outer, time, lanes), strict=True))
+        memory = np.asarray(Memory(view, view.ctypes.data, (span,), view.dtype))
+        return (memory, *strides)
+
+    def empty(self, dtype: DTypeLike) -> tuple[NDArray[Any], Operand]:
+        """A new array to write to, and the same as an operand."""
+        out: NDArray[Any] = np.empty(self.shape, dtype)
+        if out.size == 1:  # operand() would copy it
+            return out, (out.reshape(-1), 0, 0, 0)
+        return out, self.operand(out, dtype)
+
+    def run(self, kernel: Callable[..., None], *args: Any) -> None:
+        """Call `kernel(*args, time, lanes, start, stop)` over all blocks, on threads where it pays."""
+        each = self.time * min(self.lanes, BLOCK)  # values of a block
+        chunk = max(1, _CHUNK // max(each, 1)) if each * self._blocks > _SERIAL else self._blocks
+        for_rows(
+            lambda start, stop: kernel(*args, self.time, self.lanes, start, stop), self._blocks, max(chunk, 1)
+        )
+
+
+def work_dtype(*arrays: NDArray[Any]) -> np.dtype[Any]:
+    """What compiled loops read: float64 where an input has it or is of integers, else float32."""
+    wide = any(not is_float(array.dtype) or array.dtype.char == "d" for array in arrays)
+    return np.dtype(np.float64 if wide else np.float32)

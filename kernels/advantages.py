@@ -1,0 +1,216 @@
+"""Advantages of whole batches of sequences: generalized advantage estimates and V-trace."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lite.kernels._estimates import (
+    as_result,
+    factor,
+    flag_array,
+    number_array,
+    result_dtype,
+    same_shape,
+    sequences_of,
+    with_features,
+)
+from lite.kernels._sequences import work_dtype
+
+
+class Advantage(NamedTuple):
+    """What `gae` and `vtrace` give, in the shape of the rewards and the floating type of the values."""
+
+    advantage: NDArray[Any]
+    """How much better each step went than its value said."""
+    value_target: NDArray[Any]
+    """What the value of each step's observation should have been."""
+
+
+def gae(
+    reward: ArrayLike,
+    value: ArrayLike,
+    next_value: ArrayLike,
+    done: ArrayLike,
+    terminated: ArrayLike | None = None,
+    *,
+    gamma: ArrayLike,
+    lmbda: ArrayLike,
+    time_dim: int = -1,
+) -> Advantage:
+    """Generalized advantage estimates.
+
+    With W(t) the next value of step t, or 0 where that step terminated:
+
+        d(t) = r(t) + gamma W(t) - V(t)
+        A(t) = d(t) + gamma lambda A(t+1)
+
+    and nothing in place of A(t+1) at the last step of an episode and at the end of the batch. A step
+    that is done but not terminated was cut off: it is measured against its own next value, never against
+    what comes after it in the batch. Accumulated in float64, in one pass.
+
+    Args:
+        reward: the shape of `done`, and any feature axes after it. Real numbers.
+        value: the shape of `reward`: the value of the observation before each step.
+        next_value: the shape of `reward`: that of the observation after it, also after an episode's last.
+        done: `(*batch, time, *more)`, boolean or integers read as booleans; True at an episode's last step.
+        terminated: as `done`; True where the episode ended by itself, so that nothing follows. None:
+            every done step terminated.
+        gamma: discount in [0, 1], a number or an array that broadcasts to the rewards.
+        lmbda: decay of the estimates' weights in [0, 1], likewise.
+        time_dim: the axis of `done` that is time.
+
+    Returns:
+        `Advantage(advantage, value_target)`; the targets are A + V.
+
+    Raises:
+        TypeError: arrays of other types, arrays in CUDA memory.
+        ValueError: shapes that do not fit, factors out of range, no such time_dim.
+
+    Source:
+        Schulman et al. (2016), High-dimensional continuous control using generalized advantage estimation
+        (arXiv:1506.02438).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.kernels import gae
+        >>> one, done = np.ones(3, np.float32), np.array([False, True, False])
+        >>> advantage, target = gae(one, one, one, done, gamma=0.5, lmbda=0.5)
+        >>> advantage
+        array([0.5, 0. , 0.5], dtype=float32)
+        >>> target
+        array([1.5, 1. , 1.5], dtype=float32)
+    """
+    weight = np.ones((), np.float32)
+    return _advantages(
+        reward, value, next_value, done, terminated, weight, gamma, lmbda, 1.0, 1.0, False, time_dim
+    )
+
+
+def vtrace(
+    log_pi: ArrayLike,
+    log_mu: ArrayLike,
+    reward: ArrayLike,
+    value: ArrayLike,
+    next_value: ArrayLike,
+    done: ArrayLike,
+    terminated: ArrayLike | None = None,
+    *,
+    gamma: ArrayLike,
+    lmbda: ArrayLike = 1.0,
+    rho_thresh: float = 1.0,
+    c_thresh: float = 1.0,
+    time_dim: int = -1,
+) -> Advantage:
+    """Value targets and advantages of a policy, from the steps of another one.
+
+    With w = exp(log_pi - log_mu), rho = min(w, rho_thresh), c = lambda min(w, c_thresh), and W as for `gae`:
+
+        x(t) = rho(t) (r(t) + gamma W(t) - V(t)) + gamma c(t) x(t+1)
+        target(t) = V(t) + x(t)
+        advantage(t) = rho(t) (r(t) + gamma target(t+1) - V(t))
+
+    At the last step of an episode and at the end of the batch x(t+1) is 0, and W(t) stands for
+    target(t+1): a step that was cut off goes on with its own next value.
+
+    Args:
+        log_pi: the shape of `reward`: log-probability of each action under the policy that learns.
+        log_mu: the same under the policy that acted.
+        reward, value, next_value, done, terminated, gamma, time_dim: as for `gae`.
+        lmbda: as in the paper's remark 2, in [0, 1].
+        rho_thresh: largest weight of a step; decides which policy's value is learned.
+        c_thresh: largest weight in the traces; decides how fast.
+
+    Returns:
+        `Advantage(advantage, value_target)`.
+
+    Raises:
+        TypeError: arrays of other types, arrays in CUDA memory.
+        ValueError: shapes that do not fit, factors out of range, a negative threshold, no such time_dim.
+
+    Source:
+        Espeholt et al. (2018), IMPALA (arXiv:1802.01561), section 4.1.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.kernels import vtrace
+        >>> one, log_pi, done = np.ones(3, np.float32), np.log(np.array([0.5, 1, 2])), np.zeros(3, bool)
+        >>> advantage, target = vtrace(log_pi, np.zeros(3), one, one, one, done, gamma=0.5)
+        >>> target
+        array([1.4375, 1.75  , 1.5   ], dtype=float32)
+        >>> advantage
+        array([0.4375, 0.75  , 0.5   ], dtype=float32)
+    """
+    rewards = number_array("reward", reward)
+    learner, actor = number_array("log_pi", log_pi), number_array("log_mu", log_mu)
+    same_shape("reward", rewards.shape, log_pi=learner, log_mu=actor)
+    for name, threshold in (("rho_thresh", rho_thresh), ("c_thresh", c_thresh)):
+        if not threshold >= 0:
+            raise ValueError(f"{name} must not be negative, got {threshold}")
+    work = work_dtype(learner, actor)
+    with np.errstate(over="ignore"):  # an infinite weight is cut like any other
+        weight = np.exp(learner.astype(work, copy=False) - actor.astype(work, copy=False))
+    return _advantages(
+        rewards,
+        value,
+        next_value,
+        done,
+        terminated,
+        weight,
+        gamma,
+        lmbda,
+        float(rho_thresh),
+        float(c_thresh),
+        True,
+        time_dim,
+    )
+
+
+def _advantages(
+    reward: ArrayLike,
+    value: ArrayLike,
+    next_value: ArrayLike,
+    done: ArrayLike,
+    terminated: ArrayLike | None,
+    weight: NDArray[Any],
+    gamma: ArrayLike,
+    lmbda: ArrayLike,
+    rho_thresh: float,
+    c_thresh: float,
+    corrected: bool,
+    time_dim: int,
+) -> Advantage:
+    rewards = number_array("reward", reward)
+    values, nexts = number_array("value", value), number_array("next_value", next_value)
+    same_shape("reward", rewards.shape, value=values, next_value=nexts)
+    flags = flag_array("done", done)
+    ends = with_features("done", flags, rewards.shape)
+    stops = ends
+    if terminated is not None:
+        stops = with_features("terminated", flag_array("terminated", terminated), rewards.shape)
+    walk = sequences_of(flags, rewards.shape, time_dim)
+    discounts, mixes = factor("gamma", gamma, walk), factor("lmbda", lmbda, walk)
+    work = work_dtype(rewards, values, nexts)
+    advantage, advantage_out = walk.empty(work)
+    target, target_out = walk.empty(work)
+    if advantage.size:
+        from lite.kernels.cpu import returns as cpu
+
+        walk.run(
+            cpu.advantages,
+            walk.operand(rewards, work),
+            walk.operand(values, work),
+            walk.operand(nexts, work),
+            walk.operand(ends, np.bool_),
+            walk.operand(stops, np.bool_),
+            walk.operand(weight, work),
+            discounts,
+            mixes,
+            rho_thresh,
+            c_thresh,
+            corrected,
+            advantage_out,
+            target_out,
+        )
+    dtype = result_dtype(values)
+    return Advantage(as_result(advantage, dtype), as_result(target, dtype))

@@ -1,0 +1,255 @@
+"""Returns of whole batches of sequences: sums of discounted rewards, with values where they are cut."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lite.kernels._estimates import (
+    as_result,
+    factor,
+    flag_array,
+    number_array,
+    result_dtype,
+    same_shape,
+    sequences_of,
+    with_features,
+)
+from lite.kernels._sequences import work_dtype
+
+
+def td_lambda_return(
+    reward: ArrayLike,
+    next_value: ArrayLike,
+    done: ArrayLike,
+    terminated: ArrayLike | None = None,
+    *,
+    gamma: ArrayLike,
+    lmbda: ArrayLike,
+    time_dim: int = -1,
+    rolling: bool = True,
+) -> NDArray[Any]:
+    """Mixtures of the returns of all lengths, weighted by powers of lambda.
+
+    With W(t) the value after step t, or 0 where that step terminated:
+
+        G(t) = r(t) + gamma ((1 - lambda) W(t) + lambda G(t+1))
+
+    and W(t) in place of G(t+1) at the last step of an episode and at the end of the batch. A step that
+    is done but not terminated was cut off: its return goes on with its own next value, never with
+    what comes after it in the batch. Accumulated in float64, in one pass.
+
+    Args:
+        reward: the shape of `done`, and any feature axes after it. Real numbers.
+        next_value: the shape of `reward`: the value of the observation after each step, also of an
+            episode's last.
+        done: `(*batch, time, *more)`, boolean or integers read as booleans; True at an episode's last step.
+        terminated: as `done`; True where the episode ended by itself, so that nothing follows. None:
+            every done step terminated.
+        gamma: discount in [0, 1], a number or an array that broadcasts to the rewards.
+        lmbda: weight of the longer returns in [0, 1], likewise.
+        time_dim: the axis of `done` that is time.
+        rolling: whether gamma and lambda of a step apply at that step, whichever return passes it.
+            False: the return from a step uses that step's own for all that follows; this costs
+            time times the length of the episodes.
+
+    Returns:
+        The returns, in the shape of `reward` and the floating type of `next_value`.
+
+    Raises:
+        TypeError: arrays of other types, arrays in CUDA memory.
+        ValueError: shapes that do not fit, factors out of range, no such time_dim.
+
+    Source:
+        Sutton and Barto (2018), Reinforcement Learning, section 12.1; Pardo et al. (2018), Time limits in
+        reinforcement learning (arXiv:1712.00378), for the steps that are cut off.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.kernels import td_lambda_return
+        >>> reward, next_value = np.ones(4, np.float32), np.full(4, 8, np.float32)
+        >>> done = np.array([False, True, False, False])
+        >>> td_lambda_return(reward, next_value, done, gamma=0.5, lmbda=0.5)
+        array([3.25, 1.  , 4.25, 5.  ], dtype=float32)
+        >>> cut = np.zeros(4, bool)
+        >>> td_lambda_return(reward, next_value, done, cut, gamma=0.5, lmbda=0.5)
+        array([4.25, 5.  , 4.25, 5.  ], dtype=float32)
+    """
+    rewards, values = number_array("reward", reward), number_array("next_value", next_value)
+    same_shape("reward", rewards.shape, next_value=values)
+    return _returns(
+        rewards, values, done, terminated, gamma, lmbda, time_dim, result_dtype(values), rolling=rolling
+    )
+
+
+def td1_return(
+    reward: ArrayLike,
+    next_value: ArrayLike,
+    done: ArrayLike,
+    terminated: ArrayLike | None = None,
+    *,
+    gamma: ArrayLike,
+    time_dim: int = -1,
+    rolling: bool = True,
+) -> NDArray[Any]:
+    """Sums of all rewards to the end of the episode, and the value there if it was cut off.
+
+    `td_lambda_return` with lambda 1; arguments, results and errors are described there.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.kernels import td1_return
+        >>> td1_return(np.ones(3), np.full(3, 8.0), np.zeros(3, bool), gamma=0.5)
+        array([2.75, 3.5 , 5.  ])
+    """
+    return td_lambda_return(
+        reward, next_value, done, terminated, gamma=gamma, lmbda=1.0, time_dim=time_dim, rolling=rolling
+    )
+
+
+def td0_return(
+    reward: ArrayLike, next_value: ArrayLike, terminated: ArrayLike, *, gamma: ArrayLike
+) -> NDArray[Any]:
+    """The reward of each step and the discounted value after it: r + gamma (1 - terminated) next_value.
+
+    `td_lambda_return` with lambda 0, which needs no axis of time; arguments, results and errors are
+    described there.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.kernels import td0_return
+        >>> td0_return(np.ones(3), np.full(3, 8.0), np.array([False, False, True]), gamma=0.5)
+        array([5., 5., 1.])
+    """
+    rewards, values = number_array("reward", reward), number_array("next_value", next_value)
+    same_shape("reward", rewards.shape, next_value=values)
+    ends = with_features("terminated", flag_array("terminated", terminated), rewards.shape)
+    shape = (*rewards.shape, 1)  # each entry is a sequence of one step
+    out = _returns(
+        rewards.reshape(shape),
+        values.reshape(shape),
+        np.broadcast_to(ends, rewards.shape).reshape(shape),
+        None,
+        np.asarray(gamma)[..., None],
+        0.0,
+        -1,
+        result_dtype(values),
+    )
+    return out.reshape(rewards.shape)
+
+
+def reward_to_go(
+    reward: ArrayLike, done: ArrayLike, *, gamma: ArrayLike = 1.0, time_dim: int = -1
+) -> NDArray[Any]:
+    """Discounted sums of the rewards from each step to the end of its episode, or of the batch.
+
+    G(t) = r(t) + gamma G(t+1), and nothing after a done step. Exact for any length: no term is dropped.
+
+    Args:
+        reward: the shape of `done`, and any feature axes after it. Real numbers.
+        done: `(*batch, time, *more)`, boolean or integers read as booleans; True at an episode's last step.
+        gamma: discount in [0, 1], a number or an array that broadcasts to the rewards.
+        time_dim: the axis of `done` that is time.
+
+    Returns:
+        The sums, in the shape of `reward` and its floating type; float32 for integers.
+
+    Raises:
+        TypeError: arrays of other types, arrays in CUDA memory.
+        ValueError: shapes that do not fit, gamma out of range, no such time_dim.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.kernels import reward_to_go
+        >>> reward_to_go(np.array([0, 0, 3, 0, 1]), np.array([0, 0, 1, 0, 0]))
+        array([3., 3., 3., 1., 1.], dtype=float32)
+    """
+    return discounted_return(reward, done, gamma=gamma, time_dim=time_dim)
+
+
+def discounted_return(
+    reward: ArrayLike,
+    done: ArrayLike,
+    last_value: ArrayLike | None = None,
+    *,
+    gamma: ArrayLike,
+    time_dim: int = -1,
+) -> NDArray[Any]:
+    """`reward_to_go` of sequences that go on after the batch.
+
+    Args:
+        reward: the shape of `done`, and any feature axes after it. Real numbers.
+        done: `(*batch, time, *more)`, boolean or integers read as booleans; True at an episode's last
+            step, after which nothing follows.
+        last_value: the shape of `reward` without time: the value of the observation after the last step,
+            which counts where that step is not done. None: 0.
+        gamma: discount in [0, 1], a number or an array that broadcasts to the rewards.
+        time_dim: the axis of `done` that is time.
+
+    Returns:
+        The sums, in the shape of `reward` and its floating type; float32 for integers.
+
+    Raises:
+        TypeError: arrays of other types, arrays in CUDA memory.
+        ValueError: shapes that do not fit, gamma out of range, no such time_dim.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.kernels import discounted_return
+        >>> reward, done = np.ones((2, 3)), np.array([[False] * 3, [False, False, True]])
+        >>> discounted_return(reward, done, np.array([8.0, 8.0]), gamma=0.5)
+        array([[2.75, 3.5 , 5.  ],
+               [1.75, 1.5 , 1.  ]])
+    """
+    rewards = number_array("reward", reward)
+    flags = flag_array("done", done)
+    last = np.zeros((), np.float32)
+    if last_value is not None:
+        with_features("done", flags, rewards.shape)
+        axis = sequences_of(flags, rewards.shape, time_dim).axis
+        last = number_array("last_value", last_value)
+        expected = rewards.shape[:axis] + rewards.shape[axis + 1 :]
+        if last.shape != expected:
+            raise ValueError(
+                f"last_value must have the shape of reward without time, {expected}: got {last.shape}"
+            )
+        last = np.expand_dims(last, axis)
+    return _returns(rewards, last, flags, None, gamma, 1.0, time_dim, result_dtype(rewards))
+
+
+def _returns(
+    rewards: NDArray[Any],
+    values: NDArray[Any],
+    done: ArrayLike,
+    terminated: ArrayLike | None,
+    gamma: ArrayLike,
+    lmbda: ArrayLike,
+    time_dim: int,
+    dtype: np.dtype[Any],
+    *,
+    rolling: bool = True,
+) -> NDArray[Any]:
+    """`td_lambda_return` of values that broadcast to the rewards."""
+    flags = flag_array("done", done)
+    ends = with_features("done", flags, rewards.shape)
+    stops = ends
+    if terminated is not None:
+        stops = with_features("terminated", flag_array("terminated", terminated), rewards.shape)
+    walk = sequences_of(flags, rewards.shape, time_dim)
+    discounts, mixes = factor("gamma", gamma, walk), factor("lmbda", lmbda, walk)
+    work = work_dtype(rewards, values)
+    out, target = walk.empty(work)
+    if out.size:
+        from lite.kernels.cpu import returns as cpu
+
+        walk.run(
+            cpu.lambda_returns if rolling else cpu.fixed_lambda_returns,
+            walk.operand(rewards, work),
+            walk.operand(values, work),
+            walk.operand(ends, np.bool_),
+            walk.operand(stops, np.bool_),
+            discounts,
+            mixes,
+            target,
+        )
+    return as_result(out, dtype)
