@@ -1,213 +1,111 @@
-"""What a step should give, worked out without lazy stacks.
+"""What indices and shape operations should give, from NumPy alone.
 
-Two ways, both from the state before the step: operations that only move elements are done on an array of
-their numbers (`moves`), all others on dense copies (`dense`), where entries that cannot be stacked (ragged
-leaves, exclusive keys) are left out.
+tensordict refuses or mistakes some of them (see the README's differences). Where a rule excuses such a
+difference, lite's result is still compared with this: the numbers of the batch elements are put through
+the same operation in NumPy, and lite's result must have those elements at those places.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from fuzz_case import Case, elements, same_elements
-from fuzz_sides import LITE, is_container, is_objects, stacked
-
-import lite
-
-# Operations on v[at] alone that only move, repeat or drop elements.
-MOVES = (
-    "index", "reshape", "view", "flatten", "unflatten", "squeeze", "unsqueeze", "permute", "transpose",
-    "movedim", "expand", "split", "chunk", "unbind", "repeat", "repeat_interleave", "flip", "gather",
-    "masked_select",
-)  # fmt: skip
+from fuzz_case import elements, lazy_somewhere, same_elements
+from fuzz_sides import Array, Mismatch
 
 
-class NotDense(Exception):
-    """There is no dense form, even without some entries."""
+class Rows:
+    """An operation that only moves, repeats or drops batch elements, as a function of their numbers."""
 
+    def __init__(self, move: Callable[[Array], Any]) -> None:
+        self.move = move
 
-def agrees(case: Case) -> bool:
-    """Whether lite's result, and what became of its target, are what they should be."""
-    try:
-        if case.name in MOVES:
-            return moves(case)
-        return dense(case)
-    except NotDense:
-        return False
-
-
-def fails_alike(case: Case) -> bool:
-    """Whether lite raises for a dense TensorDict as well, the same class of error."""
-    before = case.before()
-    try:
-        copies = [dense_copy(td, []) for td in before]
-    except NotDense:
-        return False
-    try:
-        case.step.run(LITE, copies)
-    except Exception as error:
-        return type(error).__name__ == case.error
-    return False
-
-
-def names_agree(case: Case) -> bool:
-    """Whether the names of results and variables, at every depth, are those of the dense forms."""
-    before = case.before()
-    try:
-        copies = [dense_copy(td, []) for td in before]
-        expected = case.step.run(LITE, copies)
-    except Exception:
-        return False
-    pairs = [(case.ours, expected), (case.target, copies[case.step.facts["target"]])]
-    return all(_names_of(ours) == _names_of(wanted) for ours, wanted in pairs)
-
-
-def _names_of(value: Any) -> Any:
-    """Names by path; lazy stacks are read as what they stand for."""
-    if isinstance(value, tuple):
-        return [_names_of(item) for item in value]
-    if not is_container(value):
-        return None
-    nodes = {}
-    for key in value.keys():  # noqa: SIM118
+    def check(self, td: Any, result: Any) -> None:
+        """Raise `Mismatch` where a result of lite is not what NumPy gives."""
+        if -1 in td.batch_size:  # parts of different batch sizes have no numbers
+            return
+        numbers = np.arange(math.prod(td.batch_size)).reshape(td.batch_size)
         try:
-            entry = value._peek(key)
-        except RuntimeError:
-            continue
-        if is_container(entry):
-            nodes[key] = _names_of(entry)
-    return (value.names, nodes)
+            moved = self.move(numbers)
+        except Exception as error:
+            raise Mismatch("oracle", "", f"lite {result!r}, NumPy {error!r}") from error
+        parts = isinstance(result, tuple)
+        if parts and len(result) != len(moved):
+            raise Mismatch("oracle", "", f"lite gives {len(result)} parts, NumPy {len(moved)}")
+        rows = _flat(elements(td), td.ndim)
+        for found, wanted in zip(result, moved, strict=True) if parts else [(result, moved)]:
+            if found.batch_size != wanted.shape:
+                raise Mismatch("oracle", "", f"batch size {found.batch_size}, NumPy {wanted.shape}")
+            if not wanted.size and not lazy_somewhere(found) and found.keys() != td.keys():
+                raise Mismatch("oracle", "", f"keys {found.keys()}, were {td.keys()}")
+            if not same_elements(elements(found), _take(rows, wanted.tolist())):
+                raise Mismatch("oracle", "", f"lite {elements(found)}, rows {wanted.tolist()} of {rows}")
 
 
-def rows(value: Any) -> list[Any]:
-    """The batch elements in row-major order."""
-    out = [elements(value)] if is_container(value) else list(value)
-    for _ in range(value.batch_dims):
-        out = [row for part in out for row in part]
-    return out
+def _flat(nested: Any, depth: int) -> list[Any]:
+    if not depth:
+        return [nested]
+    return [row for item in nested for row in _flat(item, depth - 1)]
 
 
-def moves(case: Case) -> bool:
-    before = case.before()
-    at = case.step.facts["target"]
-    source = before[at]
-    if -1 in source.batch_size:
-        raise NotDense
-    numbers = np.arange(math.prod(source.batch_size)).reshape(source.batch_size)
-    before[at] = lite.TensorDict({"at": numbers}, batch_size=source.batch_size)
-    try:
-        expected = case.step.run(LITE, before)
-    except Exception:
-        return False
-    content = rows(source)
-    pairs = [(case.ours, expected)]
-    if isinstance(expected, tuple):
-        if not isinstance(case.ours, tuple) or len(case.ours) != len(expected):
-            return False
-        pairs = list(zip(case.ours, expected, strict=True))
-    for ours, wanted in pairs:
-        if ours.batch_size != wanted.batch_size:
-            return False
-        if not same_elements(rows(ours), [content[i] for i in wanted["at"].ravel()]):
-            return False
-    return same_elements(elements(case.target), elements(source))
+def _take(rows: list[Any], numbers: Any) -> Any:
+    return [_take(rows, n) for n in numbers] if isinstance(numbers, list) else rows[numbers]
 
 
-def dense(case: Case) -> bool:
-    before = case.before()
-    left_out: list[str] = []
-    copies = [dense_copy(td, left_out) for td in before]
-    try:
-        expected = case.step.run(LITE, copies)
-    except Exception:
-        return False
-    return _same(case.ours, expected, left_out) and _same(
-        case.target, copies[case.step.facts["target"]], left_out
-    )
+def shaped(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Rows | None:
+    """The oracle of a method, None where there is none."""
+    move = MOVES.get(name)
+    return move and Rows(lambda numbers: move(numbers, *args, **kwargs))
 
 
-def _same(ours: Any, expected: Any, left_out: list[str]) -> bool:
-    if is_container(expected):
-        if not is_container(ours) or ours.batch_size != expected.batch_size:
-            return False
-        return covers(elements(ours), elements(expected), left_out)
-    if isinstance(expected, tuple | list):
-        return len(ours) == len(expected) and all(
-            _same(a, b, left_out) for a, b in zip(ours, expected, strict=True)
-        )
-    if is_objects(expected):
-        return bool(is_objects(ours)) and ours.tolist() == expected.tolist()
-    if isinstance(expected, dict):
-        return all(_same(ours.get(key), expected[key], left_out) for key in expected)
-    return covers(ours, expected, left_out)
+def _flatten(x: Array, first: int, last: int) -> Array:
+    merged = math.prod(x.shape[first : last + 1])
+    return x.reshape((*x.shape[:first], merged, *x.shape[last + 1 :]))
 
 
-def covers(ours: Any, expected: Any, left_out: list[str]) -> bool:
-    """`same_elements`, where `ours` may have keys that were left out of `expected`.
-
-    It may also lack new keys outside of what was assigned to: dense entries are zero there.
-    """
-    if isinstance(ours, list) and isinstance(expected, list):
-        return len(ours) == len(expected) and all(
-            covers(a, b, left_out) for a, b in zip(ours, expected, strict=True)
-        )
-    if isinstance(ours, dict) and isinstance(expected, dict):
-        more = ours.keys() - expected.keys()
-        return (
-            all(_zero(expected[key]) for key in expected.keys() - ours.keys())
-            and all(any(left in key for left in left_out) for key in more)
-            and all(covers(ours[key], expected[key], left_out) for key in expected.keys() & ours.keys())
-        )
-    return same_elements(ours, expected)
+def _unflatten(x: Array, d: int, sizes: Sequence[int]) -> Array:
+    return x.reshape((*x.shape[:d], *sizes, *x.shape[d:][1:]))
 
 
-def _zero(value: Any) -> bool:
-    if isinstance(value, list | dict):
-        return all(map(_zero, value.values() if isinstance(value, dict) else value))
-    return value is None or (isinstance(value, np.ndarray) and not value.any())
+def _squeeze(x: Array, d: int | None = None) -> Array:
+    return x.squeeze(d) if d is None or x.shape[d] == 1 else x
 
 
-def dense_copy(td: Any, left_out: list[str]) -> Any:
-    """A dense copy of what can be stacked; appends to `left_out` the keys of the rest."""
-    if stacked(td):
-        parts = [dense_copy(part, left_out) for part in td.tensordicts]
-        if len({part.batch_size for part in parts}) != 1:
-            raise NotDense
-        out = _stack(parts, td.stack_dim, left_out)
-    else:
-        entries = {key: _copy(entry, left_out) for key, entry in td._items()}
-        out = lite.TensorDict(entries, batch_size=td.batch_size)
-    out.names = td.names
-    return out.lock_() if td.is_locked else out
+def _split(x: Array, sizes: int | Sequence[int], d: int) -> list[Array]:
+    if isinstance(sizes, int):
+        return np.split(x, range(sizes, x.shape[d], sizes), d)
+    if sum(sizes) != x.shape[d]:
+        raise ValueError("sizes do not sum to the size of the dimension")
+    return np.split(x, np.cumsum(sizes)[:-1], d)
 
 
-def _copy(entry: Any, left_out: list[str]) -> Any:
-    if is_container(entry):
-        return dense_copy(entry, left_out)
-    return entry.copy() if isinstance(entry, np.ndarray) else entry.clone()
+def _chunk(x: Array, n: int, d: int) -> list[Array]:
+    return _split(x, max(-(-x.shape[d] // n), 1), d)
 
 
-def _stack(parts: list[Any], dim: int, left_out: list[str]) -> Any:
-    size = parts[0].batch_size
-    out = lite.TensorDict({}, batch_size=(*size[:dim], len(parts), *size[dim:]))
-    keys = sorted({key for part in parts for key in part.keys()})  # noqa: SIM118
-    for key in keys:
-        entries = [part.get(key) for part in parts]
-        if all(isinstance(entry, np.ndarray) for entry in entries):
-            stackable = len({entry.shape for entry in entries}) == 1
-            value = np.stack(entries, dim) if stackable else None
-        elif all(is_objects(entry) for entry in entries):
-            stackable = len({entry.batch_size for entry in entries}) == 1
-            value = lite.NonTensorStack._stacked(entries, dim) if stackable else None
-        elif all(is_container(entry) for entry in entries):
-            stackable = len({entry.batch_size for entry in entries}) == 1
-            value = _stack(entries, dim, left_out) if stackable else None
-        else:
-            value = None
-        if value is None:
-            left_out.append(key)
-        else:
-            out.set(key, value)
-    return out
+def _reshape(x: Array, *shape: int) -> Array:
+    return x.reshape(shape)
+
+
+MOVES: dict[str, Callable[..., Any]] = {
+    "reshape": _reshape,
+    "view": _reshape,
+    "flatten": _flatten,
+    "unflatten": _unflatten,
+    "unsqueeze": np.expand_dims,
+    "squeeze": _squeeze,
+    "permute": lambda x, *order: x.transpose(order) if order else x,
+    "transpose": np.swapaxes,
+    "movedim": np.moveaxis,
+    "expand": lambda x, *shape: np.broadcast_to(x, shape),
+    "split": _split,
+    "chunk": _chunk,
+    "unbind": lambda x, d: [np.asarray(row) for row in np.moveaxis(x, d, 0)],
+    "repeat": lambda x, *n: np.tile(x, n),
+    "repeat_interleave": lambda x, n, dim: np.repeat(np.atleast_1d(x), n, dim),
+    "gather": lambda x, d, index: np.take_along_axis(x, index, d),
+    "flip": lambda x, dims: np.flip(x, dims),
+    "masked_select": lambda x, mask: x[mask],
+}

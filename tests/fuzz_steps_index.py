@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from fuzz_oracle import Rows
 from fuzz_sides import Side
 from fuzz_step import Choices, Step, lazy_below, method, step
 from fuzz_values import follow, index, paths, tree
@@ -18,7 +19,8 @@ def get_index(c: Choices, v: list[Any], at: int) -> Step:
         item is None or item is Ellipsis or isinstance(item, int | slice)
         for item in (i if isinstance(i, tuple) else (i,))
     )
-    return Step("index", f"td[{i!r}]", lambda s, v: v[at][s.index(i)], False, last, index=i)
+    oracle = Rows(lambda numbers: np.asarray(numbers[i]))
+    return Step("index", f"td[{i!r}]", lambda s, v: v[at][s.index(i)], False, last, index=i, oracle=oracle)
 
 
 @step(8)

@@ -194,7 +194,8 @@ class Oracle:
         if name in ("amax", "amin", "max", "min", "all", "any"):
             return getattr(np, name)(x, **how)
         if name == "logsumexp":
-            return np.log(np.sum(np.exp(x.astype(FLOAT)), **how)).astype(dtype)
+            top = np.max(x.astype(FLOAT), initial=-1e308)
+            return (np.log(np.sum(np.exp(x.astype(FLOAT) - top), **how)) + top).astype(dtype)
         (axis,) = axes
         if name == "softmax":
             powers = np.exp(x.astype(FLOAT) - np.max(x.astype(FLOAT), axis, keepdims=True, initial=-1e308))

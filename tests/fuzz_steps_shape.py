@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from fuzz_oracle import shaped
 from fuzz_sides import Side
 from fuzz_step import Choices, Step, dim, method, step
 from fuzz_values import leaf, tree
+
+
+def moved(name: str, at: int, *args: Any, **kwargs: Any) -> Step:
+    found = method(name, at, *args, **kwargs)
+    found.facts["oracle"] = shaped(name, args, kwargs)
+    return found
 
 
 @step(14)
@@ -24,35 +31,35 @@ def shape(c: Choices, v: list[Any], at: int) -> Step:
         total = int(np.prod(size))
         options = [(-1,), (total,), (1, total), (total, 1), size[::-1], (-1, 1), (2, -1), (total + 1,), size]
         options += [(*size[:-2], -1)] if ndim > 1 else []
-        return method(name, at, *c.pick(options))
+        return moved(name, at, *c.pick(options))
     if name == "flatten":
         first = c.below(max(ndim, 1))
-        return method(name, at, first, first + c.below(max(ndim - first, 1)))
+        return moved(name, at, first, first + c.below(max(ndim - first, 1)))
     if name == "unflatten":
         d = c.below(max(ndim, 1))
         n = size[d] if d < ndim else 1
-        return method(name, at, d, c.pick([(1, n), (n, 1), (2, n // 2), (n,)]))
+        return moved(name, at, d, c.pick([(1, n), (n, 1), (2, n // 2), (n,)]))
     if name in ("unsqueeze", "squeeze"):
-        return method(name, at, dim(c, ndim + (name == "unsqueeze")))
+        return moved(name, at, dim(c, ndim + (name == "unsqueeze")))
     if name == "squeeze_all":
-        return method("squeeze", at)
+        return moved("squeeze", at)
     if name == "permute":
         order = list(range(ndim))
         for i in range(ndim - 1, 0, -1):
             j = c.below(i + 1)
             order[i], order[j] = order[j], order[i]
-        return method(name, at, *(d - ndim if c.one_in(4) else d for d in order))
+        return moved(name, at, *(d - ndim if c.one_in(4) else d for d in order))
     if name in ("transpose", "movedim"):
-        return method(name, at, dim(c, ndim), dim(c, ndim))
+        return moved(name, at, dim(c, ndim), dim(c, ndim))
     if name == "expand":
         options = [(2, *size), tuple(3 if n == 1 else n for n in size), size, (1, *size), (2, *size[1:])]
-        return method(name, at, *c.pick(options))
+        return moved(name, at, *c.pick(options))
     if name == "split":
         n = c.pick([1, 2, [1, 1], [1, size[0] - 1] if ndim and size[0] > 0 else [1]])
-        return method(name, at, n, dim(c, ndim))
+        return moved(name, at, n, dim(c, ndim))
     if name == "chunk":
-        return method(name, at, c.pick([2, 1, 3]), dim(c, ndim))
-    return method("unbind", at, dim(c, ndim))
+        return moved(name, at, c.pick([2, 1, 3]), dim(c, ndim))
+    return moved("unbind", at, dim(c, ndim))
 
 
 @step(3)
@@ -62,18 +69,18 @@ def pick(c: Choices, v: list[Any], at: int) -> Step:
     name = c.pick(["repeat", "repeat_interleave", "gather", "masked_fill", "where", "flip", "masked_select"])
     mask = leaf([max(n, 0) for n in size], "bool", c.below(4))
     if name == "repeat":
-        return method(name, at, *(1 + c.below(2) for _ in range(ndim)))
+        return moved(name, at, *(1 + c.below(2) for _ in range(ndim)))
     if name == "repeat_interleave":
-        return method(name, at, 2, dim=dim(c, ndim))
+        return moved(name, at, 2, dim=dim(c, ndim))
     if name == "flip":
-        return method(name, at, [dim(c, ndim)])
+        return moved(name, at, [dim(c, ndim)])
     if name == "gather":
         d = c.below(max(ndim, 1))
         n = size[d] if d < ndim else 1
         at_ = leaf([1 if i == d else max(m, 0) for i, m in enumerate(size)], "int64", c.below(3))
-        return method(name, at, d, at_ % max(n, 1))
+        return moved(name, at, d, at_ % max(n, 1))
     if name == "masked_fill":
-        return method(name, at, mask, c.pick([0, 1, 5]))
+        return moved(name, at, mask, c.pick([0, 1, 5]))
     if name == "where":
         other = c.pick([0, "self", "tree"])
         if other == "self":
@@ -84,7 +91,7 @@ def pick(c: Choices, v: list[Any], at: int) -> Step:
         else:
             run = lambda s, v: v[at].where(s.value(mask), 0)  # noqa: E731
         return Step("where", f"where(mask, {other})", run, other=other)
-    return method(name, at, mask)
+    return moved(name, at, mask)
 
 
 @step(3)
@@ -92,7 +99,7 @@ def metadata(c: Choices, v: list[Any], at: int) -> Step:
     td = v[at]
     name = c.pick(["batch_size", "names", "auto_batch_size_", "no names"])
     if name == "auto_batch_size_":
-        return method(name, at, *c.pick([(), (1,), (2,)]))
+        return moved(name, at, *c.pick([(), (1,), (2,)]))
     if name == "batch_size":
         value: Any = c.pick([td.batch_size[:-1], (), (*td.batch_size, 2), (5,), td.batch_size])
     else:
