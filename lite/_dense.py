@@ -21,7 +21,7 @@ from lite._device import parse_device
 from lite._device_array import on_leaves
 from lite._keys import NestedKey
 from lite._names import check_names
-from lite._ops import BatchOp, Index, Take
+from lite._ops import BatchOp, Index, Piece, Take
 from lite._writes import Writes
 
 _ALL = slice(None)
@@ -163,27 +163,35 @@ class DenseMixin(BatchSizeMixin):
                 return self._run(Take(size, 0, index))
         return super()._index(index)
 
-    def _basic(self, index: Any, at: Any, shape: Shape, names: Names) -> Self:
+    def _basic(self, index: Any, at: Any, shape: Shape, names: Names, kind: type[Index] = Index) -> Self:
         """The views at an index of integers and slices; `at` is what it is for an array.
 
-        Same as running an `Index`, which costs as much as three views and so is made only where an entry
-        is neither an array nor a TensorDict. With an ellipsis NumPy returns an array also where no
-        dimension is left.
+        Same as running an operation of `kind`, which costs as much as three views to make and so is made
+        only where an entry is neither an array nor a TensorDict. With an ellipsis NumPy returns an array
+        also where no dimension is left.
         """
         data: dict[str, Any] = {}
         for key, value in self._data.items():
             if type(value) is ndarray:
                 data[key] = value[at]
-            elif isinstance(value, DenseMixin):
+            elif kind is Index and isinstance(value, DenseMixin):
                 data[key] = value._index(index)
             else:
-                op = Index(len(self._batch_size), shape, index if type(index) is tuple else (index,), names)
+                op = kind(len(self._batch_size), shape, index if type(index) is tuple else (index,), names)
                 data[key] = (
                     value._run(op) if isinstance(value, TensorCollection) else on_leaves(op.array, value)
                 )
         if names is not None:
             names = check_names(names, len(shape))
-        return self._make(data, shape, self._device, names)
+        out = self._make(data, shape, self._device, names)
+        if self._locked and kind.keeps_lock:
+            out.lock_()
+        return out
+
+    def _slice(self, dim: int, start: int, stop: int) -> Self:
+        size = self._batch_size
+        at = (_ALL,) * dim + (slice(start, stop),)
+        return self._basic(at, at, size[:dim] + (stop - start,) + size[dim + 1 :], self._names, Piece)
 
     def _take(self, dim: int, indices: Array) -> Self:
         return self._run(Take(self._batch_size, dim, indices))
@@ -191,13 +199,12 @@ class DenseMixin(BatchSizeMixin):
     def _rows(self, dim: int) -> list[dict[str, Any]]:
         """The entries of every index of batch dimension `dim`."""
         n = self._batch_size[dim]
-        columns = [
-            value.unbind(dim) if isinstance(value, TensorCollection) else _unbound(value, dim, n)  # type: ignore[attr-defined]
-            for value in self._data.values()
-        ]
-        keys = list(self._data)
-        rows = zip(*columns, strict=True) if columns else [()] * n
-        return [dict(zip(keys, row, strict=True)) for row in rows]
+        rows: list[dict[str, Any]] = [{} for _ in range(n)]
+        for key, value in self._data.items():
+            column = value.unbind(dim) if isinstance(value, TensorCollection) else _unbound(value, dim, n)  # type: ignore[attr-defined]
+            for row, item in zip(rows, column, strict=True):
+                row[key] = item
+        return rows
 
     def unbind(self, dim: int) -> tuple[Any, ...]:
         """Split into one TensorDict per index of batch dimension `dim`, which disappears."""
@@ -270,9 +277,9 @@ class DenseMixin(BatchSizeMixin):
 
 
 def _unbound(value: Any, dim: int, n: int) -> Any:
-    """The views of an array at every index of one dimension."""
+    """The views of an array at every index of one dimension, to iterate over."""
     if type(value) is ndarray and value.ndim > 1:
-        return list(value if dim == 0 else np.moveaxis(value, dim, 0))
+        return value if dim == 0 else np.moveaxis(value, dim, 0)
     # Iterating over one dimension gives scalars, and leaves are arrays.
     at = (slice(None),) * dim
     pick = [itemgetter((*at, i, Ellipsis)) for i in range(n)]

@@ -163,6 +163,11 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
             return DeviceArray(self.leaf.transpose(order))
         return self._view("transpose", lambda array: array.transpose(order))
 
+    def swapaxes(self, first: int, second: int) -> DeviceArray:
+        order = list(range(self.ndim))
+        order[first], order[second] = order[second], order[first]
+        return self.transpose(tuple(order))
+
     def __getitem__(self, index: Any) -> DeviceArray:
         if not self._is_numba:
             return DeviceArray(self.leaf[index])

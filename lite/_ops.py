@@ -49,19 +49,37 @@ class BatchOp:
 class Reshape(BatchOp):
     """Row-major reshape of the batch dimensions; copies only where strides force it."""
 
-    __slots__ = ()
+    __slots__ = ("full", "known")
+    known: Shape | None
+    full: Shape
+
+    def __init__(self, ndim: int, shape: Shape) -> None:
+        self.ndim = ndim
+        self.shape = shape
+        self.known = None
+
+    def _full(self, own: Shape) -> Shape:
+        """The new shape of a leaf; that of the last one mostly serves the next."""
+        self.known = own
+        self.full = full = self.shape + own[self.ndim :]
+        return full
 
     def array(self, value: Array) -> Array:
-        return value.reshape(self.shape + value.shape[self.ndim :])
+        own = value.shape
+        return value.reshape(self.full if own == self.known else self._full(own))
 
 
-class View(BatchOp):
+class View(Reshape):
     """Reshape that refuses to copy."""
 
     __slots__ = ()
 
     def array(self, value: Array) -> Array:
-        out: Array = value.reshape(self.shape + value.shape[self.ndim :], copy=False)
+        own = value.shape
+        full = self.full if own == self.known else self._full(own)
+        if value.flags.c_contiguous:  # is never copied, and need not pay for the question
+            return value.reshape(full)
+        out: Array = value.reshape(full, copy=False)
         return out
 
 
@@ -72,7 +90,8 @@ class Unsqueeze(Reshape):
     array: Callable[[Array], Array]  # type: ignore[assignment]
 
     def __init__(self, batch_size: Shape, dim: int) -> None:
-        super().__init__(len(batch_size), batch_size[:dim] + (1,) + batch_size[dim:])
+        self.ndim = len(batch_size)
+        self.shape = batch_size[:dim] + (1,) + batch_size[dim:]
         self.dim = dim
         # An index costs less than a reshape, and itemgetter less than a method.
         self.array = itemgetter((slice(None),) * dim + (None, Ellipsis))
@@ -87,11 +106,21 @@ class Unsqueeze(Reshape):
 class Squeeze(Reshape):
     """Drop the dimensions listed in `dims`, all of size 1."""
 
-    __slots__ = ("dims",)
+    __slots__ = ("array", "dims")
+    array: Callable[[Array], Array]  # type: ignore[assignment]
 
     def __init__(self, batch_size: Shape, dims: tuple[int, ...]) -> None:
-        super().__init__(len(batch_size), tuple(n for i, n in enumerate(batch_size) if i not in dims))
+        self.ndim = len(batch_size)
         self.dims = dims
+        # As in Unsqueeze, an index.
+        if len(dims) == 1:
+            dim = dims[0]
+            self.shape = batch_size[:dim] + batch_size[dim + 1 :]
+            self.array = itemgetter((slice(None),) * dim + (0, Ellipsis))
+        else:
+            self.shape = tuple([n for i, n in enumerate(batch_size) if i not in dims])
+            at = [0 if i in dims else slice(None) for i in range(self.ndim)]
+            self.array = itemgetter((*at, Ellipsis))
 
     def names(self, names: list[str | None]) -> Names:
         return [name for i, name in enumerate(names) if i not in self.dims]
@@ -142,7 +171,8 @@ class Permute(BatchOp):
     __slots__ = ("dims", "order")
 
     def __init__(self, batch_size: Shape, dims: tuple[int, ...]) -> None:
-        super().__init__(len(batch_size), tuple([batch_size[d] for d in dims]))
+        self.ndim = len(batch_size)
+        self.shape = tuple([batch_size[d] for d in dims])
         self.dims = self.order = dims
 
     def array(self, value: Array) -> Array:
@@ -157,25 +187,60 @@ class Permute(BatchOp):
         return Permute(self.shape, tuple(self.dims.index(d) for d in range(self.ndim)))
 
 
+class Swap(Permute):
+    """Exchange two batch dimensions, whatever dimensions follow."""
+
+    __slots__ = ("array",)
+    array: Callable[[Array], Array]  # type: ignore[assignment]
+
+    def __init__(self, batch_size: Shape, first: int, second: int) -> None:
+        dims = list(range(len(batch_size)))
+        dims[first], dims[second] = second, first
+        super().__init__(batch_size, tuple(dims))
+        self.array = lambda value: value.swapaxes(first, second)
+
+
 class Expand(BatchOp):
     """Broadcast the batch dimensions; the result is a read-only view."""
 
-    __slots__ = ()
+    __slots__ = ("dtype", "known", "plan", "steps")
+    known: Shape | None
+    steps: Shape
+    dtype: np.dtype[Any]
+    plan: tuple[Shape, Shape]
+
+    def __init__(self, ndim: int, shape: Shape) -> None:
+        self.ndim = ndim
+        self.shape = shape
+        self.known = None
 
     def array(self, value: Array) -> Array:
-        own = value.shape
-        shape = self.shape + own[self.ndim :]
-        if type(value) is not np.ndarray or not value.flags.c_contiguous or value.dtype.kind not in "biufc":
-            return np.broadcast_to(value, shape)
-        # The same view at a quarter of the cost, for arrays that can be read as a buffer.
+        # The same view as np.broadcast_to at a quarter of the cost, for arrays that can be read as a buffer.
+        # What the last leaf was, the next one mostly is, too.
+        if type(value) is np.ndarray:
+            own, steps, dtype = value.shape, value.strides, value.dtype
+            if own == self.known and steps == self.steps and dtype is self.dtype:
+                shape, strides = self.plan
+            elif value.flags.c_contiguous and dtype.kind in "biufc":
+                shape, strides = self.plan = self._plan(own, steps)
+                self.known, self.steps, self.dtype = own, steps, dtype
+            else:
+                return np.broadcast_to(value, self.shape + own[self.ndim :])
+            out: Array = np.ndarray(shape, dtype, value, 0, strides)
+            out.setflags(False)  # type: ignore[call-arg]  # by position it takes half the time
+            return out
+        return np.broadcast_to(value, self.shape + value.shape[self.ndim :])
+
+    def _plan(self, own: Shape, steps: Shape) -> tuple[Shape, Shape]:
+        """Shape and strides of the view of a leaf."""
         new = len(self.shape) - self.ndim
-        strides = (0,) * new + value.strides
-        if shape[new:] != own:
-            grown = zip(shape[new:], own, value.strides, strict=True)
-            strides = (0,) * new + tuple([0 if n != m else step for n, m, step in grown])
-        out: Array = np.ndarray(shape, value.dtype, value, 0, strides)
-        out.setflags(write=False)
-        return out
+        shape = self.shape + own[self.ndim :]
+        if shape[new:] == own:
+            strides = steps
+        else:
+            grown = zip(shape[new:], own, steps, strict=True)
+            strides = tuple([0 if n != m else step for n, m, step in grown])
+        return shape, (0,) * new + strides
 
     def names(self, names: list[str | None]) -> Names:
         return [None] * (len(self.shape) - self.ndim) + names

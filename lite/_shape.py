@@ -19,7 +19,7 @@ def as_shape(sizes: tuple[Any, ...], argument: str) -> Shape:
     if len(sizes) == 1 and not isinstance(sizes[0], int | np.integer):
         sizes = tuple(sizes[0])
     try:
-        return tuple([operator.index(n) for n in sizes])
+        return tuple(map(operator.index, sizes))
     except TypeError:
         raise TypeError(f"{argument} must be integers, got {sizes!r}.") from None
 
@@ -132,8 +132,9 @@ class ShapeMixin(TensorCollection):
             batch_size: the same, by another name.
         """
         named = batch_size if size is None else size
+        old = self.batch_size
         new = infer_size(as_shape(shape if named is None else (named,), "shape"), self.numel())
-        return self._unchanged() if new == self.batch_size else self._shaped(_ops.View(self.ndim, new))
+        return self._unchanged() if new == old else self._shaped(_ops.View(len(old), new))
 
     def reshape(self, *shape: Any, inplace: bool = False) -> Self:
         """Reshape the batch dimensions, copying only where needed; one size may be -1.
@@ -149,8 +150,9 @@ class ShapeMixin(TensorCollection):
             >>> td.reshape(2, -1)["a"].shape
             (2, 6, 5)
         """
+        old = self.batch_size
         new = infer_size(as_shape(shape, "shape"), self.numel())
-        out: Any = self if new == self.batch_size else self._run(_ops.Reshape(self.ndim, new))
+        out: Any = self if new == old else self._run(_ops.Reshape(len(old), new))
         return self._adopt(out, "reshape") if inplace else out
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1, *, inplace: bool = False) -> Self:
@@ -193,8 +195,9 @@ class ShapeMixin(TensorCollection):
     def squeeze(self, dim: int | None = None) -> Self:
         """Drop batch dimension `dim` if its size is 1, or every such dimension."""
         size = self.batch_size
-        dims = tuple(i for i, n in enumerate(size) if n == 1)
-        if dim is not None:
+        if dim is None:
+            dims = tuple([i for i, n in enumerate(size) if n == 1])
+        else:
             d = self._dim(dim)
             dims = (d,) if size[d] == 1 else ()
         return self._shaped(_ops.Squeeze(size, dims)) if dims else self._unchanged()
@@ -207,12 +210,12 @@ class ShapeMixin(TensorCollection):
         """
         given = as_shape((dims,) if dims is not None else args, "dims")
         ndim = self.ndim
-        if len(given) != ndim or any(not -ndim <= d < ndim for d in given):
+        if len(given) != ndim or (given and not -ndim <= min(given) <= max(given) < ndim):
             raise ValueError(
                 "Received an permutation order incompatible with the tensordict shape."
                 f" Got dims={list(given)} for batch size {self.batch_size}."
             )
-        order = tuple(d % ndim for d in given)
+        order = tuple([d % ndim for d in given])
         if len(set(order)) != ndim:
             raise ValueError(
                 f"Cannot compute the permutation, got dims={list(given)} but expected a permutation "
@@ -230,11 +233,10 @@ class ShapeMixin(TensorCollection):
                 "dim0 and dim1 must be within the range of the number of dimensions."
                 f" Got dim0={dim0}, dim1={dim1} for {ndim} dims."
             )
-        order = list(range(ndim))
-        order[dim0], order[dim1] = order[dim1], order[dim0]
-        if dim0 % ndim == dim1 % ndim:
-            return self._unchanged()
-        return self._shaped(_ops.Permute(self.batch_size, tuple(order)))
+        first, second = dim0 % ndim, dim1 % ndim
+        return (
+            self._unchanged() if first == second else self._shaped(_ops.Swap(self.batch_size, first, second))
+        )
 
     def swapaxes(self, axis0: int, axis1: int) -> Self:
         """Same as `transpose`."""
@@ -271,16 +273,14 @@ class ShapeMixin(TensorCollection):
                 f"the number of sizes provided ({len(given)}) must be greater or equal to the number of "
                 f"dimensions in the TensorDict ({len(old)})"
             )
-        new = list(given)
         lead = len(given) - len(old)
-        for i, n in enumerate(old, lead):
-            if new[i] == -1:
-                new[i] = n
-            elif new[i] != n != 1:
-                break
+        if given[lead:] == old:
+            new = given
         else:
-            if not new or min(new) >= 0:
-                return self._run(_ops.Expand(len(old), tuple(new)))  # type: ignore[return-value]
+            pairs = zip(given[lead:], old, strict=True)
+            new = given[:lead] + tuple([m if n == -1 else n if m in (n, 1) else -1 for n, m in pairs])
+        if not new or min(new) >= 0:
+            return self._run(_ops.Expand(len(old), new))  # type: ignore[return-value]
         raise RuntimeError(f"Incompatible expanded shape: {given} for a batch size of {old}.")
 
     def unbind(self, dim: int) -> tuple[Any, ...]:
@@ -310,7 +310,7 @@ class ShapeMixin(TensorCollection):
                     f"of dim {dim}, got {list(split_size)}."
                 )
             stops = [int(n) for n in np.cumsum(split_size)]
-        return tuple(self._slice(d, a, b) for a, b in zip([0, *stops[:-1]], stops, strict=True))
+        return tuple([self._slice(d, a, b) for a, b in zip([0, *stops[:-1]], stops, strict=True)])
 
     def _slice(self, dim: int, start: int, stop: int) -> Self:
         size = self.batch_size
