@@ -12,18 +12,27 @@ from lite._combine import (
     merge_tensordicts,
     stack,
 )
-from lite._compare import assert_close
+from lite._compare import assert_allclose_td, assert_close
 from lite._constructors import (
     from_any,
     from_dataclass,
     from_dict,
     from_namedtuple,
+    from_pandas,
+    from_parquet,
     from_pytree,
     from_struct_array,
     from_torch,
     from_tuple,
+    fromkeys,
 )
-from lite._defaults import default_dtype, get_default_dtype, set_default_dtype, set_get_defaults_to_none
+from lite._defaults import (
+    default_dtype,
+    get_default_dtype,
+    get_defaults_to_none,
+    set_default_dtype,
+    set_get_defaults_to_none,
+)
 from lite._factories import empty_like, full_like, ones_like, rand_like, randn_like, zeros_like
 from lite._files.functions import (
     from_arrow,
@@ -45,11 +54,13 @@ from lite._keys import NestedKey, unravel_key, unravel_key_list
 from lite._lazy import LazyStackedTensorDict
 from lite._masking import where
 from lite._module_functions import from_module, from_modules
-from lite._nontensor import NonTensorData, NonTensorStack
+from lite._nontensor import MetaData, NonTensorData, NonTensorStack
 from lite._pad import pad, pad_sequence
-from lite._printoptions import set_printoptions
+from lite._printoptions import get_printoptions, set_printoptions
 from lite._pytree import register_pytree
-from lite._tensorclass import TensorClass, tensorclass
+from lite._rows import isin, remove_duplicates
+from lite._tensorclass import TensorClass
+from lite._tensorclass_decorator import is_tensorclass, tensorclass
 from lite._tensordict import TensorDict
 
 if TYPE_CHECKING:
@@ -58,12 +69,14 @@ if TYPE_CHECKING:
 __all__ = [
     "LazyStackedTensorDict",
     "MemoryMappedTensor",
+    "MetaData",
     "NestedKey",
     "NonTensorData",
     "NonTensorStack",
     "TensorClass",
     "TensorDict",
     "TensorDictBase",
+    "assert_allclose_td",
     "assert_close",
     "cat",
     "default_dtype",
@@ -80,16 +93,23 @@ __all__ = [
     "from_module",
     "from_modules",
     "from_namedtuple",
+    "from_pandas",
+    "from_parquet",
     "from_pytree",
     "from_struct_array",
     "from_torch",
     "from_tuple",
+    "fromkeys",
     "full_like",
     "get_default_dtype",
+    "get_defaults_to_none",
+    "get_printoptions",
     "is_leaf_nontensor",
     "is_memmap_archive",
     "is_non_tensor",
     "is_tensor_collection",
+    "is_tensorclass",
+    "isin",
     "lazy_stack",
     "load",
     "load_memmap",
@@ -105,6 +125,7 @@ __all__ = [
     "randn_like",
     "refresh_archive_checksums",
     "register_pytree",
+    "remove_duplicates",
     "save",
     "set_default_dtype",
     "set_get_defaults_to_none",

@@ -10,6 +10,7 @@ import numpy as np
 from lite._array_function import implements
 from lite._core import TensorDictCore
 from lite._elementwise import elementwise
+from lite._keys import NestedKey
 from lite._leaves import leaves
 from lite._nontensor import NonTensorBase
 from lite._pointwise import required
@@ -56,6 +57,7 @@ def assert_close(
     equal_nan: bool = True,
     intersection: bool = False,
     msg: str = "",
+    prefix: NestedKey = (),
 ) -> bool:
     """Raise unless two TensorDicts have the same keys and, within a tolerance, the same values.
 
@@ -67,6 +69,7 @@ def assert_close(
         equal_nan: count NaNs as equal.
         intersection: compare only keys that both have.
         msg: put before the message of a failure.
+        prefix: put before the keys in it.
 
     Returns:
         True.
@@ -80,10 +83,14 @@ def assert_close(
         >>> lite.assert_close(lite.TensorDict(a=1.0), lite.TensorDict(a=1.0 + 1e-7))
         True
     """
+    start = (prefix,) if isinstance(prefix, str) else tuple(prefix)
     if rtol is None and atol is None:
         atol = 1e-5
-    _assert_close(actual, expected, rtol or 0.0, atol or 0.0, equal_nan, intersection, msg, ())
+    _assert_close(actual, expected, rtol or 0.0, atol or 0.0, equal_nan, intersection, msg, start)
     return True
+
+
+assert_allclose_td = assert_close
 
 
 def _assert_close(

@@ -47,8 +47,10 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
         if inplace:
             if self.is_locked:
                 raise RuntimeError(LOCK_ERROR)
-            for part in {id(part): part for part in self.tensordicts}.values():
-                fn(part)
+            with Writes() as writes:
+                writes.keep(self)  # a part may fail when others are done
+                for part in {id(part): part for part in self.tensordicts}.values():
+                    fn(part)
             return self
         return self._from_parts([fn(part) for part in self.tensordicts])
 
@@ -77,7 +79,9 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
             return False
         return True
 
-    def select(self, *keys: NestedKey, inplace: bool = False, strict: bool = True) -> Self:
+    def select(
+        self, *keys: NestedKey, inplace: bool = False, strict: bool = True, as_tensordict: bool = False
+    ) -> Self:
         """Keep only some keys of every part; with `strict`, each must be common to all parts."""
         paths = [require_path(key) for key in keys]
         if strict:
@@ -128,6 +132,7 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
         inplace: bool = False,
         default: Any = MISSING,
         strict: bool = True,
+        reproduce_struct: bool = False,
     ) -> tuple[Self, ...]:
         """Distribute the entries of every part over one lazy stack per key set, plus the rest."""
         sets = [s if isinstance(s, Mapping) else list(s) for s in key_sets]
@@ -136,7 +141,9 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
         if inplace and self.is_locked:
             raise RuntimeError(LOCK_ERROR)
         split = [
-            part.split_keys(*sets, inplace=inplace, default=default, strict=strict)
+            part.split_keys(
+                *sets, inplace=inplace, default=default, strict=strict, reproduce_struct=reproduce_struct
+            )
             for part in self.tensordicts
         ]
         outs: list[Any] = [self._from_parts(list(parts)) for parts in zip(*split, strict=True)]
@@ -269,10 +276,10 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
         """Add a part at the end; see `insert`."""
         return self.insert(len(self.tensordicts), tensordict)
 
-    def extend(self, tensordicts: Any) -> Self:
+    def extend(self, tensordict: Any) -> Self:
         """Add every TensorDict of a sequence, or every part of a TensorDict along `stack_dim`."""
-        node = self._as_node(tensordicts)
-        for td in list(tensordicts) if node is None else node.unbind(self.stack_dim):
+        node = self._as_node(tensordict)
+        for td in list(tensordict) if node is None else node.unbind(self.stack_dim):
             self.append(td)
         return self
 

@@ -200,7 +200,7 @@ class NonTensorStack(NonTensorBase):
         size = items[0]._batch_size
         first = items[0]
         if isinstance(first, MetaData) and all(
-            type(item) is type(first) and item._batch_size == size and item.data is first.data  # type: ignore[attr-defined]
+            type(item) is type(first) and item._batch_size == size and item.data is first.data
             for item in items
         ):
             return first._make(first.data, (*size[:dim], len(items), *size[dim:]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,6 +33,17 @@ _TERSE = dict.fromkeys(
     ("show_device", "show_is_shared", "show_field_device", "show_dtype", "show_field_is_shared"), False
 )
 _options = PrintOptions()
+
+
+def get_printoptions() -> dict[str, Any]:
+    """The options of `set_printoptions` in force, by name.
+
+    Example:
+        >>> import lite
+        >>> lite.get_printoptions()["show_grad"]
+        False
+    """
+    return asdict(_options)
 
 
 def print_options() -> PrintOptions:

@@ -116,7 +116,7 @@ def unstackable(key: str, entries: list[Any]) -> RuntimeError:
     return RuntimeError(f"the entries {key!r} of a lazy stack are of different kinds: {kinds}.")
 
 
-def stack_objects(entries: list[Any], dim: int) -> NonTensorStack:
+def stack_objects(entries: list[Any], dim: int) -> NonTensorBase:
     """Per-element objects of the whole stack; from the first ragged dimension on they become lists."""
     shapes = [entry.batch_size for entry in entries]
     if len(set(shapes)) == 1:

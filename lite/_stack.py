@@ -58,7 +58,7 @@ def stack_values(items: list[Any], dim: int) -> Any:
     return np.stack(items, dim)
 
 
-def _stack_objects(items: list[Any], dim: int) -> NonTensorStack:
+def _stack_objects(items: list[Any], dim: int) -> NonTensorBase:
     try:
         return NonTensorStack._stacked(items, dim % (items[0].ndim + 1))
     except ValueError:

@@ -201,5 +201,5 @@ def _pandas() -> Any:
     try:
         import pandas
     except ImportError as error:
-        raise ImportError("data frames need the package pandas: pip install pandas") from error
+        raise ImportError('data frames need pandas: pip install "tensordict-lite[files]"') from error
     return pandas

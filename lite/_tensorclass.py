@@ -6,10 +6,8 @@ import dataclasses
 import inspect
 import types
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from itertools import pairwise
 from textwrap import indent
-from typing import Any, ClassVar, Self, TypeVar, overload
+from typing import Any, ClassVar, Self
 
 from lite._base import TensorDictBase
 from lite._collection import Array, Shape, TensorCollection
@@ -20,31 +18,19 @@ from lite._keys import NestedKey, require_path, to_path
 from lite._nontensor import NonTensorBase, unwrap
 from lite._ops import BatchOp
 from lite._repr import entry_text, ordered, state_lines
-from lite._tensorclass_field import Field, annotations_of
+from lite._tensorclass_field import Field, annotations_of, signature_of
+from lite._tensorclass_methods import TensorClassMeta, delegate_operators
 from lite._tensorclass_options import Options
 from lite._tensordict import TensorDict
 
-T = TypeVar("T")
-
-_RESERVED = frozenset({"batch_size", "device", "names", "shape", "ndim"})
+_RESERVED = frozenset({"batch_size", "device", "names", "shape", "ndim"})  # also with shadow=True
 
 
-class _Meta(type):
-    """Gives tensorclasses the class methods of TensorDict (`stack`, `cat`, `from_dict`, ...)."""
-
-    def __getattr__(cls, name: str) -> Any:
-        method = None if name.startswith("_") else getattr(TensorDict, name, None)
-        if not inspect.ismethod(method):
-            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            result = method(*args, **kwargs)
-            return cls.from_tensordict(result) if isinstance(result, TensorDictBase) else result
-
-        return call
+def _is_method(name: str) -> bool:
+    return name != "data" and hasattr(TensorDict, name)
 
 
-class TensorClass(FilesMixin, TensorCollection, metaclass=_Meta):
+class TensorClass(FilesMixin, TensorCollection, metaclass=TensorClassMeta):
     """Base of classes whose annotated fields are entries of a TensorDict.
 
     An instance has a batch size. Fields are arrays that start with it, nested tensorclasses or
@@ -94,11 +80,15 @@ class TensorClass(FilesMixin, TensorCollection, metaclass=_Meta):
         kinds = annotations_of(cls)
         cls._fields = {}
         for field in dataclasses.fields(cls):  # type: ignore[arg-type]
-            if field.name in _RESERVED:
-                raise AttributeError(f"Attribute name {field.name} can't be used with @tensorclass")
+            if field.name in _RESERVED or (not cls._options.shadow and _is_method(field.name)):
+                raise AttributeError(
+                    f"Attribute name {field.name} can't be used with @tensorclass: TensorDict has something "
+                    "of that name."
+                    + ("" if field.name in _RESERVED else " With shadow=True the field hides it.")
+                )
             cls._fields[field.name] = Field(field, kinds.get(field.name, field.type), cls._options)
             setattr(cls, field.name, cls._fields[field.name])
-        cls.__signature__ = _signature(cls)  # type: ignore[attr-defined]
+        cls.__signature__ = signature_of(cls)  # type: ignore[attr-defined]
 
     def __init__(
         self, *args: Any, batch_size: Any = None, device: Any = None, names: Any = None, **kwargs: Any
@@ -333,6 +323,21 @@ class TensorClass(FilesMixin, TensorCollection, metaclass=_Meta):
         """A plain TensorDict with copies of the fields, nested tensorclasses converted, too."""
         return self._tensordict.to_tensordict(**kwargs)
 
+    def select(
+        self, *keys: NestedKey, inplace: bool = False, strict: bool = True, as_tensordict: bool = False
+    ) -> Any:
+        """Keep only some fields; see `TensorDict.select`.
+
+        Args:
+            keys: fields to keep; the others are None.
+            inplace: change self instead of building a new instance.
+            strict: raise KeyError for a field without entry (else skip it).
+            as_tensordict: return a TensorDict, not an instance of the class.
+        """
+        if as_tensordict:
+            return self._tensordict.select(*keys, inplace=inplace, strict=strict)
+        return self._call("select", keys, {"inplace": inplace, "strict": strict})
+
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:
         """A plain dict of all fields, also of those that are None."""
         found = self._tensordict.to_dict(**kwargs)
@@ -356,95 +361,8 @@ class TensorClass(FilesMixin, TensorCollection, metaclass=_Meta):
     __hash__ = None  # type: ignore[assignment]
 
 
-def _signature(cls: Any) -> inspect.Signature:
-    """What `help` and editors show of the constructor."""
-    empty = inspect.Parameter.empty
-    given = []
-    for field in dataclasses.fields(cls):
-        factory = "<factory>" if field.default_factory is not dataclasses.MISSING else empty
-        default = factory if field.default is dataclasses.MISSING else field.default
-        kind = inspect.Parameter.KEYWORD_ONLY
-        given.append(inspect.Parameter(field.name, kind, default=default, annotation=field.type))
-    ordered = not any(a.default is not empty and b.default is empty for a, b in pairwise(given))
-    if ordered:
-        given = [p.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD) for p in given]
-    options = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
-        for name in ("batch_size", "device", "names")
-    ]
-    return inspect.Signature([*given, *options])
-
-
-@overload
-def tensorclass(cls: type[T], /) -> type[T]: ...
-@overload
-def tensorclass(cls: None = None, /, **options: bool) -> Callable[[type[T]], type[T]]: ...
-
-
-def tensorclass(cls: type[T] | None = None, /, **options: bool) -> Any:
-    """Make a class with annotated fields a tensorclass; see `TensorClass`.
-
-    Deriving from `TensorClass` does the same and lets type checkers see TensorDict's methods.
-
-    Args:
-        cls: the class; without it (`@tensorclass(frozen=True)`) a decorator is returned.
-        options: autocast, nocast, frozen, shadow or tensor_only, as in `TensorClass["frozen"]`.
-
-    Raises:
-        TypeError: an unknown option, or two that exclude each other.
-
-    Example:
-        >>> import numpy as np
-        >>> from lite import tensorclass
-        >>> @tensorclass
-        ... class Step:
-        ...     obs: np.ndarray
-        ...     info: str | None = None
-        >>> Step(obs=np.zeros((4, 2)), batch_size=[4])[:2].obs.shape
-        (2, 2)
-    """
-    if cls is None:
-        return partial(_decorated, options=options)
-    return _decorated(cls, options)
-
-
-def _decorated(cls: type[T], options: dict[str, bool]) -> type[T]:
-    if issubclass(cls, TensorClass) and not options:
-        return cls
-    bases = (cls,) if issubclass(cls, TensorClass) else (cls, TensorClass)
-    # The given class stays a base, so that super() works in its methods.
-    annotations = inspect.get_annotations(cls)
-    namespace = {
-        "__module__": cls.__module__,
-        "__qualname__": cls.__qualname__,
-        "__doc__": cls.__doc__,
-        "__annotations__": annotations,
-        **{name: cls.__dict__[name] for name in annotations if name in cls.__dict__},
-    }
-    out: Any = types.new_class(cls.__name__, bases, options, lambda ns: ns.update(namespace))
-    return out  # type: ignore[no-any-return]
-
-
 def _restore(cls: type[TensorClass], tensordict: Any) -> TensorClass:
     return cls._wrap_tensordict(tensordict)
 
 
-def _delegate(name: str) -> Callable[..., Any]:
-    def method(self: TensorClass, *args: Any, **kwargs: Any) -> Any:
-        return self._call(name, args, kwargs)
-
-    method.__name__ = name
-    return method
-
-
-def _delegate_operators() -> None:
-    """Python looks operators up on the class, past `__getattr__`: give the class TensorDict's own."""
-    own = set(TensorClass.__dict__) | {"__class_getitem__", "__init_subclass__", "__slots__", "__weakref__"}
-    for base in TensorDict.__mro__[:-1]:
-        for name, value in base.__dict__.items():
-            if name.startswith("__") and name not in own and inspect.isfunction(value):
-                own.add(name)
-                setattr(TensorClass, name, _delegate(name))
-
-
-_delegate_operators()
+delegate_operators(TensorClass)

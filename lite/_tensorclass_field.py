@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import types
 import typing
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -97,3 +99,22 @@ def _is_kind(annotation: Any, kind: type) -> bool:
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return len(options) == 1 and _is_kind(options[0], kind)
     return annotation is kind or typing.get_origin(annotation) is kind
+
+
+def signature_of(cls: Any) -> inspect.Signature:
+    """What `help` and editors show of the constructor."""
+    empty = inspect.Parameter.empty
+    given = []
+    for field in dataclasses.fields(cls):
+        factory = "<factory>" if field.default_factory is not dataclasses.MISSING else empty
+        default = factory if field.default is dataclasses.MISSING else field.default
+        kind = inspect.Parameter.KEYWORD_ONLY
+        given.append(inspect.Parameter(field.name, kind, default=default, annotation=field.type))
+    ordered = not any(a.default is not empty and b.default is empty for a, b in pairwise(given))
+    if ordered:
+        given = [p.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD) for p in given]
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
+        for name in ("batch_size", "device", "names")
+    ]
+    return inspect.Signature([*given, *options])

@@ -22,7 +22,7 @@ class Options(NamedTuple):
         autocast: convert values to the annotated type; numbers and text stay Python objects.
         nocast: store numbers as objects instead of as arrays.
         frozen: fields cannot be assigned, and instances are locked.
-        shadow: accepted for compatibility; fields may be called as methods are anyway.
+        shadow: let fields hide methods of TensorDict of the same name.
         tensor_only: accepted for compatibility.
     """
 

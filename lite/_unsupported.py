@@ -41,6 +41,8 @@ _INSTEAD: dict[str, str] = {
     **dict.fromkeys(("from_zarr", "to_mds", "to_store", "to_zarr"), _STORE),
     **dict.fromkeys(("from_csv", "from_json", "to_csv", "to_json"), "use from_pandas or to_pandas"),
     "as_tensor": "entries are arrays already",
+    "attrs": "to(other=td) takes the dtype and device of another TensorDict",
+    "get_nestedtensor": "get(key, as_list=True) and get(key, as_padded_tensor=True) give ragged entries",
     "clear_refs_for_compile_": "there is no compiler to prepare for",
     "make_memmap_from_storage": "use make_memmap_from_tensor",
 }
@@ -73,7 +75,6 @@ class UnsupportedMixin(TensorDictCore):
     __slots__ = ()
 
     grad = _refusing_attribute("grad", _GRADIENT)
-    attrs = _refusing_attribute("attrs", "set an entry with set_non_tensor")
 
 
 for _name, _hint in _INSTEAD.items():

@@ -15,7 +15,7 @@ from lite.models.chat_parsers import parse_chat
 FIELDS = ("role", "content", "is_complete", "tool_calls", "tool_responses")
 
 
-class ContentBase(TensorClass):
+class ContentBase(TensorClass, shadow=True):
     """One part of a message's content, for templates that take parts.
 
     Args:
