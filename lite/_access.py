@@ -198,14 +198,16 @@ class AccessMixin(TensorDictCore):
             node._merge(item, writes)
             return
         if isinstance(current, NonTensorBase):
-            entry = self._convert(item)
+            entry = self._to_entry(item)
             if not isinstance(entry, NonTensorBase):
                 raise ValueError(
                     f"Failed to update '{key}' in tensordict {self!r}: it is non-tensor data, and the value "
                     f"is a {type(entry).__name__}."
                 )
-            if entry.batch_size != current.batch_size or not write_objects(current, entry, (), writes):
-                writes.put(self, key, entry)
+            if isinstance(entry, NonTensorData):
+                entry = entry._rebatch(current.batch_size)
+            if not write_objects(current, entry, (), writes):
+                writes.put(self, key, entry._broadcast(current.batch_size))
             return
         try:
             writes.copy(current, self._to_entry(item))

@@ -11,7 +11,7 @@ from lite._collection import Shape, TensorCollection
 from lite._core import TensorDictCore
 from lite._index import normalise, result_shape
 from lite._lock import LOCK_ERROR
-from lite._nontensor import NonTensorBase, NonTensorStack
+from lite._nontensor import NonTensorBase, NonTensorStack, rows
 from lite._writes import Writes, fits, write_objects
 
 
@@ -43,6 +43,8 @@ def _plan(td: Any, index: Any, value: Any, writes: Writes) -> None:
             writes.put(td, key, target)
         own, other = td._as_node(target), td._as_node(source)
         objects = isinstance(target, NonTensorBase)
+        if objects and isinstance(source, np.ndarray):
+            source = rows(source, len(shape))
         if (own is None) != (other is None) or isinstance(source, NonTensorBase) != objects:
             raise RuntimeError(
                 f"cannot write a {type(source).__name__} to the {type(target).__name__} at key {key!r}."

@@ -140,12 +140,15 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
             self._require_all(require_path(key) for key_set in sets for key in key_set)
         if inplace and self.is_locked:
             raise RuntimeError(LOCK_ERROR)
-        split = [
-            part.split_keys(
-                *sets, inplace=inplace, default=default, strict=strict, reproduce_struct=reproduce_struct
-            )
-            for part in self.tensordicts
-        ]
+        with Writes() as writes:
+            if inplace:
+                writes.keep(self)  # a part may fail when others are done
+            split = [
+                part.split_keys(
+                    *sets, inplace=inplace, default=default, strict=strict, reproduce_struct=reproduce_struct
+                )
+                for part in self.tensordicts
+            ]
         outs: list[Any] = [self._from_parts(list(parts)) for parts in zip(*split, strict=True)]
         return (*outs[:-1], self if inplace else outs[-1])
 

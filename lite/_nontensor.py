@@ -65,6 +65,12 @@ class NonTensorBase(ShapeMixin):
     def _export(self) -> Any:
         raise NotImplementedError
 
+    def _broadcast(self, batch_size: Shape) -> NonTensorBase:
+        """The objects for a batch of another size; ValueError if they do not broadcast to it."""
+        if self._batch_size == batch_size:
+            return self
+        return NonTensorStack._wrap(np.broadcast_to(self._objects(), batch_size).copy())
+
     def _assign(self, index: Any, value: Any) -> NonTensorBase:
         """What there is after writing `value` at a batch index; self stays as it is."""
         if isinstance(self, NonTensorData) and isinstance(value, NonTensorData) and _same(self, value):
@@ -279,6 +285,14 @@ def _list_shape(rows: list[Any]) -> Shape:
         shape.append(len(level[0]))
         level = [item for row in level for item in row]
     return tuple(shape)
+
+
+def rows(array: Array, ndim: int) -> NonTensorStack:
+    """The elements of a batch of `ndim` dims as objects: numbers, or the arrays that they are."""
+    out = np.empty(array.shape[:ndim], dtype=object)
+    for at in np.ndindex(out.shape):
+        out[at] = array[at].item() if array.ndim == ndim else array[at]
+    return NonTensorStack._wrap(out)
 
 
 class LinkedList(list[Any]):
