@@ -4,7 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import lite.kernels as kernels
@@ -79,7 +79,8 @@ def test_loops(name, problem):
 @given(problems())
 def test_vectorised(name, problem):
     values, each = problem
-    if each:  # torchrl fails on several features here
+    if each:  # torchrl fails on several features here, and on a single step
+        assume(values["reward"].shape[-2] > 1)
         values = {k: v[..., :1] if isinstance(v, np.ndarray) else v for k, v in values.items()}
     agree(name, values, rtol=5e-5)  # torchrl drops terms with small discounts
 
