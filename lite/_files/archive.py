@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import math
 import mmap
 import os
@@ -18,7 +19,11 @@ from lite._files.meta import MAX_BYTES, NAME
 
 LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 LOCAL_SIGNATURE = b"PK\x03\x04"
-_BAD_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, struct.error, OSError)
+# What zipfile raises for damaged files: IndexError for an entry without a name.
+BAD_ZIP = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, struct.error, OSError,
+    IndexError,
+)  # fmt: skip
 
 
 def is_archive(path: str) -> bool:
@@ -28,7 +33,7 @@ def is_archive(path: str) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             return NAME in archive.namelist()
-    except _BAD_ZIP:
+    except BAD_ZIP:
         return False
 
 
@@ -118,7 +123,7 @@ class Archive:
         try:
             with self._zip.open(info) as file:
                 data = file.read(limit + 1)
-        except (*_BAD_ZIP, RuntimeError) as error:
+        except (*BAD_ZIP, RuntimeError) as error:
             raise ValueError(f"{self.where} is damaged or encrypted: entry {info.filename!r}.") from error
         if len(data) > limit or len(data) != info.file_size:
             raise ValueError(

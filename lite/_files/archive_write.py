@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import struct
@@ -14,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from lite._files.archive import is_archive, payload_offset
-from lite._files.commit import finish, new_file, outermost
+from lite._files.archive import BAD_ZIP, is_archive, payload_offset
+from lite._files.commit import COMMIT, finish, new_file, outermost, replace_tree
 from lite._files.mapping import bytes_of
 from lite._files.meta import NAME
 from lite._files.plan import archive_key
@@ -25,6 +26,8 @@ _PAD = struct.Struct("<HH")
 _PAD_ID = 0x6474
 _ZIP64_EXTRA = 20  # what zipfile adds to a header written with force_zip64
 _CHUNK = 1 << 24
+# What the system answers to names and positions in damaged archives.
+_BAD_NAMES = (errno.EINVAL, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
 _COMPRESSION = {
     "stored": zipfile.ZIP_STORED,
     "deflate": zipfile.ZIP_DEFLATED,
@@ -118,11 +121,20 @@ def unpack(path: Path, root: Path) -> Path:
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
             parts = info.filename.replace("\\", "/").split("/")
-            outside = info.filename.startswith("/") or ".." in parts or ":" in parts[0]
+            outside = info.filename.startswith("/") or ".." in parts or ":" in parts[0] or COMMIT in parts
             if outside or info.external_attr >> 28 == 0xA:
                 raise ValueError(f"refusing to unpack the entry {info.filename!r} of {path}.")
-        archive.extractall(root)
+        replace_tree(os.path.abspath(root), lambda stage, _: _extract(archive, stage, path))
     return root
+
+
+def _extract(archive: zipfile.ZipFile, folder: str, path: Path) -> None:
+    try:
+        archive.extractall(folder)
+    except (*BAD_ZIP, RuntimeError) as error:
+        if isinstance(error, OSError) and error.errno not in _BAD_NAMES:
+            raise  # the disk's fault, not the archive's
+        raise ValueError(f"{path} is damaged or encrypted: {error}") from error
 
 
 def refresh_checksums(path: Path) -> Path:

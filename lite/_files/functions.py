@@ -174,8 +174,11 @@ def pack_memmap(
 def unpack_memmap(archive_path: str | os.PathLike[str], prefix: str | os.PathLike[str]) -> Path:
     """Unpack an archive into a folder that `load_memmap` reads, and return the folder's path.
 
+    The files appear at once, as those of `memmap` do, or not at all.
+
     Raises:
-        ValueError: not an archive; or an entry that would be written outside of the folder, or is a link.
+        ValueError: not an archive, or a damaged one; or an entry that would be written outside of the
+            folder, or is a link.
     """
     from lite._files.archive_write import unpack
 

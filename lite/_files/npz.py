@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tokenize
 import zipfile
 import zlib
 from typing import Any
@@ -17,7 +18,7 @@ _DESCRIPTION = "%lite"
 # What NumPy and zipfile raise for damaged files; the last for arrays that say they are huge.
 _DAMAGE = (
     OSError, EOFError, LookupError, TypeError, AttributeError, ValueError, RuntimeError, SyntaxError,
-    zipfile.BadZipFile, zlib.error, struct.error, MemoryError,
+    zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError, MemoryError,
 )  # fmt: skip
 
 
