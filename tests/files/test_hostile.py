@@ -27,14 +27,15 @@ hostile = settings(
 REFUSED = (ValueError, FileNotFoundError)
 VALUES = [
     None, True, -1, 0, 3, 2**40, 2**62, 2**64, 10**30, 1.5, math.nan, math.inf, "", "..", "../x",
-    "/etc/passwd", "a", "meta.json", "pickle.pkl", "torch.int8", "torch.bool", "\ud800", [], {}, [[]], [-1], [2**40],
-    [2**31, 2**31], [0, 2**61], ["a"], [1] * 70, "x" * 300, {"type": "TensorDict"},
+    "/etc/passwd", "a", "meta.json", "pickle.pkl", "torch.int8", "torch.bool", "\ud800", [], {}, [[]], [-1],
+    [2**40], [2**31, 2**31], [0, 2**61], ["a"], [1] * 70, "x" * 300, {"type": "TensorDict"},
     {"dtype": "torch.int8", "shape": [3]}, {"dtype": "torch.int8", "shape": [2**61, 0]},
     {"names": None, "entries": []}, [{"shape": [10**12, 0], "items": []}], [{"count": 10**9}],
     [{"count": -1}],
 ]  # fmt: skip
 KEYS = [
-    "x", "..", "/etc/passwd", "shape", "device", "_type", "_lite", "data", "stack_dim", "cls", "size", "leaves",
+    "x", "..", "/etc/passwd", "shape", "device", "_type", "_lite", "data", "stack_dim", "cls", "size",
+    "leaves",
 ]  # fmt: skip
 
 
