@@ -230,6 +230,11 @@ class CastMixin(StructureMixin):
         """Same as `detach()`."""
         return self.detach()
 
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a parameter among the entries is marked for training; arrays never are."""
+        return any(getattr(leaf, "requires_grad", False) for leaf in leaves(self))
+
     def bytes(self, *, count_duplicates: bool = True) -> int:
         """Bytes of all arrays; with `count_duplicates=False` an array held twice counts once.
 

@@ -14,7 +14,7 @@ from lite._collection import Array, Names, Shape, TensorCollection, is_array
 from lite._convert import to_entry
 from lite._device_array import on_leaves
 from lite._index import normalise
-from lite._lazy_keys import LazyKeysMixin
+from lite._lazy_parts import LazyPartsMixin
 from lite._lock import LOCK_ERROR
 from lite._names import check_names
 from lite._nontensor import NonTensorBase
@@ -23,7 +23,7 @@ from lite._ragged import stack_arrays, stack_objects, unstackable
 from lite._writes import Writes
 
 
-class LazyStackedTensorDict(LazyKeysMixin, TensorDictBase):
+class LazyStackedTensorDict(LazyPartsMixin, TensorDictBase):
     """A stack of TensorDicts that are kept as they are; entries are stacked on access.
 
     The parts may have different keys and leaves of different shapes (ragged). Keys are those that
@@ -363,22 +363,6 @@ class LazyStackedTensorDict(LazyKeysMixin, TensorDictBase):
 
     def _reset(self, saved: Any) -> None:
         self.tensordicts, self._dim_name, self._locked, self._lock_parents = saved
-
-    def unbind(self, dim: int) -> tuple[Any, ...]:
-        """Split along a batch dimension; along `stack_dim` this gives the parts themselves."""
-        if self._dim(dim) == self.stack_dim:
-            return tuple(self.tensordicts)
-        self._require_regular(dim, "unbind")
-        return super().unbind(dim)
-
-    def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
-        """Split along a batch dimension; along `stack_dim` the parts are distributed."""
-        self._require_regular(dim, "split")
-        return super().split(split_size, dim)
-
-    def _require_regular(self, dim: int, method: str) -> None:
-        if self.batch_size[self._dim(dim)] < 0:
-            raise ValueError(f"cannot {method} dim {dim} of batch size {self.batch_size}: it is ragged.")
 
     def _rebatch(self, batch_size: Shape) -> LazyStackedTensorDict:
         own, dim = self.batch_size, self.stack_dim

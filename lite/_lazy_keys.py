@@ -247,45 +247,6 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
 
     # -- the stack itself ---------------------------------------------------------------------
 
-    def insert(self, index: int, tensordict: Any) -> Self:
-        """Insert a part before `index`.
-
-        Raises:
-            RuntimeError: the stack is locked.
-            TypeError: `tensordict` is not a TensorDict.
-            ValueError: its batch size or device is not that of the parts.
-        """
-        if self.is_locked:
-            raise RuntimeError(LOCK_ERROR)
-        node = self._as_node(tensordict)
-        if node is None:
-            raise TypeError(f"Expected new value to be a TensorDict, got {type(tensordict)}.")
-        size = self._part_size()  # type: ignore[attr-defined]
-        fits = len(size) == node.ndim and all(
-            n in (-1, m) for n, m in zip(size, node.batch_size, strict=True)
-        )
-        if not fits:
-            raise ValueError(
-                f"Batch sizes in tensordicts differ: the parts have {size}, the new one {node.batch_size}."
-            )
-        if self.tensordicts and node.device != self.device:
-            raise ValueError(
-                f"Devices differ: the parts have device {self.device}, the new one {node.device}."
-            )
-        self.tensordicts.insert(index, node)
-        return self
-
-    def append(self, tensordict: Any) -> Self:
-        """Add a part at the end; see `insert`."""
-        return self.insert(len(self.tensordicts), tensordict)
-
-    def extend(self, tensordict: Any) -> Self:
-        """Add every TensorDict of a sequence, or every part of a TensorDict along `stack_dim`."""
-        node = self._as_node(tensordict)
-        for td in list(tensordict) if node is None else node.unbind(self.stack_dim):
-            self.append(td)
-        return self
-
     def _item_shape(self, key: str) -> Shape | None:
         shapes = [part._item_shape(key) for part in self.tensordicts]
         if not shapes or any(shape is None for shape in shapes):

@@ -198,7 +198,6 @@ class ReductionMixin(StructureMixin):
     mean = _with_dtype("mean", over.mean, "Mean of every array; of integers in float64.")
     nansum = _with_dtype("nansum", over.nan_total, "Sum of every array with NaN counted as 0.")
     nanmean = _with_dtype("nanmean", over.nan_mean, "Mean of what is not NaN in every array.")
-    norm = _with_dtype("norm", over.vector_norm, "Euclidean norm of every array.")
     std = _with_correction("std", True, "Standard deviation of every array.")
     var = _with_correction("var", False, "Variance of every array.")
     amax = _plain("amax", _MAX, "Largest value of every array.")
@@ -209,6 +208,36 @@ class ReductionMixin(StructureMixin):
     min = _extremes("min", _MIN, _ARGMIN, "Smallest value of every array, and its position.")
     all = _truth("all", over.every, all, _ALL)
     any = _truth("any", over.some, any, "Whether any element is true; see `all`.")
+
+    def norm(
+        self,
+        dim: Any = MISSING,
+        keepdim: bool = False,
+        *,
+        out: Any = None,
+        dtype: DTypeLike | None = None,
+        reduce: bool | None = None,
+        key_transform: Callable[[Any], Any] | None = None,
+    ) -> Any:
+        """Euclidean norm of every array.
+
+        Args:
+            dim: as in `sum`.
+            keepdim: as in `sum`.
+            out: TensorDict that receives the results, and which is returned.
+            dtype: as in `sum`.
+            reduce: as in `sum`.
+            key_transform: as in `sum`.
+
+        Example:
+            >>> import numpy as np
+            >>> from lite import TensorDict
+            >>> TensorDict({"a": np.array([[3.0, 4.0]])}, batch_size=[1]).norm()["a"]
+            array(5.)
+        """
+        fn = over.vector_norm(None if dtype is None else as_dtype(dtype))
+        result = _run(self, "norm", fn, dim, keepdim, reduce, key_transform)
+        return result if out is None else out.update(result)
 
     def quantile(
         self,
