@@ -79,9 +79,9 @@ def test_loops(name, problem):
 @given(problems())
 def test_vectorised(name, problem):
     values, each = problem
-    if each:  # torchrl fails on several features here, and on a single step
-        assume(values["reward"].shape[-2] > 1)
-        values = {k: v[..., :1] if isinstance(v, np.ndarray) else v for k, v in values.items()}
+    # With one factor per step torchrl's vectorised lambda returns differ from its own loop, and fail on
+    # several features or a single step; its loop is compared above.
+    assume(not (each and name.startswith("vec_td_lambda")))
     agree(name, values, rtol=5e-5)  # torchrl drops terms with small discounts
 
 
