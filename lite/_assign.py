@@ -34,6 +34,8 @@ def _plan(td: Any, index: Any, value: Any, writes: Writes) -> None:
         _fill_index(td, items, shape, value, writes)
         return
     node = fit_assigned(node, shape, td._batch_size, index)
+    if not td._data.keys() >= set(node._keys()):
+        node = node._clone(False)  # it may be, or hold, the one that gets new entries
     for key in node._keys():
         source, target = node._get_str(key), td._data.get(key)
         if target is None:

@@ -10,6 +10,7 @@ from lite._core import TensorDictCore
 from lite._device import device_of
 from lite._leaves import leaves
 from lite._nontensor import NonTensorBase
+from lite._ragged import stand_in
 from lite._summary import size_text
 
 _MOST_ROWS = 200
@@ -89,7 +90,7 @@ def _described(td: Any) -> Iterator[tuple[str, tuple[str, ...] | None, Any]]:
 
 
 def _cells(td: Any, key: str) -> tuple[tuple[str, ...] | None, Any]:
-    found = td._peek(key)
+    found = stand_in(td, key)
     if is_array(found):
         nbytes = sum(leaf.nbytes for leaf in leaves(td.select(key)))
         shape = td._item_shape(key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -58,6 +58,11 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
         for path in paths:
             if self._peek_path(path) is None:
                 raise self._missing(path)
+
+    def __contains__(self, key: object) -> bool:
+        if not self.tensordicts:
+            return super().__contains__(key)
+        return all(key in part for part in self.tensordicts)
 
     def _exclusive(self) -> bool:
         """Whether some part has a key, at any depth, that another part lacks."""
@@ -205,10 +210,36 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
         writes: Writes,
     ) -> None:
         if not self._pairs_up(source):
-            super()._update(source, clone, inplace, chosen, is_leaf, writes)
-            return
-        for part, other in zip(self.tensordicts, self._as_node(source).tensordicts, strict=True):
-            part._update(other, clone, inplace, chosen, is_leaf, writes)
+            whole, apart = self._apart(source)
+            super()._update(whole, clone, inplace, chosen, is_leaf, writes)
+        else:
+            apart = self._as_node(source).tensordicts
+        if apart:
+            for part, other in zip(self.tensordicts, apart, strict=True):
+                part._update(other, clone, inplace, chosen, is_leaf, writes)
+
+    def _apart(self, source: Any) -> tuple[Any, Sequence[Any]]:
+        """A source as what can be set for the whole stack, and what has to go to each part.
+
+        The latter are nested entries that merge into those of some parts only, and lazy stacks along
+        another dimension, whose rows may be ragged.
+        """
+        node = self._as_node(source)
+        pairs = dict(source) if node is None else dict(node._items())
+        some = {key: value for key, value in pairs.items() if self._goes_apart(key, value)}
+        if not some:
+            return source, ()
+        whole = {key: value for key, value in pairs.items() if key not in some}
+        shares = [self._pieces(self._convert(value)) for value in some.values()]  # type: ignore[attr-defined]
+        return whole, [dict(zip(some, pieces, strict=True)) for pieces in zip(*shares, strict=True)]
+
+    def _goes_apart(self, key: NestedKey, value: Any) -> bool:
+        node, path = self._as_node(value), require_path(key)
+        if node is None and not isinstance(value, Mapping):
+            return False
+        if self._peek_path(path) is not None:
+            return isinstance(node, LazyKeysMixin) and not node._is_stackable()
+        return any(self._as_node(part._peek_path(path)) is not None for part in self.tensordicts)
 
     def _copy_entries(self, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes) -> None:
         if not self._pairs_up(source):
@@ -229,6 +260,23 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
         if len(node.tensordicts) != len(self.tensordicts):
             raise ValueError("cannot update stacked tensordicts with different shapes.")
         return True
+
+    def update_at_(
+        self,
+        input_dict_or_td: Mapping[Any, Any] | TensorCollection,
+        idx: Any,
+        clone: bool = False,
+        *,
+        non_blocking: bool = False,
+        keys_to_update: Iterable[NestedKey] | None = None,
+    ) -> Self:
+        """Write the entries of a source at a batch index of existing entries; returns self."""
+        node = self._as_node(input_dict_or_td)
+        if not isinstance(node, LazyKeysMixin) or keys_to_update is not None:
+            return super().update_at_(input_dict_or_td, idx, clone, keys_to_update=keys_to_update)
+        self._require_all(map(require_path, node.keys(True)))
+        self._set_index(idx, node)
+        return self
 
     def _set_at(self, path: Path, value: Any, index: Any, writes: Writes) -> None:
         if self._peek_path(path) is None:

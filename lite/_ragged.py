@@ -31,7 +31,8 @@ def read(
 
     Raises:
         TypeError: more than one form is asked for.
-        ValueError: `padding_side` is neither "right" nor "left".
+        ValueError: `padding_side` is neither "right" nor "left", or
+            `padding_value` is out of range for the entry's dtype.
         RuntimeError: the rows cannot be padded, because dimensions after the first differ.
     """
     if as_list + as_padded_tensor + as_nested_tensor > 1:
@@ -52,6 +53,14 @@ def read(
         lengths = [len(leaf) for leaf in leaves]
         return np.concatenate(leaves), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     return _padded(rows, leaves, key, padding_side, padding_value)
+
+
+def stand_in(td: Any, key: str) -> Any:
+    """An entry to tell the kind by: that of the first part where nested ones cannot be stacked."""
+    try:
+        return td._peek(key)
+    except RuntimeError:
+        return stand_in(td._parts()[0][0], key)
 
 
 def _rows(td: Any, key: str) -> Any:
@@ -79,7 +88,10 @@ def _padded(rows: Any, leaves: list[Array], key: str, side: str, value: Any) -> 
         )
     longest = max(len(leaf) for leaf in leaves)
     dtype = np.result_type(*{leaf.dtype for leaf in leaves})
-    out = np.full((len(leaves), longest, *leaves[0].shape[1:]), value).astype(dtype)
+    try:
+        out = np.full((len(leaves), longest, *leaves[0].shape[1:]), value, dtype)
+    except (OverflowError, ValueError) as error:
+        raise ValueError(f"padding_value {value!r} does not fit {key!r} of dtype {dtype}") from error
     for row, leaf in zip(out, leaves, strict=True):
         if len(leaf):
             row[slice(longest - len(leaf), None) if side == "left" else slice(len(leaf))] = leaf

@@ -15,6 +15,7 @@ from lite._core import TensorDictCore
 from lite._device import device_of
 from lite._nontensor import NonTensorBase
 from lite._printoptions import print_options
+from lite._ragged import stand_in
 from lite._sharing import block_of
 
 
@@ -122,7 +123,7 @@ def _statistics(array: Array) -> str:
 
 def entry_text(td: Any, key: str) -> str:
     """One entry of a lazy stack, without stacking its arrays, which may be ragged."""
-    found = td._peek(key)
+    found = stand_in(td, key)
     if is_array(found):
         shape = td._item_shape(key)
         ragged = -1 in shape or not _shows_contents()

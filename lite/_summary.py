@@ -9,6 +9,7 @@ from lite._collection import is_array
 from lite._core import TensorDictCore
 from lite._keys import Path, to_key
 from lite._leaves import leaves
+from lite._ragged import stand_in
 
 
 class _Row(NamedTuple):
@@ -76,7 +77,7 @@ def _rows(td: Any, above: Path) -> Iterator[_Row]:
 
 def _entry_rows(td: Any, key: str, path: Path, where: str) -> Iterator[_Row]:
     label = f"{to_key(path)}{where}"
-    found = td._peek(key)
+    found = stand_in(td, key)
     if is_array(found):
         nbytes = sum(leaf.nbytes for leaf in leaves(td.select(key)))
         yield _Row(label, "Array", str(td._item_shape(key)), str(found.dtype), nbytes)

@@ -37,12 +37,22 @@ class Writes:
     ) -> None:
         try:
             if kind is None:
-                for target, index, value in self._pending:
+                for target, index, value in self._apart():
                     write_leaf(target, index, value)
                 self._saved.clear()
         finally:
             for node, saved in self._saved.values():
                 node._reset(saved)
+
+    def _apart(self) -> list[tuple[Any, Any, Any]]:
+        """The pending writes, with copies of values that another write may change first."""
+        if len(self._pending) == 1:
+            return self._pending
+        written = {id(_owner(target)) for target, _, _ in self._pending} - {id(None)}
+        return [
+            (target, index, value.copy() if id(_owner(value)) in written else value)
+            for target, index, value in self._pending
+        ]
 
     def copy(self, target: Any, value: Any, index: Any = ..., wanted: Shape | None = None) -> None:
         """Plan `target[index] = value` for a leaf.
@@ -107,6 +117,15 @@ def write_objects(target: Any, value: Any, index: Any, writes: Writes) -> bool:
     at = (*index, Ellipsis) if isinstance(index, tuple) else (index, Ellipsis)
     writes.copy(target._array, value._objects() if isinstance(value, NonTensorBase) else boxed(value), at)
     return True
+
+
+def _owner(array: Any) -> Any:
+    """The array that owns the memory of an array, as far as that can be seen; None for other values."""
+    if not isinstance(array, np.ndarray):
+        return None
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
 
 
 def fits(shape: Shape, wanted: Shape) -> bool:

@@ -1,0 +1,107 @@
+"""Writes to lazy stacks: what overlaps, what only some parts have, what is ragged along another dim."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lite import LazyStackedTensorDict, TensorDict, lazy_stack
+
+
+def _rows(*values: float) -> LazyStackedTensorDict:
+    return lazy_stack([TensorDict({"x": np.full(2, value)}, [2]) for value in values])
+
+
+def _ragged() -> LazyStackedTensorDict:
+    return lazy_stack([TensorDict({"g": np.arange(3.0 * n).reshape(3, n)}, [3]) for n in (1, 2)])
+
+
+def test_rows_that_are_read_and_written_at_once_are_read_first() -> None:
+    stack = _rows(1, 2, 3)
+    stack[[1, 2, 0]] = stack
+    np.testing.assert_array_equal(stack["x"][:, 0], [3, 1, 2])
+
+
+def test_the_last_of_several_writes_to_a_row_stays() -> None:
+    stack = _rows(1, 2)
+    stack[[-1, -1]] = stack
+    np.testing.assert_array_equal(stack["x"][:, 0], [1, 2])
+
+
+def test_a_part_written_to_the_whole_stack_is_read_first() -> None:
+    stack = _rows(1, 2)
+    stack[:] = stack.flip([0])
+    np.testing.assert_array_equal(stack["x"][:, 0], [2, 1])
+    stack[:] = stack[1]
+    np.testing.assert_array_equal(stack["x"][:, 0], [1, 1])
+
+
+def test_update_merges_into_nested_entries_that_only_some_parts_have() -> None:
+    first = TensorDict({"n": {"x": np.ones(2)}}, [2])
+    second = TensorDict({"a": np.zeros(2)}, [2])
+    stack = lazy_stack([first, second], 1)
+    node = first["n"]
+    stack.update({"n": {"y": np.array([[1, 2], [3, 4]])}})
+    assert first["n"] is node
+    assert first["n"].sorted_keys == ["x", "y"]
+    assert second["n"].sorted_keys == ["y"]
+    np.testing.assert_array_equal(stack["n", "y"], [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(second["n", "y"], [2, 4])
+
+
+def test_update_that_fails_for_a_later_key_leaves_the_parts_alone() -> None:
+    first, second = TensorDict({"n": {"x": np.ones(2)}}, [2]), TensorDict({"a": np.zeros(2)}, [2])
+    stack = lazy_stack([first, second])
+    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
+        stack.update({"n": {"y": np.zeros((2, 2))}, "b": np.zeros(5)})
+    assert first["n"].sorted_keys == ["x"]
+    assert second.sorted_keys == ["a"]
+
+
+@pytest.mark.parametrize("clone", [False, True])
+def test_update_takes_ragged_entries_that_are_stacked_along_another_dim(clone: bool) -> None:
+    stack = lazy_stack([TensorDict({"n": {"a": np.zeros(2)}}, [2]) for _ in range(3)], 1)
+    stack.update(TensorDict({"n": _ragged()}, [2, 3]), clone=clone)
+    assert stack["n"].get_item_shape("g") == (2, 3, -1)
+    np.testing.assert_array_equal(stack[1, 2]["n", "g"], [4, 5])
+    np.testing.assert_array_equal(stack[0, 2]["n", "g"], [2])
+    np.testing.assert_array_equal(stack["n", "a"], np.zeros((2, 3)))
+
+
+def test_update_at_writes_ragged_rows() -> None:
+    stack = lazy_stack([_ragged(), _ragged()])
+    stack.update_at_(_ragged().zero_(), 0)
+    np.testing.assert_array_equal(stack[0, 1]["g"], np.zeros((3, 2)))
+    np.testing.assert_array_equal(stack[1, 1]["g"], np.arange(6.0).reshape(3, 2))
+    with pytest.raises(KeyError, match="other"):
+        stack.update_at_(_ragged().set("other", np.zeros((2, 3))), 0)
+
+
+def test_a_node_can_be_assigned_what_holds_it() -> None:
+    outer = TensorDict({"a": np.array([5, 6]), "n": TensorDict({"q": np.zeros((2, 2))}, [2, 2])}, [2])
+    inner = outer["n"]
+    inner[np.array([[True, False], [False, True]])] = outer
+    np.testing.assert_array_equal(inner["a"], [[5, 0], [0, 6]])
+    assert sorted(inner["n"].keys()) == ["q"]
+
+
+def test_nested_entries_of_different_batch_dims_can_be_seen_but_not_stacked() -> None:
+    def part(size: list[int]) -> TensorDict:
+        return TensorDict({"n": TensorDict({"a": np.zeros((3, 2))}, size), "z": np.zeros(3)}, [3])
+
+    stack = lazy_stack([part([3, 2]), part([3])])
+    assert "n" in stack
+    assert ("n", "a") in stack
+    assert ("n", "b") not in stack
+    assert "n: TensorDict(batch_size=(-1,)" in repr(stack)
+    assert "z" in stack._repr_html_()
+    assert "n" in str(stack.summary())
+    with pytest.raises(RuntimeError, match="different kinds"):
+        stack.get("n")
+
+
+def test_padding_values_that_do_not_fit_are_refused() -> None:
+    stack = lazy_stack([TensorDict(a=np.zeros(n, np.uint8)) for n in (1, 2)])
+    with pytest.raises(ValueError, match="padding_value -1 does not fit 'a' of dtype uint8"):
+        stack.get("a", as_padded_tensor=True, padding_value=-1)
+    np.testing.assert_array_equal(stack.get("a", as_padded_tensor=True, padding_value=7), [[0, 7], [0, 0]])
