@@ -62,7 +62,7 @@ class ArithmeticMixin(PointwiseMixin):
         out = elementwise_(self, _addcmul(value), (other1, other2))
         return required(out, "addcmul_", other1, other2)  # type: ignore[no-any-return]
 
-    def addcdiv(self, other1: Any, other2: Any, *, value: Any = 1) -> Self:
+    def addcdiv(self, other1: Any, other2: Any, value: Any = 1) -> Self:
         """`self + value * other1 / other2`; TensorDict operands are matched by key."""
         out = elementwise(self, _addcdiv(value), (other1, other2))
         return required(out, "addcdiv", other1, other2)  # type: ignore[no-any-return]

@@ -264,8 +264,13 @@ class ShapeMixin(TensorCollection):
         """Same as `movedim`."""
         return self.movedim(source, destination)
 
-    def expand(self, *shape: Any) -> Self:
-        """Broadcast the batch dimensions to `shape` (-1 keeps a size); leaves are read-only views."""
+    def expand(self, *shape: Any, inplace: bool = False) -> Self:
+        """Broadcast the batch dimensions to `shape` (-1 keeps a size); leaves are read-only views.
+
+        Args:
+            shape: the new batch size.
+            inplace: give self the result's entries and batch size, and return it.
+        """
         given = as_shape(shape, "shape")
         old = self.batch_size
         if len(given) < len(old):
@@ -280,7 +285,8 @@ class ShapeMixin(TensorCollection):
             pairs = zip(given[lead:], old, strict=True)
             new = given[:lead] + tuple([m if n == -1 else n if m in (n, 1) else -1 for n, m in pairs])
         if not new or min(new) >= 0:
-            return self._run(_ops.Expand(len(old), new))  # type: ignore[return-value]
+            out: Any = self._run(_ops.Expand(len(old), new))
+            return self._adopt(out, "expand") if inplace else out
         raise RuntimeError(f"Incompatible expanded shape: {given} for a batch size of {old}.")
 
     def unbind(self, dim: int) -> tuple[Any, ...]:

@@ -1,0 +1,264 @@
+"""Every public name of tensordict, with its parameters, is in lite, or is in a table here with the reason."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+pytest.importorskip("tensordict", reason="needs the parity extra")
+
+import tensordict
+import torch
+
+import lite
+from lite._core import MISSING
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+TORCH = "belongs to torch"
+LEGACY = "a former name, which warns"
+SWITCH = "a switch between behaviours of which lite has one"
+STORE = "a database as storage"
+MODULE = "tensorclasses of torch modules"
+
+# Names that lite does not have.
+LEFT_OUT = {
+    **dict.fromkeys(("lock", "unlock", "rename_key", "valid_keys"), LEGACY),
+    **dict.fromkeys(("lazy_legacy", "set_lazy_legacy"), SWITCH),
+    **dict.fromkeys(("capture_non_tensor_stack", "set_capture_non_tensor_stack"), SWITCH),
+    **dict.fromkeys(("list_to_stack", "set_list_to_stack"), SWITCH),
+    **dict.fromkeys(("LazyStackedTensorDictStore", "TensorDictStore", "from_zarr"), STORE),
+    **dict.fromkeys(("TensorClassModuleBase", "TensorClassModuleWrapper"), MODULE),
+    **dict.fromkeys(("from_csv", "from_json"), "pandas and pyarrow read these; see from_pandas"),
+    "NonTensorDataBase": "is_non_tensor tells; the base class is private",
+    "PersistentTensorDict": "from_h5 reads to memory; mapped files are there for more",
+    "TensorAttrs": "belongs to attrs, which lite has not",
+    "TensorDictParams": "in lite.nn, where the modules are",
+    "UnbatchedTensor": "every entry has the batch size",
+    "as_tensordict_module": "in lite.nn, where the modules are",
+    "from_module": "a class method, for which lite.nn is imported",
+    "from_modules": "a class method, for which lite.nn is imported",
+    "is_batchedtensor": TORCH,
+    "parse_tensor_dict_string": "a repr is for people",
+}
+
+# Names that raise NotImplementedError and say what to use instead.
+REFUSED = {
+    "all_gather",
+    "all_reduce",
+    "arecv",
+    "as_tensor",
+    "asend",
+    "attrs",
+    "backward",
+    "broadcast",
+    "clear_refs_for_compile_",
+    "complex32",
+    "from_csv",
+    "from_json",
+    "from_remote_init",
+    "from_zarr",
+    "gather_and_stack",
+    "get_nestedtensor",
+    "grad",
+    "init_remote",
+    "irecv",
+    "isend",
+    "pin_memory",
+    "pin_memory_",
+    "qint32",
+    "qint8",
+    "quint4x2",
+    "quint8",
+    "record_stream",
+    "recv",
+    "reduce",
+    "requires_grad_",
+    "scatter",
+    "send",
+    "to_csv",
+    "to_json",
+    "to_mds",
+    "to_store",
+    "to_zarr",
+    "zero_grad",
+}
+
+# Parameters of any function that only mean something to torch.
+TORCH_ONLY = {"requires_grad", "layout", "hook_in", "hook_out", "as_nested_tensor"}
+
+ANY_FORM = "sizes and dims come one by one or as one sequence"
+# name -> parameters that are missing or called otherwise, and why.
+PARAMETERS = {
+    "LazyStackedTensorDict": ({"device", "names"}, "those of the parts; names can be set"),
+    "NonTensorData": ({"_metadata", "_is_non_tensor"}, "internal"),
+    "broadcast_to": ({"shape"}, ANY_FORM),
+    "densify": ({"layout"}, "padding is the only layout"),
+    "flip": ({"dims"}, ANY_FORM),
+    "get_defaults_to_none": ({"set_to_none"}, "without effect there"),
+    "from_dataclass": (
+        {"obj", "frozen", "autocast", "nocast", "inplace", "shadow", "tensor_only"},
+        "dest_cls",
+    ),
+    "from_dict": ({"d"}, "the class method's name, input_dict"),
+    "from_h5": ({"h5_file"}, "the class method's name, filename"),
+    "from_namedtuple": ({"named_tuple"}, "the class method's name"),
+    "get": ({"as_list", "as_padded_tensor", "padding_side", "padding_value"}, "taken as lazy_kwargs"),
+    "lazy_stack": (
+        {"items", "device", "as_list", "as_padded_tensor", "padding_side", "padding_value"},
+        "input, as on every other class; pad_sequence pads arrays",
+    ),
+    "maybe_dense_stack": ({"items", "strict"}, "input, as on every other class; stack is strict"),
+    "new_empty": ({"empty_lazy", "pin_memory"}, "internal"),
+    "new_full": ({"empty_lazy", "pin_memory"}, "internal"),
+    "new_ones": ({"empty_lazy", "pin_memory"}, "internal"),
+    "new_tensor": ({"pin_memory"}, TORCH),
+    "new_zeros": ({"empty_lazy", "pin_memory"}, "internal"),
+    "tile": ({"dims"}, ANY_FORM),
+    "to_module": ({"memo"}, "internal"),
+    "update_at_": ({"index"}, "idx, as on TensorDict"),
+}
+
+# name -> parameters whose default differs, and why.
+DEFAULTS = {
+    **dict.fromkeys(
+        ("load", "load_memmap", "load_memmap_", "memmap_refresh_"),
+        ({"allow_pickle"}, "False instead of a warning: files are untrusted"),
+    ),
+    "NonTensorData": ({"batch_size"}, "() unless given"),
+    "flatten": ({"start_dim", "end_dim"}, "the numbers instead of None"),
+    "from_dict": ({"auto_batch_size"}, "None and False mean the same"),
+}
+
+UNSET = "<not given>"
+
+
+def parameters(fn: Any) -> dict[str, inspect.Parameter]:
+    found = inspect.signature(fn).parameters
+    return {name: p for name, p in found.items() if name not in ("self", "cls")}
+
+
+def default(parameter: inspect.Parameter) -> Any:
+    """The default in one form for both libraries, whose markers for "not given" differ."""
+    value = parameter.default
+    if value is MISSING or type(value).__name__ == "_NoDefault":
+        return UNSET
+    return tuple(value) if type(value).__name__ == "Size" else value
+
+
+def differences(name: str, theirs: Any, ours: Any) -> list[str]:
+    """What a call that suits tensordict would meet in lite."""
+    expected, got = parameters(theirs), parameters(ours)
+    missing, _ = PARAMETERS.get(name, (set(), ""))
+    other_defaults, _ = DEFAULTS.get(name, (set(), ""))
+    out = []
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    # A parameter that is not in the table has the same place, if it can be given by place there.
+    order = [n for n, p in expected.items() if p.kind in positional and n not in missing]
+    order_here = [n for n, p in got.items() if p.kind in positional]
+    has_args = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in got.values())
+    takes_any = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in expected.values())
+    if not (missing or has_args or takes_any) and order_here[: len(order)] != order:
+        out.append(f"{name}: positional {order_here}, expected {order}")
+    for key, parameter in expected.items():
+        if parameter.kind in variadic or key in missing | TORCH_ONLY:
+            continue
+        mine = got.get(key)
+        if mine is None:
+            if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in got.values()):
+                out.append(f"{name}: no parameter {key!r}")
+            continue
+        a, b = default(parameter), default(mine)
+        unset = UNSET in (a, b) and (a in (UNSET, None, False) and b in (UNSET, None, False))
+        if key not in other_defaults and not unset and not (a is b or a == b):
+            out.append(f"{name}: {key}={b!r}, expected {a!r}")
+    return out
+
+
+def compared(theirs: Any, ours: Any) -> list[str]:
+    out = []
+    for name in sorted(name for name in dir(theirs) if not name.startswith("_")):
+        if name in LEFT_OUT and name not in REFUSED:
+            continue
+        if not (hasattr(ours, name) or name in REFUSED):
+            out.append(f"{name} is missing")
+            continue
+        if name in REFUSED:
+            continue
+        a, b = getattr(theirs, name), getattr(ours, name)
+        if callable(a) != callable(b):
+            out.append(f"{name}: method and property")
+        elif callable(a) and not inspect.isclass(a):
+            out += differences(name, a, b)
+    return out
+
+
+@pytest.mark.parametrize("name", ["TensorDict", "LazyStackedTensorDict"])
+def test_methods_and_their_parameters(name: str) -> None:
+    assert compared(getattr(tensordict, name), getattr(lite, name)) == []
+
+
+def test_public_names_and_their_parameters() -> None:
+    out = []
+    for name in sorted(set(tensordict.__all__) - set(LEFT_OUT) - {"__version__"}):
+        if not hasattr(lite, name):
+            out.append(f"{name} is missing")
+            continue
+        theirs, ours = getattr(tensordict, name), getattr(lite, name)
+        if callable(theirs) and name not in CLASSES:
+            out += differences(name, theirs, ours)
+    assert out == []
+
+
+# Classes whose constructors are not those of a plain class on one of the sides.
+CLASSES = {
+    "MemoryMappedTensor",
+    "MetaData",
+    "NonTensorStack",
+    "TensorClass",
+    "TensorDictBase",
+    "set_printoptions",
+}
+
+
+def test_tensorclasses_have_the_methods_of_tensorclasses() -> None:
+    class Theirs(tensordict.TensorClass):
+        a: Any
+
+    class Ours(lite.TensorClass):
+        a: Any
+
+    theirs, ours = Theirs(a=torch.zeros(2)), Ours(a=lite.TensorDict(x=1)["x"])
+    internal = {"maybe_to_stack", "extend"}  # lists of parts: instances over a lazy stack have extend
+    missing = [
+        name
+        for name in sorted(set(dir(theirs)) - set(LEFT_OUT) - REFUSED - internal)
+        if not name.startswith("_") and not (hasattr(ours, name) or hasattr(lite.TensorDict, name))
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_refused_names_say_what_to_use(name: str) -> None:
+    td = lite.TensorDict(a=1)
+    assert hasattr(tensordict.LazyStackedTensorDict, name)
+    with pytest.raises(NotImplementedError, match=f"{name} is not available: .{{10}}"):
+        getattr(td, name)()
+
+
+def test_the_tables_name_what_exists_there_and_not_here() -> None:
+    """A table that outlived its reason would hide the next difference."""
+    there = {*tensordict.__all__, *dir(tensordict.TensorDict), *dir(tensordict.LazyStackedTensorDict)}
+    assert set(LEFT_OUT) | REFUSED | set(PARAMETERS) | set(DEFAULTS) <= there
+    here = set(lite.__all__) | {n for n in dir(lite.TensorDict) if n not in REFUSED}
+    assert set(LEFT_OUT) & here <= {"from_module", "from_modules"}
+
+
+@pytest.mark.parametrize("name", [n for n in dir(lite.TensorDict) if not n.startswith("_")])
+def test_lazy_stacks_take_what_dense_ones_take(name: str) -> None:
+    dense, lazy = getattr(lite.TensorDict, name), getattr(lite.LazyStackedTensorDict, name)
+    if callable(dense) and name != "from_dict":  # a list of dicts, not one
+        assert list(parameters(lazy)) == list(parameters(dense))
