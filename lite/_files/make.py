@@ -16,6 +16,8 @@ from lite._files.keys import file_name
 from lite._files.mapping import anonymous_leaf, create_leaf, read_file, write_file
 from lite._keys import Path, require_path
 
+_NODE = meta.text_of({"type": "TensorDict"})
+
 
 def add_leaf(td: Any, key: Any, like: Array, filled: bool, robust: bool, existsok: bool = True) -> Array:
     """Create a leaf of the shape and dtype of `like`, with its values if `filled`; returns it, mapped.
@@ -92,7 +94,7 @@ class _Addition:
         entries, found = self._entries(root, size)
         last = len(self._path) - 1
         for n, key in enumerate(self._path):
-            member = {"type": "TensorDict"} if n < last else self._member
+            member = _NODE if n < last else self._member
             write_file(f"{stage}/{meta.NAME}", meta.join({**entries, key: member}, size, found))
             if n < last:
                 entries, found = {}, names
@@ -109,7 +111,7 @@ class _Addition:
             return np.empty(self._like.shape, self._like.dtype)
         return create_leaf(f"{stage}/{self._file}", self._like, target, self._filled)
 
-    def _entries(self, root: str, size: tuple[int, ...]) -> tuple[dict[str, meta.Json], Any]:
+    def _entries(self, root: str, size: tuple[int, ...]) -> tuple[dict[str, str], Any]:
         """What the files hold by now: entries that other processes have added since stay."""
         where = f"{root}/{meta.NAME}"
         node = meta.loads(read_file(where, meta.MAX_BYTES), where)
@@ -121,4 +123,4 @@ class _Addition:
                 f"{root} has been replaced by a tensordict of shape {node.get('shape')}, this one has "
                 f"{list(size)}; call memmap_refresh_() first."
             )
-        return entries, names
+        return {key: meta.text_of(member) for key, member in entries.items()}, names

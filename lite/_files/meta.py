@@ -8,6 +8,10 @@ place there. They go, with dimension names, to the member `_lite`, a list, which
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from json.encoder import encode_basestring
 from typing import Any, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
@@ -21,6 +25,7 @@ NON_TENSOR_STACK = "<class 'tensordict.tensorclass.NonTensorStack'>"
 META_DATA = "<class 'tensordict.tensorclass.MetaData'>"
 _FIELDS = ("shape", "device", "_type")
 _EXTENSION = "_lite"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
@@ -31,11 +36,19 @@ def dumps(value: Any) -> bytes:
         TypeError, ValueError: not a JSON value.
         RecursionError: nested too deeply.
     """
-    text = _ENCODER.encode(value)
+    return _encoded(text_of(value))
+
+
+def text_of(value: Any) -> str:
+    """As `dumps`, before it is encoded."""
+    return _ENCODER.encode(value)
+
+
+def _encoded(text: str) -> bytes:
     try:
         return text.encode()
-    except UnicodeEncodeError:  # a lone surrogate, which only the escaped form can hold
-        return json.dumps(value, separators=(",", ":")).encode()
+    except UnicodeEncodeError:  # a lone surrogate, in a string, which only the escaped form can hold
+        return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text).encode()
 
 
 def loads(data: bytes, where: str) -> Json:
@@ -55,23 +68,24 @@ def loads(data: bytes, where: str) -> Json:
     return value
 
 
-def leaf(dtype: str, shape: tuple[int, ...]) -> Json:
-    """The member of an array."""
-    return {"device": "cpu", "shape": list(shape), "dtype": dtype, "is_nested": False}
+@lru_cache(4096)
+def leaf(dtype: str, shape: tuple[int, ...]) -> str:
+    """The member of an array, as JSON."""
+    return text_of({"device": "cpu", "shape": list(shape), "dtype": dtype, "is_nested": False})
 
 
-def join(entries: dict[str, Json], shape: tuple[int, ...], names: list[str | None] | None) -> bytes:
-    """The file of a TensorDict node."""
-    out: Json = {}
-    moved = []
+def join(entries: dict[str, str], shape: tuple[int, ...], names: list[str | None] | None) -> bytes:
+    """The file of a TensorDict node, of its members as JSON."""
+    parts, moved = [], []
     for position, (key, member) in enumerate(entries.items()):
         if key in _FIELDS:
-            moved.append([position, key, member])
+            moved.append(f"[{position},{encode_basestring(key)},{member}]")
         else:
-            out[key] = member
+            parts.append(f"{encode_basestring(key)}:{member}")
     if moved or names is not None:
-        out[_free_name(entries)] = [{"names": names, "entries": moved}]
-    return dumps({**out, "shape": list(shape), "device": "cpu", "_type": TENSORDICT})
+        parts.append(f'"{_free_name(entries)}":[{{"names":{text_of(names)},"entries":[{",".join(moved)}]}}]')
+    parts.append(f'"shape":{text_of(list(shape))},"device":"cpu","_type":"{TENSORDICT}"')
+    return _encoded(f"{{{','.join(parts)}}}")
 
 
 def split(node: Json, where: str) -> tuple[dict[str, Json], list[str | None] | None]:
@@ -92,7 +106,7 @@ def split(node: Json, where: str) -> tuple[dict[str, Json], list[str | None] | N
         raise ValueError(f"{where} is damaged or foreign: member {_EXTENSION!r}.") from error
 
 
-def _free_name(entries: dict[str, Json]) -> str:
+def _free_name(entries: Iterable[str]) -> str:
     """The name of the extension: longer than any entry it could be taken for."""
     name = _EXTENSION
     while name in entries:
@@ -103,6 +117,8 @@ def _free_name(entries: dict[str, Json]) -> str:
 def shape_of(value: Any, where: str) -> tuple[int, ...]:
     """Check a shape: a list of sizes that NumPy can hold."""
     ok = isinstance(value, list) and len(value) <= 64
-    if not ok or any(type(n) is not int or not 0 <= n < 1 << 62 for n in value):
+    for n in value if ok else ():
+        ok = ok and type(n) is int and 0 <= n < 1 << 62
+    if not ok:
         raise ValueError(f"{where} is damaged or foreign: {value!r:.80} is not a shape.")
     return tuple(value)

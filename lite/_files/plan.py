@@ -55,7 +55,7 @@ class Plan:
 
     def _tensordict(self, td: Any, at: str) -> None:
         self.nodes.append(at)
-        members: dict[str, meta.Json] = {}
+        members: dict[str, str] = {}
         taken = {meta.NAME: meta.NAME}
         for key, entry in td._items():
             leaf = is_array(entry)
@@ -69,7 +69,7 @@ class Plan:
                 members[key] = meta.leaf(dtype_name(array.dtype), array.shape)
                 self.leaves.append((path, array))
             else:
-                members[key] = {"type": type(entry).__name__}
+                members[key] = meta.text_of({"type": type(entry).__name__})
                 self.add(entry, path, key)
         self._text(at, meta.NAME, meta.join(members, td.batch_size, td._names))
 
