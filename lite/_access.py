@@ -146,7 +146,7 @@ class AccessMixin(TensorDictCore):
             if entry is None:
                 node._create(path[depth:], item, writes)
                 return
-            child = self._as_node(entry)
+            child = entry if isinstance(entry, TensorDictCore) else self._as_node(entry)
             if child is None:
                 raise KeyError(f"The entry {name} is already present in tensordict {node!r}.")
             node = child
@@ -157,7 +157,11 @@ class AccessMixin(TensorDictCore):
         if self._locked:
             raise RuntimeError(LOCK_ERROR)
         chain = self._convert(item)
-        for name in reversed(path[1:]):
+        if type(chain) is np.ndarray and self._names is None:  # then there is nothing that names reach
+            for name in path[:0:-1]:
+                chain = self._with({name: chain})  # type: ignore[attr-defined]
+            path = path[:1]
+        for name in path[:0:-1]:
             parent = self._blank()
             parent._put(name, chain)
             chain = parent
@@ -331,10 +335,10 @@ class AccessMixin(TensorDictCore):
         """Iterate over (key, entry), in the order of `keys` with the same arguments."""
         if not (include_nested or leaves_only or sort):
             return iter(self._items())
-        found = walk(self, include_nested, leaves_only, is_leaf)  # type: ignore[arg-type]
+        found = walk(self, include_nested, leaves_only, is_leaf, start=None)
         if sort:
-            found.sort(key=lambda pair: ".".join(pair[0]))
-        return iter([(path[0] if len(path) == 1 else path, entry) for path, entry in found])
+            found.sort(key=lambda pair: pair[0] if type(pair[0]) is str else ".".join(pair[0]))
+        return iter(found)
 
     def values(
         self,

@@ -23,6 +23,11 @@ def parse_batch_size(batch_size: Any) -> Shape:
         return ()
     if type(batch_size) is tuple or type(batch_size) is list:
         # First, because asking an abstract class costs more than all the rest.
+        for n in batch_size:
+            if type(n) is not int or n < 0:
+                break
+        else:
+            return tuple(batch_size)
         shape = tuple([operator.index(n) for n in batch_size])
     elif isinstance(batch_size, str):
         raise ValueError(f"batch size was not specified as integers, got {batch_size!r}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import methodcaller
 from typing import Any, Self
 
 import numpy as np
@@ -33,7 +34,7 @@ def as_dtype(dtype: DTypeLike | str) -> np.dtype[Any]:
 
 
 def _astype(td: Any, dtype: np.dtype[Any]) -> Any:
-    return map_kept(td, lambda leaf: leaf.astype(dtype, copy=False))
+    return map_kept(td, methodcaller("astype", dtype, copy=False))
 
 
 def _cast(name: str, dtype: str) -> SelfMethod:

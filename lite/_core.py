@@ -55,6 +55,11 @@ class TensorDictCore(ContextMixin):
         """Store a converted and checked entry, whatever the lock says."""
         raise NotImplementedError
 
+    def _put_arrays(self, entries: dict[str, Any]) -> None:
+        """Store arrays that are known to fit as they are."""
+        for key, entry in entries.items():
+            self._put(key, entry)
+
     def _remove(self, key: str) -> None:
         """Drop a direct entry; KeyError(key) if there is none."""
         raise NotImplementedError
@@ -89,6 +94,14 @@ class TensorDictCore(ContextMixin):
     def _items(self) -> Iterable[tuple[str, Any]]:
         """Direct (key, entry) pairs, in order."""
         return ((key, self._get_str(key)) for key in self._keys())
+
+    def _peek_items(self) -> Iterable[tuple[str, Any]]:
+        """Direct keys, each with what `_peek` gives."""
+        return self._items()
+
+    def _entries(self) -> dict[str, Any]:
+        """The direct entries, not to be changed."""
+        return dict(self._items())
 
     def _flat(self) -> dict[str, Any] | None:
         """The entries, not to be changed, if all are NumPy arrays held as they are; else None."""

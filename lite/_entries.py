@@ -174,7 +174,7 @@ class EntriesMixin(StructureMixin):
 
     def non_tensor_items(self, include_nested: bool = False) -> Iterator[tuple[NestedKey, Any]]:
         """(key, non-tensor entry) pairs, of nested TensorDicts too if `include_nested`."""
-        for path, entry in walk(self, include_nested, False, is_leaf_nontensor):  # type: ignore[arg-type]
+        for path, entry in walk(self, include_nested, False, is_leaf_nontensor):
             if is_non_tensor(entry):
                 yield to_key(path), entry
 
@@ -205,7 +205,7 @@ class EntriesMixin(StructureMixin):
             >>> TensorDict({"a": {"b": {"c": 1}}}).depth
             2
         """
-        paths = walk(self, True, True, is_leaf_nontensor, True)  # type: ignore[arg-type]
+        paths = walk(self, True, True, is_leaf_nontensor, True)
         return max((len(path) for path, _ in paths), default=1) - 1
 
     def data_ptr(self, *, storage: bool = False) -> Any:

@@ -34,7 +34,7 @@ def to_path(key: Any) -> Path:
     if not isinstance(key, tuple):
         return ()
     for part in key:
-        if not isinstance(part, str):
+        if type(part) is not str and not isinstance(part, str):
             break
     else:
         return key

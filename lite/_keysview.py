@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Set
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from numpy import ndarray
 
 from lite._collection import default_is_leaf, is_leaf_nontensor
+from lite._core import TensorDictCore
 from lite._keys import Path, to_path
 
 if TYPE_CHECKING:
@@ -15,47 +16,56 @@ if TYPE_CHECKING:
 
 
 def walk(
-    node: TensorDictBase,
+    node: TensorDictCore,
     nested: bool,
     leaves_only: bool,
     is_leaf: Callable[[type], bool] | None,
     peek: bool = False,
-) -> list[tuple[Path, Any]]:
+    *,
+    start: Path | None = (),
+    separator: str | None = None,
+) -> list[tuple[Any, Any]]:
     """(path, entry) pairs: leaves in insertion order, a node after its content.
 
-    With `peek` an entry may be a stand-in of its type, which costs a lazy stack nothing.
+    Args:
+        node: where to start.
+        nested: go into nested nodes.
+        leaves_only: leave out nodes.
+        is_leaf: predicate on the type of an entry.
+        peek: an entry may be a stand-in of its type, which costs a lazy stack nothing.
+        start: prefix of the paths; None gives keys as users see them, strings at the top.
+        separator: joins the parts of a path, instead of tuples; needs `start=None`.
     """
-    predicate = default_is_leaf if is_leaf is None else is_leaf
-    known = is_leaf is None or is_leaf is is_leaf_nontensor  # both take arrays for leaves
-    found: list[tuple[Path, Any]] = []
-    _collect(node, (), nested, leaves_only, predicate, known, peek, found)
+    known = is_leaf is None or is_leaf is is_leaf_nontensor  # both take arrays, and no container, for leaves
+    found: list[tuple[Any, Any]] = []
+    how = (nested, leaves_only, is_leaf or default_is_leaf, known, peek, separator)
+    _collect(node, start, how, found)
     return found
 
 
 def _collect(
-    node: TensorDictBase,
-    prefix: Path,
-    nested: bool,
-    leaves_only: bool,
-    is_leaf: Callable[[type], bool],
-    known: bool,
-    peek: bool,
-    found: list[tuple[Path, Any]],
+    node: TensorDictCore,
+    prefix: Any,
+    how: tuple[bool, bool, Callable[[type], bool], bool, bool, str | None],
+    found: list[tuple[Any, Any]],
 ) -> None:
-    lazy = peek and node._parts() is not None
-    for name, entry in ((name, node._peek(name)) for name in node._keys()) if lazy else node._items():
-        kind = type(entry)
-        path = (*prefix, name)
-        if known and kind is np.ndarray:
-            found.append((path, entry))
+    nested, leaves_only, is_leaf, known, peek, separator = how
+    for name, entry in node._peek_items() if peek else node._items():
+        key: Any = name if prefix is None else (*prefix, name) if separator is None else prefix + name
+        if known and type(entry) is ndarray:
+            found.append((key, entry))
             continue
-        leaf = is_leaf(kind)
-        if nested and not leaf:
-            child = node._as_node(entry)
-            if child is not None:
-                _collect(child, path, nested, leaves_only, is_leaf, known, peek, found)
+        leaf, child = False, entry
+        if not (known and isinstance(entry, TensorDictCore)):  # which saves two calls for each node
+            leaf = is_leaf(type(entry))
+            child = None if leaf else node._as_node(entry)
+        if nested and child is not None:
+            below: Any = (name,) if prefix is None else key
+            if separator is not None:
+                below = key + separator
+            _collect(child, below, how, found)
         if leaf or not leaves_only:
-            found.append((path, entry))
+            found.append((key, entry))
 
 
 class TensorDictKeysView(Set[Any]):
@@ -84,7 +94,7 @@ class TensorDictKeysView(Set[Any]):
         if not nested and not leaves_only:
             keys: list[Any] = list(self._td._keys())
         else:
-            keys = [p[0] if len(p) == 1 else p for p, _ in walk(self._td, nested, leaves_only, is_leaf, True)]
+            keys = [key for key, _ in walk(self._td, nested, leaves_only, is_leaf, True, start=None)]
         if self._sort:
             keys.sort(key=lambda key: key if isinstance(key, str) else ".".join(key))
         return iter(keys)
@@ -96,13 +106,15 @@ class TensorDictKeysView(Set[Any]):
         return len(walk(self._td, nested, leaves_only, is_leaf, True))
 
     def __contains__(self, key: object) -> bool:
+        nested, leaves_only, is_leaf = self._args
+        if nested and not leaves_only and self._td._reach(key) is not None:
+            return True  # what most questions are about
         path = to_path(key)
         if not path:
             raise TypeError(
                 "TensorDict keys are always strings. Membership checks are only supported for strings or "
                 "non-empty tuples of strings (for nested TensorDicts)"
             )
-        nested, leaves_only, is_leaf = self._args
         if len(path) > 1 and not nested:
             raise TypeError(
                 "Nested membership checks with tuples of strings is only supported when setting "

@@ -173,6 +173,9 @@ class LazyStackedTensorDict(LazyPartsMixin, TensorDictBase):
         leaves = [entry for entry in entries if self._as_node(entry) is None]
         return leaves[0] if leaves else self._stack_nodes(key, entries)
 
+    def _peek_items(self) -> Iterable[tuple[str, Any]]:
+        return [(key, self._peek(key)) for key in self._keys()]
+
     def _put(self, key: str, entry: Any) -> None:
         for part, piece in zip(self.tensordicts, self._pieces(entry), strict=True):
             part._put(key, piece)

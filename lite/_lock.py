@@ -70,32 +70,26 @@ class LockMixin:
         """
         self._before = self.is_locked
         if self._before:
-            self._check_unlockable(self)
-            self._unlock(None)
+            for node in self._unlockable():
+                node._locked = False
+                node._lock_parents = ()
         return self
 
-    def _check_unlockable(self, within: Any) -> None:
+    def _unlockable(self) -> list[Any]:
+        """Self and all that is below; RuntimeError if a locked container from outside holds any of it."""
         if self._lock_parents and _has_locked_parent(self) and _collected_and_still_locked(self):
             raise RuntimeError(_UNLOCK_ERROR)
-        stack = [self]
-        inside = {id(self)}
-        while stack:
-            for child in stack.pop()._lock_children():
-                inside.add(id(child))
-                stack.append(child)
-                for ref in child._lock_parents:
+        nodes: list[Any] = [self]
+        for node in nodes:  # grows while it is read
+            nodes += node._lock_children()
+        if len(nodes) > 1:
+            inside = set(map(id, nodes))
+            for node in nodes[1:]:
+                for ref in node._lock_parents:
                     parent = ref()
-                    if parent is not None and parent._locked and id(parent) not in inside:
+                    if id(parent) not in inside and parent is not None and parent._locked:
                         raise RuntimeError(_UNLOCK_ERROR)
-
-    def _unlock(self, parent: Any) -> None:
-        if self._lock_parents:
-            kept = [ref for ref in self._lock_parents if ref() is not None and ref() is not parent]
-            self._lock_parents = kept
-        if self._locked:
-            self._locked = False
-            for child in self._lock_children():
-                child._unlock(self)
+        return nodes
 
 
 def _live_parents(node: Any) -> list[Any]:

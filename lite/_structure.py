@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from lite._collection import is_leaf_nontensor
@@ -55,33 +55,40 @@ class StructureMixin(UpdateMixin):
             >>> list(td.select("a", ("n", "b")).keys(True, True))
             ['a', ('n', 'b')]
         """
+        own = self._entries()
         found: dict[str, Any] = {}
         for key in keys:
-            entry = self._get_str(key) if type(key) is str else None
-            if entry is None or inplace:
+            entry = own.get(key) if type(key) is str else None
+            if entry is None:
                 break
             found[key] = entry  # type: ignore[index]
         else:
-            return self._with(found)
-        entries = self._select([(k,) if type(k) is str else require_path(k) for k in keys], strict)
-        return self._become(entries) if inplace else self._with(entries)
+            return self._become(found) if inplace else self._with(found)
+        found = self._select([(k,) if type(k) is str else require_path(k) for k in keys], strict)
+        return self._become(found) if inplace else self._with(found)
 
     def _select(self, paths: list[Path], strict: bool) -> dict[str, Any]:
-        groups: dict[str, list[Path] | None] = {}
-        for path in paths:
-            if len(path) == 1:
-                groups.setdefault(path[0], None)
-            else:  # a key below a node narrows it, whether the node itself is named or not
-                groups[path[0]] = [*(groups.get(path[0]) or ()), path[1:]]
+        own = self._entries()
         out: dict[str, Any] = {}
-        for name, rest in groups.items():
-            entry = self._get_str(name)
-            node: Any = self._as_node(entry) if rest is not None else None
-            if entry is None or (rest is not None and node is None):
-                if strict:
-                    raise self._missing((name,) if entry is None else (name, *(rest or [("",)])[0]))
-                continue
-            out[name] = entry if rest is None else self._rewrap(entry, node._selected(rest, strict))
+        below: dict[str, list[Path]] = {}  # a key below a node narrows it, whether the node is named or not
+        for path in paths:
+            name = path[0]
+            if name in own:
+                out[name] = own[name]
+                if len(path) > 1:
+                    below.setdefault(name, []).append(path[1:])
+            elif strict:
+                raise self._missing(path)
+        for name, rest in below.items():
+            entry = out[name]
+            node = self._as_node(entry)
+            if node is not None:
+                narrowed = node._selected(rest, strict)
+                out[name] = narrowed if entry is node else self._rewrap(entry, narrowed)
+            elif strict:
+                raise self._missing((name, *rest[0]))
+            else:
+                del out[name]
         return out
 
     def _selected(self, paths: list[Path], strict: bool) -> Self:
@@ -89,26 +96,26 @@ class StructureMixin(UpdateMixin):
 
     def exclude(self, *keys: NestedKey, inplace: bool = False) -> Self:
         """Drop some keys; missing ones are ignored, untouched nodes are aliased."""
-        if self._flat() is not None and not inplace:  # no nodes, so nested keys exclude nothing
-            kept: dict[Any, Any] = dict(self._items())
-            for key in keys:
-                kept.pop(key if type(key) is str else to_key(require_path(key)), None)
-            return self._with(kept)
-        entries = self._exclude([(k,) if type(k) is str else require_path(k) for k in keys])
-        return self._become(entries) if inplace else self._with(entries)
+        kept = self._exclude([k if type(k) is str else require_path(k) for k in keys])
+        return self._become(kept) if inplace else self._with(kept)
 
-    def _exclude(self, paths: list[Path]) -> dict[str, Any]:
-        whole = {p[0] for p in paths if len(p) == 1}
-        out = {name: self._get_str(name) for name in self._keys() if name not in whole}
+    def _exclude(self, keys: Sequence[str | Path]) -> dict[str, Any]:
+        """The entries without those at some keys, strings or flat paths."""
+        out = self._entries().copy()
         below: dict[str, list[Path]] = {}
-        for path in paths:
-            if len(path) > 1:
-                below.setdefault(path[0], []).append(path[1:])
+        for key in keys:
+            if type(key) is str:
+                out.pop(key, None)
+            elif len(key) == 1:
+                out.pop(key[0], None)
+            else:
+                below.setdefault(key[0], []).append(key[1:])  # type: ignore[arg-type]
         for name, rest in below.items():
             entry = out.get(name)
             node = self._as_node(entry)
             if node is not None:
-                out[name] = self._rewrap(entry, node._excluded(rest))
+                narrowed = node._excluded(rest)
+                out[name] = narrowed if entry is node else self._rewrap(entry, narrowed)
         return out
 
     def _excluded(self, paths: list[Path]) -> Self:
@@ -122,7 +129,11 @@ class StructureMixin(UpdateMixin):
             TypeError: a key is neither a string nor a tuple of strings.
             RuntimeError: self is locked.
         """
-        old, new = self._rename_paths(old_key, new_key)
+        old, new = (
+            ((old_key,), (new_key,))
+            if type(old_key) is type(new_key) is str
+            else self._rename_paths(old_key, new_key)
+        )
         if old == new:
             return self
         if self._locked:
@@ -164,12 +175,12 @@ class StructureMixin(UpdateMixin):
             ['a', 'n.b']
         """
         predicate = is_leaf_nontensor if is_leaf is None else is_leaf
-        entries: dict[str, Any] = {}
-        for path, entry in walk(self, True, True, predicate):  # type: ignore[arg-type]
-            name = separator.join(path)
-            if name in entries:
-                raise KeyError(f"Flattening keys in tensordict causes keys [{path}] to collide.")
-            entries[name] = entry
+        found = walk(self, True, True, predicate, start=None, separator=separator)
+        entries = dict(found)
+        if len(entries) < len(found):
+            names = [name for name, _ in found]
+            twice = sorted({name for name in names if names.count(name) > 1})
+            raise KeyError(f"Flattening keys in tensordict causes keys {twice} to collide.")
         if inplace:
             return self._become(entries)
         return self._remember(self._with(entries), unflattened(separator))
@@ -181,22 +192,32 @@ class StructureMixin(UpdateMixin):
             KeyError: a key would be both an entry and a node.
         """
         out: Self = self._with({})
-        for name in self._keys():
+        made: dict[Path, Any] = {(): out}  # the nodes that are new here, so that entries of self fit them
+        for name, entry in self._items():
             path = tuple(name.split(separator))
-            for n in range(1, len(path) + 1):
-                taken = out._get_path(path[:n])
-                if taken is not None and (n == len(path) or self._as_node(taken) is None):
-                    raise KeyError(
-                        "Unflattening key(s) in tensordict will override an existing for unflattened key "
-                        f"{path}."
-                    )
-            entry = self._get_str(name)
             node = self._as_node(entry)
             # Nodes are copied: entries that get into them are not for the nodes of self.
-            out._set_path(path, entry if node is None else self._rewrap(entry, node._clone(False)), False)
+            value = entry if node is None else self._rewrap(entry, node._clone(False))
+            parent = made.get(path[:-1])
+            if parent is None:
+                parent = _made(out, path[:-1], made)
+            if parent is None:
+                out._require_free(path)
+                out._set_path(path, value, False)
+            elif path[-1] in parent._entries():
+                raise _overridden(path)
+            else:
+                parent._put(path[-1], value)
         if inplace:
-            return self._become({name: out._get_str(name) for name in out._keys()})
+            return self._become(out._entries())
         return self._remember(out, flattened(separator))
+
+    def _require_free(self, path: Path) -> None:
+        """KeyError if there is an entry at a path, or something that is no node on the way."""
+        for n in range(1, len(path) + 1):
+            taken = self._get_path(path[:n])
+            if taken is not None and (n == len(path) or self._as_node(taken) is None):
+                raise _overridden(path)
 
     def split_keys(
         self,
@@ -260,6 +281,26 @@ class StructureMixin(UpdateMixin):
             elif node is not None:
                 node.filter_empty_()
         return self
+
+
+def _made(root: StructureMixin, path: Path, made: dict[Path, Any]) -> Any:
+    """The node at a path, newly made with those above it; None where another node or leaf is in the way."""
+    parent: Any = root
+    for n in range(1, len(path) + 1):
+        node = made.get(path[:n])
+        if node is None:
+            if parent._get_str(path[n - 1]) is not None:
+                return None
+            node = made[path[:n]] = parent._blank()
+            parent._put(path[n - 1], node)
+        parent = node
+    return parent
+
+
+def _overridden(path: Path) -> KeyError:
+    return KeyError(
+        f"Unflattening key(s) in tensordict will override an existing for unflattened key {path}."
+    )
 
 
 def _without_empty(td: StructureMixin, entries: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
-import numpy as np
+from numpy import ndarray
 
 from lite._access import alike
 from lite._batch_size import parse_batch_size
@@ -67,36 +67,41 @@ class TensorDict(DenseMixin):
             if source is not None:
                 raise ValueError("Either a dictionary or a sequence of kwargs must be provided, not both.")
             source = kwargs
-        node = None if type(source) is dict else self._as_node(source)
-        if (
-            source is not None
-            and node is None
-            and type(source) is not dict
-            and not isinstance(source, Mapping)
-        ):
-            raise ValueError(
-                "A TensorDict source is expected to be a TensorDictBase sub-type or a dictionary, found "
-                f"type(source)={type(source)}."
-            )
         self._data = {}
         self._batch_size = parse_batch_size(batch_size)
         self._device = None if device is None else parse_device(device)
         self._names = None if names is None else check_names(names, len(self._batch_size))
         self._locked = False
         self._lock_parents = ()
+        if type(source) is dict:
+            if source:
+                self._fill(source)
+        elif source is not None:
+            self._take_over(source)
+        if lock:
+            self.lock_()
+
+    def _take_over(self, source: Any) -> None:
+        """Take over the entries of anything but a dict, into an empty container."""
+        node = self._as_node(source)
         if node is not None:
             for key in node._keys():
                 self._data[key] = self._convert(node._get_str(key))
-        elif source:
-            self._fill(source)  # type: ignore[arg-type]
-        if lock:
-            self.lock_()
+        elif isinstance(source, Mapping):
+            self._fill(source)
+        else:
+            raise ValueError(
+                "A TensorDict source is expected to be a TensorDictBase sub-type or a dictionary, found "
+                f"type(source)={type(source)}."
+            )
 
     def _fill(self, source: Mapping[Any, Any]) -> None:
         """Take over the entries of a mapping, into an empty container."""
         others = unready(source, self._batch_size, self._device) if type(source) is dict else None
         if others is not None:
             self._data = data = source.copy()  # type: ignore[attr-defined]
+            if not others:
+                return
             for key in others:
                 data[key] = self._convert(data[key])
             for key in others:
@@ -184,17 +189,22 @@ class TensorDict(DenseMixin):
         super()._set_here(key, item, inplace, writes)
 
     def _put(self, key: str, entry: Any) -> None:
-        node = None
-        if type(entry) is not np.ndarray and isinstance(entry, TensorCollection):
-            node = self._as_node(entry)
+        if type(entry) is ndarray:
+            self._data[key] = entry
+            return
+        node = self._as_node(entry)
         if node is None:
             self._data[key] = entry
             return
-        named = self._shared_names(key, node)  # raises before anything changes
+        nameless = self._names is None and node._names is None
+        named = [] if nameless else self._shared_names(key, node)  # raises before anything changes
         self._data[key] = entry
         if self._locked:
             node._lock(self)
         take_names(named)
+
+    def _put_arrays(self, entries: dict[str, Any]) -> None:
+        self._data.update(entries)
 
     def _remove(self, key: str) -> None:
         del self._data[key]
@@ -204,10 +214,13 @@ class TensorDict(DenseMixin):
 
     def _node_from(self, mapping: Mapping[Any, Any]) -> TensorDict:
         node = self._blank()
-        node._fill(mapping)
+        if mapping:
+            node._fill(mapping)
         return node
 
     def _convert(self, value: Any) -> Any:
+        if type(value) is dict:
+            return self._node_from(value)  # of self's batch size and device
         if as_is(value, self._batch_size, self._device):
             return value
         entry = self._to_entry(value)
@@ -224,12 +237,12 @@ class TensorDict(DenseMixin):
         return entry if self._device is None else move(entry, self._device)
 
     def _blank(self) -> TensorDict:
-        return TensorDict._make({}, self._batch_size, self._device, self._names)
+        return _make({}, self._batch_size, self._device, self._names)
 
     def _lock_children(self) -> list[Any]:
         nodes = []
         for value in self._data.values():
-            if type(value) is not np.ndarray:
+            if type(value) is not ndarray:
                 node = self._as_node(value)
                 if node is not None:
                     nodes.append(node)
@@ -263,3 +276,6 @@ class TensorDict(DenseMixin):
 
     def _set_device(self, device: str | None) -> None:
         self._device = device
+
+
+_make = TensorDict._make

@@ -59,8 +59,7 @@ class UpdateMixin(AccessMixin):
             ready: list[tuple[Any, dict[Any, Any]]] = []
             if _storable(self, source, ready):
                 for node, entries in ready:
-                    for key, entry in entries.items():
-                        node._put(key, entry)
+                    node._put_arrays(entries)
                 return self
         chosen = None if keys_to_update is None else [require_path(k) for k in _key_list(keys_to_update)]
         relock = self._locked and ignore_lock
@@ -231,7 +230,7 @@ def _storable(td: Any, source: Any, ready: list[tuple[Any, dict[Any, Any]]]) -> 
     elif (
         isinstance(source, TensorDictCore) and source._parts() is None and source.batch_size == td.batch_size
     ):
-        entries = dict(source._items())
+        entries = source._entries().copy()
     else:
         return False
     others = unready(entries, td.batch_size, td.device)
@@ -255,8 +254,9 @@ def _match(td: TensorDictCore, source: Any, pairs: list[tuple[Any, Any]]) -> boo
         entries = source._items()  # type: ignore[assignment]
     else:
         return False
+    own = td._entries()
     for key, value in entries:
-        target = td._get_str(key)
+        target = own.get(key)
         if alike(target, value):
             pairs.append((target, value))
         elif not isinstance(target, TensorDictCore) or not _match(target, value, pairs):

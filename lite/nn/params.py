@@ -15,7 +15,7 @@ import numpy as np
 
 from lite._access import AccessMixin
 from lite._collection import Names, Shape, TensorCollection, raw
-from lite._core import MISSING
+from lite._core import MISSING, TensorDictCore
 from lite._keys import NestedKey, Path
 from lite._lock import LOCK_ERROR
 from lite._tensordict import TensorDict
@@ -136,6 +136,9 @@ class TensorDictParams(TensorDict, Module):
         """Results of operations are plain TensorDicts."""
         return TensorDict._make(*args, **kwargs)
 
+    def _with(self, entries: dict[str, Any]) -> Any:
+        return self._param_td._with(entries)
+
     # -- writing: through the lock of the wrapped TensorDict, as Parameters ----------------------
 
     @contextmanager
@@ -166,6 +169,8 @@ class TensorDictParams(TensorDict, Module):
             else:
                 entry = as_parameter(entry)
         self._param_td._put(key, entry)
+
+    _put_arrays = TensorDictCore._put_arrays  # each as a Parameter
 
     def _set_here(self, key: str, item: Any, inplace: bool, *writes: Any) -> None:
         # Not TensorDict's, which stores an array that fits as it is.
