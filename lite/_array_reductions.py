@@ -135,7 +135,7 @@ def position(find: Callable[..., Any]) -> Reducer:
         if axis is None or isinstance(axis, int):
             return find(array, axis=axis, keepdims=keepdims)
         kept = [a for a in range(array.ndim) if a not in axis]
-        moved = array.transpose((*kept, *axis))
+        moved = array.transpose((*kept, *sorted(axis)))  # whatever the order they are named in
         flat = moved.reshape((*moved.shape[: len(kept)], _count(array, axis)))
         out = find(flat, axis=-1)
         return np.expand_dims(out, axis) if keepdims else out

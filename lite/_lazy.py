@@ -280,6 +280,11 @@ class LazyStackedTensorDict(LazyPartsMixin, TensorDictBase):
             return sizes.pop()  # type: ignore[no-any-return]
         if not sizes:
             return self._empty_size
+        if len({len(size) for size in sizes}) > 1:
+            raise RuntimeError(
+                f"the parts of a lazy stack have different numbers of batch dimensions: {sorted(sizes)}. "
+                "They were changed after they had been stacked."
+            )
         return tuple(n[0] if len(set(n)) == 1 else -1 for n in zip(*sizes, strict=True))
 
     @property

@@ -128,6 +128,8 @@ def same_content(case: Case) -> bool:
     """Whether results and variables agree when lazy stacks are read element by element."""
     pairs = [*case.variables]
     if isinstance(case.theirs, tuple):
+        if len(case.ours) != len(case.theirs):
+            return False
         pairs += zip(case.ours, case.theirs, strict=True)
     elif is_container(case.theirs):
         pairs.append((case.ours, case.theirs))

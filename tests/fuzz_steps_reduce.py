@@ -97,10 +97,7 @@ def scan(c: Choices, v: list[Any], at: int) -> Step:
         axis = d % td.ndim
         td = td.to_tensordict()
         if name == "sort":
-            return (
-                td.apply(lambda x: x.sort(axis, stable=True)[0]),
-                td.apply(lambda x: x.argsort(axis, stable=True)),
-            )
+            return tuple(td.apply(lambda x, i=i: torch.sort(x, stable=True, dim=axis)[i]) for i in (0, 1))
         return td.apply(lambda x: getattr(x, name)(axis))
 
     text = f"{source}: {name}({d})"
@@ -194,7 +191,7 @@ class Oracle:
         if name in ("amax", "amin", "max", "min", "all", "any"):
             return getattr(np, name)(x, **how)
         if name == "logsumexp":
-            top = np.max(x.astype(FLOAT), initial=-1e308)
+            top = np.max(x.astype(FLOAT), where=np.isfinite(x), initial=0)
             return (np.log(np.sum(np.exp(x.astype(FLOAT) - top), **how)) + top).astype(dtype)
         (axis,) = axes
         if name == "softmax":

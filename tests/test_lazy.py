@@ -89,6 +89,14 @@ def test_batch_size_has_minus_one_where_parts_differ():
         LazyStackedTensorDict(*parts, strict_shape=True)
 
 
+def test_parts_that_changed_their_number_of_dims_are_named():
+    parts = [TensorDict({"a": np.zeros((2, 3))}, [2]) for _ in range(2)]
+    stack = LazyStackedTensorDict(*parts)
+    parts[0].batch_size = (2, 3)
+    with pytest.raises(RuntimeError, match=r"different numbers of batch dimensions: \[\(2,\), \(2, 3\)\]"):
+        stack.batch_size  # noqa: B018
+
+
 @pytest.mark.parametrize("dim", [2, -3])
 def test_stack_dim_out_of_range(dim):
     with pytest.raises(IndexError, match="stack_dim"):

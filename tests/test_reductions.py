@@ -174,6 +174,13 @@ def test_quantiles():
         td.quantile(np.zeros((2, 2)))
 
 
+def test_positions_do_not_depend_on_the_order_of_dims():
+    td = TensorDict({"a": np.array([[3, 9, 1], [4, 0, 2]])}, batch_size=[2, 3])
+    for dims in [(0, 1), (1, 0), (-1, -2)]:
+        assert td.max(dims).indices["a"] == td.argmax(dims)["a"] == 1
+    assert td.argmin((1, 0))["a"] == 4
+
+
 def test_logsumexp_over_no_dims_gives_the_arrays():
     td = TensorDict({"a": np.arange(3.0), "i": np.arange(2)}, batch_size=[])
     out = td.logsumexp()
