@@ -6,7 +6,6 @@ slot: nothing is inverted, and nothing looked up, unless the result is used in a
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 from weakref import ref
@@ -21,14 +20,14 @@ T = TypeVar("T")
 Inverse = Callable[[Any, Any], Any]
 
 
-class Leave(ABC):
+class Leave:
     """What leaving a `with` statement does, where that is more than writing a result to its source."""
 
     __slots__ = ()
 
-    @abstractmethod
     def leave(self, failed: bool) -> None:
         """Called once per `with`; `failed` if the body raised."""
+        raise NotImplementedError
 
 
 class ContextMixin(LockMixin, ShapeMixin):

@@ -6,7 +6,7 @@ Every other method is written against it, in mixins of one concern each.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from lite._collection import Names, Shape, TensorCollection
 from lite._context import ContextMixin
@@ -27,6 +27,7 @@ class TensorDictCore(ContextMixin):
     """What a container must provide; entries are arrays or `TensorCollection`s, never None."""
 
     __slots__ = ("_names", "_source")
+    _converts: ClassVar[bool] = False  # whether storing an array that fits makes something else of it
     _names: Names
     _source: Any  # what the leaves are mapped to: a folder, None for memory; or the buffer they are views of
 

@@ -5,9 +5,21 @@ The containers know nothing of modules; `lite.nn` is imported when one of these 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from lite._core import TensorDictCore
+
+_to_module: Callable[..., Any] | None = None
+
+
+def _import_to_module() -> Callable[..., Any]:
+    # Once: an import statement costs as much as a third of a swap.
+    global _to_module
+    from lite.nn._to_module import to_module
+
+    _to_module = to_module
+    return to_module
 
 
 class ModulesMixin(TensorDictCore):
@@ -136,8 +148,5 @@ class ModulesMixin(TensorDictCore):
             ...     net(np.ones(2, np.float32))
             array([0.], dtype=float32)
         """
-        from lite.nn._to_module import to_module
-
-        return to_module(
-            self, module, inplace, return_swap, swap_dest, use_state_dict, bool(preserve_module_state)
-        )
+        put = _to_module or _import_to_module()
+        return put(self, module, inplace, return_swap, swap_dest, use_state_dict, preserve_module_state)

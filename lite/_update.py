@@ -223,7 +223,7 @@ class UpdateMixin(AccessMixin):
 
 def _storable(td: Any, source: Any, ready: list[tuple[Any, dict[Any, Any]]]) -> bool:
     """Collect (node, arrays) for every node of a source; whether all can be stored as they are."""
-    if td._locked or td is source or td._parts() is not None:
+    if td._locked or td is source or td._converts or td._parts() is not None:
         return False
     if type(source) is dict:
         entries = source

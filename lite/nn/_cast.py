@@ -7,6 +7,7 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
+from lite._collection import TensorCollection
 from lite.nn._dtypes import bfloat16, is_floating, is_inexact, resolve_dtype
 from lite.nn._meta import MetaArray, check_device
 from lite.nn._registry import Registry
@@ -27,7 +28,8 @@ class Casting(Registry):
                 param.data = fn(param.data)
         for name, buffer in self._buffers.items():
             if buffer is not None:
-                self._buffers[name] = fn(buffer)
+                collection = isinstance(buffer, TensorCollection)
+                self._set_buffer(name, buffer._map_leaves(fn) if collection else fn(buffer))
         return self
 
     def _cast_floats(self, dtype: np.dtype[Any]) -> Self:

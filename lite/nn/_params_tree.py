@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,15 @@ def flattened(state: Any, prefix: str) -> Any:
         else:
             out[prefix + name] = value
     return out
+
+
+def nodes(node: Any) -> Iterator[Any]:
+    """A TensorDict and all below."""
+    yield node
+    for entry in node._data.values():
+        inner = node._as_node(entry)
+        if inner is not None:
+            yield from nodes(inner)
 
 
 def refuse_lazy(node: Any) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lite._collection import TensorCollection
 from lite.nn._meta import MetaArray
 from lite.nn.parameter import Parameter
 
@@ -14,10 +15,13 @@ if TYPE_CHECKING:
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 
+# How often a name of any module was given another object, which tells at no cost that none was.
+assignments = [0]
+
 
 def is_buffer_value(value: Any) -> bool:
-    """True for what a buffer can hold: a NumPy array or scalar, a device array, an array without data."""
-    if isinstance(value, np.ndarray | np.generic | MetaArray):
+    """True for what a buffer can hold: an array (of NumPy, on a device, or without data), or a TensorDict."""
+    if isinstance(value, np.ndarray | np.generic | MetaArray | TensorCollection):
         return True
     return hasattr(value, "__cuda_array_interface__")
 
@@ -55,6 +59,7 @@ class Registry:
                 f"parameter '{name}' must be a Parameter or None, got {_type_name(param)}; "
                 "wrap the array as lite.nn.Parameter(array)."
             )
+        assignments[0] += 1
         registry[name] = param
 
     def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
@@ -81,11 +86,22 @@ class Registry:
         self._check_name(name, registry, "buffer")
         if tensor is not None and not is_buffer_value(tensor):
             raise TypeError(f"buffer '{name}' must be an array or None, got {_type_name(tensor)}.")
+        assignments[0] += 1
         registry[name] = np.asarray(tensor) if isinstance(tensor, np.generic) else tensor
         if persistent:
             self._non_persistent_buffers.discard(name)
         else:
             self._non_persistent_buffers.add(name)
+
+    def _set_parameter(self, name: str, value: Parameter) -> None:
+        """Another Parameter for a name that exists."""
+        assignments[0] += 1
+        self._parameters[name] = value
+
+    def _set_buffer(self, name: str, value: Any) -> None:
+        """Another array for a buffer that exists."""
+        assignments[0] += 1
+        self._buffers[name] = value
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Register a child module under a name; None reserves the name.
@@ -139,6 +155,7 @@ class Registry:
                     f"cannot assign {_type_name(value)} as parameter '{name}': expected a Parameter or None. "
                     f"To change its values, write to {name}.data or {name}[...]."
                 )
+            assignments[0] += 1
             state["_parameters"][name] = None
         elif isinstance(value, Registry):
             modules = self._registry("_modules", "modules")
@@ -155,6 +172,7 @@ class Registry:
                 raise TypeError(
                     f"cannot assign {_type_name(value)} as buffer '{name}': expected an array or None."
                 )
+            assignments[0] += 1
             # NumPy turns 0-d results into scalars; a buffer stays an array.
             state["_buffers"][name] = np.asarray(value) if isinstance(value, np.generic) else value
         else:
@@ -162,6 +180,7 @@ class Registry:
 
     def _forget(self, name: str, keep: str) -> None:
         """Remove `name` from everywhere but the registry it is about to enter."""
+        assignments[0] += 1
         self.__dict__.pop(name, None)
         for registry in _REGISTRIES:
             if registry != keep:
@@ -180,6 +199,7 @@ class Registry:
     def __delattr__(self, name: str) -> None:
         for registry in _REGISTRIES:
             if name in self.__dict__.get(registry, ()):
+                assignments[0] += 1
                 del self.__dict__[registry][name]
                 self._non_persistent_buffers.discard(name)
                 return

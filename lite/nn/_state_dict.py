@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from lite._collection import TensorCollection
 from lite.nn._hooks import Hooks
 from lite.nn._meta import MetaArray
 from lite.nn._registry import Registry
@@ -226,7 +227,7 @@ class StateDictMethods(Registry, Hooks):
                 if strict:
                     missing_keys.append(key)
                 continue
-            value, problem = _checked(state_dict[key], tuple(current.shape), assign)
+            value, problem = _checked(state_dict[key], current, assign)
             if problem is None:
                 writes.append(self._write_of(name, current, value, assign))
             else:
@@ -251,12 +252,15 @@ class StateDictMethods(Registry, Hooks):
     def _assign_entry(self, name: str, current: Any, value: Any) -> None:
         if isinstance(current, Parameter):
             param = value if isinstance(value, Parameter) else Parameter(value, requires_grad=False)
-            self._parameters[name] = param.requires_grad_(current.requires_grad)
+            self._set_parameter(name, param.requires_grad_(current.requires_grad))
         else:
-            self._buffers[name] = _raw(value)
+            self._set_buffer(name, _raw(value))
 
     def _copy_entry(self, name: str, current: Any, value: Any) -> None:
         array = _raw(current)
+        if isinstance(array, TensorCollection):
+            array.update_(value)  # type: ignore[attr-defined]
+            return
         if isinstance(array, MetaArray):
             warnings.warn(
                 f"'{name}' has no data (meta device), so nothing is copied into it; "
@@ -269,7 +273,7 @@ class StateDictMethods(Registry, Hooks):
         elif isinstance(current, Parameter):
             current.data = value.astype(array.dtype)
         else:
-            self._buffers[name] = value.astype(array.dtype)
+            self._set_buffer(name, value.astype(array.dtype))
 
     def _plan_extra_state(
         self,
@@ -311,8 +315,11 @@ class StateDictMethods(Registry, Hooks):
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{details}")
 
 
-def _checked(value: Any, wanted: tuple[int, ...], assign: bool) -> tuple[Any, str | None]:
-    """The value as an array (or Parameter) of the wanted shape, or what is wrong with it."""
+def _checked(value: Any, current: Any, assign: bool) -> tuple[Any, str | None]:
+    """The value as an array (or Parameter) that can take the place of `current`, or what is wrong with it."""
+    wanted = tuple(current.shape)
+    if isinstance(current, TensorCollection) or isinstance(value, TensorCollection):
+        return value, _tree_problem(value, current)
     if not isinstance(value, Parameter | np.ndarray | MetaArray):
         if not hasattr(value, "__array__") or not hasattr(value, "shape"):
             return None, f"expected an array, got {type(value).__name__}."
@@ -325,6 +332,23 @@ def _checked(value: Any, wanted: tuple[int, ...], assign: bool) -> tuple[Any, st
     if shape != wanted:
         return None, f"size mismatch: the state dict has shape {shape}, the module has shape {wanted}."
     return value, None
+
+
+def _tree_problem(value: Any, current: Any) -> str | None:
+    """What keeps a TensorDict from taking the place of a buffer that is one."""
+    if not (isinstance(current, TensorCollection) and isinstance(value, TensorCollection)):
+        return f"expected {_kind(current)}, got {_kind(value)}."
+    shapes, wanted = (
+        {key: tuple(leaf.shape) for key, leaf in tree.items(True, True)}  # type: ignore[attr-defined]
+        for tree in (value, current)
+    )
+    if shapes != wanted:
+        return f"size mismatch: the state dict has entries of shapes {shapes}, the module {wanted}."
+    return None
+
+
+def _kind(value: Any) -> str:
+    return "a TensorDict" if isinstance(value, TensorCollection) else "an array"
 
 
 def _raw(value: Any) -> Any:

@@ -1,214 +1,385 @@
 """Putting a TensorDict of parameters into a module, and taking it out again.
 
-First a plan is made: for every slot of the module (a name in one of its registries) what is there and what
-is to be. Nothing is written before the plan is complete, so a name that the module lacks leaves it as it
-was; and undoing is to walk the plan once more.
+A module whose parameters are exchanged gets another registry for the time, a dict of its own with the
+entries in it; undoing is to give it its old registry back, order and all. That happens at the end of a
+`with` statement, and when a name further on does not exist.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
-from lite._collection import raw
-from lite._context import Leave
+from lite._batch_size import BatchSizeMixin
+from lite._collection import TensorCollection, raw
+from lite._context import ContextMixin, Leave
 from lite._lock import LOCK_ERROR
 from lite._tensordict import TensorDict
 from lite.nn._meta import MetaArray
+from lite.nn._registry import assignments
 from lite.nn.module import Module
 from lite.nn.parameter import Parameter
 from lite.nn.params import TensorDictParams
 
-_ABSENT: Any = object()  # a slot that holds nothing
+_ABSENT: Any = object()  # an attribute that is not there
+_new = object.__new__
+_data_of: Any = BatchSizeMixin.__dict__["_data"].__get__
+_set_data: Any = BatchSizeMixin.__dict__["_data"].__set__
+_set_origin: Any = ContextMixin.__dict__["_origin"].__set__
+
+# The module's __dict__, which registry, its own one, the one in its place, the node that filled it.
+_Note = tuple[dict[str, Any], str, dict[str, Any], dict[str, Any], Any]
 
 
-class Slot(NamedTuple):
-    """One name of a module: the dict it is in, what it held, what it is to hold, and the entry's place."""
+class Swap(list[_Note], Leave):
+    """What one `to_module` did to a module, to be undone."""
 
-    registry: dict[str, Any]
-    name: str
-    old: Any
-    new: Any
-    source: Any
-    key: str
-    leaf: Any
-
-
-class Copy(NamedTuple):
-    """An array to be written into another."""
-
-    target: Any
-    old: Any
-    new: Any
-
-
-class Swap(Leave):
-    """What `to_module` did to a module, to be undone."""
-
-    __slots__ = ("copies", "orders", "slots")
-
-    def __init__(self) -> None:
-        self.slots: list[Slot] = []
-        self.copies: list[Copy] = []
-        # Names of the registries that lose some, in their order, which the state dict follows.
-        self.orders: list[tuple[dict[str, Any], list[str]]] = []
-
-    def make(self) -> None:
-        for registry, name, _, new, _, _, _ in self.slots:
-            if new is _ABSENT:
-                registry.pop(name, None)
-            else:
-                registry[name] = new
-        for target, _, new in self.copies:
-            np.copyto(target, new, casting="unsafe")
+    __slots__ = ("assigned", "special", "wrapped")
+    special: _Special | None
+    assigned: int  # assignments to any module before
+    wrapped: list[tuple[Parameter, Any]]  # Parameters made for arrays
 
     def leave(self, failed: bool) -> None:
         """Give the module its own objects back, and the source what the body assigned."""
-        changed = []
-        for registry, name, old, new, source, key, leaf in self.slots:
-            found = registry.get(name, _ABSENT)
-            if found is not new:
-                changed.append((source, key, found))
-            elif type(found) is Parameter and found is not leaf and found.data is not raw(leaf):
-                changed.append((source, key, found.data))
-            if old is _ABSENT:
-                registry.pop(name, None)
-            else:
-                registry[name] = old
-        for registry, names in self.orders:
-            for name in names:
-                if name in registry:
-                    registry[name] = registry.pop(name)
-        for target, old, _ in self.copies:
-            np.copyto(target, old)
-        if not failed:
-            for source, key, value in changed:
-                if source is not None and value is not _ABSENT and value is not None and not source.is_locked:
-                    source.set(key, value)
+        changed: list[tuple[Any, str, Any]] = []
+        watch = assignments[0] != self.assigned
+        for parameter, array in self.wrapped:
+            watch = watch or parameter.data is not array
+        watch = watch and not failed
+        for state, registry, own, given, node in reversed(self):
+            state[registry] = own
+            if watch:
+                _compare(own, given, node, changed)
+        if self.special is not None:
+            self.special.undo()
+        for node, name, value in changed:
+            node.set(name, value)
 
 
-class _Planner:
-    """One call of `to_module`: fills the plan, and the tree of what the module held."""
+def _compare(
+    own: dict[str, Any], given: dict[str, Any], node: Any, changed: list[tuple[Any, str, Any]]
+) -> None:
+    """Note what the body assigned to the names of a node; what it did to other names, the module keeps."""
+    for name in [name for name in own if name not in given and node._peek(name) is None]:
+        del own[name]
+    for name, found in given.items():
+        value = node._peek(name)
+        if value is None:
+            own[name] = found
+        # The Parameter that was made for an array is no change.
+        elif found is not None and raw(found) is not raw(value) and not node._locked:
+            changed.append((node, name, found if isinstance(value, Parameter) else raw(found)))
 
-    def __init__(self, inplace: bool, preserve: bool, use_state_dict: bool) -> None:
+
+class _Special:
+    """How a `to_module` goes that does more than exchange parameters and buffers, and what it did."""
+
+    __slots__ = ("attributes", "copies", "inplace", "preserve", "use_state_dict")
+
+    def __init__(self, inplace: bool = False, preserve: bool = True, use_state_dict: bool = False) -> None:
         self.inplace = inplace
         self.preserve = preserve
         self.use_state_dict = use_state_dict
-        self.swap = Swap()
-        self.visited: dict[int, Any] = {}  # shared children are written once
-        self.wrapped: dict[int, Parameter] = {}  # tied arrays become one Parameter
+        self.copies: list[tuple[Any, Any]] = []  # arrays that were written, and what they held
+        self.attributes: list[tuple[dict[str, Any], str, Any]] = []  # plain ones, and what they were
 
-    def plan(self, source: Any, module: Any, path: str = "") -> Any:
-        """Plan one module and below; the TensorDict of what is there now."""
-        state = module.__dict__
-        if isinstance(module, TensorDictParams):
-            return self._plan_params(source, state)
-        parameters, buffers, children = state["_parameters"], state["_buffers"], state["_modules"]
-        before: dict[str, Any] = {}
-        out = self.visited[id(module)] = TensorDict._make(before, ())
-        simple = not (self.inplace or self.use_state_dict) and self.preserve
-        items = _hooked(source, module) if self.use_state_dict else source._items()
-        node = None if self.use_state_dict else source
-        add = self.swap.slots.append
-        for name, value in items:
-            if name in parameters and simple:
-                old = parameters[name]
-                new = value if type(value) is Parameter else self._parameter(value, old)
-                add(Slot(parameters, name, old, new, node, name, value))
-            elif name in buffers and simple:
-                old = buffers[name]
-                add(Slot(buffers, name, old, raw(value), node, name, value))
-            elif name in parameters or name in buffers or _is_attribute(state, name):
-                old = self._plan_special(state, name, value, node)
+    def set_attribute(self, state: dict[str, Any], name: str, value: Any) -> None:
+        self.attributes.append((state, name, state.get(name, _ABSENT)))
+        if value is _ABSENT:
+            del state[name]
+        else:
+            state[name] = value
+
+    def undo(self) -> None:
+        for state, name, old in reversed(self.attributes):
+            if old is _ABSENT:
+                state.pop(name, None)
             else:
-                child = children.get(name)
-                if child is None:
-                    raise KeyError(
-                        f"{type(module).__name__} has no parameter, buffer or child {path + name!r}; "
-                        f"it has {[*parameters, *buffers, *children]}."
-                    )
-                old = self.visited.get(id(child))
-                if old is None:
-                    inner = TensorDict._as_node(value)
-                    if inner is None:
-                        raise KeyError(
-                            f"{path + name!r} is a child of {type(module).__name__}, its entry a "
-                            f"{type(value).__name__}."
-                        )
-                    old = self.plan(inner, child, f"{path}{name}.")
-            if old is not None:
-                before[name] = old
-        return out
+                state[name] = old
+        for array, old in reversed(self.copies):
+            np.copyto(array, old)
 
-    def _plan_params(self, source: Any, state: dict[str, Any]) -> Any:
-        """A TensorDictParams has its content exchanged as a whole."""
-        old = state["_param_td"]
-        if self.inplace:
-            return self._plan_inplace_tree(source, old)
-        new = source.__dict__["_param_td"] if isinstance(source, TensorDictParams) else source
-        self.swap.slots.append(Slot(state, "_param_td", old, new, None, "", new))
-        return old
 
-    def _plan_inplace_tree(self, source: Any, old: Any) -> Any:
+class _Held(TensorDict):
+    """What a module held, nested dicts until somebody looks: then it becomes a TensorDict like any other.
+
+    Hardly anybody does, and the TensorDicts would take as long to make as the rest of the swap.
+    """
+
+    __slots__ = ()
+    _batch_size = _lock_parents = ()
+    _before = _device = _names = None
+    _locked = False
+
+    @property
+    def _data(self) -> dict[str, Any]:  # type: ignore[override]
+        self._settle()
+        return self._data
+
+    def _settle(self) -> None:
+        """Become a TensorDict."""
+        held: dict[str, Any] = _data_of(self)
+        object.__setattr__(self, "__class__", TensorDict)
+        _set_data(self, _nest(held))
+        self._batch_size = self._lock_parents = ()
+        self._device = self._names = self._before = None
+        self._locked = False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._settle()
+        setattr(self, name, value)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, kind: Any, *error: object) -> None:
+        self._origin.leave(kind is not None)  # type: ignore[union-attr]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        self._settle()
+        return self.__reduce_ex__(protocol)
+
+
+def _nest(held: dict[str, Any]) -> dict[str, Any]:
+    """Nested dicts as entries of a TensorDict, which holds no None."""
+    return {
+        name: TensorDict._make(_nest(value), ()) if type(value) is dict else value
+        for name, value in held.items()
+        if value is not None
+    }
+
+
+def to_module(
+    source: Any,
+    module: Any,
+    inplace: bool | None = None,
+    return_swap: bool = True,
+    swap_dest: Any = None,
+    use_state_dict: bool = False,
+    preserve: bool | None = True,
+) -> Any:
+    """See `TensorDict.to_module`."""
+    if not isinstance(module, Module):
+        raise TypeError(f"module must be a Module, got {type(module).__name__}.")
+    swap = Swap()
+    swap.special = None
+    swap.wrapped = []
+    swap.assigned = assignments[0]
+    if inplace or use_state_dict or not preserve:
+        if use_state_dict and inplace is not None:
+            raise RuntimeError("inplace cannot be chosen together with use_state_dict=True.")
+        swap.special = _Special(bool(inplace), bool(preserve), use_state_dict)
+    if swap_dest is not None and swap_dest.is_locked:
+        raise RuntimeError(LOCK_ERROR)
+    try:
+        before = _exchange(source, module, swap, {})
+    except Exception:
+        swap.leave(True)
+        raise
+    if not return_swap:
+        return None
+    if type(before) is dict and swap_dest is None:
+        held: Any = _new(_Held)
+        _set_data(held, before)
+        _set_origin(held, swap)
+        return held
+    # What a TensorDictParams holds is its own; the swap is a copy.
+    held = TensorDict._make(_nest(before), ()) if type(before) is dict else before.copy()
+    if swap_dest is not None:
+        _fill(swap_dest, held)
+        held = swap_dest
+    held._origin = swap
+    held._before = None
+    return held
+
+
+def _exchange(source: Any, module: Any, swap: Swap, seen: dict[Any, Any]) -> Any:
+    """Put the entries of a node into a module and those below; what was there, as nested dicts."""
+    state = module.__dict__
+    own = state["_parameters"]
+    if own and swap.special is None and type(source) is TensorDict:
+        # Most modules with parameters have nothing else, and get Parameters for all of them.
+        data = source._data
+        given = own | data
+        if len(given) == len(own) == len(data):
+            held = seen[module] = own.copy()
+            for name, value in data.items():
+                if type(value) is ndarray:
+                    # As Parameter._over, a call that would cost as much again.
+                    new = given[name] = _new(Parameter)
+                    new.data = value
+                    old = held[name]
+                    new.requires_grad = old is None or old.requires_grad
+                    new.grad = None
+                    swap.wrapped.append((new, value))
+                elif type(value) is not Parameter:
+                    given[name] = _over(value, own[name], swap)
+            state["_parameters"] = given
+            swap.append((state, "_parameters", own, given, source))
+            return held
+    if "_param_td" in state:
+        return _exchange_params(source, state, swap)
+    if swap.special is not None:
+        return _exchange_specially(source, module, swap, swap.special, seen)
+    if type(source) is not TensorDict and source._parts() is not None:
+        source = TensorDict._make(dict(source._items()), source.batch_size)
+    held = seen[module] = {}  # a child that appears twice is written once
+    children = state["_modules"]
+    given = None
+    buffers: dict[str, Any] | None = None
+    for name, value in source._data.items():
+        if name in own:
+            if given is None:
+                given = state["_parameters"] = own.copy()
+                swap.append((state, "_parameters", own, given, source))
+            old = held[name] = own[name]
+            given[name] = value if type(value) is Parameter else _over(value, old, swap)
+            continue
+        child = children.get(name)
+        if child is not None:
+            if child in seen:
+                held[name] = seen[child]
+            elif type(value) is TensorDict:
+                held[name] = _exchange(value, child, swap, seen)
+            else:
+                held[name] = _exchange(_node(value, name, module), child, swap, seen)
+        elif name in state["_buffers"]:
+            if buffers is None:
+                buffers = _another(state, "_buffers", source, swap)
+            held[name] = buffers[name]
+            buffers[name] = raw(value)
+        else:
+            held[name] = _set_attribute(module, name, value, source, swap)
+    return held
+
+
+def _exchange_specially(
+    source: Any, module: Any, swap: Swap, special: _Special, seen: dict[Any, Any]
+) -> dict[str, Any]:
+    """As `_exchange`: into the module's arrays, or giving up kinds, or through its load hooks."""
+    state = module.__dict__
+    held: dict[str, Any] = {}
+    seen[module] = held
+    registries: dict[str, dict[str, Any]] = {}
+
+    def another(registry: str) -> dict[str, Any]:
+        if registry not in registries:
+            registries[registry] = _another(state, registry, source, swap)
+        return registries[registry]
+
+    if special.use_state_dict:
+        source = TensorDict._make(dict(_hooked(source, module)), ())
+    for name, value in source._items():
+        child = state["_modules"].get(name)
+        if child is not None:
+            below = seen.get(child)
+            held[name] = _exchange(_node(value, name, module), child, swap, seen) if below is None else below
+        elif special.inplace:
+            held[name] = _copy_into(_find(module, name), value, name, special)
+        elif name in state["_buffers"]:
+            held[name] = another("_buffers")[name]
+            another("_buffers")[name] = raw(value)
+        elif name not in state["_parameters"]:
+            held[name] = _set_attribute(module, name, value, source, swap)
+        elif special.preserve or isinstance(value, Parameter):
+            old = held[name] = another("_parameters")[name]
+            if not isinstance(value, Parameter):
+                value = _over(value, old, swap)
+            another("_parameters")[name] = value
+        else:  # a plain attribute takes the place of the parameter
+            held[name] = another("_parameters").pop(name)
+            special.set_attribute(state, name, value)
+    return held
+
+
+def _over(value: Any, old: Parameter | None, swap: Swap) -> Parameter:
+    """A Parameter over an array, with the `requires_grad` of the one whose place it takes."""
+    if isinstance(value, Parameter):
+        return value
+    if isinstance(value, TensorCollection):
+        raise TypeError(f"the entry of a parameter must be an array, got a {type(value).__name__}.")
+    new = Parameter._over(value, old is None or old.requires_grad)
+    swap.wrapped.append((new, value))
+    return new
+
+
+def _another(state: dict[str, Any], registry: str, source: Any, swap: Swap) -> dict[str, Any]:
+    """Give a module a copy of a registry for the time."""
+    own = state[registry]
+    given: dict[str, Any] = own.copy()
+    state[registry] = given
+    swap.append((state, registry, own, given, source))
+    return given
+
+
+def _node(value: Any, name: str, module: Any) -> Any:
+    node = TensorDict._as_node(value)
+    if node is None:
+        raise KeyError(
+            f"{name!r} is a child of {type(module).__name__}, but its entry a {type(value).__name__}."
+        )
+    return node
+
+
+def _find(module: Any, name: str) -> Any:
+    """The parameter or buffer with a name, or an attribute that is an array; else KeyError."""
+    state = module.__dict__
+    for registry in (state["_parameters"], state["_buffers"]):
+        if name in registry:
+            return registry[name]
+    if hasattr(state.get(name), "shape"):
+        return state[name]
+    names = [*state["_parameters"], *state["_buffers"], *state["_modules"]]
+    raise KeyError(f"{type(module).__name__} has no parameter, buffer or child {name!r}; it has {names}.")
+
+
+def _set_attribute(module: Any, name: str, value: Any, source: Any, swap: Swap) -> Any:
+    """Put a value in the place of a plain attribute; a Parameter makes a parameter of it again."""
+    old = _find(module, name)
+    if swap.special is None:
+        swap.special = _Special()
+    state = module.__dict__
+    if isinstance(value, Parameter):
+        swap.special.set_attribute(state, name, _ABSENT)
+        _another(state, "_parameters", source, swap)[name] = value
+    else:
+        swap.special.set_attribute(state, name, value)
+    return old
+
+
+def _copy_into(target: Any, value: Any, name: Any, special: _Special) -> Any:
+    array, new = raw(target), raw(value)
+    if array is None or isinstance(array, MetaArray):
+        raise RuntimeError(f"{name!r} has no data that inplace=True could write into.")
+    if tuple(new.shape) != tuple(array.shape):
+        raise RuntimeError(
+            f"inplace=True needs entries of the module's shapes: {name!r} has {tuple(array.shape)}, "
+            f"the entry {tuple(new.shape)}."
+        )
+    old = array.copy()
+    np.copyto(array, new, casting="unsafe")
+    special.copies.append((array, old))
+    return old
+
+
+def _exchange_params(source: Any, state: dict[str, Any], swap: Swap) -> Any:
+    """A TensorDictParams has its content exchanged as a whole, or written entry by entry."""
+    old = state["_param_td"]
+    special = swap.special
+    if special is not None and special.inplace:
         before = old.data.clone()
         for key, value in source.items(True, True):
-            target = old.get(key)
-            if target is None:
-                raise old._missing(key if isinstance(key, tuple) else (key,))
-            self._plan_copy(target, value, key)
+            if key not in old:
+                raise old._missing((key,) if isinstance(key, str) else key)
+            _copy_into(old.get(key), value, key, special)
         return before
-
-    def _plan_special(self, state: dict[str, Any], name: str, value: Any, node: Any) -> Any:
-        """A slot whose kind may change, or whose array is written; what it holds now."""
-        parameters, buffers = state["_parameters"], state["_buffers"]
-        registry = next((r for r in (parameters, buffers) if name in r), state)
-        old = registry[name]
-        if self.inplace:
-            return self._plan_copy(old, value, name)
-        if registry is state and isinstance(value, Parameter):
-            target, new = parameters, value  # back from a plain attribute
-        elif self.preserve and registry is parameters:
-            target, new = registry, value if isinstance(value, Parameter) else self._parameter(value, old)
-        elif registry is parameters and not isinstance(value, Parameter):
-            target, new = state, value
-        else:
-            target, new = registry, raw(value) if registry is buffers else value
-        if target is not registry:
-            for changed in (registry, target):
-                if changed is not state:
-                    self.swap.orders.append((changed, list(changed)))
-            self.swap.slots.append(Slot(registry, name, old, _ABSENT, None, name, None))
-            old_there = target.get(name, _ABSENT)
-            self.swap.slots.append(Slot(target, name, old_there, new, node, name, value))
-        else:
-            self.swap.slots.append(Slot(registry, name, old, new, node, name, value))
-        return old
-
-    def _plan_copy(self, target: Any, value: Any, name: Any) -> Any:
-        array, new = raw(target), raw(value)
-        if array is None or isinstance(array, MetaArray):
-            raise RuntimeError(f"{name!r} has no data that inplace=True could write into.")
-        if tuple(new.shape) != tuple(array.shape):
-            raise RuntimeError(
-                f"inplace=True needs entries of the module's shapes: {name!r} has {tuple(array.shape)}, "
-                f"the entry {tuple(new.shape)}."
-            )
-        old = array.copy()
-        self.swap.copies.append(Copy(array, old, new))
-        return old
-
-    def _parameter(self, value: Any, old: Any) -> Parameter:
-        """A Parameter over an array, with the `requires_grad` of the one whose place it takes."""
-        key = id(value)
-        found = self.wrapped.get(key)
-        if found is None:
-            found = self.wrapped[key] = Parameter._over(value, old is None or old.requires_grad)
-        return found
-
-
-def _is_attribute(state: dict[str, Any], name: str) -> bool:
-    return name in state and hasattr(state[name], "shape")
+    new = source._param_td if isinstance(source, TensorDictParams) else source
+    if special is None:
+        special = swap.special = _Special()
+    special.set_attribute(state, "_param_td", new)
+    return old
 
 
 def _hooked(source: Any, module: Any) -> list[tuple[str, Any]]:
@@ -225,41 +396,9 @@ def _hooked(source: Any, module: Any) -> list[tuple[str, Any]]:
     return list(TensorDict._make(flat, ()).unflatten_keys(".").items())
 
 
-def to_module(
-    source: Any,
-    module: Any,
-    inplace: bool | None = None,
-    return_swap: bool = True,
-    swap_dest: Any = None,
-    use_state_dict: bool = False,
-    preserve: bool = True,
-) -> Any:
-    """See `TensorDict.to_module`."""
-    if not isinstance(module, Module):
-        raise TypeError(f"module must be a Module, got {type(module).__name__}.")
-    if use_state_dict and inplace is not None:
-        raise RuntimeError("inplace cannot be chosen together with use_state_dict=True.")
-    if swap_dest is not None and swap_dest.is_locked:
-        raise RuntimeError(LOCK_ERROR)
-    planner = _Planner(bool(inplace), preserve, use_state_dict)
-    before = planner.plan(source, module)
-    swap = planner.swap
-    swap.make()
-    if not return_swap:
-        return None
-    if swap_dest is not None:
-        _fill(swap_dest, before)
-        before = swap_dest
-    elif isinstance(module, TensorDictParams):
-        before = before.copy()  # the TensorDict that it held is the module's
-    before._origin = swap
-    before._before = None
-    return before
-
-
-def _fill(dest: Any, before: Any) -> None:
+def _fill(dest: Any, held: Any) -> None:
     """Put objects into a TensorDict as they are, nodes below into those it has."""
-    for name, value in before._items():
+    for name, value in held._items():
         node = TensorDict._as_node(value)
         inner = None if node is None else TensorDict._as_node(dest._get_str(name))
         if inner is not None:

@@ -25,6 +25,7 @@ from lite.nn._params_tree import (
     convert_node,
     flattened,
     kept,
+    nodes,
     refuse_lazy,
     replace_arrays,
 )
@@ -140,6 +141,22 @@ class TensorDictParams(TensorDict, Module):
         return self._param_td._with(entries)
 
     # -- writing: through the lock of the wrapped TensorDict, as Parameters ----------------------
+
+    _converts = True
+
+    def _lock_children(self) -> list[Any]:
+        # The wrapped TensorDict, unless somebody else has locked it and is to unlock it.
+        inner = self._param_td
+        mine = not inner._locked or any(ref() is self for ref in inner._lock_parents)
+        return [inner] if mine else []
+
+    def _save(self) -> Any:
+        return (self._locked, self._lock_parents), [(node, node._save()) for node in nodes(self._param_td)]
+
+    def _reset(self, saved: Any) -> None:
+        (self._locked, self._lock_parents), content = saved
+        for node, entries in content:
+            node._reset(entries)
 
     @contextmanager
     def _open(self) -> Iterator[None]:

@@ -1,0 +1,500 @@
+"""from_module, from_modules and to_module: what they share, restore and refuse."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import LazyStackedTensorDict, TensorDict, from_module, from_modules, nn
+
+
+class Counter(nn.Module):
+    """Assigns its buffer anew in each call, and a parameter if asked to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(np.float32(2.0))
+        self.register_buffer("steps", np.zeros((), np.int64))
+        self.register_buffer("scratch", np.zeros(2), persistent=False)
+
+    def forward(self, x: Any) -> Any:
+        self.steps = self.steps + 1
+        return x * self.scale
+
+
+class Parent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(2, 3)
+        self.empty = nn.ReLU()
+        self.second = self.first
+        self.counter = Counter()
+
+
+def ones(*shape: int) -> np.ndarray[Any, Any]:
+    return np.ones(shape, np.float32)
+
+
+def zeroed(module: nn.Module) -> TensorDict:
+    return TensorDict.from_module(module).apply(np.zeros_like)
+
+
+# -- from_module ------------------------------------------------------------------------------------
+
+
+def test_from_module_gives_the_modules_own_objects_in_order() -> None:
+    module = Parent()
+    params = TensorDict.from_module(module)
+    assert list(params.keys(True, True)) == [
+        ("first", "weight"),
+        ("first", "bias"),
+        ("second", "weight"),
+        ("second", "bias"),
+        ("counter", "scale"),
+        ("counter", "steps"),
+        ("counter", "scratch"),
+    ]
+    assert params["first", "weight"] is module.first.weight
+    assert params["second", "bias"] is module.first.bias
+    assert params["counter", "steps"] is module.counter.steps
+    assert params.batch_size == ()
+    assert not params.is_locked
+
+
+def test_from_module_options() -> None:
+    module = Parent()
+    assert from_module(module).is_locked
+    assert TensorDict.from_module(module, lock=True).is_locked
+    assert "empty" not in TensorDict.from_module(module)
+    assert TensorDict.from_module(module, filter_empty=False)["empty"].is_empty()
+    assert TensorDict.from_module(nn.ReLU()).is_empty()
+    assert isinstance(TensorDict.from_module(module, as_module=True), nn.TensorDictParams)
+    with pytest.raises(TypeError, match="module must be a Module, got function"):
+        TensorDict.from_module(ones)
+
+
+def test_from_module_by_state_dict_is_the_state_dict_without_copies() -> None:
+    module = Parent()
+    calls = []
+    module.counter.register_state_dict_pre_hook(lambda m, prefix, keep: calls.append(prefix))
+    module.counter.register_state_dict_post_hook(lambda m, sd, prefix, meta: sd.update(extra=np.ones(1)))
+    params = TensorDict.from_module(module, use_state_dict=True)
+    flat = params.flatten_keys(".")
+    assert calls == ["counter."]
+    assert set(flat.keys()) == {*module.state_dict(), "counter.extra"} - {"extra"}
+    assert type(params["first", "weight"]) is np.ndarray
+    assert np.shares_memory(params["first", "weight"], module.first.weight.data)
+
+
+def test_a_td_params_child_is_returned_as_it_is() -> None:
+    module = nn.Module()
+    module.params = nn.TensorDictParams(TensorDict(a=ones(2)))
+    assert TensorDict.from_module(module)["params"] is module.params
+    assert TensorDict.from_module(module.params) is module.params
+
+
+def test_leaves_of_the_tree_show_in_results_as_arrays() -> None:
+    params = TensorDict.from_module(nn.Linear(2, 3))
+    assert "Parameter(shape=(3, 2)" in repr(params)
+    for result in (params + 1, params.expand(4), params.clone(), params.data, params.detach(), params.half()):
+        assert all(type(leaf) is np.ndarray for leaf in result.values(True, True))
+    assert params.data["weight"] is params["weight"].data
+    stacked = TensorDict.stack([params, params])
+    np.testing.assert_array_equal(stacked["bias"][1], params["bias"].data)
+    params.mul_(0)
+    np.testing.assert_array_equal(params["weight"].data, np.zeros((3, 2)))
+
+
+# -- from_modules -----------------------------------------------------------------------------------
+
+
+def test_dense_stacks_are_independent_parameters() -> None:
+    modules = [nn.Linear(2, 3, rng=i) for i in range(2)]
+    modules[0].bias.requires_grad_(False)
+    params = from_modules(*modules)
+    assert params.batch_size == (2,)
+    assert params.is_locked
+    assert isinstance(params["weight"], nn.Parameter)
+    assert params["weight"].requires_grad
+    assert not params["bias"].requires_grad
+    np.testing.assert_array_equal(params["weight"][1], modules[1].weight.data)
+    before = modules[0].weight.data.copy()
+    params.data["weight"][0] = 7
+    np.testing.assert_array_equal(modules[0].weight.data, before)
+
+
+def test_buffers_stay_arrays_when_stacked() -> None:
+    params = from_modules(Counter(), Counter(), lock=False)
+    assert type(params["steps"]) is np.ndarray
+    assert params["steps"].dtype == np.int64
+    assert isinstance(params["scale"], nn.Parameter)
+    assert not params.is_locked
+
+
+def test_lazy_stacks_keep_the_modules_objects() -> None:
+    modules = [nn.Linear(2, 3, rng=i) for i in range(2)]
+    params = from_modules(*modules, lazy_stack=True)
+    assert isinstance(params, LazyStackedTensorDict)
+    assert params.batch_size == (2,)
+    assert params[1]["weight"] is modules[1].weight
+    modules[0].weight.data[0, 0] = 42
+    assert params.get("weight")[0, 0, 0] == 42
+
+
+def test_lazy_stacks_take_modules_of_different_sizes() -> None:
+    modules = [nn.Linear(2, 3), nn.Linear(2, 5)]
+    params = from_modules(*modules, lazy_stack=True)
+    with params[1].to_module(modules[0]):
+        assert modules[0](ones(2)).shape == (5,)
+    with pytest.raises(RuntimeError, match="shape"):
+        from_modules(*modules)
+
+
+def test_identical_leaves_are_expanded() -> None:
+    shared = nn.Linear(2, 2)
+    params = from_modules(
+        nn.Sequential(shared, nn.Linear(2, 1)), nn.Sequential(shared, nn.Linear(2, 1)), expand_identical=True
+    )
+    assert type(params["0", "weight"]) is np.ndarray
+    assert params["0", "weight"].strides[0] == 0
+    assert np.shares_memory(params["0", "weight"], shared.weight.data)
+    assert isinstance(params["1", "weight"], nn.Parameter)
+
+
+def test_what_does_not_stack() -> None:
+    with pytest.raises(RuntimeError, match="at least one module"):
+        from_modules()
+    with pytest.raises(RuntimeError, match="exclude each other"):
+        from_modules(nn.Linear(1, 1), lazy_stack=True, as_module=True)
+    with pytest.raises(RuntimeError, match="exclusive"):
+        from_modules(nn.Linear(1, 1), nn.Linear(1, 1, bias=False))
+    with pytest.raises(ValueError, match="bias"):
+        from_modules(nn.Linear(1, 1), nn.Linear(1, 1, bias=False), expand_identical=True)
+    with pytest.raises(RuntimeError, match="one shape"):
+        from_modules(nn.Linear(1, 1), nn.Linear(1, 2), expand_identical=True)
+
+
+def test_from_modules_as_a_module() -> None:
+    params = from_modules(nn.Linear(2, 3), nn.Linear(2, 3), as_module=True)
+    assert isinstance(params, nn.TensorDictParams)
+    assert params.is_locked
+    assert [name for name, _ in params.named_parameters()] == ["weight", "bias"]
+
+
+# -- to_module: the call ----------------------------------------------------------------------------
+
+
+def test_the_swap_restores_what_was_there() -> None:
+    module = Parent()
+    mine = dict(module.named_parameters())
+    names = list(module.state_dict())
+    swap = zeroed(module).to_module(module)
+    np.testing.assert_array_equal(module.first(ones(2)), np.zeros(3))
+    assert module.second is module.first
+    assert list(module.state_dict()) == names
+    assert type(module.counter.steps) is np.ndarray
+    back = swap.to_module(module)
+    assert dict(module.named_parameters()) == mine  # identity: `in` and == by id
+    assert all(a is mine[n] for n, a in module.named_parameters())
+    np.testing.assert_array_equal(back["first", "weight"].data, np.zeros((3, 2)))
+
+
+def test_the_swap_is_a_tensordict_whenever_one_looks() -> None:
+    module = nn.Sequential(nn.Linear(2, 3))
+    weight = module[0].weight
+    swap = zeroed(module).to_module(module)
+    assert isinstance(swap, TensorDict)
+    copied = pickle.loads(pickle.dumps(swap))
+    np.testing.assert_array_equal(copied["0", "weight"].data, weight.data)
+    for look in (
+        lambda s: s.batch_size == (),
+        lambda s: s.lock_().is_locked,
+        lambda s: "0" in s,
+        lambda s: s.copy()["0", "weight"] is weight,
+        lambda s: "weight: Parameter" in repr(s),
+        lambda s: s["0"]["weight"] is weight,
+    ):
+        swap.to_module(module)
+        fresh = zeroed(module).to_module(module)
+        assert look(fresh)
+
+
+def test_arrays_become_parameters_over_the_same_memory() -> None:
+    module = nn.Linear(2, 3)
+    module.bias.requires_grad_(False)
+    data = zeroed(module)
+    data.to_module(module)
+    assert isinstance(module.weight, nn.Parameter)
+    assert module.weight.data is data["weight"]
+    assert module.weight.requires_grad
+    assert not module.bias.requires_grad
+
+
+def test_without_preserving_arrays_become_attributes_and_come_back_in_order() -> None:
+    module = Parent()
+    names = list(module.state_dict())
+    weight = module.first.weight
+    with zeroed(module).to_module(module, preserve_module_state=False):
+        assert type(module.first.weight) is np.ndarray
+        assert not list(module.first.parameters())
+        np.testing.assert_array_equal(module.first(ones(2)), np.zeros(3))
+    assert module.first.weight is weight
+    assert list(module.state_dict()) == names
+    swap = zeroed(module).to_module(module, preserve_module_state=False)
+    swap.to_module(module)
+    assert module.first.weight is weight
+    assert set(module.state_dict()) == set(names)
+
+
+def test_a_buffer_stays_a_buffer() -> None:
+    module = Counter()
+    TensorDict(steps=nn.Parameter(np.ones(()))).to_module(module)
+    assert type(module._buffers["steps"]) is np.ndarray
+    assert module.steps == 1
+
+
+def test_subsets_leave_the_rest_alone() -> None:
+    module = nn.Linear(2, 3)
+    bias = module.bias
+    with TensorDict(weight=np.zeros((3, 2))).to_module(module) as swap:
+        assert module.bias is bias
+        assert list(swap.keys()) == ["weight"]
+        replacement = module.bias = nn.Parameter(ones(3))
+    assert module.bias is replacement  # not exchanged, so what the body assigned stays
+
+
+def test_inplace_writes_the_modules_arrays() -> None:
+    module = nn.Linear(2, 3, rng=0)
+    weight, array, values = module.weight, module.weight.data, module.weight.data.copy()
+    with zeroed(module).to_module(module, inplace=True) as swap:
+        assert module.weight is weight
+        assert weight.data is array
+        np.testing.assert_array_equal(array, np.zeros((3, 2)))
+        np.testing.assert_array_equal(swap["weight"], values)
+    np.testing.assert_array_equal(array, values)
+    with pytest.raises(RuntimeError, match=r"'bias' has \(3,\), the entry \(4,\)"):
+        TensorDict(weight=np.zeros((3, 2)), bias=np.zeros(4)).to_module(module, inplace=True)
+    np.testing.assert_array_equal(array, values)
+    with pytest.raises(RuntimeError, match="no data"):
+        zeroed(module).to_module(nn.Linear(2, 3, device="meta"), inplace=True)
+
+
+def test_swap_dest_and_return_swap() -> None:
+    module = nn.Sequential(nn.Linear(2, 3))
+    weight = module[0].weight
+    dest = TensorDict({"0": TensorDict()})
+    node = dest["0"]
+    assert zeroed(module).to_module(module, swap_dest=dest) is dest
+    assert node["weight"] is weight
+    assert dest.to_module(module, return_swap=False) is None
+    assert module[0].weight is weight
+    with pytest.raises(TypeError), zeroed(module).to_module(module, return_swap=False):
+        pass
+    with pytest.raises(RuntimeError, match="locked"):
+        zeroed(module).to_module(module, swap_dest=dest.lock_())
+
+
+def test_unknown_names_change_nothing() -> None:
+    module = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    before = dict(module.named_parameters())
+    for extra in ({"2": {"weight": ones(1)}}, {"1": {"gain": ones(1)}}, {"1": ones(1)}):
+        params = TensorDict({"0": {"weight": ones(3, 2)}, **extra})
+        with pytest.raises(KeyError):
+            params.to_module(module)
+        assert all(p is before[name] for name, p in module.named_parameters())
+    with pytest.raises(
+        KeyError, match=r"Linear has no parameter, buffer or child 'gain'; it has \['weight', 'b"
+    ):
+        TensorDict(gain=ones(1)).to_module(module[0])
+    with pytest.raises(TypeError, match="must be an array, got a TensorDict"):
+        TensorDict(weight=TensorDict(a=1), bias=ones(3)).to_module(module[0])
+    with pytest.raises(TypeError, match="module must be a Module, got dict"):
+        TensorDict().to_module({})
+
+
+def test_load_hooks_see_flat_names() -> None:
+    module = nn.Linear(2, 3)
+
+    def rename(m: Any, sd: dict[str, Any], *rest: Any) -> None:
+        sd["weight"] = sd.pop("kernel")
+
+    weight = module.weight
+    module.register_load_state_dict_pre_hook(rename)
+    with TensorDict(kernel=np.zeros((3, 2)), bias=np.zeros(3)).to_module(module, use_state_dict=True):
+        np.testing.assert_array_equal(module(np.ones(2)), np.zeros(3))
+    assert module.weight is weight
+    with pytest.raises(RuntimeError, match="inplace"):
+        zeroed(module).to_module(module, use_state_dict=True, inplace=True)
+    module.register_load_state_dict_pre_hook(
+        lambda m, sd, p, meta, s, miss, unex, errors: errors.append("bad")
+    )
+    with pytest.raises(RuntimeError, match="bad"):
+        TensorDict(kernel=np.zeros((3, 2))).to_module(module, use_state_dict=True)
+    assert module.weight is weight
+
+
+def test_custom_setattr_and_attributes_do_not_get_in_the_way() -> None:
+    class Strict(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(ones(2))
+            self.register_buffer("mean", np.zeros(2))
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, value)
+
+    module = Strict()
+    with zeroed(module).to_module(module):
+        assert list(module._parameters) == ["weight"]
+        assert list(module._buffers) == ["mean"]
+
+
+# -- to_module: the context -------------------------------------------------------------------------
+
+
+def test_the_module_is_restored_when_the_body_raises() -> None:
+    module = Parent()
+    mine = dict(module.named_parameters())
+    steps = module.counter.steps
+    params = zeroed(module)
+    module.counter.register_forward_hook(lambda *args: 1 // 0)
+    with pytest.raises(ZeroDivisionError), params.to_module(module):
+        module.counter(1.0)
+    assert all(p is mine[name] for name, p in module.named_parameters())
+    assert module.counter.steps is steps
+    assert params["counter", "steps"] == 0  # nothing flows back from a body that failed
+
+
+def test_assigned_values_flow_back_to_an_unlocked_source_only() -> None:
+    module = Counter()
+    params = zeroed(module)
+    with params.to_module(module):
+        module(1.0)
+        module.scale.data = np.float32(5) + np.zeros((), np.float32)
+    assert params["steps"] == 1
+    assert params["scale"] == 5
+    assert type(params["scale"]) is np.ndarray
+    assert module.steps == 0
+    assert module.scale == 2
+    params.lock_()
+    with params.to_module(module):
+        module(1.0)
+    assert params["steps"] == 1
+    assert module.steps == 0
+    own = TensorDict.from_module(module)
+    new = nn.Parameter(np.float32(9))
+    with own.to_module(module):
+        module.scale = new
+    assert own["scale"] is new
+    assert module.scale == 2
+
+
+def test_a_source_keeps_its_kinds() -> None:
+    module = nn.Linear(2, 2)
+    params = zeroed(module)
+    weight = params["weight"]
+    with params.to_module(module):
+        module(ones(2))
+        module.weight[...] = 3
+    assert params["weight"] is weight
+    np.testing.assert_array_equal(weight, np.full((2, 2), 3))
+
+
+def test_what_the_body_registers_stays() -> None:
+    module = nn.Linear(2, 2)
+    bias = module.bias
+    with zeroed(module).to_module(module):
+        module.gain = nn.Parameter(ones(1))
+        del module.bias
+    assert list(module._parameters) == ["weight", "bias", "gain"]
+    assert module.bias is bias
+
+
+def test_nesting_and_reentry() -> None:
+    module = nn.Linear(1, 1)
+    weight = module.weight
+    one, two = (
+        TensorDict(weight=np.full((1, 1), n, np.float32), bias=np.zeros(1, np.float32)) for n in (1, 2)
+    )
+    with one.to_module(module):
+        with two.to_module(module):
+            assert module(ones(1)) == 2
+            with one.to_module(module):
+                assert module(ones(1)) == 1
+            assert module(ones(1)) == 2
+        assert module(ones(1)) == 1
+    assert module.weight is weight
+    swap = one.to_module(module)
+    with swap:
+        assert module.weight == 1
+    assert module.weight is weight
+
+
+def test_meta_modules_run_with_parameters_put_in() -> None:
+    meta = nn.Linear(3, 4, device="meta")
+    full = nn.Linear(3, 4, rng=0)
+    with TensorDict.from_module(full).to_module(meta):
+        np.testing.assert_array_equal(meta(ones(3)), full(ones(3)))
+        copied = copy.deepcopy(meta)
+    assert meta.weight.is_meta
+    np.testing.assert_array_equal(copied(ones(3)), full(ones(3)))
+
+
+def test_tied_children_are_written_once() -> None:
+    module = Parent()
+    params = TensorDict.from_module(module).data.clone()
+    with params.to_module(module) as swap:
+        assert module.first.weight.data is params["first", "weight"]
+        assert swap["second", "weight"] is swap["first", "weight"]
+
+
+def test_td_params_are_exchanged_as_a_whole() -> None:
+    module = nn.Module()
+    module.params = nn.TensorDictParams(TensorDict(a=ones(2)))
+    inner = module.params["a"]
+    other = TensorDict({"params": nn.TensorDictParams(TensorDict(a=np.zeros(2)))})
+    with other.to_module(module) as swap:
+        np.testing.assert_array_equal(module.params["a"], np.zeros(2))
+        assert swap["params"]["a"] is inner
+    assert module.params["a"] is inner
+    with TensorDict(a=np.full(2, 3.0)).to_module(module.params) as swap:
+        np.testing.assert_array_equal(module.params["a"], [3, 3])
+        assert swap["a"] is inner
+    with TensorDict(a=np.full(2, 4.0)).to_module(module.params, inplace=True):
+        assert module.params["a"] is inner
+        assert inner[0] == 4
+    assert inner[0] == 1
+
+
+def test_a_lazy_stack_of_parameters_can_be_put_in() -> None:
+    module = nn.Linear(2, 1)
+    params = from_modules(module, module, lazy_stack=True)
+    with params.to_module(module):
+        assert module.weight.shape == (2, 1, 2)
+
+
+# -- what does not exist ----------------------------------------------------------------------------
+
+
+def test_removed_functions_and_gradients_say_what_to_use() -> None:
+    for name in ("make_functional", "get_functional", "is_functional", "repopulate_module"):
+        with pytest.raises(RuntimeError, match=f"{name} has been removed.*to_module"):
+            getattr(nn, name)(nn.Linear(1, 1))
+    params = TensorDict.from_module(nn.Linear(1, 1))
+    with pytest.raises(NotImplementedError, match=r"no automatic differentiation.*load_state_dict"):
+        params.backward()
+    with pytest.raises(NotImplementedError, match="no automatic differentiation"):
+        _ = params.grad
+    with pytest.raises(RuntimeError, match="no automatic differentiation"):
+        params["weight"].backward()
+    assert params["weight"].grad is None
+
+
+def test_extract_weights_and_buffers() -> None:
+    cell = nn.TensorDictModule(nn.Linear(2, 3), in_keys=["x"], out_keys=["y"])
+    params = nn.extract_weights_and_buffers(cell).expand(4)
+    assert params["module", "weight"].shape == (4, 3, 2)
