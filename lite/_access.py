@@ -17,7 +17,7 @@ from lite._keysview import TensorDictKeysView, walk
 from lite._lock import LOCK_ERROR
 from lite._nontensor import NonTensorBase, NonTensorData, unwrap
 from lite._ragged import read
-from lite._writes import Writes, write_objects
+from lite._writes import Writes
 
 
 class AccessMixin(TensorDictCore):
@@ -210,8 +210,8 @@ class AccessMixin(TensorDictCore):
                 )
             if isinstance(entry, NonTensorData):
                 entry = entry._rebatch(current.batch_size)
-            if not write_objects(current, entry, (), writes):
-                writes.put(self, key, entry._broadcast(current.batch_size))
+            # Objects are replaced, as results of operations may hold the same ones.
+            writes.put(self, key, entry._broadcast(current.batch_size))
             return
         try:
             writes.copy(current, self._to_entry(item))
@@ -278,9 +278,7 @@ class AccessMixin(TensorDictCore):
         if node is not None:
             node._set_index(index, value, writes)
         elif isinstance(entry, NonTensorBase):
-            stacked = self._parts() is not None  # then the entry is a copy
-            if stacked or not write_objects(entry, value, index, writes):
-                writes.put(self, key, entry._assign(index, value))
+            writes.put(self, key, entry._assign(index, value))
         else:
             writes.copy(entry, self._to_entry(value), index)
 
@@ -418,9 +416,12 @@ class AccessMixin(TensorDictCore):
 
     def setdefault(self, key: NestedKey, default: Any, inplace: bool = False) -> Any:
         """Store `default` if the key is missing; returns the stored entry."""
-        if key not in self:
+        if key in self:
+            return self.get(key)
+        with Writes() as writes:
+            writes.keep(self)  # rows of different shapes can be stored in a lazy stack, but not be returned
             self.set(key, default, inplace=inplace)
-        return self.get(key)
+            return self.get(key)
 
     def create_nested(self, key: NestedKey) -> Self:
         """Store an empty TensorDict under `key`; returns self."""

@@ -12,7 +12,7 @@ from lite._core import TensorDictCore
 from lite._index import normalise, result_shape
 from lite._lock import LOCK_ERROR
 from lite._nontensor import NonTensorBase, NonTensorStack, rows
-from lite._writes import Writes, fits, write_objects
+from lite._writes import Writes, fits, trimmed
 
 
 def set_index(td: Any, index: Any, value: Any, writes: Writes | None = None) -> None:
@@ -52,27 +52,18 @@ def _plan(td: Any, index: Any, value: Any, writes: Writes) -> None:
                 f"cannot write a {type(source).__name__} to the {type(target).__name__} at key {key!r}."
             )
         if objects:
-            _plan_objects(td, key, target, items, source, writes)
+            writes.put(td, key, target._assign(items, source))
         elif own is not None:
             own._set_index(items, other, writes)
         else:
             _plan_leaf(td, key, target, items, shape, source, writes)
 
 
-def _plan_objects(
-    td: Any, key: str, target: Any, items: tuple[Any, ...], source: Any, writes: Writes
-) -> None:
-    if not write_objects(target, source, items, writes):
-        writes.put(td, key, target._assign(items, source))
-
-
 def _plan_leaf(
     td: Any, key: str, target: Any, items: tuple[Any, ...], shape: Shape, source: Any, writes: Writes
 ) -> None:
     wanted = shape + tuple(target.shape[len(td._batch_size) :])
-    extra = source.ndim - len(wanted)
-    if extra > 0 and source.shape[:extra] == (1,) * extra:  # which NumPy drops when it assigns
-        source = source.reshape(source.shape[extra:])
+    source = trimmed(source, len(wanted))
     if not fits(tuple(source.shape), wanted):
         raise RuntimeError(
             f"shape mismatch at key {key!r}: value of shape {tuple(source.shape)} cannot be "
@@ -118,7 +109,7 @@ def _fill_index(td: Any, items: tuple[Any, ...], shape: Shape, value: Any, write
         if node is not None:
             node._set_index(items, value, writes)
         elif isinstance(entry, NonTensorBase):
-            _plan_objects(td, key, entry, items, value, writes)
+            writes.put(td, key, entry._assign(items, value))
         else:
             _plan_leaf(td, key, entry, items, shape, array, writes)
 

@@ -112,6 +112,11 @@ class BatchSizeMixin(TensorDictBase):
             return self
         common = _common_prefix(shapes)
         self.batch_size = common if batch_dims is None else common[:batch_dims]
+        if batch_dims is not None and not keep_compliant_size:
+            size = self._batch_size
+            for key, entry in self._data.items():
+                if isinstance(entry, NonTensorData) and len(entry.batch_size) > len(size):
+                    self._data[key] = entry._rebatch(size)
         return self
 
 

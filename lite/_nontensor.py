@@ -77,7 +77,7 @@ class NonTensorBase(ShapeMixin):
             return self
         objects = self._objects().copy()
         at = (*index, Ellipsis) if isinstance(index, tuple) else (index, Ellipsis)
-        objects[at] = value._objects() if isinstance(value, NonTensorBase) else boxed(value)
+        objects[at] = value._objects() if isinstance(value, NonTensorBase) else _boxed(value)
         return NonTensorStack._wrap(objects) if objects.ndim else NonTensorData._make(objects[()], ())
 
     def __eq__(self, other: object) -> Any:
@@ -94,7 +94,7 @@ def _same(a: NonTensorData, b: NonTensorData) -> bool:
     return a.data is b.data or (type(a.data) is type(b.data) and bool(np.all(a.data == b.data)))
 
 
-def boxed(value: Any) -> Array:
+def _boxed(value: Any) -> Array:
     """A 0-d object array: NumPy would unpack a list or array payload when assigning it directly."""
     box = np.empty((), dtype=object)
     box[()] = value
@@ -141,7 +141,7 @@ class NonTensorData(NonTensorBase):
         return self._make(copy.deepcopy(self.data) if recurse else self.data, self._batch_size)
 
     def _objects(self) -> Array:
-        return np.broadcast_to(boxed(self.data), self._batch_size)
+        return np.broadcast_to(_boxed(self.data), self._batch_size)
 
     def _export(self) -> Any:
         return self.data
@@ -189,7 +189,7 @@ class NonTensorStack(NonTensorBase):
     def __init__(self, *items: Any, stack_dim: int = 0) -> None:
         if not items:
             raise RuntimeError("items cannot be empty")
-        arrays = [item._objects() if isinstance(item, NonTensorBase) else boxed(item) for item in items]
+        arrays = [item._objects() if isinstance(item, NonTensorBase) else _boxed(item) for item in items]
         self._array = np.stack(arrays, stack_dim)
         self._batch_size = self._array.shape
 
@@ -214,7 +214,7 @@ class NonTensorStack(NonTensorBase):
             return cls._wrap(np.stack([item._objects() for item in items], dim))
         column = np.empty((len(items),) + (1,) * (len(size) - dim), dtype=object)
         for i, item in enumerate(items):
-            column[i, ...] = boxed(item.data)  # type: ignore[attr-defined]
+            column[i, ...] = _boxed(item.data)  # type: ignore[attr-defined]
         array = np.empty(size[:dim] + (len(items),) + size[dim:], dtype=object)
         array[...] = column
         return cls._wrap(array)
@@ -235,7 +235,7 @@ class NonTensorStack(NonTensorBase):
         for _ in shape[1:]:
             flat = [item for row in flat for item in row]
         for i, item in enumerate(flat):
-            array.flat[i : i + 1] = boxed(item)
+            array.flat[i : i + 1] = _boxed(item)
         return cls._wrap(array)
 
     @property
@@ -316,7 +316,7 @@ class LinkedList(list[Any]):
         super().__setitem__(index, value)
         # Once resized the list no longer mirrors the batch, so it stops writing back.
         if self._source is not None and len(self) == len(self._source) and isinstance(index, int):
-            self._source[index, ...] = boxed(value)
+            self._source[index, ...] = _boxed(value)
 
 
 def unwrap(entry: NonTensorBase) -> Any:

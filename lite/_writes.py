@@ -9,7 +9,6 @@ import numpy as np
 
 from lite._collection import Shape, raw
 from lite._device_array import write_leaf
-from lite._nontensor import NonTensorBase, NonTensorStack, boxed
 
 _NOTHING = np.zeros((), dtype=np.bool_)
 _NUMBERS = (np.ndarray, np.generic, bool, int, float, complex)
@@ -80,6 +79,8 @@ class Writes:
                     if index is Ellipsis
                     else np.broadcast_to(_NOTHING, target.shape)[index].shape
                 )
+            if index is not Ellipsis:
+                value = trimmed(value, len(wanted))
             shape = np.shape(value)
             if not fits(shape, wanted):
                 raise ValueError(f"a value of shape {shape} does not fit the shape {wanted}.")
@@ -106,19 +107,6 @@ class Writes:
                 found.extend(node._lock_children())
 
 
-def write_objects(target: Any, value: Any, index: Any, writes: Writes) -> bool:
-    """Plan the write of objects into rows that others may share; False if `target` has no rows to write.
-
-    Raises:
-        ValueError: the value does not fit the indexed rows.
-    """
-    if not isinstance(target, NonTensorStack) or not target._array.flags.writeable:
-        return False
-    at = (*index, Ellipsis) if isinstance(index, tuple) else (index, Ellipsis)
-    writes.copy(target._array, value._objects() if isinstance(value, NonTensorBase) else boxed(value), at)
-    return True
-
-
 def _owner(array: Any) -> Any:
     """The array that owns the memory of an array, as far as that can be seen; None for other values."""
     if not isinstance(array, np.ndarray):
@@ -126,6 +114,13 @@ def _owner(array: Any) -> Any:
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
+
+
+def trimmed(value: Any, ndim: int) -> Any:
+    """A value without the leading dims of size 1 that NumPy drops when it assigns to `ndim` dims."""
+    shape = np.shape(value)
+    extra = len(shape) - ndim
+    return value.reshape(shape[extra:]) if extra > 0 and shape[:extra] == (1,) * extra else value
 
 
 def fits(shape: Shape, wanted: Shape) -> bool:
