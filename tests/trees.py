@@ -59,3 +59,8 @@ def unchanged(*tds: Any) -> Iterator[None]:
     before = [snapshot(td) for td in tds]
     yield
     assert [snapshot(td) for td in tds] == before
+
+
+def same_content(a: Any, b: Any) -> None:
+    """Fail unless both hold the same; the lock and the device, which saving changes, do not count."""
+    assert snapshot(a.clone().cpu()) == snapshot(b.clone().cpu())

@@ -270,6 +270,11 @@ def test_h5(tmp_path):
         TensorDict.from_h5(tmp_path / "none.h5")
     with pytest.raises(ValueError, match="mode"):
         TensorDict.from_h5(path, mode="r+")
+    found = lite.from_h5(path, auto_batch_size=True, device="cpu")
+    assert (found.batch_size, found["n"].batch_size, found.device) == ((3,), (3,), "cpu")
+    assert TensorDict.from_h5(path, auto_batch_size=True, batch_dims=0).batch_size == ()
+    with pytest.raises(ValueError, match="exclude"):
+        TensorDict.from_h5(path, auto_batch_size=True, batch_size=[3])
 
 
 def test_arrow():
