@@ -182,6 +182,8 @@ class ApplyMixin(StructureMixin):
             if call.batch_size is not None and call.batch_size != self.batch_size:
                 target.names = None
                 target.batch_size = call.batch_size
+        # A new container takes its entries over all at once.
+        entries: dict[str, Any] | None = {} if target is not self and out is None else None
         received = False
         simple = not others and call.is_leaf is default_is_leaf
         for key, entry in list(self._items()):
@@ -195,10 +197,14 @@ class ApplyMixin(StructureMixin):
             if result is None:
                 continue
             received = True
-            if not call.inplace:
+            if entries is not None:
+                entries[key] = result
+            elif not call.inplace:
                 target._set_here(key, result, False)
             elif result is not entry:
                 self._set_here(key, result, True)
+        if entries:
+            target._fill(entries)
         if received or out is not None:
             return target
         dropped = call.filter_empty or (call.filter_empty is None and not self.is_empty())

@@ -45,11 +45,20 @@ def _floating(array: Array) -> Array:
 def total(ufunc: Any, dtype: np.dtype[Any] | None = None) -> Reducer:
     """Sum (`np.add`) or product (`np.multiply`), in `dtype` if one is given."""
 
+    reduce = ufunc.reduce
+
     def call(array: Array, axis: Axis, keepdims: bool) -> Any:
         own = array.dtype
         wide = _sum_dtype(own) if dtype is None else dtype
-        out = ufunc.reduce(array, axis, wide, None, keepdims)
-        return out.astype(own) if dtype is None and own.itemsize == 2 and _is_half(own) else out
+        if axis is None and not keepdims and type(array) is np.ndarray:
+            # With somewhere to write to NumPy makes no scalar, which would have to become an array again.
+            out = np.empty((), wide)
+            reduce(array, None, wide, out)
+        else:
+            out = reduce(array, axis, wide, None, keepdims)
+        if wide is own or dtype is not None:
+            return out
+        return out.astype(own) if _is_half(own) else out
 
     return call
 

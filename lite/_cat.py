@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,13 @@ def cat_values(items: list[Any], dim: int) -> Any:
 
 
 def _cat_nodes(items: list[Any], dim: int) -> Any:
-    lazy = [item for item in items if isinstance(item, LazyStackedTensorDict)]
-    if lazy:
-        return _cat_lazy(items, dim, lazy[0])
+    if set(map(type, items)) != {TensorDict}:
+        lazy = [item for item in items if isinstance(item, LazyStackedTensorDict)]
+        if lazy:
+            return _cat_lazy(items, dim, lazy[0])
     first = items[0]
     ndim = first.ndim
-    sizes = [item.batch_size for item in items]
+    sizes = [item._batch_size for item in items]
     size = sizes[0]
     for other in set(sizes):
         if len(other) != ndim or other[:dim] != size[:dim] or other[dim + 1 :] != size[dim + 1 :]:
@@ -46,11 +48,18 @@ def _cat_nodes(items: list[Any], dim: int) -> Any:
             )
     datas = [item._data for item in items]
     keys = datas[0].keys()
-    for data in datas:
-        if data.keys() != keys:
-            differing = sorted(data.keys() ^ keys)
-            raise KeyError(f"the tensordicts to concatenate have different keys: {differing} are not in all.")
-    entries = {key: _cat_column([data[key] for data in datas], dim, key) for key in keys}
+    try:
+        columns = {key: list(map(itemgetter(key), datas)) for key in keys}
+    except KeyError:
+        columns = {}
+    if not columns or set(map(len, datas)) != {len(keys)}:
+        for data in datas:
+            if data.keys() != keys:
+                differing = sorted(data.keys() ^ keys)
+                raise KeyError(
+                    f"the tensordicts to concatenate have different keys: {differing} are not in all."
+                )
+    entries = {key: _cat_column(column, dim, key) for key, column in columns.items()}
     joined = size[:dim] + (sum([other[dim] for other in sizes]),) + size[dim + 1 :]
     return TensorDict._make(entries, joined, common_device(items), first._names and list(first._names))
 

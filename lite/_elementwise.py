@@ -13,7 +13,8 @@ from lite._collection import Shape, is_array
 from lite._core import MISSING, TensorDictCore
 from lite._device_array import on_leaves, unwrap, wrap, write_leaf
 from lite._nontensor import NonTensorBase
-from lite._operands import NUMBERS, Const, Node, Operand, as_operand
+from lite._operands import Const, Node, Operand, as_operand
+from lite._scalars import NUMBERS, beside
 from lite._ufuncs import COMPARISONS, Pointwise
 
 INTERSECTION = "intersection"
@@ -76,7 +77,7 @@ def elementwise_(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
         TypeError: a result cannot be cast to the dtype of its array.
         ValueError: an array is read-only.
     """
-    columns = _columns(td, others)
+    columns = columns_of(td, fn, others)
     calls: list[tuple[Any, ...]] = [] if columns is None else list(zip(*columns, strict=False))
     if columns is None:
         operands = [as_operand(other, td) for other in others]
@@ -123,7 +124,7 @@ def _quick(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
     None if it is not that case.
     """
     compare = fn in COMPARISONS
-    columns = _columns(td, others) if td.batch_size else None
+    columns = columns_of(td, fn, others) if td.batch_size else None
     if columns is not None:
         entries: dict[str, Any] | None = dict(zip(td._keys(), map(fn, *columns), strict=True))
     elif len(others) < 2 and not compare and td.batch_size and _is_plain(td):
@@ -181,7 +182,7 @@ def _is_plain(td: Any) -> bool:
     return True
 
 
-def _columns(td: Any, others: Sequence[Any]) -> tuple[Iterable[Any], ...] | None:
+def columns_of(td: Any, fn: Pointwise, others: Sequence[Any]) -> tuple[Iterable[Any], ...] | None:
     """The arrays and what goes with each, if there are only arrays, and a number or a like TensorDict."""
     flat = td._flat()
     if not flat or len(others) > 1:
@@ -190,7 +191,8 @@ def _columns(td: Any, others: Sequence[Any]) -> tuple[Iterable[Any], ...] | None
         return (flat.values(),)
     other = others[0]
     if type(other) in NUMBERS:
-        return flat.values(), repeat(other)
+        weak = isinstance(fn, np.ufunc) or fn is np.where
+        return flat.values(), beside(other, flat.values()) if weak else repeat(other)
     theirs = other._flat() if isinstance(other, TensorDictCore) else None
     if theirs is None or flat.keys() != theirs.keys() or td.batch_size != other.batch_size:
         return None
@@ -345,23 +347,22 @@ def _check_keys(td: Any, other: Any, payloads: bool) -> None:
 
 def _check_targets(fn: Pointwise, calls: list[tuple[Any, ...]]) -> None:
     """Raise if one of the calls `fn(*args)` cannot be written to its first argument."""
-    kinds = set()
+    checked: list[Any] = []
     for args in calls:
         leaf = args[0]
         if not leaf.flags.writeable:
             raise ValueError("an in-place operation needs writeable arrays, and an array is read-only.")
-        kind = [leaf.dtype]
+        kinds = [leaf.dtype]
         for arg in args[1:]:
             if type(arg) in NUMBERS:
-                kind.append(_KINDS[type(arg)])
+                kinds.append(_KINDS[type(arg)])
                 continue
-            if arg.shape != leaf.shape:
+            if arg.ndim and arg.shape != leaf.shape:
                 _check_fits(arg.shape, leaf.shape)
-            kind.append(arg.dtype)
-        kinds.add(tuple(kind))
-    if isinstance(fn, np.ufunc):
-        for args in kinds:
-            _check_cast(_result_dtype(fn, args), args[0])
+            kinds.append(arg.dtype)
+        if kinds != checked and isinstance(fn, np.ufunc):
+            _check_cast(_result_dtype(fn, tuple(kinds)), leaf.dtype)
+            checked = kinds  # leaves tend to have the dtypes of the one before
 
 
 def _check_fits(shape: Shape, target: Shape) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from lite._base import TensorDictBase
 from lite._batch_size import parse_batch_size
 from lite._collection import Array, Names, Shape, TensorCollection, is_array
 from lite._convert import to_entry
+from lite._dense import DenseMixin
 from lite._device_array import on_leaves
 from lite._index import normalise
 from lite._lazy_parts import LazyPartsMixin
@@ -68,17 +70,20 @@ class LazyStackedTensorDict(LazyPartsMixin, TensorDictBase):
         stack_dim_name: str | None = None,
         strict_shape: bool = False,
     ) -> None:
-        given = all(issubclass(kind, TensorDictBase) for kind in set(map(type, tensordicts)))
+        kinds = set(map(type, tensordicts))
+        given = all(issubclass(kind, TensorDictBase) for kind in kinds)
         parts = list(tensordicts) if given else [_part(td) for td in tensordicts]
         size = None if batch_size is None else parse_batch_size(batch_size)
         ndim = parts[0].ndim if parts else len(size or ())
-        sizes = {part.batch_size for part in parts}
+        # Of dense parts without going through their properties, which would take as long as all the rest.
+        plain = "_" if given and all(issubclass(kind, DenseMixin) for kind in kinds) else ""
+        sizes = _distinct(list(map(attrgetter(f"{plain}batch_size"), parts)))
         if len({len(size) for size in sizes}) > 1 or (strict_shape and len(sizes) > 1):
             raise RuntimeError(
                 "batch sizes in tensordicts differs, LazyStackedTensorDict cannot be created. "
                 f"Got {[part.batch_size for part in parts]}."
             )
-        devices = {part.device for part in parts}
+        devices = _distinct(list(map(attrgetter(f"{plain}device"), parts)))
         if len(devices) > 1:
             raise RuntimeError(f"devices differ, got {' and '.join(sorted(str(d) for d in devices))}")
         if not -ndim - 1 <= stack_dim <= ndim:
@@ -142,7 +147,7 @@ class LazyStackedTensorDict(LazyPartsMixin, TensorDictBase):
         if not entries or type(None) in kinds:
             return None
         if kinds == {np.ndarray}:
-            return stack_arrays(key, entries, self.stack_dim)
+            return stack_arrays(key, entries, self.stack_dim, host=True)
         if all(is_array(entry) for entry in entries):
             return on_leaves(lambda *arrays: stack_arrays(key, list(arrays), self.stack_dim), *entries)
         if all(isinstance(entry, NonTensorBase) for entry in entries):
@@ -393,6 +398,11 @@ class LazyStackedTensorDict(LazyPartsMixin, TensorDictBase):
         self._require_shared("to_dict")
         entries = {key: self._get_str(key) for key in self._keys()}
         return {k: v._export() if isinstance(v, TensorCollection) else v for k, v in entries.items()}
+
+
+def _distinct(values: list[Any]) -> set[Any]:
+    """The different values; that there is but one, counting tells faster than hashing."""
+    return {values[0]} if values and values.count(values[0]) == len(values) else set(values)
 
 
 def _part(td: Any) -> Any:

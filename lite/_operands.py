@@ -10,6 +10,7 @@ import numpy as np
 from lite._collection import Array, Shape, is_array
 from lite._convert import is_numeric, numeric_array
 from lite._core import TensorDictCore
+from lite._scalars import NUMBERS
 
 
 class Operand:
@@ -108,7 +109,6 @@ class Nothing(Operand):
 
 
 NOTHING = Nothing()
-NUMBERS = frozenset({int, float, bool, complex})
 
 
 def as_operand(value: Any, like: Any) -> Operand | None:

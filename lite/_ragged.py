@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite._collection import Array
+from lite._join import stacked
 from lite._nontensor import NonTensorBase, NonTensorStack, unwrap
 
 RAGGED_ERROR = (
@@ -106,20 +107,17 @@ def _list_shape(rows: Any) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def stack_arrays(key: str, entries: list[Array], dim: int) -> Array:
-    """Stack the leaves of all parts along `dim`.
+def stack_arrays(key: str, entries: list[Array], dim: int, host: bool = False) -> Array:
+    """Stack the leaves of all parts along `dim`; `host` says that all are NumPy arrays.
 
     Raises:
         RuntimeError: their shapes differ.
     """
-    shapes = [entry.shape for entry in entries]
-    shape = shapes[0]
-    if shapes.count(shape) < len(shapes):
-        raise RuntimeError(RAGGED_ERROR.format(key=key, found=sorted(set(shapes))))
-    if dim < len(shape):
-        # One concatenation and a reshape: three times faster than np.stack.
-        return np.concatenate(entries, dim).reshape(shape[:dim] + (len(entries),) + shape[dim:])
-    return np.stack(entries, dim)
+    out = stacked(entries, dim, host)
+    if out is None:
+        found = sorted({entry.shape for entry in entries})
+        raise RuntimeError(RAGGED_ERROR.format(key=key, found=found))
+    return out
 
 
 def unstackable(key: str, entries: list[Any]) -> RuntimeError:

@@ -27,7 +27,7 @@ class Extremes(NamedTuple):
     indices: Any
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Scope:
     """Which dimensions of every array are reduced, and what becomes of batch size and names.
 
@@ -45,18 +45,19 @@ class Scope:
 
     def array(self, fn: Reducer, leaf: Array, ndim: int) -> Array:
         if not self.feature:
-            out = fn(leaf, self.dims, self.keepdim)
-            return out if type(out) is np.ndarray else np.asarray(out)
+            return np.asarray(fn(leaf, self.dims, self.keepdim))
         size = math.prod(leaf.shape[ndim:])
         return np.asarray(fn(leaf.reshape((*leaf.shape[:ndim], size)), -1, False))
 
     def size(self, size: Shape) -> Shape:
         if self.feature:
             return self.lead + size
+        if self.dims is None and not self.keepdim:
+            return self.lead
         reduced = range(len(size)) if self.dims is None else self.dims
         if self.keepdim:
-            return self.lead + tuple(1 if i in reduced else n for i, n in enumerate(size))
-        return self.lead + tuple(n for i, n in enumerate(size) if i not in reduced)
+            return self.lead + tuple([1 if i in reduced else n for i, n in enumerate(size)])
+        return self.lead + tuple([n for i, n in enumerate(size) if i not in reduced])
 
     def names(self, names: Names) -> Names:
         if names is None:
@@ -132,10 +133,12 @@ def dense(td: Any, name: str) -> Any:
 def _walk(td: Any, name: str, fn: Reducer, scope: Scope) -> Any:
     size, ndim = td.batch_size, td.ndim
     shape = scope.size(size)
+    dims, keepdim, feature = scope.dims, scope.keepdim, scope.feature
     entries: dict[str, Any] = {}
     for key, entry in td._items():
-        if type(entry) is np.ndarray:
-            entries[key] = scope.array(fn, entry, ndim)
+        if type(entry) is np.ndarray and not feature:
+            out = fn(entry, dims, keepdim)
+            entries[key] = out if type(out) is np.ndarray else np.asarray(out)
         elif is_array(entry):
             entries[key] = unwrap(scope.array(fn, wrap(entry), ndim))
         elif isinstance(entry, NonTensorData):

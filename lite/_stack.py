@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from lite._base import TensorDictBase
 from lite._collection import Array, Names, TensorCollection, is_array
 from lite._device_array import on_leaves
+from lite._join import stacked
 from lite._lazy import LazyStackedTensorDict
 from lite._names import check_names
 from lite._nontensor import NonTensorBase, NonTensorStack
@@ -111,7 +113,7 @@ def _stack_dense(items: list[Any], dim: int, size: tuple[int, ...]) -> TensorDic
     if set(map(len, datas)) != {len(first)}:
         raise RuntimeError(_EXCLUSIVE)
     try:
-        columns = {key: [data[key] for data in datas] for key in first}
+        columns = {key: list(map(itemgetter(key), datas)) for key in first}
     except KeyError:
         raise RuntimeError(_EXCLUSIVE) from None
     entries = {key: _stack_column(column, dim, key) for key, column in columns.items()}
@@ -120,23 +122,20 @@ def _stack_dense(items: list[Any], dim: int, size: tuple[int, ...]) -> TensorDic
     )
 
 
-def _stack_arrays(column: list[Any], dim: int, key: str) -> Array:
-    shapes = [array.shape for array in column]
-    shape = shapes[0]
-    if shapes.count(shape) < len(shapes):
-        other = next(other for other in shapes if other != shape)
+def _stack_arrays(column: list[Any], dim: int, key: str, host: bool = False) -> Array:
+    out = stacked(column, dim, host)
+    if out is None:
+        shape = column[0].shape
+        other = next(array.shape for array in column if array.shape != shape)
         raise RuntimeError(
             f"The shapes of the tensors to stack is incompatible: {other} vs {shape} for key {key}."
         )
-    if dim == len(shape):
-        return np.stack(column, dim)
-    # One concatenation and a reshape: np.stack would make a view of every array first.
-    return np.concatenate(column, dim).reshape(shape[:dim] + (len(column),) + shape[dim:])
+    return out
 
 
 def _stack_column(column: list[Any], dim: int, key: str) -> Any:
     if set(map(type, column)) == {np.ndarray}:
-        return _stack_arrays(column, dim, key)
+        return _stack_arrays(column, dim, key, host=True)
     if all(isinstance(entry, NonTensorBase) for entry in column):
         return _stack_objects(column, dim)
     if all(isinstance(entry, TensorCollection) and not isinstance(entry, NonTensorBase) for entry in column):
