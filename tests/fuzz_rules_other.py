@@ -28,6 +28,7 @@ ACCIDENTS = (
     ("index", "NotImplementedError", "with a scalar False mask"),
     ("reshape", "AssertionError", "invalid shape"),
     ("view", "AssertionError", "invalid shape"),
+    ("flatten", "AssertionError", "invalid shape"),
     ("update", "TypeError", "Expected value to be one of types"),
     ("update", "NotImplementedError", "is not supported within"),
     ("set_index", "AttributeError", "no attribute 'unbind'"),
@@ -91,6 +92,13 @@ def longer_below(value: Any, ndim: int | None = None) -> bool:
     return any(longer_below(entry, value.ndim) for entry in inner)
 
 
+def nothing_below(value: Any) -> bool:
+    """Whether there is a nested TensorDict without entries at any depth."""
+    inner = [] if not is_container(value) else value.tensordicts if stacked(value) else value.values()
+    nodes = [entry for entry in inner if is_container(entry) and not is_objects(entry)]
+    return any(node.is_empty() or nothing_below(node) for node in nodes)
+
+
 def numpy_raises(case: Case) -> bool:
     try:
         np.zeros(case.target.batch_size)[case.step.facts["index"]]
@@ -126,6 +134,12 @@ def _(case: Case) -> bool:
     # too many of them, which shows when they are used
     indexes = case.other == "IndexError" and case.message == "list index out of range"
     return indexes and not case.error and any(case.target.names)
+
+
+@rule("names in nested TensorDicts and lazy stacks")
+def _(case: Case) -> bool:
+    # nested names that tensordict lost or kept where it should not do not fit any more
+    return not case.error and "refine_names: cannot coerce" in case.message
 
 
 @rule("operations that change nothing give self")
@@ -179,8 +193,8 @@ def _(case: Case) -> bool:
 
 @rule("too many indices")
 def _(case: Case) -> bool:
-    # tensordict indexes the arrays only, and does not check where there are none
-    return case.name == "index" and case.error == "IndexError" and not case.other and numpy_raises(case)
+    # tensordict indexes the arrays only, and raises what it happens to meet there, if there are any
+    return case.name == "index" and case.error == "IndexError" and numpy_raises(case)
 
 
 @rule("bool beside an index array")
@@ -240,6 +254,12 @@ def _(case: Case) -> bool:
     arrays = [i for i in case.index if isinstance(i, list | np.ndarray)]
     several = len(arrays) > 1 or any(np.ndim(i) > 1 for i in arrays)
     return case.name == "index" and case.kind == "names" and several
+
+
+@rule("empty nested TensorDicts under casts and arithmetic")
+def _(case: Case) -> bool:
+    computes = case.name.startswith(("arithmetic", "double", "float"))
+    return computes and case.kind == "keys" and not case.error and nothing_below(case.target)
 
 
 @rule("`gather` with an empty index")
@@ -317,6 +337,8 @@ def _(case: Case) -> bool:
 
 @rule("memory layout of results")
 def _(case: Case) -> bool:
+    if gives(case) and case.name == "view" and "view size is not compatible" in case.message:
+        return True  # zeros_like and the like keep the order of dims in memory in torch
     return case.name == "view" and case.error == "ValueError" and not case.other and not in_order(case.target)
 
 

@@ -46,7 +46,7 @@ def _(case: Case) -> bool:
 @rule("`prod`, `amax`, `amin`, `max`, `min` over several dims")
 def _(case: Case) -> bool:
     if reduces(case, "prod") and "keepdim" in given(case):  # reshapes every array to the batch size
-        return case.other == "RuntimeError" and "is invalid for input of size" in case.message
+        return case.other == "RuntimeError"
     return reduces(case, *ONE_DIM) and isinstance(given(case).get("dim"), tuple)
 
 

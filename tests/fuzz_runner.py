@@ -14,6 +14,7 @@ from fuzz_sides import LITE, TORCH, Frozen, Mismatch, Side, compare, in_order, i
 RESHAPES = ("reshape", "view", "flatten", "unflatten")
 # What tensordict raises when it reads what it has put together itself.
 UNREADABLE = (RuntimeError, IndexError, ValueError, TypeError, KeyError, AttributeError)
+CHANGED_PARTS = ("changed after they had been stacked", "of different kinds")
 VARIABLES = 4  # how many values a program keeps
 
 
@@ -108,8 +109,11 @@ def _run(log: Log, build: bytes, steps: list[bytes]) -> None:
 def _check_alone(step: Step, ours: list[Any], got: Outcome) -> None:
     """Where tensordict differs, lite's values must at least be readable, and right by the oracle."""
     for value in (*ours, got.value):
-        if is_container(value):
+        try:
             repr(value)
+        except RuntimeError as error:  # of a lazy stack whose parts were changed, in both libraries
+            if not any(text in str(error) for text in CHANGED_PARTS):
+                raise
     if got.error is None and step.facts.get("oracle"):
         step.facts["oracle"].check(ours[step.facts["target"]], got.value)
 
