@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
 from typing import Any, Self
 
@@ -329,14 +329,18 @@ class AccessMixin(TensorDictCore):
         is_leaf: Callable[[type], bool] | None = None,
         *,
         sort: bool = False,
-    ) -> Iterator[tuple[Any, Any]]:
-        """Iterate over (key, entry), in the order of `keys` with the same arguments."""
+    ) -> Iterable[tuple[Any, Any]]:
+        """The (key, entry) pairs, in the order of `keys` with the same arguments.
+
+        Without arguments this is a live view, as `dict.items` gives it; a lazy stack and other arguments
+        give the pairs of the moment, so that entries may be set while they are gone through.
+        """
         if not (include_nested or leaves_only or sort):
-            return iter(self._items())
+            return self._items()
         found = walk(self, include_nested, leaves_only, is_leaf, start=None)
         if sort:
             found.sort(key=lambda pair: pair[0] if type(pair[0]) is str else ".".join(pair[0]))
-        return iter(found)
+        return found if sort or (include_nested and leaves_only) else iter(found)
 
     def values(
         self,
@@ -345,8 +349,10 @@ class AccessMixin(TensorDictCore):
         is_leaf: Callable[[type], bool] | None = None,
         *,
         sort: bool = False,
-    ) -> Iterator[Any]:
-        """Iterate over entries, in the order of `keys` with the same arguments."""
+    ) -> Iterable[Any]:
+        """The entries, in the order of `keys` with the same arguments; see `items`."""
+        if not (include_nested or leaves_only or sort):
+            return self._values()
         return map(itemgetter(1), self.items(include_nested, leaves_only, is_leaf, sort=sort))
 
     @property

@@ -21,20 +21,20 @@ class ArithmeticMixin(PointwiseMixin):
     __slots__ = ()
 
     def rsub(self, other: Any, *, alpha: Any = None, default: Any = None) -> Self:
-        """`other - alpha * self`, with `alpha` 1 unless given.
+        """`alpha * other - self`, with `alpha` 1 unless given.
 
         Args:
             other: a number; an array, broadcast against the batch size; a TensorDict or mapping,
                 matched by key.
-            alpha: factor of self.
+            alpha: factor of `other`.
             default: value of leaves that one side lacks, or "intersection" to leave them out.
 
         Example:
             >>> from lite import TensorDict
             >>> TensorDict(a=1.0).rsub(5.0, alpha=2)["a"]
-            array(3., dtype=float32)
+            array(9., dtype=float32)
         """
-        fn = swapped(np.subtract) if alpha is None else lambda a, b: b - alpha * a
+        fn = swapped(np.subtract) if alpha is None else lambda a, b: alpha * b - a
         out = elementwise(self, fn, (other,), MISSING if default is None else default)
         return required(out, "rsub", other)  # type: ignore[no-any-return]
 

@@ -231,6 +231,10 @@ class CastMixin(StructureMixin):
         """Same as `detach()`."""
         return self.detach()
 
+    def _view_dtype(self, dtype: np.dtype[Any], batch_size: Any) -> Self:
+        out: Self = self.apply(lambda x: x.view(dtype), batch_size=batch_size)  # type: ignore[attr-defined]
+        return out
+
     @property
     def requires_grad(self) -> bool:
         """Whether a parameter among the entries is marked for training; arrays never are."""

@@ -104,6 +104,10 @@ class TensorDictCore(ContextMixin):
         """The direct entries, not to be changed."""
         return dict(self._items())
 
+    def _values(self) -> Iterable[Any]:
+        """Direct entries, in order."""
+        return (entry for _, entry in self._items())
+
     def _flat(self) -> dict[str, Any] | None:
         """The entries, not to be changed, if all are NumPy arrays held as they are; else None."""
         return None

@@ -127,14 +127,27 @@ class ShapeMixin(TensorCollection):
         """Reshape without copying; ValueError where the memory layout does not allow it.
 
         Args:
-            shape: the new batch size; one entry may be -1.
-            size: the same, as a keyword.
-            batch_size: the same, by another name.
+            shape: the new batch size; one entry may be -1. Or a dtype, as which all arrays are seen
+                through the same memory, as with `numpy.ndarray.view`.
+            size: the new batch size, as a keyword.
+            batch_size: with a dtype, the batch size of the result.
+
+        Example:
+            >>> import numpy as np
+            >>> from lite import TensorDict
+            >>> td = TensorDict({"a": np.ones((2, 2), np.float32)}, batch_size=[2, 2])
+            >>> td.view(4)["a"], td.view(np.int64, batch_size=[2])["a"].shape
+            (array([1., 1., 1., 1.], dtype=float32), (2, 1))
         """
-        named = batch_size if size is None else size
+        if len(shape) == 1 and isinstance(shape[0], np.dtype | type):
+            return self._view_dtype(np.dtype(shape[0]), batch_size)
         old = self.batch_size
-        new = infer_size(as_shape(shape if named is None else (named,), "shape"), self.numel())
+        new = infer_size(as_shape((size,) if size is not None else shape, "shape"), self.numel())
         return self._unchanged() if new == old else self._shaped(_ops.View(len(old), new))
+
+    def _view_dtype(self, dtype: np.dtype[Any], batch_size: Any) -> Self:
+        """Objects have no dtype."""
+        return self
 
     def reshape(self, *shape: Any, inplace: bool = False) -> Self:
         """Reshape the batch dimensions, copying only where needed; one size may be -1.

@@ -176,6 +176,9 @@ class TensorDict(DenseMixin):
     def _items(self) -> Iterable[tuple[str, Any]]:
         return self._data.items()
 
+    def _values(self) -> Iterable[Any]:
+        return self._data.values()
+
     def _set_here(self, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
         if writes is None:
             if inplace:

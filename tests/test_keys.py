@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from trees import tree
 
@@ -67,3 +68,29 @@ def test_membership_in_views() -> None:
         ("n", "b") in td.keys()  # noqa: B015, SIM118
     with pytest.raises(TypeError, match="always strings"):
         3 in td.keys()  # noqa: B015, SIM118
+
+
+def test_items_and_values_are_views_as_a_dicts() -> None:
+    td = TensorDict({"a": np.zeros(2), "n": {"b": np.ones(2)}}, batch_size=[2])
+    items, values = td.items(), td.values()
+    assert (len(items), len(values)) == (2, 2)
+    td["c"] = np.ones(2)
+    for _ in range(2):  # they can be gone through again
+        assert [key for key, _ in items] == ["a", "n", "c"]
+        assert [value is td.get(key) for key, value in items] == [True] * 3
+        assert len(list(values)) == 3
+    going = iter(td.items())
+    next(going)
+    td["d"] = np.zeros(2)
+    with pytest.raises(RuntimeError, match="changed size"):
+        next(going)
+
+
+@pytest.mark.parametrize("arguments", [(True,), (True, True), (False, True)])
+def test_entries_may_be_set_while_nested_ones_are_gone_through(arguments: tuple[bool, ...]) -> None:
+    td = TensorDict({"a": np.zeros(2), "n": {"b": np.ones(2)}}, batch_size=[2])
+    expected = list(td.keys(*arguments))
+    for key, _ in td.items(*arguments):
+        td["x", str(key)] = np.zeros(2)
+    assert len(td["x"].keys()) == len(expected)
+    assert len(td.items(True, True)) == 2 + len(expected)

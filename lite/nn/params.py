@@ -266,6 +266,10 @@ class TensorDictParams(TensorDict, Module):
         """Iterate over (key, entry), entries after the get hooks; see `TensorDict.items`."""
         return ((key, self._read(value)) for key, value in super().items(*args, **kwargs))
 
+    def values(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        """Iterate over entries; see `TensorDict.values`."""
+        return (entry for _, entry in self.items(*args, **kwargs))
+
     # -- copies ----------------------------------------------------------------------------------
 
     def _wrapping(self, inner: TensorDict) -> Self:

@@ -1,0 +1,199 @@
+"""Arguments that are seldom given, and functions that are seldom called, against tensordict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tensordict", reason="needs the parity extra")
+
+import tensordict
+import torch
+from parity.compare import LITE, TORCH, Side, assert_outcomes, outcome
+
+import lite
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def tree(n: int = 3, scale: float = 1) -> dict[str, Any]:
+    inner = {"batch_size": (n,), "entries": {"b": np.arange(2.0 * n).reshape(n, 2) * scale, "s": "text"}}
+    return {"batch_size": (n,), "entries": {"a": np.arange(1, n + 1) * scale, "n": inner}, "names": None}
+
+
+def stacked(side: Side, fn: str, **options: Any) -> Any:
+    parts = [side.build(tree(3, scale)) for scale in (1.0, 2.0)]
+    return getattr(side.lib, fn)(parts, 1, **options)
+
+
+def into(side: Side, fn: str) -> Any:
+    out = stacked(side, "stack").apply(lambda x: x * 0)
+    held = out["n", "b"]
+    given = stacked(side, fn, out=out)
+    assert given is out
+    assert out["n", "b"] is held
+    return out.exclude(("n", "s"))  # objects are not written by tensordict
+
+
+def shared(side: Side) -> Any:
+    td = side.build(tree()).share_memory_()
+    return [td.is_shared(), td.is_locked, td[0].is_shared(), td["n"].is_shared(), (td + 1).is_shared(), td]
+
+
+ACTIONS: dict[str, Callable[[Side], Any]] = {
+    "roll in place": lambda s: s.build(tree()).roll(1, 0, inplace=True).exclude(("n", "s")),
+    "rsub alpha": lambda s: s.build(tree()).select("a").rsub(s.build(tree(3, 5.0)).select("a"), alpha=2.0),
+    "add positional alpha": lambda s: s.build(tree()).exclude(("n", "s")).sub_(1.0, 3.0),
+    "clamp_min default": lambda s: s.build(tree()).select("a").clamp_min(s.build(tree()).select("a"), None),
+    "select as tensordict": lambda s: s.build(tree()).select("a", as_tensordict=True),
+    "split_keys keeps the tree": lambda s: [
+        sorted(map(str, part.keys(True)))
+        for part in s.build(tree()).exclude(("n", "s")).split_keys(["a"], [("n", "b")], reproduce_struct=True)
+    ],
+    "split_keys": lambda s: [
+        sorted(map(str, part.keys(True)))
+        for part in s.build(tree()).split_keys(["a"], [("n", "b"), ("n", "s")])
+    ],
+    "view as a dtype": lambda s: s.build(tree(4)).select("a").view(s.leaf(np.zeros(1)).dtype),
+    "view as a smaller dtype": lambda s: (
+        s.build(tree(4)).select("a").view(s.leaf(np.zeros(1, "int32")).dtype, batch_size=())
+    ),
+    "view as a dtype that does not fit": lambda s: s.build(tree(4)).view(s.leaf(np.zeros(1, "int32")).dtype),
+    "stack into": lambda s: into(s, "stack"),
+    "lazy_stack into": lambda s: into(s, "lazy_stack"),
+    "maybe_dense_stack into": lambda s: into(s, "maybe_dense_stack"),
+    "lazy_stack of another size into": lambda s: stacked(s, "lazy_stack", out=s.build(tree())),
+    "name of the stack dimension": lambda s: (
+        s.lib.LazyStackedTensorDict(
+            *[s.build(tree()) for _ in range(2)], stack_dim=1, stack_dim_name="t"
+        ).names
+    ),
+    "batch size of a stack": lambda s: (
+        s.lib.LazyStackedTensorDict(s.build(tree()), batch_size=(1, 3)).batch_size == (1, 3)
+    ),
+    "wrong batch size of a stack": lambda s: s.lib.LazyStackedTensorDict(s.build(tree()), batch_size=(4,)),
+    "lazy from_dict": lambda s: s.lib.LazyStackedTensorDict.from_dict(
+        [{"a": s.leaf(np.ones(n))} for n in (2, 2)], auto_batch_size=True, stack_dim_name="t", stack_dim=1
+    ),
+    "lazy from_dict of a dict": lambda s: s.lib.LazyStackedTensorDict.from_dict(
+        {"0": {"a": s.leaf(np.ones(2))}, "1": {"a": s.leaf(np.zeros(2))}}
+    ),
+    "lazy from_dict with both names": lambda s: s.lib.LazyStackedTensorDict.from_dict(
+        [{}], stack_dim_name="t", names=["t"]
+    ),
+    "fromkeys": lambda s: s.lib.fromkeys(["a", ("n", "b")], 3),
+    "requires_grad": lambda s: s.build(tree()).requires_grad,
+    "shared memory": shared,
+    "shared memory of lazy stacks": lambda s: stacked(s, "lazy_stack").share_memory_().is_shared(),
+    "shared memory of nothing": lambda s: s.lib.TensorDict({}, [2]).share_memory_().is_locked,
+    "assert_close": lambda s: s.lib.assert_allclose_td(s.build(tree()), s.build(tree(3, 2.0))),
+    "is_tensorclass": lambda s: s.lib.is_tensorclass(s.lib.TensorDict),
+    "defaults": lambda s: s.lib.get_defaults_to_none(),
+}
+
+
+@pytest.mark.parametrize("name", sorted(ACTIONS))
+def test_same(name: str) -> None:
+    mine, theirs = (outcome(lambda side=side: ACTIONS[name](side)) for side in (LITE, TORCH))
+    assert_outcomes(mine, theirs, name)
+
+
+def test_where_takes_the_batch_size_of_the_result() -> None:
+    td, out = LITE.build(tree()), LITE.build(tree(1))
+    mask = np.array([True, False, True])
+    assert td.where(mask, 0, out=out, update_batch_size=True) is out
+    expected = TORCH.build(tree()).exclude(("n", "s")).where(torch.from_numpy(mask), 0)
+    assert out.batch_size == tuple(expected.batch_size)
+    for key in ("a", ("n", "b")):
+        np.testing.assert_array_equal(out[key], expected[key].numpy())
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1, 2])
+@pytest.mark.parametrize("seed", range(4))
+def test_rows(seed: int, dim: int) -> None:
+    rng = np.random.default_rng(seed)
+    left, right = ({"batch_size": (3, 3), "entries": {"a": rng.integers(0, 2, (3, 3))}} for _ in range(2))
+    right["entries"]["a"][0] = left["entries"]["a"][1]
+
+    def isin(side: Side) -> Any:
+        return side.lib.utils.isin if side is TORCH else lite.isin
+
+    def unique(side: Side) -> Any:
+        return side.lib.utils.remove_duplicates if side is TORCH else lite.remove_duplicates
+
+    for action in (
+        lambda s: isin(s)(s.build(left), s.build(right), "a", dim),
+        lambda s: unique(s)(s.build(left), "a", dim),
+        lambda s: list(unique(s)(s.build(left), "a", dim, return_indices=True)),
+        lambda s: unique(s)(s.build(left), "q", dim),
+    ):
+        mine, theirs = (outcome(lambda side=side, a=action: a(side)) for side in (LITE, TORCH))
+        assert_outcomes(mine, theirs, f"dim {dim}")
+
+
+def test_frames() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {
+            "n.i": [3, 1, 2],
+            "n.f": [0.5, 1, 2],
+            "flag": [True, False, True],
+            "kind": pandas.Categorical(["b", "a", "b"]),
+            "time": pandas.to_datetime(["1970-01-01", "1970-01-02", "1999-01-03"]),
+        }
+    )
+    mine, theirs = (lib.from_pandas(frame, separator=".") for lib in (lite, tensordict))
+    assert_outcomes((mine, None), (theirs, None), "from_pandas")
+    for separator in (".", "/"):
+        pandas.testing.assert_frame_equal(
+            mine.to_pandas(separator=separator), theirs.to_pandas(separator=separator)
+        )
+    for lib in (lite, tensordict):
+        with pytest.raises(ValueError, match="separator"):
+            lib.from_pandas(frame, separator=".").to_pandas()
+
+
+def test_parquet_files_of_both(tmp_path: Any) -> None:
+    pytest.importorskip("pyarrow")
+    mine, theirs = (side.build(tree()).exclude("n") for side in (LITE, TORCH))
+    mine.to_parquet(tmp_path / "mine")
+    theirs.to_parquet(tmp_path / "theirs")
+    for name in ("mine", "theirs"):
+        pair = [lib.from_parquet(tmp_path / name) for lib in (lite, tensordict)]
+        assert_outcomes((pair[0], None), (pair[1], None), name)
+
+
+@pytest.mark.parametrize(
+    "name", ["sum", "type", "keys", "shape", "batch_size", "is_locked", "data", "value", "x"]
+)
+@pytest.mark.parametrize("shadow", [False, True])
+def test_field_names_of_tensorclasses(name: str, shadow: bool) -> None:
+    if shadow and name in ("shape", "batch_size"):
+        pytest.skip("arguments of the constructor and what follows from them are never fields of lite's")
+
+    def define(lib: Any) -> str:
+        made = type("Made", (), {"__annotations__": {name: object}})
+        return lib.tensorclass(made, shadow=shadow).__name__ if shadow else lib.tensorclass(made).__name__
+
+    mine, theirs = (outcome(lambda lib=lib: define(lib)) for lib in (lite, tensordict))
+    assert_outcomes(mine, theirs, name)
+
+
+def test_metadata_stays_one_object() -> None:
+    def stacks(lib: Any) -> Any:
+        one, other = lib.MetaData(("m", 1)), lib.MetaData(("cm", 2))
+        same = lib.stack([lib.TensorDict(u=one), lib.TensorDict(u=one)])
+        differ = lib.stack([lib.TensorDict(u=one), lib.TensorDict(u=other)])
+        kept = same.get("u")
+        return [
+            type(kept).__name__,
+            tuple(kept.batch_size),
+            kept.data,
+            same[0]["u"],
+            differ.get("u").tolist(),
+        ]
+
+    assert stacks(lite) == stacks(tensordict)
