@@ -35,7 +35,10 @@ def add_leaf(td: Any, key: Any, like: Array, filled: bool, robust: bool, existso
     if not hasattr(td, "_source") or not td.is_memmap():  # a view is mapped, but no folder is its own
         raise RuntimeError("Can only make a memmap tensor within a memory-mapped tensordict.")
     if td._get_path(path) is not None:
-        raise _exists(path[-1])
+        raise RuntimeError(
+            f"The key {path[-1]} already exists within the target tensordict. Delete that entry before "
+            "overwriting it."
+        )
     node, missing = _deepest(td, path[:-1])
     fit_leaf(like, node.batch_size)
     rest = (*missing, path[-1])
@@ -66,12 +69,6 @@ def _deepest(td: Any, path: Path) -> tuple[Any, Path]:
             )
         td = child
     return td, ()
-
-
-def _exists(key: str) -> RuntimeError:
-    return RuntimeError(
-        f"The key {key} already exists within the target tensordict. Delete that entry before overwriting it."
-    )
 
 
 class _Addition:
@@ -117,7 +114,10 @@ class _Addition:
         node = meta.loads(read_file(where, meta.MAX_BYTES), where)
         entries, names = meta.split(node, where)
         if self._path[0] in entries:
-            raise _exists(self._path[0])
+            raise RuntimeError(
+                f"The key {self._path[0]} already exists in {root}: another process has added it. Call "
+                "memmap_refresh_() first."
+            )
         if tuple(node.get("shape") or ()) != size:
             raise RuntimeError(
                 f"{root} has been replaced by a tensordict of shape {node.get('shape')}, this one has "

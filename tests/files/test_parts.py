@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -193,6 +196,55 @@ def test_waiting_for_the_disk(tmp_path, monkeypatch):
             order.clear()
             td.save(tmp_path / name)
             assert [what for what, _ in order] == ["sync", "replace", "sync"]
+
+
+def replace_all(path: Path, end: float) -> None:
+    k = 0
+    while time.monotonic() < end:
+        k += 3  # of these, all have a batch size of 3
+        tree(k).memmap(path)
+
+
+def replace_part(path: Path, end: float) -> None:
+    while time.monotonic() < end:
+        TensorDict({"y": np.full(3, -7), "z": np.full(3, -7)}, [3]).memmap(path / "n" / "deep")
+
+
+def add_parts(path: Path, end: float) -> None:
+    k = 0
+    while time.monotonic() < end:
+        k += 1
+        with suppress(RuntimeError):  # replaced, or added by another in between
+            td = TensorDict.load_memmap(path)
+            td.make_memmap_from_tensor(("n", "added", f"k{k}"), np.full(td.batch_size, -5))
+
+
+def read_all(path: Path, end: float) -> None:
+    while time.monotonic() < end:
+        td = TensorDict.load_memmap(path)
+        k = int(td["x0"][0, 0])
+        assert td["n", "s"] == f"v{k}"
+        assert (td["n", "deep", "y"] == (-7 if ("n", "deep", "z") in td.keys(True) else k)).all()
+        for key, value in td["n"].items(True, True):
+            assert key[0] != "added" or (value == -5).all()
+        inner = TensorDict.load_memmap(path / "n")
+        if "z" not in inner["deep"].keys():  # noqa: SIM118
+            assert (inner["deep", "y"] == int(inner["s"][1:])).all()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_whole_trees_and_parts_are_written_and_read_at_once(tmp_path):
+    path = tmp_path / "td"
+    tree(0).memmap(path)
+    context, end = multiprocessing.get_context("fork"), time.monotonic() + 2
+    work = [replace_all, replace_part, add_parts, read_all, read_all]
+    processes = [context.Process(target=target, args=(path, end)) for target in work]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * len(work)
+    assert not [name for name in os.listdir(path) if name.startswith("%")]
 
 
 def test_entries_added_at_once(tmp_path):
