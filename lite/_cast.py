@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import methodcaller
 from typing import Any, Self
 
 import numpy as np
@@ -34,12 +33,15 @@ def as_dtype(dtype: DTypeLike | str) -> np.dtype[Any]:
 
 
 def _astype(td: Any, dtype: np.dtype[Any]) -> Any:
-    return map_kept(td, methodcaller("astype", dtype, copy=False))
+    # Asking first is cheaper than `copy=False`.
+    return map_kept(td, lambda leaf: leaf if leaf.dtype == dtype else leaf.astype(dtype))
 
 
 def _cast(name: str, dtype: str) -> SelfMethod:
+    known = None if dtype == "bfloat16" else np.dtype(dtype)  # which another package has to define
+
     def method(self: Any) -> Any:
-        return _astype(self, as_dtype(dtype))
+        return _astype(self, as_dtype(dtype) if known is None else known)
 
     out: SelfMethod = described(
         method, name, f"Cast every array to {dtype}; arrays that have it already are not copied."

@@ -51,9 +51,12 @@ def unready(entries: dict[Any, Any], batch_size: Shape, device: str | None) -> l
 
 def as_is(value: Any, batch_size: Shape, device: str | None) -> bool:
     """Whether one value can be stored as it is."""
+    ndim = len(batch_size)
     return (
         type(value) is ndarray
-        and value.shape[: len(batch_size)] == batch_size
+        and (
+            value.ndim > 0 and len(value) == batch_size[0] if ndim == 1 else value.shape[:ndim] == batch_size
+        )
         and value.dtype.kind in "fibuc"
         and (device is None or device == "cpu")
     )

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # told apart by identity, which makes a cheap cache key
 class PrintOptions:
     """What is shown: the first three for each container, the others for each array."""
 
@@ -27,6 +27,11 @@ class PrintOptions:
     show_storage_size: bool = False
     plain: bool = False
     sort_keys: str | Callable[[str], Any] = "alphabetical"
+
+    @property
+    def shows_contents(self) -> bool:
+        """Whether something is shown that only an array itself tells, not its shape and dtype."""
+        return self.plain or self.show_is_contiguous or self.show_is_view or self.show_storage_size
 
 
 _TERSE = dict.fromkeys(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import lru_cache
-from textwrap import indent
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from lite._collection import Array, ArrayHolder, Shape, is_array
 from lite._core import TensorDictCore
 from lite._device import device_of
 from lite._nontensor import NonTensorBase
-from lite._printoptions import print_options
+from lite._printoptions import PrintOptions, print_options
 from lite._ragged import stand_in
 from lite._sharing import block_of
 
@@ -66,14 +65,28 @@ def _fields(lines: dict[str, str]) -> str:
 
 
 def _indented(text: str) -> str:
-    # textwrap.indent looks at every line; most texts are one.
-    return "    " + text if text.isprintable() else indent(text, "    ")
+    # As textwrap.indent, which takes three times as long; most texts are one line.
+    if "\n" not in text:
+        return "    " + text
+    return "".join(["    " + line if line.strip() else line for line in text.splitlines(True)])
 
 
-@lru_cache(maxsize=64)
-def _dtype_text(dtype: np.dtype[Any]) -> str:
-    # NumPy works the name out in Python, anew each time.
-    return str(dtype)
+@lru_cache(maxsize=256)
+def _facts(
+    options: PrintOptions, shape: Shape, device: str, dtype: np.dtype[Any], shared: bool, grad: bool
+) -> tuple[str, ...]:
+    """What is shown of an array besides its contents; kept, since many arrays have it in common.
+
+    The name of a dtype alone takes NumPy, which works it out in Python, longer than all the rest.
+    """
+    lines = [
+        (options.show_shape, f"shape={shape}"),
+        (options.show_field_device, f"device={device}"),
+        (options.show_dtype, f"dtype={dtype}"),
+        (options.show_field_is_shared, f"is_shared={shared}"),
+        (options.show_grad, f"requires_grad={grad}"),
+    ]
+    return tuple([text for shown, text in lines if shown])
 
 
 def _entry(entry: Any, device: str | None) -> str:
@@ -85,25 +98,26 @@ def _entry(entry: Any, device: str | None) -> str:
 def _array(shape: Shape, value: Any, whole: Any) -> str:
     """An array's line; `whole` is the array itself where that is at hand, `value` shows its kind."""
     options = print_options()
-    items = [
-        (options.show_shape, f"shape={shape}"),
-        (options.show_field_device, f"device={device_of(value)}"),
-        (options.show_dtype, f"dtype={_dtype_text(value.dtype)}"),
-        (options.show_field_is_shared, f"is_shared={block_of(value) is not None}"),
-        (options.show_grad, f"requires_grad={getattr(whole, 'requires_grad', False)}"),
-    ]
-    shown = [text for wanted, text in items if wanted]
-    if whole is not None and isinstance(whole, np.ndarray):
-        if options.show_is_contiguous:
-            shown.append(f"is_contiguous={whole.flags.c_contiguous}")
-        if options.show_is_view:
-            shown.append(f"is_view={isinstance(whole.base, np.ndarray)}")
-        if options.show_storage_size:
-            shown.append(f"storage_size={_storage(whole).nbytes}")
-        if options.plain and whole.size:
-            shown.append(_statistics(whole))
+    shared, grad = block_of(value) is not None, getattr(whole, "requires_grad", False)
+    shown = _facts(options, shape, device_of(value), value.dtype, shared, grad)
+    if options.shows_contents and isinstance(whole, np.ndarray):
+        shown += _contents(options, whole)
     kind = type(whole).__name__ if isinstance(whole, ArrayHolder) else "Array"
     return f"{kind}({', '.join(shown)})"
+
+
+def _contents(options: PrintOptions, array: Array) -> tuple[str, ...]:
+    """What is shown of an array that only the array itself tells."""
+    lines = []
+    if options.show_is_contiguous:
+        lines.append(f"is_contiguous={array.flags.c_contiguous}")
+    if options.show_is_view:
+        lines.append(f"is_view={isinstance(array.base, np.ndarray)}")
+    if options.show_storage_size:
+        lines.append(f"storage_size={_storage(array).nbytes}")
+    if options.plain and array.size:
+        lines.append(_statistics(array))
+    return tuple(lines)
 
 
 def _storage(array: Array) -> Array:
@@ -126,7 +140,7 @@ def entry_text(td: Any, key: str) -> str:
     found = stand_in(td, key)
     if is_array(found):
         shape = td._item_shape(key)
-        ragged = -1 in shape or not _shows_contents()
+        ragged = -1 in shape or not print_options().shows_contents
         return _array(shape, found, None if ragged else td._get_str(key))
     try:
         return _entry(td._get_str(key), td.device)
@@ -134,16 +148,10 @@ def entry_text(td: Any, key: str) -> str:
         return f"{type(found).__name__}(batch_size={td._item_shape(key)}, device={td.device})"
 
 
-def _shows_contents() -> bool:
-    """Whether some option needs the array itself, for which a lazy stack has to stack it."""
-    o = print_options()
-    return o.plain or o.show_is_contiguous or o.show_is_view or o.show_storage_size
-
-
 def _exclusive(parts: Iterable[Any], shared: list[str]) -> str:
     blocks = []
     for i, part in enumerate(parts):
         lines = {key: entry_text(part, key) for key in part._keys() if key not in shared}
         if lines:
-            blocks.append(indent(f"{i} ->{_fields(lines)}", "    "))
+            blocks.append(_indented(f"{i} ->{_fields(lines)}"))
     return ",\n".join(blocks)

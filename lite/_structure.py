@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from lite._collection import is_leaf_nontensor
 from lite._context import flattened, unflattened
-from lite._core import MISSING
+from lite._core import MISSING, TensorDictCore
 from lite._keys import NestedKey, Path, require_path, to_key
 from lite._keysview import walk
 from lite._lock import LOCK_ERROR
@@ -81,7 +81,7 @@ class StructureMixin(UpdateMixin):
                 raise self._missing(path)
         for name, rest in below.items():
             entry = out[name]
-            node = self._as_node(entry)
+            node: Any = entry if isinstance(entry, TensorDictCore) else self._as_node(entry)
             if node is not None:
                 narrowed = node._selected(rest, strict)
                 out[name] = narrowed if entry is node else self._rewrap(entry, narrowed)
@@ -96,7 +96,12 @@ class StructureMixin(UpdateMixin):
 
     def exclude(self, *keys: NestedKey, inplace: bool = False) -> Self:
         """Drop some keys; missing ones are ignored, untouched nodes are aliased."""
-        kept = self._exclude([k if type(k) is str else require_path(k) for k in keys])
+        paths: Sequence[str | Path] = keys
+        for key in keys:
+            if type(key) is not str:
+                paths = [k if type(k) is str else require_path(k) for k in keys]
+                break
+        kept = self._exclude(paths)
         return self._become(kept) if inplace else self._with(kept)
 
     def _exclude(self, keys: Sequence[str | Path]) -> dict[str, Any]:
@@ -112,7 +117,7 @@ class StructureMixin(UpdateMixin):
                 below.setdefault(key[0], []).append(key[1:])  # type: ignore[arg-type]
         for name, rest in below.items():
             entry = out.get(name)
-            node = self._as_node(entry)
+            node: Any = entry if isinstance(entry, TensorDictCore) else self._as_node(entry)
             if node is not None:
                 narrowed = node._excluded(rest)
                 out[name] = narrowed if entry is node else self._rewrap(entry, narrowed)

@@ -195,7 +195,7 @@ class TensorDict(DenseMixin):
         if type(entry) is ndarray:
             self._data[key] = entry
             return
-        node = self._as_node(entry)
+        node = entry if isinstance(entry, DenseMixin) else self._as_node(entry)
         if node is None:
             self._data[key] = entry
             return
@@ -216,7 +216,7 @@ class TensorDict(DenseMixin):
         return to_entry(value, self._batch_size, self._node_from)
 
     def _node_from(self, mapping: Mapping[Any, Any]) -> TensorDict:
-        node = self._blank()
+        node = _make({}, self._batch_size, self._device, self._names)
         if mapping:
             node._fill(mapping)
         return node

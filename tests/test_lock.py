@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from trees import tree, unchanged
 
-from lite import TensorDict
+from lite import TensorDict, lazy_stack
 
 
 def nested() -> TensorDict:
@@ -85,6 +85,21 @@ def test_a_node_shared_by_two_roots() -> None:
     root = TensorDict(first=first, second=second).lock_()
     root.unlock_()
     assert not node.is_locked
+
+
+def test_a_node_held_twice_within_one_tree() -> None:
+    node = TensorDict(b=1)
+    root = TensorDict(node=node, other=TensorDict(node=node)).lock_()
+    assert not root.unlock_().is_locked
+    assert not node.is_locked
+
+
+def test_unlocking_a_stack_unlocks_parts_that_were_locked_one_by_one() -> None:
+    parts = [TensorDict(a=1).lock_() for _ in range(2)]
+    stack = lazy_stack(parts)
+    assert stack.is_locked
+    assert not stack.unlock_().is_locked
+    assert not any(part.is_locked for part in parts)
 
 
 def test_a_node_set_while_unlocked_is_locked_with_the_next_lock() -> None:
