@@ -290,3 +290,27 @@ def test_inputs_are_left_as_they_were():
     for td, array in zip(tds, before, strict=True):
         np.testing.assert_array_equal(td["a"], array)
         assert td.is_locked
+
+
+@pytest.mark.parametrize("fn", [lite.stack, lite.lazy_stack, lite.maybe_dense_stack, lite.cat])
+def test_out_is_written_and_returned(fn):
+    rows = [lite.TensorDict({"a": np.full((2, 3), i)}, [2]) for i in range(2)]
+    out = fn(rows, 0).clone()
+    array = out[0]["a"] if fn is lite.lazy_stack else out["a"]
+    assert fn([row + 5 for row in rows], 0, out=out) is out
+    assert array.min() >= 5
+    with pytest.raises(RuntimeError, match="must match"):
+        fn(rows, 0, out=lite.TensorDict({"a": np.zeros(7)}, [7]))
+
+
+def test_options_of_lazy_stacks():
+    rows = [lite.TensorDict({"a": np.zeros(n)}, [n], names=["t"]) for n in (1, 2)]
+    assert lite.lazy_stack(rows, stack_dim_name="b").names == ["b", "t"]
+    with pytest.raises(ValueError, match="non-unique"):
+        lite.lazy_stack(rows, stack_dim_name="t")
+    with pytest.raises(RuntimeError, match="differ"):
+        lite.lazy_stack(rows, strict_shape=True)
+    assert lite.LazyStackedTensorDict(batch_size=[3], stack_dim=1).batch_size == (3, 0)
+    named = lite.LazyStackedTensorDict.from_dict([{"a": np.zeros(2)}], batch_size=[2], names=["b", "t"])
+    assert named.names == ["b", "t"]
+    assert type(lite.LazyStackedTensorDict.fromkeys(["a"])) is lite.TensorDict

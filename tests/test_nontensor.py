@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lite import NonTensorData, NonTensorStack, TensorDict, is_non_tensor, lazy_stack, stack
+from lite import MetaData, NonTensorData, NonTensorStack, TensorDict, is_non_tensor, lazy_stack, stack
 
 
 def rows(*values: Any) -> TensorDict:
@@ -171,3 +171,14 @@ def test_rebatch():
     assert TensorDict({"n": TensorDict({"s": "x"})}, batch_size=[2])["n"].get("s").batch_size == (2,)
     with pytest.raises(RuntimeError):
         rows("x", "y")._rebatch((3,))
+
+
+def test_metadata_stays_one_object_where_it_is_one() -> None:
+    unit = MetaData(["m"])
+    rows = [TensorDict({"u": unit}, [2]) for _ in range(3)]
+    for joined in (stack(rows, 1), lazy_stack(rows, 1)):
+        entry = joined.get("u")
+        assert (type(entry), entry.batch_size, entry.data is unit.data) == (MetaData, (2, 3), True)
+    other = TensorDict({"u": MetaData(["m"])}, [2])  # equal is not the same
+    assert type(stack([rows[0], other]).get("u")) is NonTensorStack
+    assert type(rows[0][0].get("u")) is MetaData

@@ -202,3 +202,24 @@ def test_contiguous() -> None:
     assert dense.is_contiguous()
     np.testing.assert_array_equal(dense["a"], td["a"])
     assert dense.contiguous()["a"] is dense["a"]
+
+
+def test_in_place_forms_keep_the_object() -> None:
+    td = TensorDict({"a": np.arange(3), "s": list("xyz")}, [3])
+    assert td.roll(1, 0, inplace=True) is td
+    assert (td["a"].tolist(), td["s"]) == ([2, 0, 1], ["z", "x", "y"])
+    assert td.roll(1, inplace=True) is td
+    assert td.expand(2, 3, inplace=True) is td
+    assert (td.batch_size, td["a"].shape) == ((2, 3), (2, 3))
+    with pytest.raises(RuntimeError, match="locked"):
+        td.lock_().roll(1, 0, inplace=True)
+
+
+def test_view_of_a_dtype() -> None:
+    td = TensorDict({"a": np.array([[1.0, 2.0]]), "s": "x"}, [1])
+    bits = td.view(np.dtype("int64"))
+    assert np.shares_memory(bits["a"], td["a"])
+    assert (bits["a"].dtype, bits["s"], bits.batch_size) == (np.dtype("int64"), "x", (1,))
+    assert td.view(np.int32)["a"].shape == (1, 4)
+    with pytest.raises(ValueError, match=r"itemsize|divisor"):
+        TensorDict(a=np.zeros(3, "int32")).view(np.int64)

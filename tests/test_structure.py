@@ -179,3 +179,10 @@ def test_select_narrows_a_node_that_is_named_too() -> None:
     td = TensorDict({"n": {"c": 1, "d": 2}})
     for keys in (("n", ("n", "c")), (("n", "c"), "n")):
         assert list(td.select(*keys).keys(True, True)) == [("n", "c")]
+
+
+def test_split_keys_keeps_the_tree_on_request() -> None:
+    td = TensorDict({"a": 1, "n": {"b": 2, "s": "x", "m": {}}})
+    first, rest = td.split_keys([("n", "b")], reproduce_struct=True)
+    assert set(first.keys(True)) == {("n", "b"), ("n", "m"), "n"}
+    assert set(rest.keys(True)) == {"a", ("n", "s"), ("n", "m"), "n"}

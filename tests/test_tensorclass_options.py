@@ -132,3 +132,34 @@ def test_from_tensordict_with_further_fields() -> None:
     assert list(td.keys()) == ["a"]
     with pytest.raises(KeyError, match="given both"):
         Kept.from_tensordict(td, non_tensordict={"a": 3})
+
+
+@pytest.mark.parametrize("name", ["sum", "keys", "is_locked", "sort"])
+def test_fields_do_not_hide_methods_unasked(name: str) -> None:
+    def define(**options: bool) -> Any:
+        made = type("Made", (), {"__annotations__": {name: object}})
+        return tensorclass(**options)(made)
+
+    with pytest.raises(AttributeError, match=f"name {name} can't be used.*shadow=True"):
+        define()
+    assert getattr(define(shadow=True)(**{name: "x"}), name) == "x"
+
+
+@pytest.mark.parametrize("name", ["batch_size", "device", "names", "shape", "ndim"])
+def test_names_that_are_never_fields(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"name {name} can't be used"):
+        tensorclass(shadow=True)(type("Made", (), {"__annotations__": {name: object}}))
+
+
+def test_select_as_a_tensordict() -> None:
+    @tensorclass
+    class Step:
+        a: np.ndarray
+        b: np.ndarray | None = None
+
+    step = Step(a=np.ones(2), batch_size=[2])
+    assert type(step.select("a", as_tensordict=True)) is TensorDict
+    assert isinstance(step.select("a"), Step)
+    with pytest.raises(KeyError):
+        step.select("b")
+    assert step.select("b", strict=False).a is None
