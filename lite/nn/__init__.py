@@ -2,11 +2,11 @@
 
 `Module` is torch's nn.Module for inference: one file per concern (`_registry` names, `_traversal` walks,
 `_cast` changes dtypes, `_hooks`, `_state_dict`), brought together in `module`. Layers compute on arrays,
-`linear`, `activations` and `containers`. `td_module_base` knows keys and their selection, `td_module`
-calls something with entries of a TensorDict, `td_sequential` chains them, with `_subsequence` for the key
-flow and `_dispatch` for calls with plain arrays. `_from_module` and `_to_module` exchange a module's
-parameters with a TensorDict; `params` is the TensorDict that is a module, `ensemble` a module with several
-sets of parameters.
+one family per file; `_init` makes and fills their parameters, `_special` has the functions that NumPy
+lacks. `td_module_base` knows keys and their selection, `td_module` calls something with entries of a
+TensorDict, `td_sequential` chains them, with `_subsequence` for the key flow and `_dispatch` for calls
+with plain arrays. `_from_module` and `_to_module` exchange a module's parameters with a TensorDict;
+`params` is the TensorDict that is a module, `ensemble` a module with several sets of parameters.
 """
 
 from lite.nn._as_tensordict_module import as_tensordict_module
@@ -16,11 +16,29 @@ from lite.nn._hooks import RemovableHandle
 from lite.nn._meta import MetaArray
 from lite.nn._removed import get_functional, is_functional, make_functional, repopulate_module
 from lite.nn._skip_existing import set_skip_existing, skip_existing
-from lite.nn.activations import Identity, ReLU, Tanh
+from lite.nn.activations import (
+    ELU,
+    GELU,
+    Identity,
+    LeakyReLU,
+    LogSoftmax,
+    ReLU,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    Softplus,
+    Tanh,
+)
+from lite.nn.bilinear import Bilinear
 from lite.nn.containers import ModuleDict, ModuleList, Sequential
+from lite.nn.dropout import Dropout
+from lite.nn.embedding import Embedding
 from lite.nn.ensemble import EnsembleModule
+from lite.nn.flatten import Flatten
 from lite.nn.linear import Linear
+from lite.nn.mlp import MLP
 from lite.nn.module import Module
+from lite.nn.normalization import BatchNorm1d, LayerNorm, RMSNorm
 from lite.nn.parameter import Parameter
 from lite.nn.params import TensorDictParams
 from lite.nn.td_module import TensorDictModule
@@ -29,17 +47,33 @@ from lite.nn.td_sequential import TensorDictSequential
 from lite.nn.td_wrappers import TensorDictModuleWrapper, WrapModule
 
 __all__ = [
+    "ELU",
+    "GELU",
+    "MLP",
+    "BatchNorm1d",
+    "Bilinear",
+    "Dropout",
+    "Embedding",
     "EnsembleModule",
+    "Flatten",
     "Identity",
+    "LayerNorm",
+    "LeakyReLU",
     "Linear",
+    "LogSoftmax",
     "MetaArray",
     "Module",
     "ModuleDict",
     "ModuleList",
     "Parameter",
+    "RMSNorm",
     "ReLU",
     "RemovableHandle",
     "Sequential",
+    "SiLU",
+    "Sigmoid",
+    "Softmax",
+    "Softplus",
     "Tanh",
     "TensorDictModule",
     "TensorDictModuleBase",

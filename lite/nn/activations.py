@@ -1,12 +1,17 @@
-"""Modules without parameters: Identity, ReLU, Tanh."""
+"""Elementwise modules without parameters, and softmax.
+
+Results have the dtype of the input; integers become the default float dtype. Half-precision floats compute
+in float32.
+"""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
-from lite._defaults import get_default_dtype
+from lite.nn import _special
 from lite.nn.module import Module
 
 
@@ -55,8 +60,26 @@ class ReLU(Module):
         return "inplace=True" if self.inplace else ""
 
 
-class Tanh(Module):
-    """tanh(x) elementwise; integers become the default float dtype.
+class _Pointwise(Module):
+    """A function of floats, computed by `_compute` in at least float32."""
+
+    def _compute(self, x: Any) -> Any:
+        raise NotImplementedError
+
+    def forward(self, input: Any) -> Any:
+        """Apply the function, elementwise unless the class says otherwise."""
+        x, dtype = _special.floats(input)
+        return self._result(self._compute(x).astype(dtype, copy=False), input)
+
+    def _result(self, out: Any, input: Any) -> Any:
+        if getattr(self, "inplace", False):
+            input[...] = out
+            return input
+        return out
+
+
+class Tanh(_Pointwise):
+    """tanh(x) elementwise.
 
     Example:
         >>> import numpy as np
@@ -65,8 +88,238 @@ class Tanh(Module):
         array([0.    , 0.7616])
     """
 
-    def forward(self, input: Any) -> Any:
-        """Apply tanh."""
-        if input.dtype.kind in "biu":
-            return np.tanh(input, dtype=get_default_dtype())
-        return np.tanh(input)
+    def _compute(self, x: Any) -> Any:
+        return np.tanh(x)
+
+
+class Sigmoid(_Pointwise):
+    """1 / (1 + exp(-x)) elementwise.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.Sigmoid()(np.array([0.0, 1.0])).round(4)
+        array([0.5   , 0.7311])
+    """
+
+    def _compute(self, x: Any) -> Any:
+        return _special.sigmoid(x)
+
+
+class SiLU(_Pointwise):
+    """x / (1 + exp(-x)) elementwise, also known as swish.
+
+    Args:
+        inplace: write the result into the input array.
+
+    Source:
+        Elfwing et al. (2018), Sigmoid-weighted linear units (arXiv:1702.03118).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.SiLU()(np.array([0.0, 1.0])).round(4)
+        array([0.    , 0.7311])
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def _compute(self, x: Any) -> Any:
+        return x * _special.sigmoid(x)
+
+    def extra_repr(self) -> str:
+        """`inplace=True` if set."""
+        return "inplace=True" if self.inplace else ""
+
+
+class LeakyReLU(_Pointwise):
+    """x where it is positive, else `negative_slope` times x.
+
+    Args:
+        negative_slope: the factor of negative inputs.
+        inplace: write the result into the input array.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.LeakyReLU(0.1)(np.array([-1.0, 2.0]))
+        array([-0.1,  2. ])
+    """
+
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
+        super().__init__()
+        self.negative_slope = negative_slope
+        self.inplace = inplace
+
+    def _compute(self, x: Any) -> Any:
+        return np.where(x > 0, x, x * self.negative_slope)
+
+    def extra_repr(self) -> str:
+        """The slope, and `inplace=True` if set."""
+        return f"negative_slope={self.negative_slope}{', inplace=True' if self.inplace else ''}"
+
+
+class ELU(_Pointwise):
+    """x where it is positive, else `alpha` (exp(x) - 1).
+
+    Args:
+        alpha: minus the limit at -infinity.
+        inplace: write the result into the input array.
+
+    Source:
+        Clevert et al. (2016), Exponential linear units (arXiv:1511.07289).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.ELU()(np.array([-1.0, 2.0])).round(4)
+        array([-0.6321,  2.    ])
+    """
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha = alpha
+        self.inplace = inplace
+
+    def _compute(self, x: Any) -> Any:
+        return np.where(x > 0, x, self.alpha * np.expm1(np.minimum(x, 0)))
+
+    def extra_repr(self) -> str:
+        """alpha, and `inplace=True` if set."""
+        return f"alpha={self.alpha}{', inplace=True' if self.inplace else ''}"
+
+
+class GELU(_Pointwise):
+    """x times the probability that a standard normal number is below x.
+
+    Args:
+        approximate: "none", or "tanh" for a formula with tanh in place of the error function.
+
+    Source:
+        Hendrycks and Gimpel (2016), Gaussian error linear units (arXiv:1606.08415).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.GELU()(np.array([-1.0, 2.0])).round(4)
+        array([-0.1587,  1.9545])
+    """
+
+    def __init__(self, approximate: str = "none") -> None:
+        super().__init__()
+        self.approximate = approximate
+
+    def _compute(self, x: Any) -> Any:
+        return gelu(x, self.approximate)
+
+    def extra_repr(self) -> str:
+        """The formula."""
+        return f"approximate={self.approximate!r}"
+
+
+class Softplus(_Pointwise):
+    """log(1 + exp(beta x)) / beta; x itself where beta x exceeds `threshold`.
+
+    Args:
+        beta: how sharp the bend at 0 is.
+        threshold: above which the function is linear.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.Softplus()(np.array([0.0, 30.0])).round(4)
+        array([ 0.6931, 30.    ])
+    """
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        super().__init__()
+        self.beta = beta
+        self.threshold = threshold
+
+    def _compute(self, x: Any) -> Any:
+        scaled = x * self.beta
+        return np.where(scaled > self.threshold, x, _special.softplus(scaled) / self.beta)
+
+    def extra_repr(self) -> str:
+        """beta and threshold."""
+        return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class Softmax(_Pointwise):
+    """exp(x) / sum(exp(x)) along a dimension.
+
+    Args:
+        dim: the dimension. None warns, and takes 0 for inputs of 0, 1 or 3 dimensions, else 1.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.Softmax(-1)(np.array([[0.0, 0.0], [0.0, np.log(3)]])).round(4)
+        array([[0.5 , 0.5 ],
+               [0.25, 0.75]])
+    """
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def _compute(self, x: Any) -> Any:
+        return _along(_special.softmax, x, self.dim, type(self).__name__)
+
+    def extra_repr(self) -> str:
+        """The dimension."""
+        return f"dim={self.dim}"
+
+
+class LogSoftmax(_Pointwise):
+    """x - log(sum(exp(x))) along a dimension.
+
+    Args:
+        dim: the dimension. None warns, and takes 0 for inputs of 0, 1 or 3 dimensions, else 1.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.LogSoftmax(-1)(np.array([0.0, 0.0])).round(4)
+        array([-0.6931, -0.6931])
+    """
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def _compute(self, x: Any) -> Any:
+        return _along(_special.log_softmax, x, self.dim, type(self).__name__)
+
+    def extra_repr(self) -> str:
+        """The dimension."""
+        return f"dim={self.dim}"
+
+
+def gelu(x: Any, approximate: str = "none") -> Any:
+    """GELU of float32 or float64 arrays; see `GELU`."""
+    if approximate == "tanh":
+        inner = np.sqrt(2.0 / np.pi).astype(x.dtype) * (x + 0.044715 * x * x * x)
+        return 0.5 * x * (1 + np.tanh(inner))
+    if approximate != "none":
+        raise RuntimeError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
+    return 0.5 * x * (1 + _special.erf(x * x.dtype.type(np.sqrt(0.5))))
+
+
+def _along(function: Any, x: Any, dim: int | None, name: str) -> Any:
+    if dim is None:
+        dim = 0 if x.ndim in (0, 1, 3) else 1
+        warnings.warn(
+            f"{name} without dim takes dimension {dim} of an input of {x.ndim}; pass dim to say which.",
+            UserWarning,
+            stacklevel=2,
+        )
+    if x.ndim == 0:
+        if dim not in (0, -1):
+            raise IndexError(f"dim must be 0 or -1 for an input without dimensions, got {dim}")
+        return function(x.reshape(1), 0).reshape(())
+    if not -x.ndim <= dim < x.ndim:
+        raise IndexError(f"dim must be in [{-x.ndim}, {x.ndim - 1}], got {dim}")
+    return function(x, dim)

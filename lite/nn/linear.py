@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite._defaults import get_default_dtype
-from lite.nn._dtypes import compute_dtype, resolve_dtype
-from lite.nn._meta import MetaArray, check_device
+from lite.nn._dtypes import compute_dtype
+from lite.nn._init import empty_parameter, fill_uniform
 from lite.nn.module import Module
-from lite.nn.parameter import Parameter
 
-if TYPE_CHECKING:  # touching numpy.random imports it, which costs more than the rest of lite.nn
-    Rng = np.random.Generator | int | None
+if TYPE_CHECKING:
+    from lite.nn._init import Rng
 
 
 class Linear(Module):
@@ -64,10 +62,8 @@ class Linear(Module):
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
-        resolved = get_default_dtype() if dtype is None else resolve_dtype(dtype)
-        make = MetaArray if check_device(device) == "meta" else np.empty
-        self.weight = Parameter(make((out_features, in_features), resolved))
-        self.register_parameter("bias", Parameter(make((out_features,), resolved)) if bias else None)
+        self.weight = empty_parameter((out_features, in_features), device, dtype)
+        self.register_parameter("bias", empty_parameter((out_features,), device, dtype) if bias else None)
         self.reset_parameters(rng)
 
     def reset_parameters(self, rng: Rng = None) -> None:
@@ -79,9 +75,7 @@ class Linear(Module):
         rng = np.random.default_rng(rng)
         bound = 1.0 / math.sqrt(self.in_features) if self.in_features > 0 else 0.0
         for name in ("weight", "bias"):
-            array = self._tensor(name)
-            if isinstance(array, np.ndarray):
-                array[...] = _uniform(rng, bound, array)
+            fill_uniform(self._tensor(name), bound, rng)
 
     def forward(self, input: Any) -> Any:
         """Map input (*B, in_features) to (*B, out_features)."""
@@ -126,10 +120,3 @@ def _affine(x: Any, weight: Any, bias: Any) -> Any:
         out += bias
         return out
     return out + bias
-
-
-def _uniform(rng: np.random.Generator, bound: float, like: Any) -> Any:
-    values = rng.uniform(-bound, bound, like.shape)
-    if like.dtype.kind == "c":
-        return values + 1j * rng.uniform(-bound, bound, like.shape)
-    return values

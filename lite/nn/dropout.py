@@ -1,0 +1,61 @@
+"""Dropout: zeros at random while training."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lite.nn.module import Module
+
+if TYPE_CHECKING:
+    from lite.nn._init import Rng
+
+
+class Dropout(Module):
+    """In training mode, set entries to zero with probability p and scale the others by 1 / (1 - p).
+
+    Args:
+        p: probability of a zero, in [0, 1].
+        inplace: write the result into the input array.
+        rng: a `numpy.random.Generator`, a seed, or None for fresh entropy.
+
+    Raises:
+        ValueError: p outside [0, 1].
+
+    Source:
+        Hinton et al. (2012), Improving neural networks by preventing co-adaptation (arXiv:1207.0580).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> layer = nn.Dropout(0.5, rng=0)
+        >>> layer(np.ones(6)).tolist(), layer.eval()(np.ones(2)).tolist()
+        ([2.0, 0.0, 0.0, 0.0, 2.0, 2.0], [1.0, 1.0])
+    """
+
+    def __init__(self, p: float = 0.5, inplace: bool = False, *, rng: Rng = None) -> None:
+        super().__init__()
+        if not 0 <= p <= 1:
+            raise ValueError(f"p must be a probability in [0, 1], got {p}")
+        self.p = p
+        self.inplace = inplace
+        self._rng = rng
+
+    def forward(self, input: Any) -> Any:
+        """Drop entries in training mode; otherwise the input itself."""
+        if not self.training or self.p == 0:
+            return input
+        if not isinstance(self._rng, np.random.Generator):
+            self._rng = np.random.default_rng(self._rng)
+        keep = self._rng.random(input.shape) >= self.p
+        factor = 0.0 if self.p == 1 else 1.0 / (1.0 - self.p)
+        out = np.where(keep, input * input.dtype.type(factor), input.dtype.type(0))
+        if self.inplace:
+            input[...] = out
+            return input
+        return out
+
+    def extra_repr(self) -> str:
+        """p and inplace."""
+        return f"p={self.p}, inplace={self.inplace}"

@@ -1,0 +1,278 @@
+"""Layers against torch's, with the same weights: values, state-dict keys, repr, errors."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
+
+from lite import nn  # noqa: E402
+
+RTOL = {"float16": 2e-3, "float32": 1e-5, "float64": 1e-9}
+
+# name, constructor arguments, shape of the features at the end of the input
+POINTWISE = [
+    ("ReLU", {}),
+    ("LeakyReLU", {}),
+    ("LeakyReLU", {"negative_slope": 0.2}),
+    ("ELU", {}),
+    ("ELU", {"alpha": 0.5}),
+    ("GELU", {}),
+    ("GELU", {"approximate": "tanh"}),
+    ("SiLU", {}),
+    ("Tanh", {}),
+    ("Sigmoid", {}),
+    ("Softplus", {}),
+    ("Softplus", {"beta": 2.0, "threshold": 3.0}),
+    ("Softmax", {"dim": -1}),
+    ("LogSoftmax", {"dim": 0}),
+    ("Identity", {}),
+]
+
+
+def pair(name, *args, dtype="float32", seed=0, **kwargs):
+    """A layer of both libraries with the same, random, parameters and buffers."""
+    torch.manual_seed(seed)
+    theirs = getattr(torch.nn, name)(*args, **kwargs)
+    with torch.no_grad():
+        for value in (*theirs.parameters(), *theirs.buffers()):
+            if value.is_floating_point():
+                value.copy_(torch.rand_like(value) + 0.1)
+    theirs = theirs.to(getattr(torch, dtype))
+    ours = getattr(nn, name)(*args, **kwargs)
+    assert repr(ours) == repr(theirs)
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    ours.type(dtype) if any(True for _ in ours.parameters()) else None
+    ours.load_state_dict({key: value.numpy() for key, value in theirs.state_dict().items()}, assign=True)
+    return ours, theirs
+
+
+def agree(ours, theirs, *inputs, rtol=None):
+    """Call both with the same arrays; compare values, shape and dtype."""
+    with torch.no_grad():
+        expected = theirs(*(torch.from_numpy(x.copy()) for x in inputs)).numpy()
+    got = ours(*inputs)
+    assert got.shape == expected.shape
+    assert got.dtype == expected.dtype
+    tolerance = RTOL[expected.dtype.name] if rtol is None else rtol
+    np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance / 10)
+
+
+def batches(*features):
+    return st.lists(st.integers(0, 4), max_size=3).map(lambda batch: (*batch, *features))
+
+
+@pytest.mark.parametrize(("name", "options"), POINTWISE)
+@settings(deadline=None, max_examples=30)
+@given(
+    shape=st.lists(st.integers(0, 5), min_size=1, max_size=3),
+    dtype=st.sampled_from(sorted(RTOL)),
+    scale=st.sampled_from([0.1, 1.0, 20.0, 1e4]),
+)
+def test_pointwise(name, options, shape, dtype, scale):
+    x = (np.random.default_rng(0).normal(size=shape) * scale).astype(dtype)
+    ours, theirs = pair(name, **options)
+    agree(ours, theirs, x, rtol=RTOL[dtype] * (20 if scale == 1e4 else 1))
+
+
+@pytest.mark.parametrize("name", ["ReLU", "LeakyReLU", "ELU", "SiLU"])
+def test_pointwise_in_place(rng, name):
+    x = rng.normal(size=5).astype(np.float32)
+    expected = getattr(nn, name)()(x.copy())
+    ours = getattr(nn, name)(inplace=True)
+    assert repr(ours) == repr(getattr(torch.nn, name)(inplace=True))
+    assert ours(x) is x
+    np.testing.assert_array_equal(x, expected)
+
+
+@pytest.mark.parametrize("name", ["Softmax", "LogSoftmax"])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 3, 4), (2, 3, 4, 5)])
+@pytest.mark.filterwarnings("ignore:Implicit dimension choice:UserWarning")
+def test_softmax_without_dim(rng, name, shape):
+    x = np.asarray(rng.normal(size=shape).astype(np.float32))
+    theirs = getattr(torch.nn, name)()
+    with pytest.warns(UserWarning, match="without dim takes dimension"):
+        got = getattr(nn, name)()(x)
+    np.testing.assert_allclose(got, theirs(torch.from_numpy(x)).numpy(), rtol=1e-5)
+    with pytest.raises(IndexError, match="dim must be"):
+        getattr(nn, name)(7)(x)
+
+
+@settings(deadline=None, max_examples=40)
+@given(shape=batches(), sizes=st.tuples(*[st.integers(1, 4)] * 3), bias=st.booleans())
+def test_bilinear(shape, sizes, bias):
+    rng = np.random.default_rng(0)
+    ours, theirs = pair("Bilinear", *sizes, bias=bias)
+    x1, x2 = (rng.normal(size=(*shape, n)).astype(np.float32) for n in sizes[:2])
+    agree(ours, theirs, x1, x2)
+
+
+@settings(deadline=None, max_examples=40)
+@given(shape=batches(), padding=st.sampled_from([None, 0, -1]), max_norm=st.sampled_from([None, 0.5]))
+def test_embedding(shape, padding, max_norm):
+    rng = np.random.default_rng(0)
+    ours, theirs = pair("Embedding", 7, 3, padding_idx=padding, max_norm=max_norm)
+    agree(ours, theirs, rng.integers(0, 7, shape))
+    np.testing.assert_allclose(ours.weight.data, theirs.weight.detach().numpy(), rtol=1e-5)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    shape=batches(3, 4),
+    over=st.sampled_from([4, (4,), (3, 4)]),
+    affine=st.booleans(),
+    bias=st.booleans(),
+    dtype=st.sampled_from(sorted(RTOL)),
+)
+def test_layer_norm(shape, over, affine, bias, dtype):
+    ours, theirs = pair("LayerNorm", over, elementwise_affine=affine, bias=bias, dtype=dtype)
+    agree(ours, theirs, np.random.default_rng(0).normal(size=shape).astype(dtype))
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    shape=batches(3, 4),
+    over=st.sampled_from([4, (3, 4)]),
+    affine=st.booleans(),
+    eps=st.sampled_from([None, 1e-3]),
+    dtype=st.sampled_from(["float32", "float64"]),
+)
+def test_rms_norm(shape, over, affine, eps, dtype):
+    ours, theirs = pair("RMSNorm", over, elementwise_affine=affine, eps=eps, dtype=dtype)
+    agree(ours, theirs, np.random.default_rng(0).normal(size=shape).astype(dtype))
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    shape=st.sampled_from([(2, 3), (5, 3), (4, 3, 6), (1, 3, 2)]),
+    affine=st.booleans(),
+    track=st.booleans(),
+    momentum=st.sampled_from([0.1, 0.5, None]),
+    training=st.booleans(),
+)
+def test_batch_norm(shape, affine, track, momentum, training):
+    ours, theirs = pair("BatchNorm1d", 3, affine=affine, track_running_stats=track, momentum=momentum)
+    ours.train(training), theirs.train(training)
+    rng = np.random.default_rng(0)
+    for _ in range(3):  # the running averages take part
+        agree(ours, theirs, rng.normal(size=shape).astype(np.float32))
+    for key, value in theirs.state_dict().items():
+        np.testing.assert_allclose(ours.state_dict()[key], value.numpy(), rtol=1e-5, err_msg=key)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    shape=st.lists(st.integers(0, 4), min_size=1, max_size=4),
+    dims=st.tuples(st.integers(-5, 4), st.integers(-5, 4)),
+)
+def test_flatten(shape, dims):
+    x = np.zeros(shape, np.float32)
+    ours, theirs = nn.Flatten(*dims), torch.nn.Flatten(*dims)
+    assert repr(ours) == repr(theirs)
+    try:
+        expected = tuple(theirs(torch.from_numpy(x)).shape)
+    except (IndexError, RuntimeError) as err:
+        with pytest.raises(type(err)):
+            ours(x)
+    else:
+        assert ours(x).shape == expected
+
+
+def test_dropout():
+    x = np.ones((200, 200), np.float32)
+    ours = nn.Dropout(0.3, rng=0)
+    assert repr(ours) == repr(torch.nn.Dropout(0.3))
+    out = ours(x)
+    assert out.dtype == np.float32
+    zeros = float((out == 0).mean())
+    assert abs(zeros - 0.3) < 5 * np.sqrt(0.21 / x.size)
+    np.testing.assert_allclose(np.unique(out), [0, 1 / 0.7], rtol=1e-6)
+    np.testing.assert_array_equal(out, nn.Dropout(0.3, rng=0)(x))
+    assert (nn.Dropout(1.0)(x) == 0).all()
+    assert ours.eval()(x) is x
+
+
+ERRORS = [
+    ("Bilinear", (2, 3, 4), [(5, 2), (6, 3)]),
+    ("Bilinear", (2, 3, 4), [(5, 3), (5, 3)]),
+    ("LayerNorm", (4,), [(3, 5)]),
+    ("LayerNorm", ((3, 4),), [(4,)]),
+    ("RMSNorm", (4,), [(3, 5)]),
+    ("BatchNorm1d", (3,), [(3,)]),
+    ("BatchNorm1d", (3,), [(2, 4)]),
+    ("BatchNorm1d", (3,), [(1, 3)]),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "shapes"), ERRORS)
+def test_errors_of_wrong_shapes(name, args, shapes):
+    inputs = [np.ones(shape, np.float32) for shape in shapes]
+    with pytest.raises((RuntimeError, ValueError)) as theirs:
+        getattr(torch.nn, name)(*args)(*map(torch.from_numpy, inputs))
+    with pytest.raises(theirs.type, match=r"\d"):
+        getattr(nn, name)(*args)(*inputs)
+
+
+def test_errors_of_embeddings():
+    ours = nn.Embedding(3, 2)
+    for wrong in ([3], [-1]):
+        with pytest.raises(IndexError, match=r"input must be in \[0, 3\)"):
+            ours(np.array(wrong))
+    with pytest.raises(TypeError, match="looked up by integers, got float64"):
+        ours(np.array([0.5]))
+    with pytest.raises(ValueError, match="padding_idx must be a row"):
+        nn.Embedding(3, 2, padding_idx=3)
+    with pytest.raises(ValueError, match=r"2 dimensions, got shape \(3,\)"):
+        nn.Embedding.from_pretrained(np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_cells": [5, 6]},
+        {"num_cells": 5, "depth": 2},
+        {"depth": 1},
+        {},
+        {"num_cells": [5], "activate_last_layer": True, "bias_last_layer": False},
+        {"num_cells": [5], "single_bias_last_layer": True},
+        {"num_cells": [5], "dropout": 0.2, "norm_class": "LayerNorm", "norm_kwargs": {"normalized_shape": 5}},
+        {"num_cells": [5], "activation_class": "ELU", "activation_kwargs": {"alpha": 0.3}},
+        {"num_cells": [5], "out_features": (2, 3)},
+        {"num_cells": [5, 4], "layer_kwargs": [{"bias": False}, {}, {}]},
+    ],
+)
+def test_mlp(rng, options):
+    modules = pytest.importorskip("torchrl.modules", reason="needs the parity extra: torchrl")
+
+    def build(library, mlp):
+        given = {
+            key: getattr(library, value) if key.endswith("_class") else value
+            for key, value in options.items()
+        }
+        if "layer_kwargs" in given:
+            given["layer_kwargs"] = [dict(each) for each in given["layer_kwargs"]]  # torchrl empties them
+        return mlp(in_features=3, **({"out_features": 2} | given)).eval()
+
+    theirs, ours = build(torch.nn, modules.MLP), build(nn, nn.MLP)
+    assert repr(ours) == repr(theirs)
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    ours.load_state_dict(theirs.state_dict())
+    x = rng.normal(size=(4, 3)).astype(np.float32)
+    agree(ours, theirs, x)
+    agree(ours, theirs, x[:, :1], x[:, 1:])
+
+
+def test_initial_values_have_torchs_distribution(rng):
+    quantiles = [0.1, 0.25, 0.5, 0.75, 0.9]
+    for name, args in (("Linear", (16, 4000)), ("Bilinear", (9, 30, 200)), ("Embedding", (4000, 8))):
+        ours, theirs = getattr(nn, name)(*args, rng=0), getattr(torch.nn, name)(*args)
+        for key, value in theirs.state_dict().items():
+            mine = ours.state_dict()[key]
+            spread = float(value.std())
+            np.testing.assert_allclose(
+                np.quantile(mine, quantiles),
+                np.quantile(value.numpy(), quantiles),
+                atol=6 * spread / np.sqrt(mine.size) * 1.5,
+                err_msg=f"{name}.{key}",
+            )
