@@ -73,7 +73,7 @@ def test_what_is_left_out_says_what_to_use(name):
     assert inspect.getdoc(getattr(TensorDict, name)).startswith("Raises NotImplementedError")
 
 
-@pytest.mark.parametrize("name", ["grad", "attrs"])
+@pytest.mark.parametrize("name", ["grad"])
 def test_attributes_that_are_left_out(name):
     assert not hasattr(TensorDict(), name)
     with pytest.raises(NotImplementedError, match=name):
