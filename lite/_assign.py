@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from lite._collection import Shape, TensorCollection
-from lite._core import TensorDictCore
 from lite._index import normalise, result_shape
 from lite._lock import LOCK_ERROR
 from lite._nontensor import NonTensorBase, NonTensorStack, rows
@@ -80,19 +79,24 @@ def _write_arrays(td: Any, index: Any, value: Any) -> bool:
     size = td._batch_size
     if not size or (type(index) is not int and type(index) is not slice):
         return False
-    targets, sources = td._flat(), value._flat() if isinstance(value, TensorDictCore) else None
-    if targets is None or not sources:
+    if type(value) is not type(td) or not value._data:
         return False
+    targets, sources = td._data, value._data
     shape = result_shape((index,), size)
-    if value.batch_size != shape:
+    if value._batch_size != shape:
         return False
     ndim = len(size)
+    own = fitting = None  # the shape of the target before, which mostly is that of the next one, too
     for key, source in sources.items():
         target = targets.get(key)
+        if type(source) is not np.ndarray or type(target) is not np.ndarray:
+            return False
+        if target.shape != own:
+            own = target.shape
+            fitting = shape + own[ndim:]
         if (
-            target is None
-            or source.shape != shape + target.shape[ndim:]
-            or source.dtype != target.dtype
+            source.shape != fitting
+            or (source.dtype is not target.dtype and source.dtype != target.dtype)
             or not target.flags.writeable
         ):
             return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -39,14 +39,14 @@ def _cat_nodes(items: list[Any], dim: int) -> Any:
             return _cat_lazy(items, dim, lazy[0])
     first = items[0]
     ndim = first.ndim
-    sizes = [item._batch_size for item in items]
+    sizes = list(map(attrgetter("_batch_size"), items))
     size = sizes[0]
-    for other in set(sizes):
+    for other in set(sizes) if sizes.count(size) < len(sizes) else ():
         if len(other) != ndim or other[:dim] != size[:dim] or other[dim + 1 :] != size[dim + 1 :]:
             raise RuntimeError(
                 f"batch sizes must agree except in dim {dim} to concatenate, got {other} and {size}."
             )
-    datas = [item._data for item in items]
+    datas = list(map(attrgetter("_data"), items))
     keys = datas[0].keys()
     try:
         columns = {key: list(map(itemgetter(key), datas)) for key in keys}
@@ -60,7 +60,7 @@ def _cat_nodes(items: list[Any], dim: int) -> Any:
                     f"the tensordicts to concatenate have different keys: {differing} are not in all."
                 )
     entries = {key: _cat_column(column, dim, key) for key, column in columns.items()}
-    joined = size[:dim] + (sum([other[dim] for other in sizes]),) + size[dim + 1 :]
+    joined = size[:dim] + (sum(map(itemgetter(dim), sizes)),) + size[dim + 1 :]
     return TensorDict._make(entries, joined, common_device(items), first._names and list(first._names))
 
 

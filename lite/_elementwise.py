@@ -347,11 +347,13 @@ def _check_keys(td: Any, other: Any, payloads: bool) -> None:
 
 def _check_targets(fn: Pointwise, calls: list[tuple[Any, ...]]) -> None:
     """Raise if one of the calls `fn(*args)` cannot be written to its first argument."""
-    checked: list[Any] = []
+    dtype = number = None
     for args in calls:
         leaf = args[0]
         if not leaf.flags.writeable:
             raise ValueError("an in-place operation needs writeable arrays, and an array is read-only.")
+        if leaf.dtype is dtype and len(args) == 2 and args[1] is number:
+            continue  # the number, and the dtype, of the leaf before
         kinds = [leaf.dtype]
         for arg in args[1:]:
             if type(arg) in NUMBERS:
@@ -360,9 +362,10 @@ def _check_targets(fn: Pointwise, calls: list[tuple[Any, ...]]) -> None:
             if arg.ndim and arg.shape != leaf.shape:
                 _check_fits(arg.shape, leaf.shape)
             kinds.append(arg.dtype)
-        if kinds != checked and isinstance(fn, np.ufunc):
+        if isinstance(fn, np.ufunc):
             _check_cast(_result_dtype(fn, tuple(kinds)), leaf.dtype)
-            checked = kinds  # leaves tend to have the dtypes of the one before
+        dtype = leaf.dtype
+        number = args[1] if len(args) == 2 and (type(args[1]) in NUMBERS or not args[1].ndim) else None
 
 
 def _check_fits(shape: Shape, target: Shape) -> None:
@@ -385,5 +388,5 @@ def _result_dtype(fn: np.ufunc, kinds: tuple[Any, ...]) -> np.dtype[Any]:
 
 
 def _check_cast(result: np.dtype[Any], target: np.dtype[Any]) -> None:
-    if not np.can_cast(result, target, "same_kind"):
+    if result is not target and not np.can_cast(result, target, "same_kind"):
         raise TypeError(f"cannot write a {result} result into a {target} array in place.")
