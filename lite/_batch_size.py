@@ -109,6 +109,7 @@ class BatchSizeMixin(TensorDictBase):
             elif not isinstance(entry, NonTensorData) or entry.batch_size:
                 shapes.append(tuple(entry.shape))
         if not shapes:
+            self.batch_size = self._batch_size if batch_dims is None else self._batch_size[:batch_dims]
             return self
         common = _common_prefix(shapes)
         self.batch_size = common if batch_dims is None else common[:batch_dims]

@@ -79,8 +79,7 @@ class Writes:
                     if index is Ellipsis
                     else np.broadcast_to(_NOTHING, target.shape)[index].shape
                 )
-            if index is not Ellipsis:
-                value = trimmed(value, len(wanted))
+            value = trimmed(value, len(wanted))
             shape = np.shape(value)
             if not fits(shape, wanted):
                 raise ValueError(f"a value of shape {shape} does not fit the shape {wanted}.")

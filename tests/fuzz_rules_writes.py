@@ -1,55 +1,86 @@
-"""Intended differences of calls that write: set, update, assignment, rename."""
+"""Intended differences of calls that write: set, update, assignment, rename.
+
+Where lite gives a result and tensordict does not, `written` does the write with NumPy, leaf by leaf.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from fuzz_case import Case, path_of, rule
+from fuzz_sides import LITE, arrays
+from fuzz_values import shares_nodes
+from fuzz_written import flat, flat_before, written
+
+import lite
+
+IN_PLACE = ("set_", "inplace", "update_", "update_at_")
+
+
+def says(case: Case, *pieces: str) -> bool:
+    """Whether lite's error contains one of some texts."""
+    return any(piece in str(case.ours_error) for piece in pieces)
+
+
+def only_lite_fails(case: Case, error: str) -> bool:
+    return case.error == error and not case.other
+
+
+def only_tensordict_fails(case: Case, *pieces: str) -> bool:
+    return not case.error and bool(case.other) and any(piece in case.message for piece in pieces)
 
 
 @rule("too many indices")
 def _(case: Case) -> bool:
-    return case.name in ("index", "set_index") and case.error == "IndexError" and case.other == ""
+    return (
+        case.name in ("index", "set_index")
+        and case.error in ("IndexError", "RuntimeError")
+        and not case.other
+        and says(case, "too many indices", "batch_dims==0 is not permitted")
+    )
+
+
+@rule("index out of bounds of a TensorDict without entries")
+def _(case: Case) -> bool:
+    return (
+        case.name in ("index", "set_index")
+        and only_lite_fails(case, "IndexError")
+        and says(case, "out of bounds")
+        and not flat_before(case)
+    )
 
 
 @rule("`update_` with unknown keys")
 def _(case: Case) -> bool:
-    return case.step.facts.get("how") in ("update_",) and case.error == "KeyError" and not case.other
+    unknown = only_lite_fails(case, "KeyError") and says(case, "not found in the dest tensordict")
+    return case.step.facts.get("how") in ("update_", "set_") and unknown
+
+
+@rule("`update_at_` of unknown keys")
+def _(case: Case) -> bool:
+    return case.step.facts.get("how") == "update_at_" and case.error == "KeyError" and says(case, "not found")
 
 
 @rule("new non-tensor keys in an assignment")
 def _(case: Case) -> bool:
-    return case.name == "set_index" and case.kind.startswith("objects")
+    if case.name != "set_index" or not case.kind.startswith("objects"):
+        return False
+    before = flat_before(case)
+    return tuple(case.path.split("/")[1:]) not in before and written(case)
 
 
 @rule("`create_nested` below an existing node")
 def _(case: Case) -> bool:
-    return case.name == "create_nested" and (case.kind == "keys" or case.error == "KeyError")
+    if case.name != "create_nested" or not isinstance(case.step.facts["args"][0], tuple):
+        return False
+    key = case.step.facts["args"][0]
+    kept = all(path in case.target for path in flat_before(case) if path[: len(key)] != key)
+    return kept and (case.kind in ("keys", "batch_size") or only_lite_fails(case, "KeyError"))
 
 
 @rule("moving a key to itself when missing, `safe=True`")
 def _(case: Case) -> bool:
     args = case.step.facts.get("args", ())
     return case.name == "rename_key_" and args[0] == args[1] and not case.error
-
-
-@rule("`update` of a locked TensorDict with itself")
-def _(case: Case) -> bool:
-    return (
-        case.name == "update"
-        and case.target.is_locked
-        and not case.error
-        and case.step.facts["kind"] == "variable"
-    )
-
-
-@rule("`set_` of a key whose first level is missing")
-def _(case: Case) -> bool:
-    return (
-        case.name == "set"
-        and case.step.facts["how"] == "set_"
-        and case.error == "KeyError"
-        and not case.other
-    )
 
 
 @rule('`rename_key_("n", ("n", "a"))`')
@@ -62,145 +93,200 @@ def _(case: Case) -> bool:
     )
 
 
+@rule("`rename_key_` into a node of another batch size")
+def _(case: Case) -> bool:
+    return case.name == "rename_key_" and only_lite_fails(case, "RuntimeError")
+
+
+@rule("`update` of a locked TensorDict with itself")
+def _(case: Case) -> bool:
+    if case.name != "update" or not only_tensordict_fails(case, "Cannot modify locked TensorDict"):
+        return False
+    before, facts = case.before(), case.step.facts
+    return facts["source"](LITE, before) is before[facts["target"]]
+
+
+@rule("`set_` of a key whose first level is missing")
+def _(case: Case) -> bool:
+    facts = case.step.facts
+    return (
+        facts.get("how") == "set_"
+        and only_lite_fails(case, "KeyError")
+        and path_of(facts["key"])[:-1] not in case.target
+    )
+
+
 @rule("expanded leaves are read-only")
 def _(case: Case) -> bool:
-    return case.step.writes and case.error == "ValueError" and not case.other
-
-
-@rule("empty nested TensorDicts under casts and arithmetic")
-def _(case: Case) -> bool:
-    merged = case.step.facts.get("how") in ("set_", "inplace") and case.path.count("/") >= 1
-    return case.kind == "keys" and (
-        merged or case.name.startswith("arithmetic") or case.name in ("double", "float")
-    )
+    expanded = any(not array.flags.writeable for array in arrays(case.target))
+    return case.step.writes and only_lite_fails(case, "ValueError") and says(case, "read-only") and expanded
 
 
 @rule("values that broadcast to the batch size in `set_`, `set(inplace=True)` and `update_at_`")
 def _(case: Case) -> bool:
-    how = case.step.facts.get("how")
-    return (
-        not case.error
-        and case.other == "RuntimeError"
-        and how in ("set_", "inplace", "update_at_", "update_")
-    )
+    refused = only_tensordict_fails(case, "batch dimension mismatch", "must match the existing size")
+    return case.step.facts.get("how") in IN_PLACE and refused and written(case)
 
 
-@rule("`set(key, array, inplace=True)` over non-tensor data")
+@rule("one object per row over one object, in place")
 def _(case: Case) -> bool:
-    return case.name == "set" and not case.error and case.other == "ValueError"
+    refused = only_tensordict_fails(case, "Failed to update", "Cannot update a NonTensorDataBase")
+    return case.step.facts.get("how") in IN_PLACE and refused and written(case)
+
+
+@rule("`set_` of an object over a nested TensorDict")
+def _(case: Case) -> bool:
+    in_place = case.step.facts.get("how") in ("set_", "inplace")
+    return in_place and only_lite_fails(case, "ValueError") and says(case, "it is nested, and the value")
 
 
 @rule("nodes made on the way to a nested key")
 def _(case: Case) -> bool:
-    key = case.step.facts.get("key")
-    return case.name == "set" and isinstance(key, tuple) and case.error == "RuntimeError" and not case.other
+    return (
+        case.name == "set"
+        and isinstance(case.step.facts["key"], tuple)
+        and (
+            (only_lite_fails(case, "RuntimeError") and says(case, "batch dimension mismatch"))
+            or case.kind == "names"
+        )
+    )
 
 
 @rule("assignment through None")
 def _(case: Case) -> bool:
-    return case.name == "set_index" and None in [i for i in case.index if not isinstance(i, np.ndarray)]
+    if case.name != "set_index" or not any(item is None for item in case.index):
+        return False
+    refused = only_lite_fails(case, "RuntimeError") and says(case, "cannot write a", "shape mismatch")
+    return refused or (not case.error and written(case))
 
 
 @rule("numbers of another dtype in an assignment")
 def _(case: Case) -> bool:
-    return (
-        case.name == "set_index" and not case.error and "source and destination dtypes match" in case.message
-    )
-
-
-@rule("`create_nested` below an existing node")
-def _(case: Case) -> bool:
-    return case.name == "create_nested" and isinstance(case.step.facts["args"][0], tuple)
-
-
-@rule("`set(inplace=True)` of objects")
-def _(case: Case) -> bool:
-    return case.step.facts.get("how") in ("inplace", "set_") and case.kind.startswith("objects")
-
-
-@rule("`rename_key_` into a node of another batch size")
-def _(case: Case) -> bool:
-    return case.name == "rename_key_" and case.error == "RuntimeError" and not case.other
-
-
-@rule("lists of arrays as values")
-def _(case: Case) -> bool:
-    value = case.step.facts.get("value") or next(iter(case.step.facts.get("args", ())), None)
-    given = value.get("a") if isinstance(value, dict) else value
-    return case.name in ("set", "replace") and type(given) is list
+    refused = only_tensordict_fails(case, "source and destination dtypes match")
+    return case.name == "set_index" and refused and written(case)
 
 
 @rule("the same memory on both sides of an assignment")
 def _(case: Case) -> bool:
-    return case.step.writes and "single memory location" in case.message and not case.error
+    return only_tensordict_fails(case, "single memory location") and written(case)
 
 
-@rule("arrays with features under `td[i] = ...` of a batch without dims")
+@rule("lists of arrays as values")
 def _(case: Case) -> bool:
-    return (
-        case.name == "set_index" and case.error == "RuntimeError" and not case.target.ndim and not case.other
-    )
-
-
-@rule("`set_` of a dict over non-tensor data")
-def _(case: Case) -> bool:
-    return case.step.facts.get("how") in ("set_", "inplace") and not case.error and bool(case.other)
+    if case.name == "replace":
+        given = case.step.facts["args"][0].get("a")
+    else:
+        given = case.step.facts.get("value")
+    return case.name in ("set", "replace") and type(given) is list
 
 
 @rule("numbers and rows written to nested batches")
 def _(case: Case) -> bool:
-    return (
-        case.name == "set_index" and not case.error and "differs from the source batch size" in case.message
+    refused = only_tensordict_fails(
+        case,
+        "differs from the source batch size",
+        "zip() argument",
+        "Incompatible dim",
+        "index out of range",
+        "Cannot expand",
+        "dim provided to squeeze",
+        "Received a new batch size",
+        "non-empty",
+        "cannot be empty",
+        "dimension names are non-unique",
+        "batch dimension mismatch",
+    )
+    return case.name == "set_index" and refused and (written(case) or shared_objects(case))
+
+
+def shared_objects(case: Case) -> bool:
+    """Whether the source is nothing but objects shared by its batch, which fit any batch."""
+    source = case.step.facts["source"](LITE, case.before())
+    return isinstance(source, lite.TensorDict) and all(
+        isinstance(entry, lite.NonTensorData) for entry in source.values()
     )
 
 
-@rule("`update_at_` of unknown keys")
+@rule("numbers assigned to objects")
 def _(case: Case) -> bool:
-    return (
-        case.name == "update" and case.error in ("KeyError", "RuntimeError", "ValueError") and not case.other
-    )
+    number = case.name == "set_index" and case.step.facts["kind"] == "number"
+    refused = only_tensordict_fails(case, "Cannot update a NonTensorDataBase", "Cannot modify locked")
+    return number and (refused or case.kind.startswith("objects")) and written(case)
 
 
-@rule("nodes shared by two TensorDicts")
+@rule("`update_`, `set_`, `td[i] = ...` of non-tensors in a locked TensorDict")
 def _(case: Case) -> bool:
-    return (
-        case.kind == "keys"
-        and case.path.startswith("v")
-        and case.name in ("exclude", "select", "del_", "pop", "rename_key_")
-    )
+    in_place = case.name == "set_index" or case.step.facts.get("how") in IN_PLACE
+    if not only_tensordict_fails(case, "Cannot modify locked TensorDict"):
+        return False
+    if case.name == "apply inplace":
+        return not any(array.any() for array in flat(case.target).values() if array.dtype != object)
+    return in_place and written(case)
+
+
+@rule("assignments of other shapes to no rows")
+def _(case: Case) -> bool:
+    if case.name != "set_index" or not only_lite_fails(case, "RuntimeError"):
+        return False
+    picked = np.zeros(case.target.batch_size, bool)[case.step.facts["index"]]
+    return picked.size == 0 and says(case, "shape mismatch", "differs from the source")
 
 
 @rule("single bools as the index of an assignment")
 def _(case: Case) -> bool:
-    return case.name == "set_index" and any(isinstance(i, bool) for i in case.index)
+    single = any(isinstance(item, bool) for item in case.index)
+    return case.name == "set_index" and single and not case.error and written(case)
+
+
+@rule("views of one object per row")
+def _(case: Case) -> bool:
+    # what holds the same objects does not change with the target
+    if not case.path.startswith("v") or not case.kind.startswith("objects"):
+        return False
+    seen = case.variables[int(case.path[1:].split("/")[0])][0]
+    return case.step.writes and seen is not case.target and written(case)
+
+
+@rule("entries below non-tensor data")
+def _(case: Case) -> bool:
+    return case.name == "set" and only_lite_fails(case, "KeyError") and says(case, "is already present")
+
+
+@rule("`auto_batch_size_` with lazy stacks and non-tensor data")
+def _(case: Case) -> bool:
+    if case.name != "auto_batch_size_":
+        return False
+    # there the object itself gets another batch size, whoever else holds it; rows of objects are lazy
+    elsewhere = case.kind.startswith("objects") and case.path.startswith("v")
+    at = int(case.path[1:].split("/")[0]) if elsewhere else 0
+    shared = elsewhere and case.variables[at][0] is not case.target
+    return shared or only_tensordict_fails(case, "Received a new batch size")
+
+
+@rule("objects of `update_` beside arrays")
+def _(case: Case) -> bool:
+    return case.step.facts.get("how") == "update_" and case.kind.startswith("objects") and written(case)
 
 
 @rule("nodes shared by two TensorDicts")
 def _(case: Case) -> bool:
-    return case.kind in ("values", "keys") and case.path.startswith("v") and case.name == "update"
+    # a variable that is not the target changes with it, because they hold the same node
+    if not case.path.startswith("v") or case.kind not in ("keys", "values", "objects"):
+        return False
+    i, at = int(case.path[1:].split("/")[0]), case.step.facts["target"]
+    names = ("exclude", "select", "del_", "pop", "rename_key_", "update", "set_index")
+    if case.name not in names or i == at:
+        return False
+    before = case.before()
+    return shares_nodes(before[i], before[at]) or shares_nodes(case.variables[i][0], case.target)
 
 
-@rule("`update_` with unknown keys")
+@rule("objects assigned through an index array of several dims")
 def _(case: Case) -> bool:
-    return case.name == "update" and case.error == "KeyError"
+    several = any(np.ndim(item) > 1 for item in case.index if isinstance(item, np.ndarray))
+    return case.name == "set_index" and several and case.kind.startswith("objects") and written(case)
 
 
-@rule("numbers and rows written to nested batches")
+@rule("names in nested TensorDicts and lazy stacks")
 def _(case: Case) -> bool:
-    return (
-        case.name == "set_index"
-        and (not case.error) != (not case.other)
-        and case.error in ("", "RuntimeError")
-    )
-
-
-@rule("values that broadcast to the batch size in `set_`, `set(inplace=True)` and `update_at_`")
-def _(case: Case) -> bool:
-    return (
-        case.step.facts.get("how") in ("set_", "inplace") and case.error == "RuntimeError" and not case.other
-    )
-
-
-@rule("nodes shared by two TensorDicts")
-def _(case: Case) -> bool:
-    return case.name == "set_index" and case.kind == "values" and case.path.startswith("v")
+    return case.name == "update" and only_tensordict_fails(case, "dim names match") and not case.error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,17 +32,15 @@ def set_index(c: Choices, v: list[Any], at: int) -> Step:
     if type(i) is tuple and not i:
         i = Ellipsis
     text = f"td[{i!r}] = {kind}"
+    source: Callable[[Side, list[Any]], Any]
     if kind == "number":
         number = c.pick([0, 1, 5])
-
-        def run(s: Side, v: list[Any]) -> None:
-            v[at][s.index(i)] = number
-
+        source = lambda s, v: number  # noqa: E731
     elif kind in ("self", "dict", "row"):
         drop = c.pick(["", "a", "n", "s", "r", "b"])
         scale = c.below(2)
 
-        def run(s: Side, v: list[Any]) -> None:
+        def source(s: Side, v: list[Any]) -> Any:
             part = v[at][s.index(i)].clone()
             if kind == "row" and part.batch_dims:
                 part = part[0]
@@ -49,15 +48,12 @@ def set_index(c: Choices, v: list[Any], at: int) -> Step:
                 del part[drop]
             if scale:
                 part.zero_()
-            v[at][s.index(i)] = part.to_dict() if kind == "dict" else part
+            return part.to_dict() if kind == "dict" else part
 
     elif kind == "other":
         other = c.below(len(v))
         text += f" v{other}"
-
-        def run(s: Side, v: list[Any]) -> None:
-            v[at][s.index(i)] = v[other]
-
+        source = lambda s, v: v[other]  # noqa: E731
     else:
         try:
             shape = np.zeros(td.batch_size, bool)[i].shape if -1 not in td.batch_size else ()
@@ -65,11 +61,12 @@ def set_index(c: Choices, v: list[Any], at: int) -> Step:
             shape = ()
         new = tree(c.rest(), shape, 0)
         text += f" {new}"
+        source = lambda s, v: s.value(new)  # noqa: E731
 
-        def run(s: Side, v: list[Any]) -> None:
-            v[at][s.index(i)] = s.value(new)
+    def run(s: Side, v: list[Any]) -> None:
+        v[at][s.index(i)] = source(s, v)
 
-    return Step("set_index", text, run, True, lazy_below(td), index=i, kind=kind)
+    return Step("set_index", text, run, True, lazy_below(td), index=i, kind=kind, source=source)
 
 
 @step(2)

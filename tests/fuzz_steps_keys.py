@@ -21,8 +21,11 @@ def set_key(c: Choices, v: list[Any], at: int) -> Step:
             value = leaf(tuple(max(n, 0) for n in td.batch_size), "int64", 8)
     name = c.pick(["set", "setitem", "set_", "inplace", "setdefault"])
 
+    def source(s: Side, v: list[Any]) -> Any:
+        return v[value] if isinstance(value, int) else s.value(value)
+
     def run(s: Side, v: list[Any]) -> Any:
-        item = v[value] if isinstance(value, int) else s.value(value)
+        item = source(s, v)
         if name == "setitem":
             v[at][k] = item
             return None
@@ -31,9 +34,8 @@ def set_key(c: Choices, v: list[Any], at: int) -> Step:
         return getattr(v[at], name)(k, item)
 
     shown = f"v{value}" if isinstance(value, int) else repr(value)
-    return Step(
-        "set", f"{name}({k!r}, {shown})", run, name in ("set_", "inplace"), how=name, key=k, value=value
-    )
+    facts = {"how": name, "key": k, "value": value, "source": source}
+    return Step("set", f"{name}({k!r}, {shown})", run, name in ("set_", "inplace"), **facts)
 
 
 def above(key: Any, other: Any) -> bool:
@@ -116,6 +118,10 @@ def update(c: Choices, v: list[Any], at: int) -> Step:
     cyclic = v[at] is not v[other] and shares_nodes(v[at], v[other])
 
     def source(s: Side, v: list[Any]) -> Any:
+        found = whole(s, v)
+        return found[0] if name == "update_at_" and kind != "dict" else found
+
+    def whole(s: Side, v: list[Any]) -> Any:
         if kind == "tree":
             return s.value(new)
         if kind == "dict":
@@ -132,12 +138,14 @@ def update(c: Choices, v: list[Any], at: int) -> Step:
         if name == "update_":
             return v[at].update_(found)
         if name == "update_at_":
-            return v[at].update_at_(found[0] if kind != "dict" else found, 0)
+            return v[at].update_at_(found, 0)
         return v[at].update(found, **{"inplace": {"inplace": True}, "clone": {"clone": True}}.get(name, {}))
 
     writes = name not in ("update", "clone")
     last = writes and lazy_below(td)
-    return Step("update", f"{name}({kind} {new or ''})", run, writes, last, how=name, kind=kind)
+    return Step(
+        "update", f"{name}({kind} {new or ''})", run, writes, last, how=name, kind=kind, source=source
+    )
 
 
 @step(4)

@@ -254,3 +254,74 @@ def test_writes_in_one_call_happen_in_order() -> None:
     np.testing.assert_array_equal(td["b"], np.ones(2))
     td.update({"n": {"x": 1}, ("n", "y"): 2}, inplace=True)  # y goes to the node made just before
     assert sorted(td["n"].keys()) == ["x", "y"]
+
+
+def test_leading_dims_of_size_1_are_dropped_as_numpy_does() -> None:
+    td = TensorDict({"a": np.zeros((2, 3))}, batch_size=[2])
+    td[0] = TensorDict({"a": np.ones((1, 3))}, batch_size=[])
+    td.set_at_("a", np.full((1, 1, 3), 2), 1)
+    np.testing.assert_array_equal(td["a"], [[1, 1, 1], [2, 2, 2]])
+    td.set_("a", np.full((1, 2, 3), 3))
+    np.testing.assert_array_equal(td["a"], np.full((2, 3), 3))
+
+
+def test_set_of_a_nested_entry_is_update() -> None:
+    td = TensorDict({"n": {"a": np.zeros(2), "s": "x"}}, batch_size=[2]).lock_()
+    array = td["n", "a"]
+    td.set_("n", {"a": np.ones(2), "s": "y"})
+    np.testing.assert_array_equal(array, np.ones(2))
+    assert td["n", "s"] == "y"
+    assert_unchanged(lambda: td.set_("n", {"a": np.zeros(2), "b": np.ones(2)}), td, error=KeyError)
+    assert_unchanged(lambda: td.set_("n", "text"), td, error=ValueError)
+
+
+@pytest.mark.parametrize("how", ["set_", "inplace", "update_", "set index"])
+def test_objects_take_objects_only(how: str) -> None:
+    td = TensorDict({"a": np.zeros(2), "s": "x", "r": ["p", "q"]}, batch_size=[2])
+    calls: dict[str, Callable[[Any], Any]] = {
+        "set_": lambda value: td.set_("s", value),
+        "inplace": lambda value: td.set("s", value, inplace=True),
+        "update_": lambda value: td.update_({"a": np.ones(2), "s": value}),
+        "set index": lambda value: td.__setitem__(slice(None), {"a": np.ones(2), "s": value}),
+    }
+    assert_unchanged(lambda: calls[how]({"b": np.ones(2)}), td)
+    if how != "set index":
+        assert_unchanged(lambda: calls[how](np.ones(2)), td, error=ValueError)
+    calls[how](["y", "z"])
+    assert td["s"] == ["y", "z"]
+
+
+def test_numbers_over_objects_are_rows() -> None:
+    td = TensorDict({"s": ["x", "y", "z"]}, batch_size=[3])
+    td[1:] = {"s": np.array([1, 2])}
+    assert td["s"] == ["x", 1, 2]
+
+
+def test_a_round_trip_through_a_mapping_finds_longer_nested_batches() -> None:
+    td = TensorDict({"n": TensorDict({"a": np.arange(4).reshape(2, 2)}, [2])}, batch_size=[])
+    td[...] = td.apply(lambda x: x + 1).to_dict()
+    np.testing.assert_array_equal(td["n", "a"], [[1, 2], [3, 4]])
+
+
+def test_results_of_operations_keep_their_objects() -> None:
+    td = TensorDict({"a": np.zeros(2), "r": ["p", "q"]}, batch_size=[2])
+    out = td + 1
+    out[0] = TensorDict({"r": "new"}, batch_size=[])
+    assert (td["r"], out["r"]) == (["p", "q"], ["new", "q"])
+
+
+def test_in_place_edits_of_lazy_stacks_are_all_or_nothing() -> None:
+    part = TensorDict({"n": {"a": np.zeros(2)}, "b": np.ones(2)}, batch_size=[2])
+    twice = lazy_stack([part, part])  # the second split finds nothing any more
+    assert_unchanged(lambda: twice.split_keys([("n", "a")], inplace=True), twice, error=KeyError)
+
+
+def test_setdefault_that_cannot_return_what_it_stored() -> None:
+    td = lazy_stack([TensorDict(a=1), TensorDict(a=2)])
+    assert_unchanged(lambda: td.setdefault("g", [np.ones(1), np.ones(2)]), td, error=RuntimeError)
+
+
+def test_auto_batch_size_caps_shared_objects() -> None:
+    td = TensorDict({"a": np.zeros((2, 3)), "s": "x"}, batch_size=[2, 3]).auto_batch_size_(1)
+    assert (td.batch_size, td.get("s").batch_size) == ((2,), (2,))
+    assert TensorDict(batch_size=[2, 3]).auto_batch_size_(1).batch_size == (2,)
