@@ -19,12 +19,15 @@ from fuzz_sides import Array, Mismatch
 class Rows:
     """An operation that only moves, repeats or drops batch elements, as a function of their numbers."""
 
-    def __init__(self, move: Callable[[Array], Any]) -> None:
+    def __init__(self, move: Callable[[Array], Any], dense: bool = False) -> None:
         self.move = move
+        self.dense = dense  # for dense TensorDicts only
 
     def check(self, td: Any, result: Any) -> None:
         """Raise `Mismatch` where a result of lite is not what NumPy gives."""
         if -1 in td.batch_size:  # parts of different batch sizes have no numbers
+            return
+        if self.dense and lazy_somewhere(td):  # exclusive keys are left out
             return
         numbers = np.arange(math.prod(td.batch_size)).reshape(td.batch_size)
         try:
@@ -57,7 +60,7 @@ def _take(rows: list[Any], numbers: Any) -> Any:
 def shaped(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Rows | None:
     """The oracle of a method, None where there is none."""
     move = MOVES.get(name)
-    return move and Rows(lambda numbers: move(numbers, *args, **kwargs))
+    return move and Rows(lambda numbers: move(numbers, *args, **kwargs), name == "gather")
 
 
 def _flatten(x: Array, first: int, last: int) -> Array:

@@ -33,6 +33,7 @@ ACCIDENTS = (
     ("update", "NotImplementedError", "is not supported within"),
     ("set_index", "AttributeError", "no attribute 'unbind'"),
     ("cat", "AttributeError", "no attribute 'batch_size'"),
+    ("stack", "AttributeError", "no attribute 'batch_size'"),
     ("reduce max", "TypeError", "received an invalid combination of arguments"),
     ("reduce min", "TypeError", "received an invalid combination of arguments"),
     ("reduce max", "AttributeError", "object has no attribute 'keys'"),
@@ -42,8 +43,8 @@ ACCIDENTS = (
 EMPTY = (
     ("index", "IndexError", "index out of range"),
     ("split", "IndexError", "index out of range"),
-    ("reshape", "ZeroDivisionError", "integer division or modulo by zero"),
-    ("view", "ZeroDivisionError", "integer division or modulo by zero"),
+    ("", "ZeroDivisionError", "integer division or modulo by zero"),
+    ("", "RuntimeError", "items cannot be empty"),
     ("reduce", "IndexError", "list index out of range"),
     ("index", "RuntimeError", "is too big for batch size"),
     ("update", "RuntimeError", "Received a new batch size"),
@@ -53,7 +54,6 @@ EMPTY = (
     ("permute", "IndexError", "list index out of range"),
     ("masked_select", "IndexError", "index out of range"),
     ("expand", "RuntimeError", "list_of_tensordicts cannot be empty"),
-    ("arithmetic", "RuntimeError", "items cannot be empty"),
     ("arithmetic", "RuntimeError", "stack expects a non-empty TensorList"),
     ("scan", "RuntimeError", "Received a new batch size"),
 )
@@ -124,7 +124,7 @@ def _(case: Case) -> bool:
 
 @rule("operations on empty batches")
 def _(case: Case) -> bool:
-    dropped = case.name.startswith("apply") and case.kind == "keys"
+    dropped = case.name.startswith(("apply", "arithmetic")) and case.kind == "keys"
     joins = case.name.startswith("reduce") and "do not fit" in str(case.ours_error)
     return 0 in case.target.batch_size and (dropped or joins)
 
@@ -164,6 +164,8 @@ def _(case: Case) -> bool:
 @rule("`flatten_keys(inplace=True)`")
 def _(case: Case) -> bool:
     inplace = case.name == "flatten_keys" and bool(case.step.facts["kwargs"])
+    if inplace and case.kind == "keys" and case.path.startswith("v"):
+        return True  # a node that another variable holds, too
     return inplace and case.kind == "keys" and set(case.theirs.keys()) < set(case.ours.keys())
 
 
@@ -178,6 +180,8 @@ def _(case: Case) -> bool:
         return False
     if case.name == "numel":
         return bool(case.ours == 0 and case.theirs == 1)
+    if gives(case) and case.kind == "batch_size" and without_arrays(case):
+        return True
     return gives(case) and case.other == "RuntimeError" and "invalid for input of size 0" in case.message
 
 
@@ -226,7 +230,7 @@ def _(case: Case) -> bool:
 @rule('`td["a", "b"]` through an array')
 def _(case: Case) -> bool:
     through = case.other == "ValueError" and "Expected a TensorDictBase" in case.message
-    return through and case.name.startswith("read") and case.error in ("", "KeyError")
+    return through and case.name.startswith(("read", "pop")) and case.error in ("", "KeyError")
 
 
 @rule("`exclude(inplace=True)`, `filter_empty_` when locked")
@@ -244,6 +248,8 @@ def _(case: Case) -> bool:
 
 @rule("`abs`, `**`, `sub`, `exp` ... of a TensorDict without arrays")
 def _(case: Case) -> bool:
+    if case.name == "arithmetic td" and case.error == "KeyError" and not case.other:
+        return without_arrays(case)
     if case.error or not without_arrays(case) or not case.name.startswith(("arithmetic", "reduce", "scan")):
         return False
     return "at least one tensor" in case.message or (case.name == "arithmetic logic" and case.theirs is None)
@@ -399,3 +405,14 @@ def _(case: Case) -> bool:
     arrays = any(isinstance(i, np.ndarray | list) for i in case.index)
     nested = longer_below(case.target) and not lazy_somewhere(case.target)
     return case.name == "index" and arrays and gives(case) and nested
+
+
+@rule("`sign` of NaN")
+def _(case: Case) -> bool:
+    return case.name == "arithmetic unary" and " sign " in case.step.text and case.kind == "values"
+
+
+@rule("stacks and concatenations of different dtypes")
+def _(case: Case) -> bool:
+    reads = case.name in ("read item", "read get", "read default", "read items", "read get_at")
+    return reads and case.kind == "dtype" and lazy_somewhere(case.target)

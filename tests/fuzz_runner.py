@@ -137,7 +137,7 @@ def _compare_outcomes(got: Outcome, expected: Outcome, step: Step) -> None:
         raise Mismatch("error", "", f"lite {got!r}, tensordict {expected!r}")
     if got.error is None:
         compare(got.value, expected.value)
-    elif not same_error(got.error, expected.error):
+    elif not same_error(step.name, got.error, expected.error):
         raise Mismatch("error class", "", f"lite {got!r}, tensordict {expected!r}")
 
 

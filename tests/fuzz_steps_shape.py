@@ -78,7 +78,7 @@ def pick(c: Choices, v: list[Any], at: int) -> Step:
         d = c.below(max(ndim, 1))
         n = size[d] if d < ndim else 1
         at_ = leaf([1 if i == d else max(m, 0) for i, m in enumerate(size)], "int64", c.below(3))
-        return moved(name, at, d, at_ % max(n, 1))
+        return moved(name, at, d, np.asarray(at_ % max(n, 1)))
     if name == "masked_fill":
         return moved(name, at, mask, c.pick([0, 1, 5]))
     if name == "where":
