@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
 from typing import Any, Self
 
-import numpy as np
+from numpy import ndarray
 
 from lite._collection import Shape, is_array
 from lite._core import MISSING, TensorDictCore
@@ -157,7 +157,7 @@ class AccessMixin(TensorDictCore):
         if self._locked:
             raise RuntimeError(LOCK_ERROR)
         chain = self._convert(item)
-        if type(chain) is np.ndarray and self._names is None:  # then there is nothing that names reach
+        if type(chain) is ndarray and self._names is None:  # then there is nothing that names reach
             for name in path[:0:-1]:
                 chain = self._with({name: chain})  # type: ignore[attr-defined]
             path = path[:1]
@@ -437,8 +437,8 @@ class AccessMixin(TensorDictCore):
 def alike(target: Any, value: Any) -> bool:
     """Whether an array can be copied to another without conversion: one shape, one dtype."""
     return (
-        type(target) is type(value) is np.ndarray
-        and target.shape == value.shape
+        type(target) is type(value) is ndarray
         and target.dtype == value.dtype
+        and target.shape == value.shape
         and target.flags.writeable
     )

@@ -102,8 +102,8 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
         """Drop some keys from every part that has them."""
         return self._each(lambda part: part.exclude(*keys, inplace=inplace), inplace)  # type: ignore[no-any-return]
 
-    def _excluded(self, paths: list[Path]) -> Self:
-        return self.exclude(*paths)
+    def _excluded(self, keys: Sequence[str | Path]) -> Self:
+        return self.exclude(*keys)
 
     def rename_key_(self, old_key: NestedKey, new_key: NestedKey, safe: bool = False) -> Self:
         """Move an entry of every part to another key; KeyError unless all parts have it."""

@@ -64,10 +64,11 @@ class StructureMixin(UpdateMixin):
             found[key] = entry  # type: ignore[index]
         else:
             return self._become(found) if inplace else self._with(found)
-        found = self._select([(k,) if type(k) is str else require_path(k) for k in keys], strict)
-        return self._become(found) if inplace else self._with(found)
+        out = self._selected([(k,) if type(k) is str else require_path(k) for k in keys], strict)
+        return self._become(out._entries()) if inplace else out
 
-    def _select(self, paths: list[Path], strict: bool) -> dict[str, Any]:
+    def _selected(self, paths: list[Path], strict: bool) -> Self:
+        """`select` by flat paths."""
         own = self._entries()
         out: dict[str, Any] = {}
         below: dict[str, list[Path]] = {}  # a key below a node narrows it, whether the node is named or not
@@ -76,7 +77,7 @@ class StructureMixin(UpdateMixin):
             if name in own:
                 out[name] = own[name]
                 if len(path) > 1:
-                    below.setdefault(name, []).append(path[1:])
+                    below[name] = [*below.get(name, ()), path[1:]]
             elif strict:
                 raise self._missing(path)
         for name, rest in below.items():
@@ -89,10 +90,7 @@ class StructureMixin(UpdateMixin):
                 raise self._missing((name, *rest[0]))
             else:
                 del out[name]
-        return out
-
-    def _selected(self, paths: list[Path], strict: bool) -> Self:
-        return self._with(self._select(paths, strict))
+        return self._with(out)
 
     def exclude(self, *keys: NestedKey, inplace: bool = False) -> Self:
         """Drop some keys; missing ones are ignored, untouched nodes are aliased."""
@@ -101,11 +99,11 @@ class StructureMixin(UpdateMixin):
             if type(key) is not str:
                 paths = [k if type(k) is str else require_path(k) for k in keys]
                 break
-        kept = self._exclude(paths)
-        return self._become(kept) if inplace else self._with(kept)
+        out = self._excluded(paths)
+        return self._become(out._entries()) if inplace else out
 
-    def _exclude(self, keys: Sequence[str | Path]) -> dict[str, Any]:
-        """The entries without those at some keys, strings or flat paths."""
+    def _excluded(self, keys: Sequence[str | Path]) -> Self:
+        """`exclude` by strings and flat paths."""
         out = self._entries().copy()
         below: dict[str, list[Path]] = {}
         for key in keys:
@@ -114,17 +112,14 @@ class StructureMixin(UpdateMixin):
             elif len(key) == 1:
                 out.pop(key[0], None)
             else:
-                below.setdefault(key[0], []).append(key[1:])  # type: ignore[arg-type]
+                below[key[0]] = [*below.get(key[0], ()), key[1:]]  # type: ignore[list-item]
         for name, rest in below.items():
             entry = out.get(name)
             node: Any = entry if isinstance(entry, TensorDictCore) else self._as_node(entry)
             if node is not None:
                 narrowed = node._excluded(rest)
                 out[name] = narrowed if entry is node else self._rewrap(entry, narrowed)
-        return out
-
-    def _excluded(self, paths: list[Path]) -> Self:
-        return self._with(self._exclude(paths))
+        return self._with(out)
 
     def rename_key_(self, old_key: NestedKey, new_key: NestedKey, safe: bool = False) -> Self:
         """Move an entry to another (possibly nested) key; returns self.
@@ -271,7 +266,7 @@ class StructureMixin(UpdateMixin):
                     taken.append(old)
                 out._set_path(new, entry, False)
             outputs.append(out)
-        left = self._exclude(taken)
+        left = self._excluded(taken)._entries()
         rest: Self = self._with(left if reproduce_struct else _without_empty(self, left))
         return (*outputs, self._become({k: rest._get_str(k) for k in rest._keys()}) if inplace else rest)
 
