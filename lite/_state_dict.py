@@ -93,7 +93,7 @@ class StateDictMixin(StructureMixin):
         if strict:
             _check_keys(self, nested, "")
         with Writes() as writes:
-            _load(self, nested, metadata, assign, writes)
+            _load(self, nested, metadata, "", assign, writes)
         return self
 
 
@@ -143,9 +143,12 @@ def _is_empty(value: Any) -> bool:
     return isinstance(value, Mapping) and all(_is_empty(value[name]) for name in _names(value))
 
 
-def _load(td: Any, state: Mapping[str, Any], metadata: Any, assign: bool, writes: Writes) -> None:
+def _load(
+    td: Any, state: Mapping[str, Any], metadata: Any, prefix: str, assign: bool, writes: Writes
+) -> None:
+    """Take the arrays of a node; `metadata` has the batch sizes of the tree, this node's under `prefix`."""
     if metadata is not None:
-        size = metadata.get("", {}).get("batch_size", td.batch_size)
+        size = metadata.get(prefix, {}).get("batch_size", td.batch_size)
     else:
         size = state.get(_LEGACY_SIZE, td.batch_size)
     if tuple(size) != td.batch_size:
@@ -156,12 +159,14 @@ def _load(td: Any, state: Mapping[str, Any], metadata: Any, assign: bool, writes
         if not isinstance(value, Mapping):
             td._set_here(key, value, not assign, writes)
             continue
+        own = getattr(value, "_metadata", None)
+        below = (metadata, f"{prefix}.{key}" if prefix else key) if own is None else (own, "")
         node = td._as_node(td._get_str(key))
         if node is None:
             if _is_empty(value):
                 continue
             node = td._blank()
-            _load(node, value, getattr(value, "_metadata", None), True, writes)
+            _load(node, value, *below, True, writes)
             td._set_here(key, node, False, writes)
         else:
-            _load(node, value, getattr(value, "_metadata", None), assign, writes)
+            _load(node, value, *below, assign, writes)

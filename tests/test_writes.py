@@ -325,3 +325,15 @@ def test_auto_batch_size_caps_shared_objects() -> None:
     td = TensorDict({"a": np.zeros((2, 3)), "s": "x"}, batch_size=[2, 3]).auto_batch_size_(1)
     assert (td.batch_size, td.get("s").batch_size) == ((2,), (2,))
     assert TensorDict(batch_size=[2, 3]).auto_batch_size_(1).batch_size == (2,)
+
+
+@pytest.mark.parametrize("flatten", [True, False])
+@pytest.mark.parametrize("sizes", [([2], [2, 3]), ([2, 3], [2])])
+def test_loading_takes_the_batch_sizes_of_nodes(flatten: bool, sizes: tuple[list[int], list[int]]) -> None:
+    def node(size: list[int], value: float) -> TensorDict:
+        return TensorDict({"n": TensorDict({"b": np.full((2, 3), value)}, size)}, batch_size=[2])
+
+    td = node(sizes[1], 0.0)
+    td.load_state_dict(node(sizes[0], 1.0).state_dict(flatten=flatten), strict=False)
+    assert td["n"].batch_size == tuple(sizes[0])
+    np.testing.assert_array_equal(td["n", "b"], np.ones((2, 3)))
