@@ -96,7 +96,7 @@ def _write_arrays(td: Any, index: Any, value: Any) -> bool:
             fitting = shape + own[ndim:]
         if (
             source.shape != fitting
-            or (source.dtype is not target.dtype and source.dtype != target.dtype)
+            or (source.dtype is not target.dtype and not np.can_cast(source.dtype, target.dtype))
             or not target.flags.writeable
         ):
             return False

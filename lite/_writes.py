@@ -83,7 +83,7 @@ class Writes:
             shape = np.shape(value)
             if not fits(shape, wanted):
                 raise ValueError(f"a value of shape {shape} does not fit the shape {wanted}.")
-            if isinstance(value, np.ndarray) and value.dtype != target.dtype:
+            if isinstance(value, np.ndarray) and not np.can_cast(value.dtype, target.dtype):
                 # What NumPy has to say about the numbers, it says here.
                 value = value.astype(target.dtype)
         self._pending.append((target, index, value))
