@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar, Token
 from typing import Any, overload
 
+import numpy as np
+
 from lite._collection import TensorCollection
 from lite._keys import NestedKey, Path, require_path
 from lite._nontensor import NonTensorBase, unwrap
@@ -119,7 +121,7 @@ def _decorate(func: _Function, separator: str, source: Any, dest: Any, auto_batc
         keys = getattr(self, source) if isinstance(source, str) else source
         td, args = build(keys, args, kwargs)
         out = func(self, td, *args, **kwargs)
-        return _values(out, getattr(self, dest) if isinstance(dest, str) else dest)
+        return outputs_of(out, getattr(self, dest) if isinstance(dest, str) else dest)
 
     @functools.wraps(func)
     def function(*args: Any, **kwargs: Any) -> Any:
@@ -133,7 +135,7 @@ def _decorate(func: _Function, separator: str, source: Any, dest: Any, auto_batc
                 "dispatch(source=[...], dest=[...])."
             )
         td, args = build(source, args, kwargs)
-        return _values(func(td, *args, **kwargs), dest)
+        return outputs_of(func(td, *args, **kwargs), dest)
 
     return method if is_method else function
 
@@ -172,7 +174,13 @@ class _Builder:
         return td, args[len(names) :]
 
 
-def _values(out: Any, dest: Sequence[Any]) -> Any:
+def outputs_of(out: Any, dest: Sequence[Any]) -> Any:
+    """What a dispatched call returns: the value under the only key, or a tuple of values."""
+    if type(out) is TensorDict:
+        data = out._data
+        found = tuple([data.get(key) for key in dest])
+        if set(map(type, found)) == {np.ndarray}:
+            return found[0] if len(found) == 1 else found
     node = TensorDict._as_node(out)
     values = []
     for key in dest:

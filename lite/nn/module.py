@@ -42,7 +42,8 @@ class Module(Traversal, Casting, StateDictMethods):
         raise NotImplementedError(f"Module [{type(self).__name__}] is missing the required 'forward' method.")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._forward_hooks or self._forward_pre_hooks:
+        state = self.__dict__  # attribute access is slow on a class that has __getattr__
+        if state["_forward_hooks"] or state["_forward_pre_hooks"]:
             return call_with_hooks(self, self.forward, args, kwargs)
         return self.forward(*args, **kwargs)
 

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from lite._collection import TensorCollection
+from lite._convert import as_is
 from lite._core import TensorDictCore
 from lite._keys import NestedKey, Path, require_path, unravel_key
 from lite._nontensor import NonTensorBase, unwrap
 from lite._tensordict import TensorDict
-from lite.nn._dispatch import dispatch
+from lite.nn._call_plan import arrays_of, make_plan, renew
+from lite.nn._dispatch import dispatch, outputs_of
 from lite.nn._signature import split_key_map
 from lite.nn._skip_existing import _active as _skip_existing
 from lite.nn._skip_existing import all_present
@@ -23,6 +25,8 @@ from lite.nn.module import Module, indented
 from lite.nn.td_module_base import TensorDictModuleBase
 
 _IN_KEYS_ERROR = "in_keys must be of type list, str or tuples of str, or dict."
+# A class that does one of these its own way has no short way.
+_STEPS = ("_call", "_read", "_write", "forward", "in_keys", "out_keys")
 _OUT_KEYS_ERROR = "out_keys must be of type list, str or tuples of str."
 
 
@@ -96,6 +100,72 @@ class TensorDictModule(TensorDictModuleBase):
         self.method_kwargs = dict(method_kwargs or {})
         self.strict = strict
         self._get_kwargs = dict(get_kwargs or {})
+
+    # -- the call, the short way ----------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        state = self.__dict__
+        plan = state.get("_plan")
+        if plan is None:
+            plan = make_plan(self, _payload(state), self._is_simple(state))
+        if not plan:
+            return TensorDictModuleBase.__call__(self, *args, **kwargs)
+        hooks, pre_hooks, keys, keys_then, out_keys, out_keys_then, read, names, write, target = plan
+        # As is_open, a call that would cost a fifth of this one.
+        if hooks or pre_hooks or _skip_existing.get() or keys != keys_then or out_keys != out_keys_then:
+            renew(state, plan)
+            return TensorDictModuleBase.__call__(self, *args, **kwargs)
+        if not kwargs and len(args) == 1 and type(args[0]) is TensorDict:
+            td = args[0]
+            data = td._data
+            if read is not None:
+                value = data.get(read) if type(read) is str else td._reach(read)
+                if type(value) is not np.ndarray:
+                    return TensorDictModuleBase.__call__(self, *args, **kwargs)
+                values: Any = (value,)
+            else:
+                values = [data.get(key) if type(key) is str else td._reach(key) for key in keys]
+                for value in values:
+                    if type(value) is not np.ndarray:
+                        return TensorDictModuleBase.__call__(self, *args, **kwargs)
+            try:
+                result = target(*values)
+                if type(write) is tuple and type(result) is np.ndarray:
+                    td._set_path(write, result, False)
+                    return td
+                if write is None or td._locked or not as_is(result, td._batch_size, td._device):
+                    return self._write(state, td, None, result)
+            except Exception as err:
+                self._explain(err)
+                raise
+            data[write] = result  # type: ignore[index]
+            return td
+        arrays = arrays_of(names, args, kwargs)
+        if arrays is None:
+            return TensorDictModuleBase.__call__(self, *args, **kwargs)
+        try:
+            result = target(*arrays)
+            if write is not None and as_is(result, (), None):
+                return result
+            td = TensorDict._make({}, ())
+            self._write(state, td, None, result)
+        except Exception as err:
+            self._explain(err)
+            raise
+        return outputs_of(td, out_keys)
+
+    def _is_simple(self, state: dict[str, Any]) -> bool:
+        """Whether a call only reads by position, calls, and writes into its TensorDict."""
+        cls = type(self)
+        return (
+            all(getattr(cls, name) is getattr(TensorDictModule, name) for name in _STEPS)
+            and "forward" not in state
+            and "_get_kwargs" in state
+            and state["inplace"] is True
+            and state["method"] is state["_kwarg_names"] is None
+            and not state["method_kwargs"]
+            and not state["_get_kwargs"]
+        )
 
     # -- the plan: keys as paths, made again when a list of keys has changed --------------------
 

@@ -91,10 +91,27 @@ class TensorDictModuleBase(Module):
         name: str = type(self).__qualname__.rpartition(".")[2]
         return name
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.__dict__.pop("_plan", None)
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self.__dict__.pop("_plan", None)
+        super().__delattr__(name)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Register a child module under a name; see `Module.add_module`."""
+        self.__dict__.pop("_plan", None)
+        super().add_module(name, module)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_plan"}
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._forward_hooks or self._forward_pre_hooks:
+        state = self.__dict__
+        if state["_forward_hooks"] or state["_forward_pre_hooks"]:
             return call_with_hooks(self, self._forward_selected, args, kwargs)
-        if "_out_keys_apparent" in self.__dict__:
+        if "_out_keys_apparent" in state:
             return self._forward_selected(*args, **kwargs)
         return self.forward(*args, **kwargs)
 
@@ -133,6 +150,7 @@ class TensorDictModuleBase(Module):
             ['a', 'c']
         """
         selection = self._checked_selection(out_keys)
+        self.__dict__.pop("_plan", None)
         before = self.__dict__.get("_out_keys_apparent")
         self.__dict__["_out_keys_apparent"] = selection
         if self.out_keys != selection:
@@ -164,6 +182,7 @@ class TensorDictModuleBase(Module):
     def reset_out_keys(self) -> Self:
         """Drop all selections; returns self."""
         self.__dict__.pop("_out_keys_apparent", None)
+        self.__dict__.pop("_plan", None)
         return self
 
     # -- parameters ----------------------------------------------------------------------------

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableSequence
+from functools import partial
 from typing import Any, Self
 
 from lite._keys import NestedKey, unravel_key_list
 from lite._tensordict import TensorDict
-from lite.nn._dispatch import dispatch
+from lite.nn._call_plan import arrays_of, is_open, make_plan, renew
+from lite.nn._dispatch import dispatch, outputs_of
 from lite.nn._skip_existing import _active as _skip_existing
 from lite.nn._skip_existing import all_present
 from lite.nn._subsequence import infer_keys, select_modules
 from lite.nn.containers import ModuleDict, ModuleList
 from lite.nn.module import Module
-from lite.nn.td_module import TensorDictModule
+from lite.nn.td_module import TensorDictModule, _payload
 from lite.nn.td_module_base import TensorDictModuleBase
 from lite.nn.td_wrappers import WrapModule
+
+# A class that does one of these its own way has no short way.
+_STEPS = ("_chain", "forward", "in_keys", "out_keys")
 
 
 class TensorDictSequential(TensorDictModule):
@@ -73,6 +78,48 @@ class TensorDictSequential(TensorDictModule):
 
     # -- the call ------------------------------------------------------------------------------
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        state = self.__dict__
+        plan = state.get("_plan")
+        if plan is None:
+            plan = make_plan(self, _payload(state), self._is_simple(state))
+        if not plan or not is_open(plan):
+            renew(state, plan)
+            return TensorDictModuleBase.__call__(self, *args, **kwargs)
+        if not kwargs and len(args) == 1 and type(args[0]) is TensorDict:
+            return self._chain(plan.target._modules, args[0])
+        values = arrays_of(plan.names, args, kwargs)
+        if values is None:
+            return TensorDictModuleBase.__call__(self, *args, **kwargs)
+        td = TensorDict._make({}, ())
+        for key, value in zip(plan.in_keys, values, strict=True):
+            if type(key) is str:
+                td._data[key] = value
+            else:
+                td._set_path(key, value, False)
+        return outputs_of(self._chain(plan.target._modules, td), plan.out_keys)
+
+    def _is_simple(self, state: dict[str, Any]) -> bool:
+        cls = type(self)
+        return (
+            all(getattr(cls, name) is getattr(TensorDictSequential, name) for name in _STEPS)
+            and "forward" not in state
+            and "partial_tolerant" in state
+            and state["inplace"] is None
+            and not state["partial_tolerant"]
+        )
+
+    @staticmethod
+    def _chain(modules: dict[str, Any], tensordict: Any) -> Any:
+        name = ""
+        try:
+            for name, module in modules.items():  # noqa: B007 - told in the note
+                tensordict = module(tensordict)
+        except Exception as err:
+            err.add_note(f"Failed while executing module '{name}'.")
+            raise
+        return tensordict
+
     @dispatch(auto_batch_size=False)
     def forward(self, tensordict: Any, tensordict_out: Any = None, **kwargs: Any) -> Any:
         """Run the modules in order.
@@ -97,12 +144,10 @@ class TensorDictSequential(TensorDictModule):
         current = tensordict
         if selected or tensordict_out is not None:
             current = tensordict.copy()
-        for name, module in self._modules["module"]._modules.items():  # type: ignore[union-attr]
-            try:
-                current = self._run(module, current) if self.partial_tolerant else module(current)  # type: ignore[misc]
-            except Exception as err:
-                err.add_note(f"Failed while executing module '{name}'.")
-                raise
+        modules: dict[str, Any] = self._container()._modules
+        if self.partial_tolerant:
+            modules = {name: partial(self._run, module) for name, module in modules.items()}
+        current = self._chain(modules, current)
         if target is not None:
             return target.update(current, keys_to_update=self.out_keys)
         if selected:
