@@ -127,10 +127,16 @@ def unstackable(key: str, entries: list[Any]) -> RuntimeError:
 
 
 def stack_objects(entries: list[Any], dim: int) -> NonTensorBase:
-    """Per-element objects of the whole stack; from the first ragged dimension on they become lists."""
+    """Per-element objects of the whole stack; from the first ragged dimension on they become lists.
+
+    Raises:
+        RuntimeError: they have different numbers of dimensions, or a dimension before `dim` is ragged.
+    """
     shapes = [entry.batch_size for entry in entries]
     if len(set(shapes)) == 1:
         return NonTensorStack._stacked(entries, dim)
+    if len({len(shape) for shape in shapes}) > 1:
+        raise unstackable("non-tensor data", entries)
     arrays = [entry._objects() for entry in entries]
     axis = next((i for i, sizes in enumerate(zip(*shapes, strict=False)) if len(set(sizes)) > 1), 0)
     if axis < dim:

@@ -222,6 +222,14 @@ def test_ragged_objects_come_as_lists():
 # -- writing ----------------------------------------------------------------------------------
 
 
+def test_objects_of_different_numbers_of_dims_have_no_stack():
+    parts = [TensorDict({"s": NonTensorStack("x", "y")}, batch_size=size) for size in [[], [2]]]
+    parts[0].set("s", "x")
+    parts[1].batch_size = ()
+    with pytest.raises(RuntimeError, match="different kinds"):
+        LazyStackedTensorDict(*parts).get("s")
+
+
 def test_set_cuts_the_value_up():
     ls = lazy_stack([TensorDict(batch_size=[3]) for _ in range(2)], 1)
     value = np.arange(12).reshape(3, 2, 2)
