@@ -28,7 +28,7 @@ SAME_ERRORS = (
     ("ValueError", "IndexError", ("reduce",)),
     # keys that are missing, where tensordict looks at locks and shapes first, or stops at an array
     ("KeyError", "RuntimeError", ("popitem", "select", "set", "update", "where", "arithmetic")),
-    ("KeyError", "ValueError", ("read", "rename_key_", "split_keys", "pop")),
+    ("KeyError", "ValueError", ("read", "rename_key_", "split_keys", "pop", "arithmetic")),
 )
 
 
