@@ -23,7 +23,9 @@ def run(stack: LazyStackedTensorDict, op: _ops.BatchOp) -> Any:
     if isinstance(op, _ops.Index):
         from lite._lazy_index import select
 
-        return select(stack, op.index[:-1])
+        out = select(stack, op.index[:-1])
+        copies = any(isinstance(item, np.ndarray) for item in op.index)
+        return out._clone(True) if copies else out
     if op.ndim <= dim:
         return stack._like([part._run(op) for part in stack.tensordicts], dim + len(op.shape) - op.ndim)
     if isinstance(op, _ops.Unsqueeze):

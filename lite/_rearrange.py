@@ -37,8 +37,9 @@ class RearrangeMixin(StructureMixin):
     __slots__ = ()
 
     def _take(self, dim: int, indices: Array) -> Self:
-        out: Self = self._index((*[slice(None)] * dim, indices))
-        return out
+        out: Any = self._index((*[slice(None)] * dim, indices))
+        # Index arrays alias the parts of lazy stacks, which a result of these methods does not.
+        return out if self._parts() is None else out._clone(True)  # type: ignore[no-any-return]
 
     def gather(self, dim: int, index: Any, out: Any = None, *, inplace: bool = False) -> Any:
         """Pick elements along a batch dimension, as `numpy.take_along_axis` for every entry.
@@ -72,7 +73,9 @@ class RearrangeMixin(StructureMixin):
                 f"index must be a non-empty integer array that fits batch size {size}, got shape "
                 f"{array.shape} and dtype {array.dtype}."
             )
-        source = self if self._parts() is None else self.contiguous()  # type: ignore[attr-defined]
+        source: Any = self
+        if source._parts() is not None and source._is_stackable():  # otherwise part by part
+            source = source.contiguous()
         rows = array.ndim == 1 and source._flat()
         result = source._run(Take(size, 0, array) if rows else Gather(dim % len(size), array))
         if inplace:

@@ -15,7 +15,7 @@ import fuzz_steps_keys
 import fuzz_steps_math
 import fuzz_steps_reduce
 import fuzz_steps_shape
-from fuzz_step import STEPS, Choices, Step
+from fuzz_step import STEPS, Choices, Step, lazy_below
 from fuzz_values import sizes, tree
 
 __all__ = [
@@ -32,6 +32,12 @@ __all__ = [
     "tree",
 ]
 
+# What shares the parts of a lazy stack in one of the libraries, and copies them in the other.
+COPIES = (
+    "repeat", "repeat_interleave", "gather", "flip", "masked_select", "flatten_keys", "unflatten_keys",
+    "flat_round", "where", "masked_fill",
+)  # fmt: skip
+
 
 def plan(data: bytes, variables: list[Any]) -> Step:
     """The step that some bytes stand for, given lite's variables."""
@@ -41,4 +47,6 @@ def plan(data: bytes, variables: list[Any]) -> Step:
     found = make(c, variables, at)
     found.text = f"{found.text} on v{at}"
     found.facts.setdefault("target", at)
+    if found.name in COPIES and lazy_below(variables[at]):
+        found.last = True
     return found

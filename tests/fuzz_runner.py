@@ -101,9 +101,15 @@ def _run(log: Log, build: bytes, steps: list[bytes]) -> None:
             except (Mismatch, *UNREADABLE):
                 return  # tensordict changed a part of itself before it raised
             continue
-        if step.last or (step.name in RESHAPES and not contiguous):
-            return
         _keep(ours, theirs, got.value, expected.value)
+        if step.last or (step.name in RESHAPES and not contiguous):
+            # Who shares memory with whom may differ from now on.
+            step.facts["separates"] = True
+            try:
+                ours[:], theirs[:] = [td.clone() for td in ours], [td.clone() for td in theirs]
+                _compare_variables(ours, theirs)
+            except (Mismatch, *UNREADABLE):
+                return
 
 
 def _check_alone(step: Step, ours: list[Any], got: Outcome) -> None:
@@ -129,6 +135,8 @@ def _replay(first: Any, steps: Sequence[Step]) -> list[Any]:
                 if not any(known is value for known in variables):
                     variables.append(value)
             del variables[:-VARIABLES]
+        if "separates" in step.facts:
+            variables = [td.clone() for td in variables]
     return variables
 
 

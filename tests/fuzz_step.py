@@ -44,7 +44,7 @@ class Step:
         text: the operation with its arguments.
         run: what to call with a side and its variables.
         writes: whether it may write into arrays that exist.
-        last: end the program here, because tensordict stores new arrays instead of writing.
+        last: go on with copies, because tensordict stores new arrays instead of writing.
         facts: what the rules want to know about the arguments.
     """
 

@@ -136,7 +136,10 @@ def index(c: Choices, size: tuple[int, ...]) -> Any:
 
 def key(c: Choices, td: Any) -> Any:
     """A key, mostly one that is there."""
-    there = [k for k in td.keys(True) if k not in ("zz",)]
+    try:
+        there = list(td.keys(True))
+    except RuntimeError:  # nested entries that cannot be stacked
+        there = list(td.keys())
     if there and not c.one_in(4):
         return c.pick(there)
     return c.pick([*KEYS, *NESTED])

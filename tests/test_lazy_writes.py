@@ -105,3 +105,26 @@ def test_padding_values_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="padding_value -1 does not fit 'a' of dtype uint8"):
         stack.get("a", as_padded_tensor=True, padding_value=-1)
     np.testing.assert_array_equal(stack.get("a", as_padded_tensor=True, padding_value=7), [[0, 7], [0, 0]])
+
+
+def test_gather_keeps_what_only_some_parts_have() -> None:
+    first = TensorDict({"a": np.array([1, 2]), "x": np.array([3, 4])}, [2])
+    stack = lazy_stack([first, TensorDict({"a": np.array([5, 6])}, [2])])
+    out = stack.gather(0, np.array([[1, 0]]))
+    np.testing.assert_array_equal(out["a"], [[5, 2]])
+    np.testing.assert_array_equal(out[0, 1]["x"], 4)
+
+
+@pytest.mark.parametrize("name", ["repeat", "repeat_interleave"])
+def test_repeated_rows_are_copies(name: str) -> None:
+    stack = _rows(1, 2)
+    out = stack.repeat(2, 1) if name == "repeat" else stack.repeat_interleave(2, dim=0)
+    out[0].zero_()
+    np.testing.assert_array_equal(out["x"][:, 0], [0, 2, 1, 2] if name == "repeat" else [0, 1, 2, 2])
+    np.testing.assert_array_equal(stack["x"][:, 0], [1, 2])
+
+
+def test_the_cap_of_auto_batch_size_holds_without_entries() -> None:
+    td = TensorDict(batch_size=[2, 3])
+    assert td.auto_batch_size_(1).batch_size == (2,)
+    assert TensorDict(batch_size=[2, 3]).auto_batch_size_().batch_size == (2, 3)

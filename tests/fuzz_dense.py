@@ -1,0 +1,309 @@
+"""What a step should give, worked out without lazy stacks.
+
+Two ways, both from the state before the step: operations that only move elements are done on an array of
+their numbers (`moves`), all others on dense copies (`dense`), where entries that cannot be stacked (ragged
+leaves, exclusive keys) are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from fuzz_case import Case, elements, same_elements
+from fuzz_sides import LITE, is_container, is_objects, stacked
+
+import lite
+
+# Operations on v[at] alone that only move, repeat or drop elements.
+MOVES = (
+    "index", "reshape", "view", "flatten", "unflatten", "squeeze", "unsqueeze", "permute", "transpose",
+    "movedim", "expand", "split", "chunk", "unbind", "repeat", "repeat_interleave", "flip", "gather",
+    "masked_select",
+)  # fmt: skip
+
+
+class NotDense(Exception):
+    """There is no dense form, even without some entries."""
+
+
+def agrees(case: Case) -> bool:
+    """Whether lite's result, and what became of its target, are what they should be."""
+    try:
+        if case.name in MOVES:
+            return moves(case)
+        return dense(case)
+    except NotDense:
+        return False
+
+
+def fails_alike(case: Case) -> bool:
+    """Whether lite raises for a dense TensorDict as well, the same class of error."""
+    before = case.before()
+    try:
+        copies = [dense_copy(td, []) for td in before]
+    except NotDense:
+        return False
+    try:
+        case.step.run(LITE, copies)
+    except Exception as error:
+        return type(error).__name__ == case.error
+    return False
+
+
+def names_fit(value: Any, outer: tuple[Any, ...] = ()) -> bool:
+    """Whether the names of every nested container begin with those of what holds it."""
+    if isinstance(value, tuple):
+        return all(names_fit(item) for item in value)
+    if not is_container(value):
+        return True
+    try:
+        names = tuple(value.names)
+    except ValueError:  # parts that disagree
+        return stacked(value)
+    if names[: len(outer)] != outer:
+        return False
+    if stacked(value):
+        dim = value.stack_dim
+        return all(names_fit(part, names[:dim] + names[dim + 1 :]) for part in value.tensordicts)
+    return all(names_fit(entry, names) for _, entry in value._items())
+
+
+def names_agree(case: Case) -> bool:
+    """Whether the names of the result and the target are those of the dense forms."""
+    before = case.before()
+    try:
+        copies = [dense_copy(td, []) for td in before]
+        expected = case.step.run(LITE, copies)
+    except Exception:
+        return False
+    pairs = [(case.target, copies[case.step.facts["target"]])]
+    results = (case.ours, expected)
+    pairs += zip(*results, strict=True) if isinstance(case.ours, tuple) else [results]
+    return all(_names(ours) == _names(wanted) for ours, wanted in pairs)
+
+
+def locks_agree(case: Case) -> bool:
+    """Whether the result is locked as that of the dense forms is."""
+    try:
+        expected = case.step.run(LITE, [dense_copy(td, []) for td in case.before()])
+    except Exception:
+        return False
+    return is_container(case.ours) and is_container(expected) and case.ours.is_locked == expected.is_locked
+
+
+def _names(value: Any) -> Any:
+    return list(value.names) if is_container(value) else None
+
+
+def parts_agree(value: Any, attribute: str) -> bool:
+    """Whether every lazy stack, at any depth, says the same of itself as its parts do of themselves.
+
+    Args:
+        value: a container of either side.
+        attribute: `is_locked`, or `batch_size` (which tensordict keeps from when the stack was made).
+    """
+    if isinstance(value, tuple | list):
+        return all(parts_agree(item, attribute) for item in value)
+    if not is_container(value) or is_objects(value):
+        return True
+    if not stacked(value):
+        return all(parts_agree(entry, attribute) for entry in value.values())
+    parts, dim = value.tensordicts, value.stack_dim
+    if attribute == "is_locked":
+        fits = all(part.is_locked == value.is_locked for part in parts) and (parts or not value.is_locked)
+    else:
+        size = tuple(value.batch_size)
+        inner = size[:dim] + size[dim + 1 :]
+        fits = size[dim] == len(parts) and all(
+            part.ndim == len(inner) and all(n in (m, -1) for n, m in zip(inner, part.batch_size, strict=True))
+            for part in parts
+        )
+    return fits and all(parts_agree(part, attribute) for part in parts)
+
+
+def rows(value: Any) -> list[Any]:
+    """The batch elements in row-major order."""
+    out = [elements(value)] if is_container(value) else list(value)
+    for _ in range(value.batch_dims):
+        out = [row for part in out for row in part]
+    return out
+
+
+def moves(case: Case) -> bool:
+    before = case.before()
+    at = case.step.facts["target"]
+    source = before[at]
+    if -1 in source.batch_size:
+        raise NotDense
+    numbers = np.arange(math.prod(source.batch_size)).reshape(source.batch_size)
+    before[at] = lite.TensorDict({"at": numbers}, batch_size=source.batch_size)
+    try:
+        expected = case.step.run(LITE, before)
+    except Exception:
+        return False
+    content = rows(source)
+    pairs = [(case.ours, expected)]
+    if isinstance(expected, tuple):
+        if not isinstance(case.ours, tuple) or len(case.ours) != len(expected):
+            return False
+        pairs = list(zip(case.ours, expected, strict=True))
+    for ours, wanted in pairs:
+        if ours.batch_size != wanted.batch_size:
+            return False
+        if not same_elements(rows(ours), [content[i] for i in wanted["at"].ravel()]):
+            return False
+    return same_elements(elements(case.target), elements(source))
+
+
+def dense(case: Case) -> bool:
+    before = case.before()
+    left_out: list[str] = []
+    copies = [dense_copy(td, left_out) for td in before]
+    try:
+        expected = case.step.run(LITE, copies)
+    except Exception:
+        return False
+    return _same(case.ours, expected, left_out) and _same(
+        case.target, copies[case.step.facts["target"]], left_out
+    )
+
+
+class _Assigned:
+    """Stands for the target of an assignment, and remembers it instead of doing it."""
+
+    def __init__(self, td: Any) -> None:
+        self.td = td
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.td[index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.index = index
+        self.value = self.td if value is self else value
+
+
+def assigned(case: Case) -> bool:
+    """Whether an assignment of a TensorDict changed the elements that the index picks, one by one."""
+    before = case.before()
+    at = case.step.facts["target"]
+    td = before[at]
+    before[at] = recorder = _Assigned(td)
+    case.step.run(LITE, before)
+    value, size = recorder.value, td.batch_size
+    if not is_container(value) or -1 in size:
+        return False
+    numbers = lite.TensorDict({"at": np.arange(math.prod(size)).reshape(size)}, batch_size=size)
+    picked = numbers[recorder.index]
+    content = rows(td)
+    try:
+        for n, row in zip(picked["at"].ravel(), rows(value.expand(picked.batch_size)), strict=True):
+            content[n] = merged(content[n], row)
+    except ValueError:  # rows that have no element's shape
+        return False
+    return covers(rows(case.target), content, [])
+
+
+def merged(old: Any, new: Any) -> Any:
+    """An element after it was assigned to, or two pieces of one put together."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return old | {key: merged(old[key], item) if key in old else item for key, item in new.items()}
+    if isinstance(old, list):
+        items = new if isinstance(new, list) else [new] * len(old)
+        return [merged(*pair) for pair in zip(old, items, strict=True)]
+    if isinstance(old, np.ndarray) and isinstance(new, np.ndarray):
+        return np.broadcast_to(new, old.shape).astype(old.dtype)
+    return new
+
+
+def split_apart(case: Case) -> bool:
+    """Whether the results of `split_keys` are, put together, what was split."""
+    whole = rows(case.before()[case.step.facts["target"]])
+    pieces = [rows(td) for td in case.ours]
+    return same_elements([merged(*pair) for pair in zip(*pieces, strict=True)], whole)
+
+
+def _same(ours: Any, expected: Any, left_out: list[str]) -> bool:
+    if is_container(expected):
+        if not is_container(ours) or ours.batch_size != expected.batch_size:
+            return False
+        return covers(elements(ours), elements(expected), left_out)
+    if isinstance(expected, tuple | list):
+        return len(ours) == len(expected) and all(
+            _same(a, b, left_out) for a, b in zip(ours, expected, strict=True)
+        )
+    if is_objects(expected):
+        return bool(is_objects(ours)) and ours.tolist() == expected.tolist()
+    if isinstance(expected, dict):
+        return all(_same(ours.get(key), expected[key], left_out) for key in expected)
+    return covers(ours, expected, left_out)
+
+
+def covers(ours: Any, expected: Any, left_out: list[str]) -> bool:
+    """`same_elements`, where `ours` may have keys that were left out of `expected`.
+
+    It may also lack new keys outside of what was assigned to: dense entries are zero there.
+    """
+    if isinstance(ours, list) and isinstance(expected, list):
+        return len(ours) == len(expected) and all(
+            covers(a, b, left_out) for a, b in zip(ours, expected, strict=True)
+        )
+    if isinstance(ours, dict) and isinstance(expected, dict):
+        more = ours.keys() - expected.keys()
+        return (
+            all(_zero(expected[key]) for key in expected.keys() - ours.keys())
+            and all(_zero(ours[key]) or any(left in key for left in left_out) for key in more)
+            and all(covers(ours[key], expected[key], left_out) for key in expected.keys() & ours.keys())
+        )
+    return same_elements(ours, expected)
+
+
+def _zero(value: Any) -> bool:
+    if isinstance(value, list | dict):
+        return all(map(_zero, value.values() if isinstance(value, dict) else value))
+    return value is None or (isinstance(value, np.ndarray) and not value.any())
+
+
+def dense_copy(td: Any, left_out: list[str]) -> Any:
+    """A dense copy of what can be stacked; appends to `left_out` the keys of the rest."""
+    if stacked(td):
+        parts = [dense_copy(part, left_out) for part in td.tensordicts]
+        if len({part.batch_size for part in parts}) != 1:
+            raise NotDense
+        out = _stack(parts, td.stack_dim, left_out)
+    else:
+        entries = {key: _copy(entry, left_out) for key, entry in td._items()}
+        out = lite.TensorDict(entries, batch_size=td.batch_size)
+    out.names = td.names
+    return out.lock_() if td.is_locked else out
+
+
+def _copy(entry: Any, left_out: list[str]) -> Any:
+    if is_container(entry):
+        return dense_copy(entry, left_out)
+    return entry.copy() if isinstance(entry, np.ndarray) else entry.clone()
+
+
+def _stack(parts: list[Any], dim: int, left_out: list[str]) -> Any:
+    size = parts[0].batch_size
+    out = lite.TensorDict({}, batch_size=(*size[:dim], len(parts), *size[dim:]))
+    keys = sorted({key for part in parts for key in part.keys()})  # noqa: SIM118
+    for key in keys:
+        entries = [part.get(key) for part in parts]
+        if all(isinstance(entry, np.ndarray) for entry in entries):
+            stackable = len({entry.shape for entry in entries}) == 1
+            value = np.stack(entries, dim) if stackable else None
+        elif all(is_objects(entry) for entry in entries):
+            stackable = len({entry.batch_size for entry in entries}) == 1
+            value = lite.NonTensorStack._stacked(entries, dim) if stackable else None
+        elif all(is_container(entry) for entry in entries):
+            stackable = len({entry.batch_size for entry in entries}) == 1
+            value = _stack(entries, dim, left_out) if stackable else None
+        else:
+            value = None
+        if value is None:
+            left_out.append(key)
+        else:
+            out.set(key, value)
+    return out
