@@ -3,8 +3,9 @@
     python bench/nn.py
 
 Arrays of three floats, so that what is measured is everything but the computation. Both libraries run on
-one thread and in turns; medians over rounds, microseconds per call. A round lasts about a third of a
-millisecond, less than a scheduler's time slice, so that on a busy machine few rounds are interrupted.
+one thread and in turns; medians over rounds (minima in brackets), microseconds per call. A round lasts
+about a third of a millisecond, less than a scheduler's time slice, so that on a busy machine few rounds are
+interrupted.
 torch runs under no_grad. Results go to bench/results/nn.json.
 """
 
@@ -39,10 +40,19 @@ def identity(x: Any) -> Any:
     return x
 
 
-def cases(td: Any, nn: Any, linear: Any, array: Any) -> dict[str, Callable[[], Any]]:
+def swapping(source: Any, module: Any) -> Callable[[], None]:
+    def swap() -> None:
+        with source.to_module(module):
+            pass
+
+    return swap
+
+
+def cases(td: Any, nn: Any, layers_of: Any, array: Any) -> dict[str, Callable[[], Any]]:
     """The same calls for either library."""
     one = nn.TensorDictModule(identity, ["x"], ["y"])
     nested = nn.TensorDictModule(identity, [("in", "x")], [("out", "y")])
+    linear = layers_of.Linear
     names = ["x", "a", "b", "y"]
     three = nn.TensorDictSequential(
         *[nn.TensorDictModule(identity, [i], [o]) for i, o in itertools.pairwise(names)]
@@ -51,6 +61,8 @@ def cases(td: Any, nn: Any, linear: Any, array: Any) -> dict[str, Callable[[], A
     layers = nn.TensorDictSequential(
         *[nn.TensorDictModule(linear(3, 3), [i], [o]) for i, o in itertools.pairwise(names)]
     )
+    net = layers_of.Sequential(*[linear(3, 3) for _ in range(6)])
+    params = td.from_module(net)
     data, deep, batch = td({"x": array}), td({"in": {"x": array}}), td({"x": array}, batch_size=[3])
     return {
         "identity TensorDictModule": lambda: one(data),
@@ -62,6 +74,9 @@ def cases(td: Any, nn: Any, linear: Any, array: Any) -> dict[str, Callable[[], A
         "dispatch by keyword": lambda: one(x=array),
         "dispatch by position": lambda: one(array),
         "dispatch of a 3-module TensorDictSequential": lambda: three(x=array),
+        "with params.to_module(m), 12 leaves": swapping(params, net),
+        "the same, params locked": swapping(params.copy().lock_(), net),
+        "the same, plain arrays": swapping(params.data, net),
     }
 
 
@@ -82,18 +97,29 @@ def calls_per_round(function: Callable[[], Any]) -> int:
 def main() -> None:
     torch.set_num_threads(1)
     array = np.ones(3, dtype=np.float32)
-    mine = cases(lite.TensorDict, lite.nn, lite.nn.Linear, array)
-    theirs = cases(tensordict.TensorDict, tensordict.nn, torch.nn.Linear, torch.from_numpy(array))
+    mine = cases(lite.TensorDict, lite.nn, lite.nn, array)
+    theirs = cases(tensordict.TensorDict, tensordict.nn, torch.nn, torch.from_numpy(array))
     rows = []
     with torch.no_grad():
         for name, call in mine.items():
             pair = [(function, calls_per_round(function)) for function in (call, theirs[name])]
             times = [[per_call(function, calls) * 1e6 for function, calls in pair] for _ in range(ROUNDS)]
             a, b = (statistics.median(column) for column in zip(*times, strict=True))
+            least, least_b = (min(column) for column in zip(*times, strict=True))
             rows.append(
-                {"case": name, "lite_us": round(a, 2), "tensordict_us": round(b, 2), "ratio": round(b / a, 1)}
+                {
+                    "case": name,
+                    "lite_us": round(a, 2),
+                    "tensordict_us": round(b, 2),
+                    "ratio": round(b / a, 1),
+                    "lite_min_us": round(least, 2),
+                    "tensordict_min_us": round(least_b, 2),
+                }
             )
-            print(f"{name:45s} {a:9.2f} us {b:9.2f} us {b / a:7.1f}x")
+            print(
+                f"{name:45s} {a:9.2f} ({least:.2f}) us {b:9.2f} ({least_b:.2f}) us {b / a:7.1f}x "
+                f"({least_b / least:.1f}x)"
+            )
     result = {
         "machine": {"processor": platform.processor() or platform.machine(), "cpus": os.cpu_count()},
         "versions": {
