@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from lite._collection import HOST_LEAVES, Array, is_array, is_leaf_nontensor, is_non_tensor
+from lite._collection import HOST_LEAVES, Array, is_array, is_leaf_nontensor, is_non_tensor, raw
 from lite._core import MISSING
 from lite._device_array import wrap
 from lite._keys import NestedKey, Path, require_path, to_key
@@ -282,7 +282,7 @@ def _bind(td: Any, device: str | None) -> None:
 
 
 def _address(leaf: Array, storage: bool) -> int:
-    base: Any = leaf
+    base: Any = raw(leaf)
     while storage and isinstance(base.base, np.ndarray):
         base = base.base
     address: int = base.__array_interface__["data"][0]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._collection import Array, TensorCollection, is_array
+from lite._collection import Array, TensorCollection, is_array, raw
 from lite._core import TensorDictCore
 from lite._foreign import from_dlpack, is_tensor
 from lite._nontensor import NonTensorBase, NonTensorData, NonTensorStack
@@ -208,6 +208,7 @@ def _as_stack(tensordict: Any, objects: Array) -> Any:
 
 def to_tensor(torch: Any, leaf: Any, copy: bool | None, key: str) -> Any:
     """A torch tensor over a leaf's memory; see `to_torch` for `copy`."""
+    leaf = raw(leaf)
     if not isinstance(leaf, np.ndarray):
         tensor = torch.as_tensor(leaf, device="cuda")
         return tensor.clone() if copy else tensor

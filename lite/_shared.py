@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from lite._collection import Array, is_array
+from lite._collection import Array, ArrayHolder, is_array, raw
 from lite._core import TensorDictCore
 from lite._leaves import leaves
 from lite._sharing import SharedBlock, block_of, send_by_handle
@@ -42,7 +42,7 @@ class SharedMixin(TensorDictCore):
         from lite._files.mapping import source_of
 
         moving: dict[int, Array] = {}
-        for array in leaves(self):
+        for array in map(raw, leaves(self)):
             if not isinstance(array, np.ndarray):
                 raise TypeError(
                     f'a {type(array).__name__} cannot be shared with processes; move it first: td.to("cpu").'
@@ -70,7 +70,7 @@ class SharedMixin(TensorDictCore):
         Mapped files are another matter, see `is_memmap`.
         """
         found = False
-        for array in leaves(self):
+        for array in map(raw, leaves(self)):
             if array.size and block_of(array) is None:
                 return False
             found = True
@@ -87,8 +87,11 @@ def _replace(node: Any, moved: dict[int, Array]) -> None:
     send_by_handle(type(node))
     for key, entry in list(node._items()):
         if is_array(entry):
-            if id(entry) in moved:
-                node._data[key] = moved[id(entry)]
+            shared = moved.get(id(raw(entry)))
+            if isinstance(entry, ArrayHolder) and shared is not None:
+                entry.data = shared
+            elif shared is not None:
+                node._data[key] = shared
         else:
             child = node._as_node(entry)
             if child is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._collection import Array, is_array
+from lite._collection import Array, is_array, raw
 from lite._files import meta, payload
 from lite._files.dtypes import dtype_name
 from lite._files.keys import file_name
@@ -123,9 +123,10 @@ def archive_key(path: str) -> list[tuple[int, str]]:
 
 
 def host_array(entry: Any, key: str) -> Array:
-    if not isinstance(entry, np.ndarray):
+    array = raw(entry)
+    if not isinstance(array, np.ndarray):
         raise TypeError(f"the array at key {key!r} is on a device; move it first: td.to('cpu').")
-    return entry
+    return array
 
 
 def _data_node(value: Any) -> meta.Json | None:

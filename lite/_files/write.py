@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._collection import Array, is_array
+from lite._collection import Array, is_array, raw
 from lite._files import meta
 from lite._files.commit import replace_tree
 from lite._files.mapping import anonymous_leaf, create_leaf, is_file, source_of, write_file
@@ -56,9 +56,10 @@ def write_folder(
 def _visit(entry: Any, plan: Plan) -> None:
     """The leaves alone, for which no names or types of files matter."""
     if is_array(entry):
-        if not isinstance(entry, np.ndarray):
+        array = raw(entry)
+        if not isinstance(array, np.ndarray):
             raise TypeError("an array is on a device; move it first: td.to('cpu').")
-        plan.leaves.append(("", entry))
+        plan.leaves.append(("", array))
     elif not isinstance(entry, NonTensorBase):
         node = getattr(entry, "_tensordict", entry)
         stacked = node._parts()
