@@ -31,6 +31,7 @@ from lite.nn.activations import (
 )
 from lite.nn.bilinear import Bilinear
 from lite.nn.containers import ModuleDict, ModuleList, Sequential
+from lite.nn.convolution import Conv1d, Conv2d
 from lite.nn.dropout import Dropout
 from lite.nn.embedding import Embedding
 from lite.nn.ensemble import EnsembleModule
@@ -41,6 +42,7 @@ from lite.nn.module import Module
 from lite.nn.normalization import BatchNorm1d, LayerNorm, RMSNorm
 from lite.nn.parameter import Parameter
 from lite.nn.params import TensorDictParams
+from lite.nn.pooling import AvgPool2d, MaxPool2d
 from lite.nn.td_module import TensorDictModule
 from lite.nn.td_module_base import TensorDictModuleBase
 from lite.nn.td_sequential import TensorDictSequential
@@ -50,8 +52,11 @@ __all__ = [
     "ELU",
     "GELU",
     "MLP",
+    "AvgPool2d",
     "BatchNorm1d",
     "Bilinear",
+    "Conv1d",
+    "Conv2d",
     "Dropout",
     "Embedding",
     "EnsembleModule",
@@ -61,6 +66,7 @@ __all__ = [
     "LeakyReLU",
     "Linear",
     "LogSoftmax",
+    "MaxPool2d",
     "MetaArray",
     "Module",
     "ModuleDict",

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
 
-from lite import nn  # noqa: E402
+from parity.layers import RTOL, agree, pair  # noqa: E402
 
-RTOL = {"float16": 2e-3, "float32": 1e-5, "float64": 1e-9}
+from lite import nn  # noqa: E402
 
 # name, constructor arguments, shape of the features at the end of the input
 POINTWISE = [
@@ -29,34 +29,6 @@ POINTWISE = [
     ("LogSoftmax", {"dim": 0}),
     ("Identity", {}),
 ]
-
-
-def pair(name, *args, dtype="float32", seed=0, **kwargs):
-    """A layer of both libraries with the same, random, parameters and buffers."""
-    torch.manual_seed(seed)
-    theirs = getattr(torch.nn, name)(*args, **kwargs)
-    with torch.no_grad():
-        for value in (*theirs.parameters(), *theirs.buffers()):
-            if value.is_floating_point():
-                value.copy_(torch.rand_like(value) + 0.1)
-    theirs = theirs.to(getattr(torch, dtype))
-    ours = getattr(nn, name)(*args, **kwargs)
-    assert repr(ours) == repr(theirs)
-    assert list(ours.state_dict()) == list(theirs.state_dict())
-    ours.type(dtype) if any(True for _ in ours.parameters()) else None
-    ours.load_state_dict({key: value.numpy() for key, value in theirs.state_dict().items()}, assign=True)
-    return ours, theirs
-
-
-def agree(ours, theirs, *inputs, rtol=None):
-    """Call both with the same arrays; compare values, shape and dtype."""
-    with torch.no_grad():
-        expected = theirs(*(torch.from_numpy(x.copy()) for x in inputs)).numpy()
-    got = ours(*inputs)
-    assert got.shape == expected.shape
-    assert got.dtype == expected.dtype
-    tolerance = RTOL[expected.dtype.name] if rtol is None else rtol
-    np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance / 10)
 
 
 def batches(*features):
