@@ -1,13 +1,13 @@
 """The examples of the reference documentation, one test each, asserting the listed observable.
 
 Ids are those of the specification: 000 the inherited module part, 001 Module, 002 TensorDictModule,
-003 TensorDictSequential; the number after the dash is the example's place in its document.
+003 TensorDictSequential, 004 from_modules; the number after the dash is the example's place in its document.
 """
 
 import numpy as np
 import pytest
 
-from lite import TensorDict, nn
+from lite import LazyStackedTensorDict, TensorDict, nn
 from lite.data import MultiStep
 from lite.nn import TensorDictModule as Mod
 from lite.nn import TensorDictSequential as Seq
@@ -258,6 +258,20 @@ def test_000_11_reset_parameters():
     assert not (old == net[0].weight).any()
 
 
+def test_000_12_reset_given_parameters():
+    module = Mod(nn.Sequential(nn.Linear(2, 3, rng=0), nn.ReLU()), in_keys=["bork"], out_keys=["dork"])
+    params = TensorDict.from_module(module)
+    old_params = params.data.clone()
+    own = module.module[0].weight.data.copy()
+    copied = params.data.clone()
+    module.reset_parameters(copied)
+    assert not (old_params == copied).any()
+    np.testing.assert_array_equal(module.module[0].weight.data, own)
+    module.reset_parameters(params)
+    assert not (old_params == params.data).any()
+    assert not (module.module[0].weight.data == own).any()
+
+
 def test_000_13a_select_out_keys():
     mod = plus_two()
     assert set(mod(TensorDict({"a": zeros(), "b": ones()}, [])).keys()) == {"a", "b", "c", "d"}
@@ -449,3 +463,55 @@ def test_003_12_select_in_nested_sequences():
     assert [(m.in_keys, m.out_keys) for m in out[0]] == [(["b"], ["d"]), (["d"], ["e"])]
     assert out.in_keys == ["b"]
     assert out.out_keys == ["d", "e"]
+
+
+# -- 004: from_modules -----------------------------------------------------------------------------
+
+
+def test_004_1_stacked_parameters():
+    params = TensorDict.from_modules(nn.Linear(3, 4), nn.Linear(3, 4))
+    assert params["bias"].shape == (2, 4)
+    assert params["weight"].shape == (2, 4, 3)
+    assert params.batch_size == (2,)
+    assert params.is_locked
+    assert all(isinstance(leaf, nn.Parameter) for leaf in params.values())
+
+
+def test_004_2_an_empty_module_runs_each_set():
+    modules = [nn.Linear(3, 4, rng=i) for i in range(2)]
+    params = TensorDict.from_modules(*modules)
+    empty = nn.Linear(3, 4, device="meta")
+    x = ones(3)
+    for i, module in enumerate(modules):
+        with params[i].to_module(empty):
+            np.testing.assert_array_equal(empty(x), module(x))
+    assert empty.weight.is_meta
+
+
+def test_004_3_modules_stay_independent():
+    modules = [nn.Linear(3, 4), nn.Linear(3, 4)]
+    params = TensorDict.from_modules(*modules)
+    before = modules[0].weight.data.copy()
+    params.data["weight"][0] = 7
+    np.testing.assert_array_equal(modules[0].weight.data, before)
+    assert modules[0].weight.grad is None
+    with pytest.raises(NotImplementedError, match="no automatic differentiation"):
+        params.backward()
+
+
+def test_004_4_lazily_stacked_parameters():
+    modules = [nn.Linear(3, 4), nn.Linear(3, 4)]
+    params = TensorDict.from_modules(*modules, lazy_stack=True)
+    assert isinstance(params, LazyStackedTensorDict)
+    assert params.stack_dim == 0
+    assert params.batch_size == (2,)
+    assert params["bias"].shape == (2, 4)
+    assert params["weight"].shape == (2, 4, 3)
+    assert params[1]["weight"] is modules[1].weight
+
+
+def test_004_5_lazy_stacks_follow_the_modules():
+    modules = [nn.Linear(3, 4), nn.Linear(3, 4)]
+    params = TensorDict.from_modules(*modules, lazy_stack=True)
+    modules[0].weight[...] = 5
+    np.testing.assert_array_equal(params.get("weight")[0], np.full((4, 3), 5))

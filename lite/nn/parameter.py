@@ -14,6 +14,20 @@ from lite.nn._dtypes import is_inexact
 from lite.nn._meta import MetaArray
 
 
+_TRAIN = "train the network in an autograd library and load its weights by name with Module.load_state_dict"
+# What optimisers and training loops ask a parameter for, beside `grad`.
+_GRADIENT_NAMES = frozenset(
+    (
+        "grad_fn",
+        "is_leaf",
+        "register_hook",
+        "register_post_accumulate_grad_hook",
+        "retain_grad",
+        "retains_grad",
+    )
+)
+
+
 class Parameter(NDArrayOperatorsMixin, ArrayHolder):
     """Marks an array as a parameter: assigned to a module's attribute, it is registered by name.
 
@@ -100,9 +114,12 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
     def backward(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Raise: there is no automatic differentiation here."""
         raise RuntimeError(
-            "lite has no automatic differentiation, so backward() computes nothing: train the network in an "
-            "autograd library and load its weights by name with Module.load_state_dict."
+            f"lite has no automatic differentiation, so backward() computes nothing: {_TRAIN}."
         )
+
+    def detach(self) -> Any:
+        """The raw array, sharing memory; there is no gradient to detach from."""
+        return self.data
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(self.data, dtype=dtype, copy=copy)
@@ -122,6 +139,8 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
 
     def __getattr__(self, name: str) -> Any:
         # Reached only for names the class lacks: the array's own methods and attributes.
+        if name in _GRADIENT_NAMES:
+            raise AttributeError(f"lite has no automatic differentiation, so no {name}: {_TRAIN}.")
         if name.startswith("__") or name in Parameter.__slots__:
             raise AttributeError(f"'Parameter' object has no attribute '{name}'")
         return getattr(self.data, name)
