@@ -13,7 +13,6 @@ from lite._defaults import get_default_dtype
 from lite.nn._dtypes import is_inexact
 from lite.nn._meta import MetaArray
 
-
 _TRAIN = "train the network in an autograd library and load its weights by name with Module.load_state_dict"
 # What optimisers and training loops ask a parameter for, beside `grad`.
 _GRADIENT_NAMES = frozenset(

@@ -107,7 +107,7 @@ def test_missing_attribute_and_repr(p):
 
 @pytest.mark.parametrize("name", ["grad_fn", "register_hook", "retain_grad", "is_leaf"])
 def test_what_training_asks_for_is_not_there(name):
-    p = Parameter(np.ones(2, dtype=np.float32))
+    p = nn.Parameter(np.ones(2, dtype=np.float32))
     assert not hasattr(p, name)
     with pytest.raises(
         AttributeError, match=f"no automatic differentiation, so no {name}: .*load_state_dict"
