@@ -39,7 +39,7 @@ def replace_arrays(node: Any, fn: Callable[[Any], Any]) -> None:
             replace_arrays(inner, fn)
         elif isinstance(entry, Parameter):
             entry.data = fn(entry.data)
-        elif isinstance(entry, np.ndarray):
+        elif not isinstance(entry, TensorCollection):
             node._data[key] = fn(entry)
 
 

@@ -229,6 +229,12 @@ def test_casts() -> None:
     assert params["n", "i"].dtype == np.float64
     parent.requires_grad_(False)
     assert not a.requires_grad
+    parent.to("meta")
+    assert params["n", "i"].is_meta
+    assert params["a"].is_meta
+    parent.to_empty(device="cpu")
+    assert type(params["n", "i"]) is np.ndarray
+    assert params["a"] is a
     parent.zero_grad()
 
 
