@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from lite._batch_size import BatchSizeMixin
 from lite._collection import TensorCollection, raw
-from lite._context import ContextMixin, Leave
+from lite._context import Leave
 from lite._lock import LOCK_ERROR
 from lite._tensordict import TensorDict
+from lite.nn._held import Held, nest
 from lite.nn._meta import MetaArray
 from lite.nn._registry import assignments
 from lite.nn.module import Module
@@ -25,9 +25,6 @@ from lite.nn.params import TensorDictParams
 
 _ABSENT: Any = object()  # an attribute that is not there
 _new = object.__new__
-_data_of: Any = BatchSizeMixin.__dict__["_data"].__get__
-_set_data: Any = BatchSizeMixin.__dict__["_data"].__set__
-_set_origin: Any = ContextMixin.__dict__["_origin"].__set__
 
 # The module's __dict__, which registry, its own one, the one in its place, the node that filled it.
 _Note = tuple[dict[str, Any], str, dict[str, Any], dict[str, Any], Any]
@@ -102,55 +99,6 @@ class _Special:
             np.copyto(array, old)
 
 
-class _Held(TensorDict):
-    """What a module held, nested dicts until somebody looks: then it becomes a TensorDict like any other.
-
-    Hardly anybody does, and the TensorDicts would take as long to make as the rest of the swap.
-    """
-
-    __slots__ = ()
-    _batch_size = _lock_parents = ()
-    _before = _device = _names = None
-    _locked = False
-
-    @property
-    def _data(self) -> dict[str, Any]:  # type: ignore[override]
-        self._settle()
-        return self._data
-
-    def _settle(self) -> None:
-        """Become a TensorDict."""
-        held: dict[str, Any] = _data_of(self)
-        object.__setattr__(self, "__class__", TensorDict)
-        _set_data(self, _nest(held))
-        self._batch_size = self._lock_parents = ()
-        self._device = self._names = self._before = None
-        self._locked = False
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self._settle()
-        setattr(self, name, value)
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, kind: Any, *error: object) -> None:
-        self._origin.leave(kind is not None)  # type: ignore[union-attr]
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        self._settle()
-        return self.__reduce_ex__(protocol)
-
-
-def _nest(held: dict[str, Any]) -> dict[str, Any]:
-    """Nested dicts as entries of a TensorDict, which holds no None."""
-    return {
-        name: TensorDict._make(_nest(value), ()) if type(value) is dict else value
-        for name, value in held.items()
-        if value is not None
-    }
-
-
 def to_module(
     source: Any,
     module: Any,
@@ -181,12 +129,9 @@ def to_module(
     if not return_swap:
         return None
     if type(before) is dict and swap_dest is None:
-        held: Any = _new(_Held)
-        _set_data(held, before)
-        _set_origin(held, swap)
-        return held
+        return Held._of(before, swap)
     # What a TensorDictParams holds is its own; the swap is a copy.
-    held = TensorDict._make(_nest(before), ()) if type(before) is dict else before.copy()
+    held: Any = TensorDict._make(nest(before), ()) if type(before) is dict else before.copy()
     if swap_dest is not None:
         _fill(swap_dest, held)
         held = swap_dest

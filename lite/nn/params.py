@@ -290,13 +290,7 @@ class TensorDictParams(TensorDict, Module):
             return self
         return self._wrapping(as_kinds(moved, self._param_td))
 
-    def cpu(self) -> Self:
-        """The same as `to("cpu")`."""
-        return self.to("cpu")
-
-    def cuda(self, device: int | None = None) -> Self:  # type: ignore[override]
-        """The same as `to("cuda")`; RuntimeError where no GPU can be used."""
-        return self.to("cuda" if device is None else f"cuda:{device}")
+    cuda = TensorDict.cuda  # type: ignore[assignment]  # the Module's raises
 
     # -- the Module ------------------------------------------------------------------------------
 

@@ -141,6 +141,43 @@ def test_sequences(content: Any, fails: bool) -> None:
     assert outcomes[0] == outcomes[1]
 
 
+ARRAY = np.arange(2.0)
+
+
+@pytest.mark.parametrize(
+    ("in_keys", "out_keys", "result"),
+    [
+        (["a"], ["b"], ARRAY),
+        (["a"], ["b"], np.arange(3.0)),  # not of the batch size
+        (["a"], ["b"], np.array(["x", "y"])),  # becomes an object
+        (["a"], ["b"], 1.5),
+        (["a"], ["_"], ARRAY),
+        (["a"], [("n", "x")], ARRAY),
+        (["a"], [("a", "x")], ARRAY),  # below an array
+        (["a"], [], None),
+        (["a"], ["b", "c"], (ARRAY, ARRAY)),
+        (["a"], ["b", "c"], ARRAY),  # too few
+        (["a", "a"], ["b"], ARRAY),
+        (["a", ("n", "y")], ["b"], ARRAY),
+        ([("n", "y"), "n_y"], ["b"], ARRAY),  # one name for both
+    ],
+)
+@pytest.mark.parametrize("lock", [False, True])
+@pytest.mark.parametrize("batch_size", [(), (2,)])
+def test_chosen_calls(in_keys: Any, out_keys: Any, result: Any, lock: bool, batch_size: Any) -> None:
+    given = [ARRAY + i for i, _ in enumerate(in_keys)]
+    by_name = {key if isinstance(key, str) else "_".join(key): ARRAY for key in in_keys}
+    outcomes = []
+    for call in (short_way, long_way):
+        payload = Results(result)
+        module = Mod(payload, in_keys=list(in_keys), out_keys=list(out_keys))
+        content = {"a": ARRAY, "n": {"y": ARRAY}, "n_y": ARRAY}
+        td = TensorDict(content, batch_size=batch_size, lock=lock)
+        found = [outcome(call, module, td), plain(td), outcome(call, module, *given)]
+        outcomes.append((found, outcome(call, module, **by_name), payload.seen))
+    assert outcomes[0] == outcomes[1]
+
+
 def one() -> Any:
     return Mod(lambda x: x + 1, ["a"], ["b"])
 

@@ -393,6 +393,29 @@ def test_assigned_values_flow_back_to_an_unlocked_source_only() -> None:
     assert module.scale == 2
 
 
+def test_another_array_in_a_parameter_made_for_one_flows_back() -> None:
+    module = Counter()
+    params = zeroed(module)
+    new = np.full((), 5, np.float32)
+    with params.to_module(module):
+        module.scale.data = new  # no assignment to the module
+    assert params["scale"] is new
+    assert module.scale == 2
+
+
+def test_parameters_in_the_place_of_attributes() -> None:
+    module = nn.Linear(1, 1)
+    weight, plain = module.weight, ones(1)
+    module.gain = plain
+    params = TensorDict(weight=nn.Parameter(ones(1, 1)), gain=nn.Parameter(ones(1)))
+    with params.to_module(module):
+        assert list(module._parameters) == ["weight", "bias", "gain"]
+        assert module.gain is params["gain"]
+    assert module.weight is weight
+    assert module.gain is plain
+    assert list(module._parameters) == ["weight", "bias"]
+
+
 def test_a_source_keeps_its_kinds() -> None:
     module = nn.Linear(2, 2)
     params = zeroed(module)
