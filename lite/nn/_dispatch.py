@@ -178,9 +178,14 @@ def outputs_of(out: Any, dest: Sequence[Any]) -> Any:
     """What a dispatched call returns: the value under the only key, or a tuple of values."""
     if type(out) is TensorDict:
         data = out._data
-        found = tuple([data.get(key) for key in dest])
-        if set(map(type, found)) == {np.ndarray}:
-            return found[0] if len(found) == 1 else found
+        found = []
+        for key in dest:
+            entry = data.get(key)
+            if type(entry) is not np.ndarray:
+                break
+            found.append(entry)
+        else:
+            return found[0] if len(found) == 1 else tuple(found)
     node = TensorDict._as_node(out)
     values = []
     for key in dest:

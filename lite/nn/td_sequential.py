@@ -91,10 +91,11 @@ class TensorDictSequential(TensorDictModule):
         values = arrays_of(plan.names, args, kwargs)
         if values is None:
             return TensorDictModuleBase.__call__(self, *args, **kwargs)
-        td = TensorDict._make({}, ())
+        data: dict[str, Any] = {}
+        td = TensorDict._make(data, ())
         for key, value in zip(plan.in_keys, values, strict=True):
             if type(key) is str:
-                td._data[key] = value
+                data[key] = value
             else:
                 td._set_path(key, value, False)
         return outputs_of(self._chain(plan.target._modules, td), plan.out_keys)
