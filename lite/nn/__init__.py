@@ -43,6 +43,8 @@ from lite.nn.normalization import BatchNorm1d, LayerNorm, RMSNorm
 from lite.nn.parameter import Parameter
 from lite.nn.params import TensorDictParams
 from lite.nn.pooling import AvgPool2d, MaxPool2d
+from lite.nn.recurrent import GRU, LSTM, RNN
+from lite.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell
 from lite.nn.td_module import TensorDictModule
 from lite.nn.td_module_base import TensorDictModuleBase
 from lite.nn.td_sequential import TensorDictSequential
@@ -51,7 +53,10 @@ from lite.nn.td_wrappers import TensorDictModuleWrapper, WrapModule
 __all__ = [
     "ELU",
     "GELU",
+    "GRU",
+    "LSTM",
     "MLP",
+    "RNN",
     "AvgPool2d",
     "BatchNorm1d",
     "Bilinear",
@@ -61,7 +66,9 @@ __all__ = [
     "Embedding",
     "EnsembleModule",
     "Flatten",
+    "GRUCell",
     "Identity",
+    "LSTMCell",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
@@ -73,6 +80,7 @@ __all__ = [
     "ModuleList",
     "Parameter",
     "RMSNorm",
+    "RNNCell",
     "ReLU",
     "RemovableHandle",
     "Sequential",

@@ -40,17 +40,13 @@ class Dropout(Module):
             raise ValueError(f"p must be a probability in [0, 1], got {p}")
         self.p = p
         self.inplace = inplace
-        self._rng = rng
+        self._rng: Rng = rng
 
     def forward(self, input: Any) -> Any:
         """Drop entries in training mode; otherwise the input itself."""
         if not self.training or self.p == 0:
             return input
-        if not isinstance(self._rng, np.random.Generator):
-            self._rng = np.random.default_rng(self._rng)
-        keep = self._rng.random(input.shape) >= self.p
-        factor = 0.0 if self.p == 1 else 1.0 / (1.0 - self.p)
-        out = np.where(keep, input * input.dtype.type(factor), input.dtype.type(0))
+        out = dropout(input, self.p, generator(self))
         if self.inplace:
             input[...] = out
             return input
@@ -59,3 +55,18 @@ class Dropout(Module):
     def extra_repr(self) -> str:
         """p and inplace."""
         return f"p={self.p}, inplace={self.inplace}"
+
+
+def dropout(x: Any, p: float, rng: np.random.Generator) -> Any:
+    """Zeros with probability p, the other entries times 1 / (1 - p)."""
+    keep = rng.random(x.shape) >= p
+    factor = 0.0 if p == 1 else 1.0 / (1.0 - p)
+    return np.where(keep, x * x.dtype.type(factor), x.dtype.type(0))
+
+
+def generator(module: Any) -> np.random.Generator:
+    """The generator of a module that draws in its calls, made from its `_rng` at the first one."""
+    if not isinstance(module._rng, np.random.Generator):
+        module._rng = np.random.default_rng(module._rng)
+    out: np.random.Generator = module._rng
+    return out
