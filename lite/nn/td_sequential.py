@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableSequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence
 from functools import partial
 from typing import Any, Self
 
@@ -20,7 +20,7 @@ from lite.nn.td_module_base import TensorDictModuleBase
 from lite.nn.td_wrappers import WrapModule
 
 # A class that does one of these its own way has no short way.
-_STEPS = ("_chain", "forward", "in_keys", "out_keys")
+_STEPS = ("_chain", "_execute", "_forward", "forward", "in_keys", "out_keys")
 
 
 class TensorDictSequential(TensorDictModule):
@@ -133,6 +133,13 @@ class TensorDictSequential(TensorDictModule):
         Raises:
             RuntimeError: for any other keyword argument.
         """
+        run = partial(self._execute, named=self._named())
+        return self._forward(tensordict, tensordict_out, kwargs, run)
+
+    def _forward(
+        self, tensordict: Any, tensordict_out: Any, kwargs: dict[str, Any], run: Callable[[Any], Any]
+    ) -> Any:
+        """What surrounds running the modules: where they run, and what is kept of it."""
         if _skip_existing.get() and all_present(tensordict, self.in_keys, self.out_keys):
             return tensordict
         if kwargs:
@@ -145,10 +152,7 @@ class TensorDictSequential(TensorDictModule):
         current = tensordict
         if selected or tensordict_out is not None:
             current = tensordict.copy()
-        modules: dict[str, Any] = self._container()._modules
-        if self.partial_tolerant:
-            modules = {name: partial(self._run, module) for name, module in modules.items()}
-        current = self._chain(modules, current)
+        current = run(current)
         if target is not None:
             return target.update(current, keys_to_update=self.out_keys)
         if selected:
@@ -156,6 +160,13 @@ class TensorDictSequential(TensorDictModule):
             keys = [*self.out_keys, *tensordict.keys(True, True)]
             return tensordict.update(current, keys_to_update=keys)
         return current
+
+    def _execute(self, tensordict: Any, named: list[tuple[str, Any]]) -> Any:
+        """Run some of the modules, as far as `partial_tolerant` asks for it."""
+        modules = dict(named)
+        if self.partial_tolerant:
+            modules = {name: partial(self._run, module) for name, module in named}
+        return self._chain(modules, tensordict)
 
     def _target(self, tensordict: Any) -> Any:
         if self.inplace is None:
