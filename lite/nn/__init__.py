@@ -5,14 +5,19 @@
 one family per file; `_init` makes and fills their parameters, `_special` has the functions that NumPy
 lacks. `td_module_base` knows keys and their selection, `td_module` calls something with entries of a
 TensorDict, `td_sequential` chains them, with `_subsequence` for the key flow and `_dispatch` for calls
-with plain arrays. `_from_module` and `_to_module` exchange a module's parameters with a TensorDict;
-`params` is the TensorDict that is a module, `ensemble` a module with several sets of parameters.
+with plain arrays. `td_probabilistic` makes distributions (`distributions/`) of entries and takes samples of
+them as `_interaction_type` says; `_scoped` is what its settings are made of. `_from_module` and
+`_to_module` exchange a module's parameters with a TensorDict; `params` is the TensorDict that is a module,
+`ensemble` a module with several sets of parameters.
 """
 
 from lite.nn._as_tensordict_module import as_tensordict_module
 from lite.nn._dispatch import dispatch
 from lite.nn._from_module import extract_weights_and_buffers
 from lite.nn._hooks import RemovableHandle
+from lite.nn._interaction_type import InteractionType, interaction_type, set_interaction_type
+from lite.nn._log_prob_names import composite_lp_aggregate, set_composite_lp_aggregate
+from lite.nn._mappings import add_custom_mapping, biased_softplus, expln, inv_softplus, mappings
 from lite.nn._meta import MetaArray
 from lite.nn._removed import get_functional, is_functional, make_functional, repopulate_module
 from lite.nn._skip_existing import set_skip_existing, skip_existing
@@ -32,6 +37,7 @@ from lite.nn.activations import (
 from lite.nn.bilinear import Bilinear
 from lite.nn.containers import ModuleDict, ModuleList, Sequential
 from lite.nn.convolution import Conv1d, Conv2d
+from lite.nn.distributions import CompositeDistribution, OneHotCategorical, TruncatedNormal, rand_one_hot
 from lite.nn.dropout import Dropout
 from lite.nn.embedding import Embedding
 from lite.nn.ensemble import EnsembleModule
@@ -39,6 +45,7 @@ from lite.nn.flatten import Flatten
 from lite.nn.linear import Linear
 from lite.nn.mlp import MLP
 from lite.nn.module import Module
+from lite.nn.normal_params import AddStateIndependentNormalScale, NormalParamExtractor
 from lite.nn.normalization import BatchNorm1d, LayerNorm, RMSNorm
 from lite.nn.parameter import Parameter
 from lite.nn.params import TensorDictParams
@@ -47,6 +54,8 @@ from lite.nn.recurrent import GRU, LSTM, RNN
 from lite.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell
 from lite.nn.td_module import TensorDictModule
 from lite.nn.td_module_base import TensorDictModuleBase
+from lite.nn.td_probabilistic import ProbabilisticTensorDictModule
+from lite.nn.td_probabilistic_sequential import ProbabilisticTensorDictSequential
 from lite.nn.td_sequential import TensorDictSequential
 from lite.nn.td_wrappers import TensorDictModuleWrapper, WrapModule
 
@@ -57,9 +66,11 @@ __all__ = [
     "LSTM",
     "MLP",
     "RNN",
+    "AddStateIndependentNormalScale",
     "AvgPool2d",
     "BatchNorm1d",
     "Bilinear",
+    "CompositeDistribution",
     "Conv1d",
     "Conv2d",
     "Dropout",
@@ -68,6 +79,7 @@ __all__ = [
     "Flatten",
     "GRUCell",
     "Identity",
+    "InteractionType",
     "LSTMCell",
     "LayerNorm",
     "LeakyReLU",
@@ -78,7 +90,11 @@ __all__ = [
     "Module",
     "ModuleDict",
     "ModuleList",
+    "NormalParamExtractor",
+    "OneHotCategorical",
     "Parameter",
+    "ProbabilisticTensorDictModule",
+    "ProbabilisticTensorDictSequential",
     "RMSNorm",
     "RNNCell",
     "ReLU",
@@ -94,14 +110,25 @@ __all__ = [
     "TensorDictModuleWrapper",
     "TensorDictParams",
     "TensorDictSequential",
+    "TruncatedNormal",
     "WrapModule",
+    "add_custom_mapping",
     "as_tensordict_module",
+    "biased_softplus",
+    "composite_lp_aggregate",
     "dispatch",
+    "expln",
     "extract_weights_and_buffers",
     "get_functional",
+    "interaction_type",
+    "inv_softplus",
     "is_functional",
     "make_functional",
+    "mappings",
+    "rand_one_hot",
     "repopulate_module",
+    "set_composite_lp_aggregate",
+    "set_interaction_type",
     "set_skip_existing",
     "skip_existing",
 ]

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lite._collection import raw
+from lite.nn.distributions._draw import as_shape, generator_of
+from lite.nn.distributions.distribution import Distribution
+from lite.nn.distributions.support import IntegerInterval, Support
+
+if TYPE_CHECKING:
+    from lite.nn.distributions._draw import Rng
+
 _BLOCK = 2**18  # numbers that are worked on at once, so that temporaries stay small
 
-Rng = np.random.Generator | int | None
 
-
-class Categorical:
+class Categorical(Distribution):
     """Draws integers 0 .. V-1 with given probabilities.
 
     Args:
@@ -45,7 +51,7 @@ class Categorical:
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         name, given = ("logits", logits) if probs is None else ("probs", probs)
-        values = np.asarray(given)
+        values = np.asarray(raw(given))
         if values.ndim < 1:
             raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
         if not np.issubdtype(values.dtype, np.floating):
@@ -77,9 +83,29 @@ class Categorical:
         return np.asarray(weights.argmax(-1), np.int64)
 
     @property
+    def deterministic_sample(self) -> NDArray[np.int64]:
+        """The mode."""
+        return self.mode
+
+    @property
     def mean(self) -> NDArray[Any]:
         """NaN, (*batch): classes have no mean."""
         return np.full(self.batch_shape, np.nan, self.probs.dtype)
+
+    @property
+    def variance(self) -> NDArray[Any]:
+        """NaN, (*batch)."""
+        return np.full(self.batch_shape, np.nan, self.probs.dtype)
+
+    @property
+    def support(self) -> Support:
+        """0 to V-1."""
+        return IntegerInterval(0, self._classes - 1)
+
+    @property
+    def _classes(self) -> int:
+        table: NDArray[Any] = self.probs if "probs" in self.__dict__ else self.logits
+        return int(table.shape[-1])
 
     def log_prob(self, value: ArrayLike) -> NDArray[Any]:
         """Log-prob of classes; ``value`` (integers) is broadcast against the batch.
@@ -107,29 +133,46 @@ class Categorical:
             part[:, 0] = -(probs * np.where(probs > 0, logits, 0)).sum(-1)
         return out
 
-    def sample(self, sample_shape: Sequence[int] = (), *, rng: Rng = None) -> NDArray[np.int64]:
+    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> NDArray[np.int64]:
         """Draw classes, int64 (*sample_shape, *batch).
 
         Args:
             sample_shape: how many to draw for each element of the batch.
-            rng: generator or seed; by default fresh draws.
+            rng: generator or seed; by default the generator that the process shares.
         """
-        generator = np.random.default_rng(rng)
-        shape = tuple(sample_shape)
+        shape = as_shape(sample_shape)
         rows = self.probs.reshape(-1, self.probs.shape[-1])
-        uniform = generator.random((*shape, len(rows))).reshape(-1, len(rows))
+        uniform = generator_of(rng).random((*shape, len(rows))).reshape(-1, len(rows))
         out = np.empty(uniform.shape, np.int64)
-        for i, row in enumerate(rows):
-            up_to = np.cumsum(row, dtype=np.float64)
-            # just below the total, so that a class of probability 0 is never found
-            points = np.minimum(uniform[:, i] * up_to[-1], np.nextafter(up_to[-1], 0))
-            out[:, i] = np.searchsorted(up_to, points, side="right")
+        search = _search_each if len(uniform) > len(rows) else _search_at_once
+        search(rows, uniform, out)
         return out.reshape(*shape, *self.batch_shape)
 
 
+def _search_each(rows: NDArray[Any], uniform: NDArray[Any], out: NDArray[np.int64]) -> None:
+    """The classes at which the sum of probabilities passes the numbers; for many draws from few rows."""
+    for i, row in enumerate(rows):
+        up_to = np.cumsum(row, dtype=np.float64)
+        out[:, i] = np.searchsorted(up_to, _points(uniform[:, i], up_to[-1]), side="right")
+
+
+def _search_at_once(rows: NDArray[Any], uniform: NDArray[Any], out: NDArray[np.int64]) -> None:
+    """The same for few draws from many rows."""
+    for found, shares, probs in _blocks(out.T, uniform.T, rows):
+        up_to = np.cumsum(probs, -1, dtype=np.float64)
+        points = _points(shares, up_to[:, -1:])
+        for draw in range(points.shape[1]):
+            found[:, draw] = (up_to <= points[:, draw, None]).sum(-1)
+
+
+def _points(uniform: NDArray[Any], total: Any) -> Any:
+    """Shares of the total, and just below it, so that a class of probability 0 is never found."""
+    return np.minimum(uniform * total, np.nextafter(total, 0))
+
+
 def _blocks(*tables: NDArray[Any]) -> Iterator[tuple[NDArray[Any], ...]]:
-    """Contiguous arrays (*batch, n_i) as parts (rows, n_i), a few rows at a time."""
-    flat = [table.reshape(-1, table.shape[-1]) for table in tables]
+    """Arrays (*batch, n_i) as parts (rows, n_i), a few rows at a time; views, if contiguous or matrices."""
+    flat = [table if table.ndim == 2 else table.reshape(-1, table.shape[-1]) for table in tables]
     step = max(1, _BLOCK // max(1, *(table.shape[-1] for table in tables)))
     for start in range(0, len(flat[0]), step):
         yield tuple(table[start : start + step] for table in flat)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite.nn.distributions.categorical import Categorical, Rng
+from lite.nn.distributions.categorical import Categorical
+from lite.nn.distributions.distribution import Distribution
+from lite.nn.distributions.support import IntegerInterval, Support
+
+if TYPE_CHECKING:
+    from lite.nn.distributions._draw import Rng
 
 
-class LLMMaskedCategorical:
+class LLMMaskedCategorical(Distribution):
     """Distributions over tokens at every position of a batch, with a mask.
 
     A mask of positions (*batch, T) says where tokens count: elsewhere log-probs and entropies are 0. A mask
@@ -95,6 +99,16 @@ class LLMMaskedCategorical:
             return np.where(self.mask, self.logits.argmax(-1), 0).astype(np.int64)
         return np.asarray(self.masked_logits.argmax(-1), np.int64)
 
+    @property
+    def deterministic_sample(self) -> NDArray[np.int64]:
+        """The mode."""
+        return self.mode
+
+    @property
+    def support(self) -> Support:
+        """0 to V-1."""
+        return IntegerInterval(0, self.logits.shape[-1] - 1)
+
     def log_prob(self, value: ArrayLike) -> NDArray[Any]:
         """Log-prob of a token at each position.
 
@@ -124,18 +138,14 @@ class LLMMaskedCategorical:
         out[counted & ~self.mask.any(-1)] = -np.log(self.logits.shape[-1])
         return out
 
-    def sample(self, sample_shape: Sequence[int] = (), *, rng: Rng = None) -> NDArray[np.int64]:
+    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> NDArray[np.int64]:
         """Draw tokens that the mask admits, int64 (*sample_shape, *batch, T).
 
         Args:
             sample_shape: how many to draw at each position.
-            rng: generator or seed; by default fresh draws.
+            rng: generator or seed; by default the generator that the process shares.
         """
         return self.masked_dist.sample(sample_shape, rng=rng)
-
-    def rsample(self, sample_shape: Sequence[int] = (), *, rng: Rng = None) -> NDArray[np.int64]:
-        """The same as `sample`: tokens have no derivatives."""
-        return self.sample(sample_shape, rng=rng)
 
     def entropy(self) -> NDArray[Any]:
         """Entropy in nats of what is sampled, (*batch, T); 0 where everything is masked."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lite.nn.distributions.distribution import Distribution
 
-class LogProbDistribution:
+if TYPE_CHECKING:
+    from lite.nn.distributions._draw import Rng
+
+
+class LogProbDistribution(Distribution):
     """What is left of a distribution when only the log-probs of the given tokens were kept.
 
     Args:
@@ -57,7 +61,7 @@ class LogProbDistribution:
             return self.log_probs.copy()
         return np.where(self.mask, self.log_probs, self.log_probs.dtype.type(0))
 
-    def sample(self, sample_shape: Sequence[int] = ()) -> NoReturn:
+    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> NoReturn:
         """Impossible: the other tokens' probabilities are not known."""
         raise NotImplementedError("Sampling not supported for LogProbDistribution: it has log-probs only")
 

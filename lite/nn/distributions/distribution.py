@@ -1,0 +1,145 @@
+"""Distribution: what every distribution offers, and the value that stands for one where chance is off."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from lite.nn.distributions.support import Real, Support
+
+if TYPE_CHECKING:
+    from lite.nn.distributions._draw import Rng
+
+LOG_2 = math.log(2.0)
+HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+class Distribution:
+    """Base of distributions over arrays, with as many of them as the batch has elements.
+
+    A subclass sets its shapes, defines `sample` and `log_prob`, and of the rest what has a closed form.
+    What it does not define raises NotImplementedError. Without derivatives `rsample` is `sample`.
+
+    Args:
+        batch_shape: shape of the batch.
+        event_shape: shape of one value.
+
+    Attributes:
+        has_rsample: whether the reference's class has derivatives through samples.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.distributions import Distribution
+        >>> class Coin(Distribution):
+        ...     def sample(self, sample_shape=(), *, rng=None):
+        ...         return np.random.default_rng(rng).integers(0, 2, (*sample_shape, *self.batch_shape))
+        ...
+        ...     def log_prob(self, value):
+        ...         return np.full(np.shape(value), -np.log(2))
+        >>> Coin(batch_shape=(3,)).sample((2,), rng=0).shape
+        (2, 3)
+
+    Source:
+        torch.distributions.Distribution.
+    """
+
+    has_rsample: ClassVar[bool] = False
+    batch_shape: tuple[int, ...]
+    event_shape: tuple[int, ...]
+
+    def __init__(self, batch_shape: Sequence[int] = (), event_shape: Sequence[int] = ()) -> None:
+        self.batch_shape = tuple(batch_shape)
+        self.event_shape = tuple(event_shape)
+
+    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw values, of shape (*sample_shape, *batch_shape, *event_shape).
+
+        Args:
+            sample_shape: how many to draw for each element of the batch.
+            rng: generator or seed; by default the generator that the process shares.
+        """
+        raise self._lacks("sample")
+
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """The same as `sample`: there are no derivatives here."""
+        return self.sample(sample_shape, rng=rng)
+
+    def log_prob(self, value: Any) -> Any:
+        """Logarithm of the probability, or of the density, of values; -inf outside the support."""
+        raise self._lacks("log_prob")
+
+    def entropy(self) -> Any:
+        """Entropy in nats, of shape `batch_shape`."""
+        raise self._lacks("entropy")
+
+    def cdf(self, value: Any) -> Any:
+        """Probability of values up to this one."""
+        raise self._lacks("cdf")
+
+    def icdf(self, value: Any) -> Any:
+        """The value up to which the probability is `value`."""
+        raise self._lacks("icdf")
+
+    @property
+    def mean(self) -> Any:
+        """The expected value."""
+        raise self._lacks("mean")
+
+    @property
+    def mode(self) -> Any:
+        """The most probable value."""
+        raise self._lacks("mode")
+
+    @property
+    def median(self) -> Any:
+        """The value up to which the probability is a half."""
+        return self.icdf(0.5)
+
+    @property
+    def variance(self) -> Any:
+        """The expected squared distance from the mean."""
+        raise self._lacks("variance")
+
+    @property
+    def stddev(self) -> Any:
+        """Square root of the variance."""
+        return np.sqrt(self.variance)
+
+    @property
+    def support(self) -> Support:
+        """The values that can be drawn."""
+        raise self._lacks("support")
+
+    def _lacks(self, name: str) -> NotImplementedError:
+        return NotImplementedError(f"{type(self).__name__} does not define {name}")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(batch_shape={self.batch_shape}, event_shape={self.event_shape})"
+
+
+def deterministic_sample(dist: Distribution) -> Any:
+    """The value that stands for a distribution when chance is off.
+
+    That is its `deterministic_sample`. Where there is none, it is the mean if the support is the real line
+    or not known, otherwise the mode, and a warning says so.
+
+    Raises:
+        NotImplementedError: there is no such mean or mode either.
+    """
+    if hasattr(dist, "deterministic_sample"):
+        return dist.deterministic_sample
+    try:
+        name = "mean" if isinstance(dist.support, Real) else "mode"
+    except NotImplementedError:
+        name = "mean"
+    warnings.warn(
+        f"{type(dist).__name__} has no deterministic_sample; its {name} is used. Define the property, or "
+        "choose another interaction type.",
+        UserWarning,
+        stacklevel=2,
+    )
+    return getattr(dist, name)

@@ -1,0 +1,155 @@
+"""Normal distributions, elementwise and over vectors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lite.nn._normal_quantile import normal_quantile
+from lite.nn._special import normal_cdf
+from lite.nn.distributions._arguments import as_float, float_arrays, require
+from lite.nn.distributions._draw import as_shape, standard_normal
+from lite.nn.distributions.distribution import HALF_LOG_2PI, Distribution
+from lite.nn.distributions.independent import Independent
+from lite.nn.distributions.support import Real, Support
+
+if TYPE_CHECKING:
+    from lite.nn.distributions._draw import Rng
+
+_REAL = Real()
+
+
+class Normal(Distribution):
+    """Independent normal distributions, one for each number.
+
+    Args:
+        loc: means.
+        scale: standard deviations; broadcast against `loc`.
+        validate_args: False leaves `scale` unchecked.
+
+    Raises:
+        ValueError: a `scale` is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.distributions import Normal
+        >>> dist = Normal(np.zeros(2), 1.0)
+        >>> dist.log_prob(np.array([0.0, 1.0])).round(4), dist.sample((5,), rng=0).shape
+        (array([-0.9189, -1.4189]), (5, 2))
+
+    Source:
+        torch.distributions.Normal.
+    """
+
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = float_arrays(loc, scale)
+        if validate_args is not False:
+            require(self.scale > 0, "scale must be positive", self.scale)
+        self.batch_shape = self.loc.shape
+        self.event_shape = ()
+
+    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw numbers; see `Distribution.sample`."""
+        noise = standard_normal(rng, (*as_shape(sample_shape), *self.batch_shape), self.loc.dtype)
+        return self.loc + self.scale * noise
+
+    def log_prob(self, value: Any) -> Any:
+        """Logarithm of the density of each number."""
+        z = (value - self.loc) / self.scale
+        return -0.5 * z * z - np.log(self.scale) - HALF_LOG_2PI
+
+    def entropy(self) -> Any:
+        """Entropy of each number."""
+        return 0.5 + HALF_LOG_2PI + np.log(self.scale)
+
+    def cdf(self, value: Any) -> Any:
+        """Probability of numbers up to `value`."""
+        return normal_cdf((value - self.loc) / self.scale)
+
+    def icdf(self, value: Any) -> Any:
+        """The number up to which the probability is `value`."""
+        return self.loc + self.scale * normal_quantile(as_float(value, self.loc.dtype))
+
+    @property
+    def mean(self) -> Any:
+        """`loc`."""
+        return self.loc
+
+    mode = median = deterministic_sample = mean
+
+    @property
+    def stddev(self) -> Any:
+        """`scale`."""
+        return self.scale
+
+    @property
+    def variance(self) -> Any:
+        """Square of `scale`."""
+        return self.scale * self.scale
+
+    @property
+    def support(self) -> Support:
+        """All real numbers."""
+        return _REAL
+
+
+def scale_for(loc: Any, scale: Any) -> Any:
+    """A scale given as an array, a number, or a function of `loc` (such as `np.ones_like`)."""
+    return scale(loc) if callable(scale) else scale
+
+
+def bounded_loc(loc: Any, upscale: Any) -> Any:
+    """A location kept between -upscale and upscale."""
+    return np.tanh(loc / upscale) * upscale
+
+
+class IndependentNormal(Independent):
+    """A normal distribution over vectors with independent numbers.
+
+    Args:
+        loc: means, (*batch, n).
+        scale: standard deviations: an array, a number, or a function of `loc`.
+        upscale: bound of the means where `tanh_loc` is set.
+        tanh_loc: replace the means by ``upscale * tanh(loc / upscale)``.
+        event_dim: how many dimensions a vector has.
+        validate_args: False leaves `scale` unchecked.
+
+    Raises:
+        ValueError: a `scale` is not positive, or `loc` has fewer dimensions than `event_dim`.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.distributions import IndependentNormal
+        >>> dist = IndependentNormal(np.zeros((3, 4)), scale=np.ones_like)
+        >>> dist.log_prob(np.zeros((3, 4))).shape
+        (3,)
+
+    Source:
+        torchrl.modules.IndependentNormal.
+    """
+
+    def __init__(
+        self,
+        loc: Any,
+        scale: Any,
+        upscale: float = 5.0,
+        tanh_loc: bool = False,
+        event_dim: int = 1,
+        validate_args: bool | None = None,
+    ) -> None:
+        self.upscale = upscale
+        self.tanh_loc = tanh_loc
+        self._event_dim = event_dim
+        self._validate_args = validate_args
+        self.update(loc, scale)
+
+    def update(self, loc: Any, scale: Any) -> None:
+        """Take other parameters."""
+        loc = as_float(loc)
+        if self.tanh_loc:
+            loc = bounded_loc(loc, self.upscale)
+        base = Normal(loc, scale_for(loc, scale), validate_args=self._validate_args)
+        Independent.__init__(self, base, self._event_dim)

@@ -1,0 +1,91 @@
+"""Uniform: every number of an interval is as probable as the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lite.nn.distributions._arguments import as_float, float_arrays, require
+from lite.nn.distributions._draw import as_shape, uniform
+from lite.nn.distributions.distribution import Distribution
+from lite.nn.distributions.support import Interval, Support
+
+if TYPE_CHECKING:
+    from lite.nn.distributions._draw import Rng
+
+
+class Uniform(Distribution):
+    """Independent uniform distributions on [low, high), one for each number.
+
+    Args:
+        low: lower bounds.
+        high: upper bounds; broadcast against `low`.
+        validate_args: False leaves the bounds unchecked.
+
+    Raises:
+        ValueError: a `high` is not above its `low`.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.distributions import Uniform
+        >>> Uniform(np.zeros(2), 4.0).log_prob(np.array([1.0, 5.0])).round(4)
+        array([-1.3863,    -inf])
+
+    Source:
+        torch.distributions.Uniform.
+    """
+
+    has_rsample = True
+
+    def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
+        self.low, self.high = float_arrays(low, high)
+        if validate_args is not False:
+            require(self.high > self.low, "high must be above low", self.high)
+        self.batch_shape = self.low.shape
+        self.event_shape = ()
+
+    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw numbers; see `Distribution.sample`."""
+        share = uniform(rng, (*as_shape(sample_shape), *self.batch_shape), self.low.dtype)
+        return self.low + share * (self.high - self.low)
+
+    def log_prob(self, value: Any) -> Any:
+        """Logarithm of the density of each number: -inf below `low`, and from `high` on."""
+        inside = (value >= self.low) & (value < self.high)
+        out = -np.log(self.high - self.low)
+        return np.where(inside, out, out.dtype.type(-np.inf))
+
+    def entropy(self) -> Any:
+        """Entropy of each number."""
+        return np.log(self.high - self.low)
+
+    def cdf(self, value: Any) -> Any:
+        """Probability of numbers up to `value`."""
+        return np.clip((value - self.low) / (self.high - self.low), 0, 1)
+
+    def icdf(self, value: Any) -> Any:
+        """The number up to which the probability is `value`."""
+        return self.low + as_float(value, self.low.dtype) * (self.high - self.low)
+
+    @property
+    def mean(self) -> Any:
+        """The middle."""
+        return (self.low + self.high) / 2
+
+    median = deterministic_sample = mean
+
+    @property
+    def mode(self) -> Any:
+        """NaN: no number is more probable than the others."""
+        return np.full_like(self.low, np.nan)
+
+    @property
+    def variance(self) -> Any:
+        """Variance of each number."""
+        return (self.high - self.low) ** 2 / 12
+
+    @property
+    def support(self) -> Support:
+        """From `low` to `high`."""
+        return Interval(self.low, self.high)
