@@ -5,6 +5,7 @@ import copy
 import json
 import math
 import pickle
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -146,7 +147,14 @@ def looped(fn: Callable[..., Any], argument: Any, loops: int) -> Callable[[], No
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
-    rounds = parser.parse_args().rounds
+    parser.add_argument(
+        "--only", metavar="PATTERN", help="time the operations whose name matches; nothing is saved"
+    )
+    arguments = parser.parse_args()
+    wanted = re.compile(arguments.only or "")
+    chosen = {name: case for name, case in cases().items() if wanted.search(name)}
+    if not chosen:
+        parser.error(f"--only {arguments.only!r} matches no operation")
     warnings.simplefilter("ignore")  # of the other library
     torch.set_num_threads(1)
     about = machine() | {"torch": torch.__version__, "tensordict": tensordict.__version__, "threads_torch": 1}
@@ -154,12 +162,12 @@ def main() -> None:
     theirs = World(tensordict, torch.from_numpy, torch.stack, torch.cat, torch.zeros_like)
     plain = {key: value.copy() for key, value in ours.data.items()}
     table = []
-    for name, (operation, floor) in cases().items():
+    for name, (operation, floor) in chosen.items():
         loops = 5 if "100" in name or "32" in name else 100
         runs = {"lite": looped(operation, ours, loops), "tensordict": looped(operation, theirs, loops)}
         if floor is not None:
             runs["floor"] = looped(floor, plain, loops)
-        result = measure(runs, rounds)
+        result = measure(runs, arguments.rounds)
         line: dict[str, Any] = {"case": name}
         for side, times in result.items():
             line[f"{side}_us"] = 1e3 * times["median_ms"] / loops
@@ -167,10 +175,10 @@ def main() -> None:
         line["ratio"] = line["tensordict_us"] / line["lite_us"]
         line["over_floor"] = line["lite_us"] / line["floor_us"] if floor is not None else None
         table.append(line)
-    write(table, about)
+    write(table, about, save=arguments.only is None)
 
 
-def write(table: list[dict[str, Any]], about: dict[str, Any]) -> None:
+def write(table: list[dict[str, Any]], about: dict[str, Any], save: bool) -> None:
     mean = math.exp(sum(math.log(line["ratio"]) for line in table) / len(table))
     lines = [
         "# TensorDict",
@@ -195,6 +203,8 @@ def write(table: list[dict[str, Any]], about: dict[str, Any]) -> None:
         )
     text = "\n".join(lines) + "\n"
     print(text)
+    if not save:
+        return
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "tensordict.md").write_text(text)
     (RESULTS / "tensordict.json").write_text(

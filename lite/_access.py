@@ -17,7 +17,9 @@ from lite._keysview import TensorDictKeysView, walk
 from lite._lock import LOCK_ERROR
 from lite._nontensor import NonTensorBase, NonTensorData, unwrap
 from lite._ragged import read
-from lite._writes import Writes
+from lite._writes import Writes, fitting
+
+_NUMBERS = (float, int, bool)
 
 
 class AccessMixin(TensorDictCore):
@@ -189,8 +191,7 @@ class AccessMixin(TensorDictCore):
             writes.put(self, key, entry)
 
     def _write_into(self, key: str, current: Any, item: Any, writes: Writes) -> None:
-        if alike(current, item):
-            writes.copy(current, item)
+        if writes.take(current, item):
             return
         node = self._as_node(current)
         if node is not None:
@@ -238,8 +239,10 @@ class AccessMixin(TensorDictCore):
             ValueError: the value cannot be broadcast to the entry, or is of another kind.
         """
         target = self._reach(key)
-        if alike(target, item):
-            target[...] = item
+        number = type(item) in _NUMBERS
+        ready = fitting(target, self._to_entry(item), ()) if number else fitting(target, item)
+        if ready is not None:
+            target[...] = ready
             return self
         path = require_path(key)
         current = self._peek_path(path)
@@ -432,13 +435,3 @@ class AccessMixin(TensorDictCore):
     def create_nested(self, key: NestedKey) -> Self:
         """Store an empty TensorDict under `key`; returns self."""
         return self.set(key, self._blank())
-
-
-def alike(target: Any, value: Any) -> bool:
-    """Whether an array can be copied to another without conversion: one shape, one dtype."""
-    return (
-        type(target) is type(value) is ndarray
-        and target.dtype == value.dtype
-        and target.shape == value.shape
-        and target.flags.writeable
-    )

@@ -6,19 +6,23 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from lite._collection import Shape, TensorCollection
-from lite._index import normalise, result_shape
+from lite._index import basic_shape, normalise, result_shape
 from lite._lock import LOCK_ERROR
 from lite._nontensor import NonTensorBase, NonTensorStack, rows
-from lite._writes import Writes, fits, trimmed
+from lite._writes import Writes, fits, fitting, trimmed
+
+_ALL = slice(None)
+_NUMBERS = (float, int, bool)
 
 
 def set_index(td: Any, index: Any, value: Any, writes: Writes | None = None) -> None:
     """`td[index] = value`; nothing is written unless every entry can take its value."""
     if writes is not None:
         _plan(td, index, value, writes)
-    elif not _write_arrays(td, index, value):
+    elif not write_arrays(td, index, value):
         with Writes() as own:
             _plan(td, index, value, own)
 
@@ -62,7 +66,8 @@ def _plan_leaf(
     td: Any, key: str, target: Any, items: tuple[Any, ...], shape: Shape, source: Any, writes: Writes
 ) -> None:
     wanted = shape + tuple(target.shape[len(td._batch_size) :])
-    source = trimmed(source, len(wanted))
+    if source.shape != wanted:
+        source = trimmed(source, len(wanted))
     if not fits(tuple(source.shape), wanted):
         raise RuntimeError(
             f"shape mismatch at key {key!r}: value of shape {tuple(source.shape)} cannot be "
@@ -74,35 +79,75 @@ def _plan_leaf(
         raise ValueError(f"cannot write to key {key!r}: {error}") from error
 
 
-def _write_arrays(td: Any, index: Any, value: Any) -> bool:
-    """The most frequent case, if it is that: an int or a slice, and nothing but arrays that fit exactly."""
-    size = td._batch_size
-    if not size or (type(index) is not int and type(index) is not slice):
+def write_arrays(td: Any, index: Any, value: Any) -> bool:
+    """`td[index] = value` in the most frequent cases, if it is one: arrays that fit exactly, or a number."""
+    kind = type(index)
+    if kind is slice:
+        index = Ellipsis if index == _ALL else index
+    elif kind is ndarray and index.dtype.kind == "b" and index.shape == td._batch_size[:1]:
+        index = index.nonzero()[0]
+    found: list[tuple[Any, Any]] = []
+    if type(value) in _NUMBERS:
+        if _simple_shape(index, td._batch_size) is None or not _fill(td, td._to_entry(value), found):
+            return False
+    elif not collect(td, index, value, found):
         return False
+    for target, source in found:  # the first says if an index array is out of bounds
+        target[index] = source
+    return bool(found)
+
+
+def _fill(td: Any, number: Any, found: list[tuple[Any, Any]]) -> bool:
+    """Find what is to be written for a number: (array, number of its dtype), if there are only arrays."""
+    for target in td._data.values():
+        if type(target) is type(td):
+            if not _fill(target, number, found):
+                return False
+        else:
+            ready = fitting(target, number, ())
+            if ready is None:
+                return False
+            found.append((target, ready))
+    return True
+
+
+def collect(td: Any, index: Any, value: Any, found: list[tuple[Any, Any]]) -> bool:
+    """Find what is to be written at an index: (array, array that fits), if there is nothing else."""
     if type(value) is not type(td) or not value._data:
         return False
-    targets, sources = td._data, value._data
-    shape = result_shape((index,), size)
-    if value._batch_size != shape:
+    size = td._batch_size
+    shape = _simple_shape(index, size)
+    if shape is None or value._batch_size != shape:
         return False
+    targets = td._data
     ndim = len(size)
-    own = fitting = None  # the shape of the target before, which mostly is that of the next one, too
-    for key, source in sources.items():
+    own = wanted = None  # the shape of the target before, which mostly is that of the next one, too
+    for key, source in value._data.items():
         target = targets.get(key)
-        if type(source) is not np.ndarray or type(target) is not np.ndarray:
+        if type(target) is not ndarray:
+            if type(target) is type(td) and collect(target, index, source, found):
+                continue
             return False
         if target.shape != own:
             own = target.shape
-            fitting = shape + own[ndim:]
-        if (
-            source.shape != fitting
-            or (source.dtype is not target.dtype and not np.can_cast(source.dtype, target.dtype))
-            or not target.flags.writeable
-        ):
+            wanted = shape + own[ndim:]
+        ready = fitting(target, source, wanted)
+        if ready is None:
             return False
-    for key, source in sources.items():
-        targets[key][index] = source
+        found.append((target, ready))
     return True
+
+
+def _simple_shape(index: Any, size: Shape) -> Shape | None:
+    """The batch size after one of the frequent indices; None for all others."""
+    kind = type(index)
+    if kind is int or kind is slice:
+        return basic_shape((index,), size)
+    if kind is tuple:
+        return basic_shape(index, size)
+    if kind is ndarray and index.ndim == 1 and index.dtype.kind == "i" and size:
+        return (len(index), *size[1:])
+    return size if index is Ellipsis else None
 
 
 def _fill_index(td: Any, items: tuple[Any, ...], shape: Shape, value: Any, writes: Writes) -> None:

@@ -7,6 +7,7 @@ rest to the protocol of `TensorCollection`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import zip_longest
 from operator import itemgetter, methodcaller
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ from lite._collection import Array, Names, Shape, TensorCollection
 from lite._core import MISSING
 from lite._device import parse_device
 from lite._device_array import on_leaves
+from lite._index import basic_shape, slice_length
 from lite._keys import NestedKey
 from lite._names import check_names
 from lite._ops import BatchOp, Index, Piece, Take
@@ -161,13 +163,15 @@ class DenseMixin(BatchSizeMixin):
         if kind is slice:
             if index.start is index.stop is index.step is None:
                 return self
-            return self._basic(index, index, (_length(index, size[0]), *size[1:]), names)
+            return self._basic(index, index, (slice_length(index, size[0]), *size[1:]), names)
         if kind is tuple and len(index) <= len(size):
-            basic = _basic_shape(index, size, names)
-            if basic is not None:
-                if basic[0] == size and index.count(_ALL) == len(index):
+            shape = basic_shape(index, size)
+            if shape is not None:
+                if shape == size and index.count(_ALL) == len(index):
                     return self
-                return self._basic(index, (*index, Ellipsis), *basic)
+                if names is not None:
+                    names = [name for name, item in zip_longest(names, index) if type(item) is not int]
+                return self._basic(index, (*index, Ellipsis), shape, names)
         if kind is range or (kind is list and set(map(type, index)) == {int}):
             index = np.asarray(index)
             kind = ndarray
@@ -307,25 +311,3 @@ def _unbound(value: Any, dim: int, n: int) -> Any:
     if isinstance(value, ndarray):
         return [fn(value) for fn in pick]
     return [on_leaves(fn, value) for fn in pick]
-
-
-def _length(index: slice, n: int) -> int:
-    """The number of elements that a slice picks from `n`."""
-    start, stop, step = index.indices(n)
-    return max(stop - start, 0) if step == 1 else len(range(start, stop, step))
-
-
-def _basic_shape(index: tuple[Any, ...], size: Shape, names: Names) -> tuple[Shape, Names] | None:
-    """Batch size and names after a tuple of integers and slices; None for anything else."""
-    shape: list[int] = []
-    kept: list[str | None] = []
-    for dim, item in enumerate(index):
-        n = size[dim]
-        if type(item) is slice:
-            shape.append(_length(item, n))
-            if names is not None:
-                kept.append(names[dim])
-        elif type(item) is not int or not -n <= item < n:
-            return None
-    rest = len(index)
-    return (*shape, *size[rest:]), names and kept + names[rest:]

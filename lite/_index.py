@@ -100,17 +100,32 @@ def _check_masks(items: list[Any], batch_size: Shape) -> None:
 
 def result_shape(items: tuple[Any, ...], batch_size: Shape) -> Shape:
     """The batch size after indexing; NumPy itself decides, on an array that holds no data."""
-    if len(items) == 1:
-        item = items[0]
+    if len(items) == 1 and type(items[0]) is int and not -batch_size[0] <= items[0] < batch_size[0]:
+        raise IndexError(f"index {items[0]} is out of bounds for dimension 0 with size {batch_size[0]}.")
+    shape = basic_shape(items, batch_size)
+    if shape is None:
+        indexed: Array = np.broadcast_to(_NOTHING, batch_size)[items]
+        return indexed.shape
+    return shape
+
+
+def basic_shape(items: tuple[Any, ...], batch_size: Shape) -> Shape | None:
+    """The batch size after at most as many integers in range and slices; None for anything else."""
+    if len(items) > len(batch_size):
+        return None
+    shape: list[int] = []
+    for item, n in zip(items, batch_size, strict=False):
         if type(item) is slice:
-            start, stop, step = item.indices(batch_size[0])
-            return (len(range(start, stop, step)),) + batch_size[1:]
-        if type(item) is int:
-            if not -batch_size[0] <= item < batch_size[0]:
-                raise IndexError(f"index {item} is out of bounds for dimension 0 with size {batch_size[0]}.")
-            return batch_size[1:]
-    indexed: Array = np.broadcast_to(_NOTHING, batch_size)[items]
-    return indexed.shape
+            shape.append(slice_length(item, n))
+        elif type(item) is not int or not -n <= item < n:
+            return None
+    return (*shape, *batch_size[len(items) :])
+
+
+def slice_length(index: slice, n: int) -> int:
+    """The number of elements that a slice picks from `n`."""
+    start, stop, step = index.indices(n)
+    return max(stop - start, 0) if step == 1 else len(range(start, stop, step))
 
 
 _NOTHING = np.zeros((), dtype=np.bool_)

@@ -242,6 +242,8 @@ class LazyStackedTensorDict(LazyPartsMixin, TensorDictBase):
 
     def _set_here(self, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
         if writes is None:
+            if type(item) is np.ndarray and _lazy_index.set_rows(self, key, item, inplace):
+                return
             with Writes() as own:
                 self._set_here(key, item, inplace, own)
             return
@@ -368,8 +370,9 @@ class LazyStackedTensorDict(LazyPartsMixin, TensorDictBase):
         if writes is not None:
             _lazy_index.assign(self, index, value, writes)
             return
-        with Writes() as own:
-            _lazy_index.assign(self, index, value, own)
+        if not _lazy_index.write_arrays(self, index, value):
+            with Writes() as own:
+                _lazy_index.assign(self, index, value, own)
 
     def _save(self) -> Any:
         return list(self.tensordicts), self._dim_name, self._locked, self._lock_parents

@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lite import _ops
-from lite._assign import fit_assigned
-from lite._collection import Shape, TensorCollection
+from lite._assign import collect, fit_assigned
+from lite._collection import Array, Shape, TensorCollection
+from lite._convert import as_is
+from lite._core import TensorDictCore
+from lite._dense import DenseMixin
 from lite._index import _consumes, normalise, result_names, result_shape
 from lite._lazy_shape import nest, unbind_range
-from lite._writes import Writes
+from lite._writes import Writes, apart, fitting
 
 if TYPE_CHECKING:
     from lite._lazy import LazyStackedTensorDict
@@ -169,6 +172,60 @@ def _coordinates(stack: LazyStackedTensorDict, i: int, used: int) -> tuple[Any, 
 def _element(stack: LazyStackedTensorDict, i: int, used: int) -> Any:
     part, rest = _coordinates(stack, i, used)
     return part._index(rest)
+
+
+def write_arrays(stack: LazyStackedTensorDict, index: Any, value: Any) -> bool:
+    """`stack[index] = value` in the most frequent case, if it is that: arrays that fit exactly."""
+    items = index if type(index) is tuple else (index,)
+    if stack.stack_dim or not items or not isinstance(value, TensorDictCore):
+        return False
+    first, rest = items[0], items[1:] or Ellipsis
+    parts = stack.tensordicts
+    if type(first) is int and -len(parts) <= first < len(parts):
+        pairs = [(parts[first], value)]
+    elif type(first) is slice and value.batch_size[:1] == (len(parts[first]),):
+        pairs = list(zip(parts[first], value.unbind(0), strict=True))
+    else:
+        return False
+    found: list[tuple[Any, Any]] = []
+    for part, piece in pairs:
+        if not isinstance(part, DenseMixin) or not collect(part, rest, piece, found):
+            return False
+    targets = [target for target, _ in found]
+    for target, source in zip(targets, apart(targets, [source for _, source in found]), strict=True):
+        target[rest] = source
+    return True
+
+
+def set_rows(stack: LazyStackedTensorDict, key: str, item: Array, inplace: bool) -> bool:
+    """Set the rows of an array in dense parts, or copy them there, if all fit as they are."""
+    parts, dim = stack.tensordicts, stack.stack_dim
+    if item.ndim <= dim or item.shape[dim] != len(parts):
+        return False
+    rows = stack._pieces(item)
+    targets: list[Any] = []
+    values: list[Any] = []
+    for part, row in zip(parts, rows, strict=True):
+        if not isinstance(part, DenseMixin) or part._converts:
+            return False
+        target = part._data.get(key) if inplace else None
+        if target is not None:
+            ready = fitting(target, row)
+            if ready is None:
+                return False
+            targets.append(target)
+            values.append(ready)
+        elif part._locked or stack._locked or not as_is(row, part._batch_size, part._device):
+            return False
+    if not targets:
+        for part, row in zip(parts, rows, strict=True):
+            part._put(key, row)
+        return True
+    if len(targets) < len(parts):
+        return False
+    for target, value in zip(targets, apart(targets, values), strict=True):
+        target[...] = value
+    return True
 
 
 def assign(stack: LazyStackedTensorDict, index: Any, value: Any, writes: Writes) -> None:

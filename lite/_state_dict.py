@@ -6,11 +6,13 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Self
 
+from numpy import ndarray
+
 from lite._collection import is_array
 from lite._structure import StructureMixin
 from lite._writes import Writes
 
-_LEGACY_SIZE, _LEGACY_DEVICE = "__batch_size", "__device"
+_LEGACY_SIZE, _LEGACY_DEVICE = _LEGACY = "__batch_size", "__device"
 
 
 class StateDict(OrderedDict[str, Any]):
@@ -115,15 +117,15 @@ def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _names(state: Mapping[str, Any]) -> set[str]:
-    return set(state) - {_LEGACY_SIZE, _LEGACY_DEVICE}
+def _names(state: Mapping[str, Any]) -> list[str]:
+    return [name for name in state if name not in _LEGACY]
 
 
 def _check_keys(td: Any, state: Mapping[str, Any], prefix: str) -> None:
     extra = {name for name in _names(state) if not _is_empty(state[name])}
     missing = set()
     for key, entry in td._items():
-        node = td._as_node(entry)
+        node = None if type(entry) is ndarray else td._as_node(entry)
         if node is not None and isinstance(state.get(key), Mapping):
             extra.discard(key)
             _check_keys(node, state[key], f"{prefix}{key}.")
@@ -140,6 +142,8 @@ def _check_keys(td: Any, state: Mapping[str, Any], prefix: str) -> None:
 
 
 def _is_empty(value: Any) -> bool:
+    if type(value) is ndarray:  # an array is no mapping, which the type says faster than `isinstance`
+        return False
     return isinstance(value, Mapping) and all(_is_empty(value[name]) for name in _names(value))
 
 
@@ -154,9 +158,9 @@ def _load(
     if tuple(size) != td.batch_size:
         writes.keep(td)
         td.batch_size = tuple(size)
-    for key in [key for key in state if key in _names(state)]:
+    for key in _names(state):
         value = state[key]
-        if not isinstance(value, Mapping):
+        if type(value) is ndarray or not isinstance(value, Mapping):
             td._set_here(key, value, not assign, writes)
             continue
         own = getattr(value, "_metadata", None)

@@ -7,7 +7,6 @@ from typing import Any, Self
 
 from numpy import ndarray
 
-from lite._access import alike
 from lite._batch_size import parse_batch_size
 from lite._collection import Names, TensorCollection
 from lite._convert import as_is, fit_leaf, fit_node, to_entry, unready
@@ -16,7 +15,7 @@ from lite._device import move, parse_device
 from lite._from_any import plain
 from lite._keys import NestedKey, require_path
 from lite._names import check_names, take_names
-from lite._writes import Writes
+from lite._writes import Writes, fitting
 
 
 class TensorDict(DenseMixin):
@@ -180,15 +179,20 @@ class TensorDict(DenseMixin):
         return self._data.values()
 
     def _set_here(self, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
-        if writes is None:
-            if inplace:
-                current: Any = self._data.get(key)
-                if alike(current, item):
-                    current[...] = item
+        if inplace:
+            current: Any = self._data.get(key)
+            if writes is None:
+                ready = fitting(current, item)
+                if ready is not None:
+                    current[...] = ready
                     return
-            elif not self._locked and as_is(item, self._batch_size, self._device):
-                self._data[key] = item
+            elif writes.take(current, item):
                 return
+        elif not self._locked and as_is(item, self._batch_size, self._device):
+            if writes is not None:
+                writes.keep(self)
+            self._data[key] = item
+            return
         super()._set_here(key, item, inplace, writes)
 
     def _put(self, key: str, entry: Any) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import methodcaller
 from typing import Any, Self
 
-from lite._access import AccessMixin, alike
+from lite._access import AccessMixin
+from lite._assign import write_arrays
 from lite._collection import TensorCollection, is_array
 from lite._convert import unready
 from lite._core import TensorDictCore
 from lite._device_array import on_leaves
 from lite._keys import NestedKey, Path, require_path
 from lite._lock import LOCK_ERROR
-from lite._writes import Writes
+from lite._nontensor import NonTensorBase
+from lite._writes import Writes, apart, fitting
 
 _copy = methodcaller("copy")
 
@@ -55,11 +57,12 @@ class UpdateMixin(AccessMixin):
             return self
         if self._locked and not ignore_lock and not inplace:
             raise RuntimeError(LOCK_ERROR)
-        if keys_to_update is None and is_leaf is None and not (inplace or clone or kwargs or self._locked):
-            ready: list[tuple[Any, dict[Any, Any]]] = []
-            if _storable(self, source, ready):
-                for node, entries in ready:
-                    node._put_arrays(entries)
+        if keys_to_update is None and is_leaf is None and not (kwargs or (inplace and clone)):
+            if inplace:
+                fits = not isinstance(source, TensorDictCore) or source.batch_size == self.batch_size
+                if fits and _copy_plain(self, source):
+                    return self
+            elif not self._locked and _store_plain(self, source, clone):
                 return self
         chosen = None if keys_to_update is None else [require_path(k) for k in _key_list(keys_to_update)]
         relock = self._locked and ignore_lock
@@ -170,13 +173,12 @@ class UpdateMixin(AccessMixin):
         Raises:
             KeyError: a source key is not in self.
         """
-        if keys_to_update is None and not kwargs:
-            pairs: list[tuple[Any, Any]] = []
-            if _match(self, input_dict_or_td, pairs):
-                for target, value in pairs:
-                    target[...] = value
+        keys = None if keys_to_update is None else _key_list(keys_to_update)
+        if not kwargs:
+            named = input_dict_or_td if keys is None else _only(input_dict_or_td, keys)
+            if _copy_plain(self, named):
                 return self
-        chosen = None if keys_to_update is None else [require_path(k) for k in _key_list(keys_to_update)]
+        chosen = None if keys is None else [require_path(k) for k in keys]
         with Writes() as writes:
             for source in (input_dict_or_td, kwargs):
                 if source is not None:
@@ -206,6 +208,8 @@ class UpdateMixin(AccessMixin):
         keys_to_update: Iterable[NestedKey] | None = None,
     ) -> Self:
         """Write the entries of a source at a batch index of existing entries; returns self."""
+        if keys_to_update is None and self._parts() is None and write_arrays(self, idx, input_dict_or_td):
+            return self
         chosen = None if keys_to_update is None else [require_path(k) for k in _key_list(keys_to_update)]
         with Writes() as writes:
             for path, value in _leaf_items(self, input_dict_or_td, ()):
@@ -221,8 +225,21 @@ class UpdateMixin(AccessMixin):
         return out.update({} if input_dict_or_td is None else input_dict_or_td, **kwargs)
 
 
+def _store_plain(td: Any, source: Any, clone: bool) -> bool:
+    """`update`, if all that there is to store can be stored as it is."""
+    ready: list[tuple[Any, dict[Any, Any]]] = []
+    for node, other in _side_by_side(td, source):
+        if not _storable(node, other, ready):
+            return False
+    if clone:
+        ready = [(node, {key: _copied(entry) for key, entry in entries.items()}) for node, entries in ready]
+    for node, entries in ready:
+        node._put_arrays(entries)
+    return True
+
+
 def _storable(td: Any, source: Any, ready: list[tuple[Any, dict[Any, Any]]]) -> bool:
-    """Collect (node, arrays) for every node of a source; whether all can be stored as they are."""
+    """Collect (node, entries) for every node of a source; whether all can be stored as they are."""
     if td._locked or td is source or td._converts or td._parts() is not None:
         return False
     if type(source) is dict:
@@ -238,14 +255,34 @@ def _storable(td: Any, source: Any, ready: list[tuple[Any, dict[Any, Any]]]) -> 
         entries = entries.copy()
         for key in others:
             target = td._get_str(key)
-            if not isinstance(target, TensorDictCore) or not _storable(target, entries.pop(key), ready):
+            if isinstance(target, TensorDictCore):
+                if not _storable(target, entries.pop(key), ready):
+                    return False
+            elif not isinstance(entries[key], NonTensorBase) or entries[key].batch_size != td.batch_size:
                 return False
     ready.append((td, entries))
     return others is not None
 
 
-def _match(td: TensorDictCore, source: Any, pairs: list[tuple[Any, Any]]) -> bool:
-    """Collect (target, value) for every leaf of a source; whether all can be copied without conversion."""
+def _copy_plain(td: Any, source: Any) -> bool:
+    """`update_`, if all that there is to copy needs nothing but a cast."""
+    targets: list[Any] = []
+    values: list[Any] = []
+    puts: list[tuple[Any, str, Any]] = []
+    for node, other in _side_by_side(td, source):
+        if not _match(node, other, targets, values, puts):
+            return False
+    # What is one array in a lazy stack must not be read when half of it is written.
+    ready = values if td._parts() is None else apart(targets, values)
+    for target, value in zip(targets, ready, strict=True):
+        target[...] = value
+    for node, key, objects in puts:
+        node._put(key, objects)
+    return True
+
+
+def _match(td: Any, source: Any, targets: list[Any], values: list[Any], puts: list[Any]) -> bool:
+    """Collect what to write where for every leaf of a source, and objects; whether that is all of it."""
     if td._parts() is not None:
         return False
     if type(source) is dict:
@@ -257,11 +294,40 @@ def _match(td: TensorDictCore, source: Any, pairs: list[tuple[Any, Any]]) -> boo
     own = td._entries()
     for key, value in entries:
         target = own.get(key)
-        if alike(target, value):
-            pairs.append((target, value))
-        elif not isinstance(target, TensorDictCore) or not _match(target, value, pairs):
+        ready = fitting(target, value)
+        if ready is not None:
+            targets.append(target)
+            values.append(ready)
+        elif isinstance(value, NonTensorBase):
+            # Objects are replaced, as results of operations may hold the same ones.
+            if not isinstance(target, NonTensorBase) or target.batch_size != value.batch_size:
+                return False
+            puts.append((td, key, value))
+        elif not isinstance(target, TensorDictCore) or not _match(target, value, targets, values, puts):
             return False
     return True
+
+
+def _side_by_side(td: Any, source: Any) -> Sequence[tuple[Any, Any]]:
+    """The dense containers and what goes to each: the parts of a lazy stack, where a source has as many."""
+    parts = td._parts()
+    if parts is None or not isinstance(source, TensorDictCore):
+        return ((td, source),)
+    others = source._parts()
+    if others is None:
+        if source.batch_size == td.batch_size:
+            return list(zip(parts[0], source.unbind(parts[1]), strict=True))
+    elif others[1] == parts[1] and len(others[0]) == len(parts[0]):
+        return list(zip(parts[0], others[0], strict=True))
+    return ((td, source),)
+
+
+def _only(source: Any, keys: list[Any]) -> Any:
+    """The chosen direct entries of a source; None if a key says more than that."""
+    dense = isinstance(source, TensorDictCore) and source._parts() is None
+    if not (dense or type(source) is dict) or {*map(type, keys), *map(type, source.keys())} != {str}:
+        return None
+    return {key: value for key, value in source.items() if key in keys}
 
 
 def _key_list(keys: Any) -> list[Any]:

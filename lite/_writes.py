@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
+from numpy import ndarray
 
 from lite._collection import Shape, raw
 from lite._device_array import write_leaf
@@ -36,22 +39,17 @@ class Writes:
     ) -> None:
         try:
             if kind is None:
-                for target, index, value in self._apart():
-                    write_leaf(target, index, value)
+                pending = self._pending
+                values = apart([target for target, _, _ in pending], [value for _, _, value in pending])
+                for (target, index, _), value in zip(pending, values, strict=True):
+                    if type(target) is ndarray:
+                        target[index] = value
+                    else:
+                        write_leaf(target, index, value)
                 self._saved.clear()
         finally:
             for node, saved in self._saved.values():
                 node._reset(saved)
-
-    def _apart(self) -> list[tuple[Any, Any, Any]]:
-        """The pending writes, with copies of values that another write may change first."""
-        if len(self._pending) == 1:
-            return self._pending
-        written = {id(_owner(target)) for target, _, _ in self._pending} - {id(None)}
-        return [
-            (target, index, value.copy() if id(_owner(value)) in written else value)
-            for target, index, value in self._pending
-        ]
 
     def copy(self, target: Any, value: Any, index: Any = ..., wanted: Shape | None = None) -> None:
         """Plan `target[index] = value` for a leaf.
@@ -67,6 +65,8 @@ class Writes:
             ValueError: the value does not fit the indexed shape, or the array is read-only.
             TypeError: the value is no array, or cannot be cast.
         """
+        if (wanted is not None or index is Ellipsis) and self.take(target, value, index, wanted):
+            return
         target, value = raw(target), raw(value)
         if isinstance(target, np.ndarray):
             if not isinstance(value, _NUMBERS):
@@ -88,6 +88,13 @@ class Writes:
                 value = value.astype(target.dtype)
         self._pending.append((target, index, value))
 
+    def take(self, target: Any, value: Any, index: Any = ..., wanted: Shape | None = None) -> bool:
+        """Plan as `copy` does, if nothing but a cast is needed, or one number goes everywhere."""
+        ready = fitting(target, value, () if type(value) is ndarray and not value.ndim else wanted)
+        if ready is not None:
+            self._pending.append((target, index, ready))
+        return ready is not None
+
     def put(self, node: Any, key: str, entry: Any) -> None:
         """Store a converted and checked entry, which can be taken back."""
         self.keep(node)
@@ -98,6 +105,8 @@ class Writes:
 
     def keep(self, node: Any) -> None:
         """Remember a container and everything below it, before it changes."""
+        if id(node) in self._saved:
+            return
         found = [node]
         while found:
             node = found.pop()
@@ -106,11 +115,55 @@ class Writes:
                 found.extend(node._lock_children())
 
 
+@cache
+def _castable(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool | None:
+    """Whether numbers of one dtype can be stored in another without loss; None if they are no numbers."""
+    if given == wanted:
+        return True
+    return np.can_cast(given, wanted) if given.kind in "fibuc" and wanted.kind in "fibuc" else None
+
+
+def fitting(target: Any, value: Any, wanted: Shape | None = None) -> Any:
+    """What can be written to an array where `value` is to go: it or its cast, if it has the shape; else None.
+
+    Args:
+        target: the leaf to write to.
+        value: an entry.
+        wanted: the shape to have, if that is not the shape of the target.
+    """
+    if type(target) is not ndarray or type(value) is not ndarray:
+        return None
+    if value.shape != (target.shape if wanted is None else wanted) or not target.flags.writeable:
+        return None
+    dtype = target.dtype
+    if value.dtype is dtype:
+        return value
+    castable = _castable(value.dtype, dtype)
+    # What NumPy has to say about numbers that may not fit, it says now and not half way.
+    return value if castable else None if castable is None else value.astype(dtype)
+
+
+def apart(targets: Sequence[Any], values: Sequence[Any]) -> Sequence[Any]:
+    """The values for some targets, with copies of those that a write to another target may change first."""
+    if len(targets) < 2:
+        return values
+    written = {
+        id(array if type(array) is ndarray and array.base is None else _owner(array)) for array in targets
+    }
+    owners = [
+        id(array if type(array) is ndarray and array.base is None else _owner(array)) for array in values
+    ]
+    if written.isdisjoint(owners):
+        return values
+    written.discard(id(None))
+    return [value.copy() if owner in written else value for value, owner in zip(values, owners, strict=True)]
+
+
 def _owner(array: Any) -> Any:
     """The array that owns the memory of an array, as far as that can be seen; None for other values."""
-    if not isinstance(array, np.ndarray):
+    if not isinstance(array, ndarray):
         return None
-    while isinstance(array.base, np.ndarray):
+    while isinstance(array.base, ndarray):
         array = array.base
     return array
 
