@@ -62,6 +62,7 @@ from lite._rows import isin, remove_duplicates
 from lite._tensorclass import TensorClass
 from lite._tensorclass_decorator import is_tensorclass, tensorclass
 from lite._tensordict import TensorDict
+from lite._vmap import vmap
 
 if TYPE_CHECKING:
     from lite._files.memory_mapped import MemoryMappedTensor
@@ -136,6 +137,7 @@ __all__ = [
     "unpack_memmap",
     "unravel_key",
     "unravel_key_list",
+    "vmap",
     "where",
     "zeros_like",
 ]

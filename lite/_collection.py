@@ -113,7 +113,16 @@ class ArrayHolder:
         self.data[index] = raw(value)
 
 
-HOST_LEAVES = (np.ndarray, ArrayHolder)
+class HostArray:
+    """A leaf that is no ndarray but answers NumPy's protocols as one, such as the arrays inside `vmap`."""
+
+    __slots__ = ()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise NotImplementedError
+
+
+HOST_LEAVES = (np.ndarray, ArrayHolder, HostArray)
 
 
 def raw(value: Any) -> Any:
