@@ -62,10 +62,10 @@ from lite._rows import isin, remove_duplicates
 from lite._tensorclass import TensorClass
 from lite._tensorclass_decorator import is_tensorclass, tensorclass
 from lite._tensordict import TensorDict
-from lite._vmap import vmap
 
 if TYPE_CHECKING:
     from lite._files.memory_mapped import MemoryMappedTensor
+    from lite._vmap.transform import vmap
 
 __all__ = [
     "LazyStackedTensorDict",
@@ -148,6 +148,10 @@ def __getattr__(name: str) -> Any:
         from lite._files.memory_mapped import MemoryMappedTensor
 
         return MemoryMappedTensor
+    if name == "vmap":  # with its rules for several hundred functions
+        from lite._vmap.transform import vmap
+
+        return vmap
     raise AttributeError(f"module 'lite' has no attribute {name!r}")
 
 

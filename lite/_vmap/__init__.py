@@ -4,11 +4,5 @@
 `array.BatchedArray`s. NumPy asks them (`ufuncs`, `dispatch`) and finds a batching rule: `reductions`,
 `products`, `linalg`, `shapes`, `joining`, `sorting`, `elementwise`, `creation`, `fourier`, with `indexing`
 for brackets. `registry` holds the rules, and the loop for what has none. `level` is what a rule works with,
-`randomness` what random draws do.
+`running` and `randomness` what random draws do. Nothing of it is imported before it is used.
 """
-
-from lite._vmap.array import BatchedArray
-from lite._vmap.randomness import generator_for
-from lite._vmap.transform import vmap
-
-__all__ = ["BatchedArray", "generator_for", "vmap"]

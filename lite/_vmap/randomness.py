@@ -8,67 +8,45 @@ same numbers to all elements, and so does numpy.random's own state.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from lite._vmap.array import BatchedArray
-
-RANDOMNESS = ("error", "same", "different")
-
-
-class Running(NamedTuple):
-    """A map while its function runs."""
-
-    number: int
-    size: int
-    randomness: str
+from lite._vmap.level import Level
+from lite._vmap.running import Running
 
 
-class _Maps(threading.local):
-    def __init__(self) -> None:
-        self.running: list[Running] = []
-
-
-maps = _Maps()
-
-
-def generator_for(rng: np.random.Generator) -> Any:
-    """The generator to draw from in place of `rng`, which inside `vmap` is one that obeys `randomness`."""
-    running = maps.running
-    if not running or isinstance(rng, _Asking):
-        return rng
+def obeying(rng: Any, running: list[Running]) -> Any:
+    """A generator that does what the running maps say, outermost first."""
     for one in running:
+        if isinstance(rng, _Asking) and one.number <= rng.level.number:
+            continue
         if one.randomness == "error":
-            rng = Refusing(rng)
-        elif one.randomness == "different":
+            return Refusing(rng, one)
+        if one.randomness == "different":
             rng = Different(rng, one)
     return rng
 
 
-class _Asking:
+class _Asking(np.random.Generator):
     """Stands for a generator inside a mapped function."""
 
-    def __init__(self, rng: Any) -> None:
-        self._rng = rng
-
-    @property
-    def bit_generator(self) -> Any:
-        """The bit generator behind it."""
-        return self._rng.bit_generator
-
-
-class Refusing(_Asking, np.random.Generator):
-    """A generator that raises RuntimeError where it is to draw."""
-
-    def __new__(cls, rng: Any) -> Any:
+    def __new__(cls, rng: Any, running: Running) -> Any:
         return np.random.Generator.__new__(cls)
 
-    def __init__(self, rng: Any) -> None:
-        np.random.Generator.__init__(self, rng.bit_generator)
+    def __init__(self, rng: Any, running: Running) -> None:
+        super().__init__(rng.bit_generator)
         self._rng = rng
+        self.level = Level(running.number, running.size)
+
+
+class Refusing(_Asking):
+    """A generator that raises RuntimeError where it is to draw."""
+
+
+class Different(_Asking):
+    """A generator that draws other numbers for each element along the mapped dimension."""
 
 
 def _refuse(name: str) -> Callable[..., Any]:
@@ -80,18 +58,6 @@ def _refuse(name: str) -> Callable[..., Any]:
 
     draw.__name__ = name
     return draw
-
-
-class Different(_Asking, np.random.Generator):
-    """A generator that draws other numbers for each element along the mapped dimension."""
-
-    def __new__(cls, rng: Any, running: Running) -> Any:
-        return np.random.Generator.__new__(cls)
-
-    def __init__(self, rng: Any, running: Running) -> None:
-        np.random.Generator.__init__(self, rng.bit_generator)
-        self._rng = rng
-        self._running = running
 
 
 # The parameters of each distribution, in order; size comes next.
@@ -131,22 +97,19 @@ def _draw_different(name: str) -> Callable[..., Any]:
 
     def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip((*names, *after), args, strict=False)), **kwargs}
-        one = self._running
-        shapes = [np.shape(given[key]) for key in names if given.get(key) is not None]
+        if given.pop("out", None) is not None:
+            raise TypeError(f"{name} with randomness='different' makes its own array; it takes no out.")
         size = given.pop("size", None)
-        shape = (
-            np.broadcast_shapes(*shapes)
-            if size is None
-            else (size,)
-            if isinstance(size, int)
-            else tuple(size)
-        )
+        shapes = [np.shape(given[key]) for key in names if given.get(key) is not None]
+        if size is None:
+            shape = np.broadcast_shapes(*shapes)
+        else:
+            shape = tuple(size) if isinstance(size, tuple | list) else (size,)
+        level = self.level
         for key in names:
-            value = given.get(key)
-            if type(value) is BatchedArray and value.level == one.number:
-                missing = len(shape) + 1 - value.value.ndim
-                given[key] = value.value[(slice(None), *[None] * missing)]
-        return BatchedArray(getattr(self._rng, name)(size=(one.size, *shape), **given), one.number)
+            if key in given:
+                given[key] = level.align(given[key], len(shape))
+        return level.wrap(getattr(self._rng, name)(size=(level.size, *shape), **given))
 
     draw.__name__ = name
     return draw
@@ -156,18 +119,10 @@ def _draw_each(name: str) -> Callable[..., Any]:
     """A method whose arguments are no parameters that broadcast: one call for each element."""
 
     def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
-        one = self._running
-
-        def part(x: Any, i: int) -> Any:
-            return x.value[i] if type(x) is BatchedArray and x.level == one.number else x
-
-        drawn = [
-            getattr(self._rng, name)(
-                *[part(x, i) for x in args], **{k: part(x, i) for k, x in kwargs.items()}
-            )
-            for i in range(one.size)
-        ]
-        return None if drawn and drawn[0] is None else BatchedArray(np.stack(drawn), one.number)
+        level = self.level
+        method = getattr(self._rng, name)
+        drawn = [method(*level.part(args, i), **level.part(kwargs, i)) for i in range(level.size)]
+        return None if drawn and drawn[0] is None else level.wrap(np.stack(drawn))
 
     draw.__name__ = name
     return draw

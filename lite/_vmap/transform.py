@@ -11,9 +11,11 @@ import numpy as np
 from lite._collection import ArrayHolder, HostArray, TensorCollection, raw
 from lite._vmap.array import BatchedArray, SharedArray
 from lite._vmap.level import numbers
-from lite._vmap.randomness import RANDOMNESS, Running, generator_for, maps
+from lite._vmap.running import Running, generator_for, maps
 from lite._vmap.tensordicts import Hide, Show, dense, hide, show
 from lite._vmap.trees import Mismatch, flatten, outline, spread, unflatten
+
+_RANDOMNESS = ("error", "same", "different")
 
 
 def vmap(
@@ -90,8 +92,8 @@ def vmap(
         >>> y.shape, bool(np.allclose(y[1], modules[1](x)))
         ((2, 4), True)
     """
-    if randomness not in RANDOMNESS:
-        raise ValueError(f"randomness must be one of {RANDOMNESS}, got {randomness!r}")
+    if randomness not in _RANDOMNESS:
+        raise ValueError(f"randomness must be one of {_RANDOMNESS}, got {randomness!r}")
     if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
         raise ValueError(f"chunk_size must be None or a positive int, got {chunk_size!r}")
     name = getattr(func, "__name__", type(func).__name__)
@@ -221,12 +223,13 @@ def _inside(item: Any, dim: int | None, number: int) -> Any:
             return item._clone(False)
         stacked = dense(item)
         hidden = stacked._run(Hide(stacked.batch_size, dim, number))
-        return hidden
+        return hidden.lock_() if getattr(item, "is_locked", False) else hidden
     if dim is not None:
         return hide(raw(item), dim, number)
     if type(item) is np.ndarray:
         return item.view(SharedArray)
-    return generator_for(item) if isinstance(item, np.random.Generator) else item
+    # Naming the class would import numpy.random, which a program without generators need not do.
+    return generator_for(item) if hasattr(item, "bit_generator") else item
 
 
 def _outside(name: str, item: Any, dim: int | None, number: int, size: int) -> Any:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lite._vmap.running import generator_for
 from lite.nn.module import Module
 
 if TYPE_CHECKING:
@@ -68,5 +69,5 @@ def generator(module: Any) -> np.random.Generator:
     """The generator of a module that draws in its calls, made from its `_rng` at the first one."""
     if not isinstance(module._rng, np.random.Generator):
         module._rng = np.random.default_rng(module._rng)
-    out: np.random.Generator = module._rng
+    out: np.random.Generator = generator_for(module._rng)
     return out

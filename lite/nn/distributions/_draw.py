@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
+from lite._vmap.running import generator_for
+
 if TYPE_CHECKING:  # touching numpy.random imports it, which costs more than the rest of lite.nn
     Rng = np.random.Generator | int | None
 
@@ -18,11 +20,11 @@ _shared: list[Any] = []
 
 def generator_of(rng: Rng = None) -> np.random.Generator:
     """The generator itself, one that a seed starts, or the one of the process, for unseeded draws."""
-    if rng is not None:
-        return np.random.default_rng(rng)
-    if not _shared:
-        _shared.append(np.random.default_rng())  # 20 microseconds, not to be paid at each draw
-    generator: np.random.Generator = _shared[0]
+    if rng is None:
+        if not _shared:
+            _shared.append(np.random.default_rng())  # 20 microseconds, not to be paid at each draw
+        rng = _shared[0]
+    generator: np.random.Generator = generator_for(np.random.default_rng(rng))
     return generator
 
 
@@ -42,10 +44,10 @@ def as_shape(shape: SupportsIndex | Iterable[SupportsIndex] | None) -> tuple[int
 def standard_normal(rng: Rng, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Draws of the standard normal distribution."""
     native: Any = dtype if dtype in _NATIVE else np.float64
-    return np.asarray(generator_of(rng).standard_normal(shape, native), dtype)
+    return generator_of(rng).standard_normal(shape, native).astype(dtype, copy=False)
 
 
 def uniform(rng: Rng, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Draws of the uniform distribution on [0, 1)."""
     native: Any = dtype if dtype in _NATIVE else np.float64
-    return np.asarray(generator_of(rng).random(shape, native), dtype)
+    return generator_of(rng).random(shape, native).astype(dtype, copy=False)
