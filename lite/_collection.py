@@ -130,6 +130,11 @@ def raw(value: Any) -> Any:
     return value.data if isinstance(value, ArrayHolder) else value
 
 
+def as_array(value: Any) -> Any:
+    """`numpy.asarray`, but what answers NumPy's protocols as an array stays what it is."""
+    return value if isinstance(value, HostArray) else np.asarray(value)
+
+
 def is_array(value: Any) -> bool:
     """True for a leaf: a NumPy array or a holder of one, or an array with the CUDA array interface."""
     return (

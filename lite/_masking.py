@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from lite._array_function import implements
-from lite._collection import Array, is_array
+from lite._collection import Array, as_array, is_array
 from lite._core import MISSING
 from lite._elementwise import columns_of, elementwise
 from lite._nontensor import NonTensorBase, NonTensorStack
@@ -51,7 +51,7 @@ class MaskMixin(StructureMixin):
             >>> td.where(td["a"] > 1, -1)["a"]
             array([-1, -1,  2])
         """
-        mask = np.asarray(condition)
+        mask = as_array(condition)
         if mask.ndim > self.ndim:
             raise RuntimeError(
                 f"condition has shape {mask.shape}, more dims than batch size {self.batch_size}."

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from lite._collection import Array
+from lite._collection import Array, as_array
 from lite._ops import Index, Take
 from lite._shape import as_shape
 from lite._structure import StructureMixin
@@ -62,7 +62,7 @@ class RearrangeMixin(StructureMixin):
                    [3]])
         """
         size = self.batch_size
-        array = np.asarray(index)
+        array = as_array(index)
         if not -len(size) <= dim < len(size):
             raise RuntimeError(f"Cannot gather tensordict with shape {size} along dim {dim}.")
         fits = all(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lite._array_reductions import Reducer
-from lite._collection import Array, Names, Shape, is_array, is_leaf_nontensor
+from lite._collection import Array, Names, Shape, as_array, is_array, is_leaf_nontensor
 from lite._core import MISSING
 from lite._device_array import unwrap, wrap
 from lite._keys import require_path
@@ -45,9 +45,9 @@ class Scope:
 
     def array(self, fn: Reducer, leaf: Array, ndim: int) -> Array:
         if not self.feature:
-            return np.asarray(fn(leaf, self.dims, self.keepdim))
+            return as_array(fn(leaf, self.dims, self.keepdim))
         size = math.prod(leaf.shape[ndim:])
-        return np.asarray(fn(leaf.reshape((*leaf.shape[:ndim], size)), -1, False))
+        return as_array(fn(leaf.reshape((*leaf.shape[:ndim], size)), -1, False))
 
     def size(self, size: Shape) -> Shape:
         if self.feature:
@@ -138,7 +138,7 @@ def _walk(td: Any, name: str, fn: Reducer, scope: Scope) -> Any:
     for key, entry in td._items():
         if type(entry) is np.ndarray and not feature:
             out = fn(entry, dims, keepdim)
-            entries[key] = out if type(out) is np.ndarray else np.asarray(out)
+            entries[key] = out if type(out) is np.ndarray else as_array(out)
         elif is_array(entry):
             entries[key] = unwrap(scope.array(fn, wrap(entry), ndim))
         elif isinstance(entry, NonTensorData):

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from lite import _ops
-from lite._collection import Shape, TensorCollection
+from lite._collection import HostArray, Shape, TensorCollection
 from lite._index import normalise, result_names, result_shape
 
 
@@ -98,6 +98,10 @@ class ShapeMixin(TensorCollection):
         batch_size = self.batch_size
         if index is Ellipsis or (isinstance(index, tuple) and not index):
             return self
+        if any([isinstance(item, HostArray) for item in (index if type(index) is tuple else (index,))]):
+            from lite._vmap.tensordicts import indexed
+
+            return indexed(self, index)
         items = normalise(index, batch_size)
         if all(type(item) is slice and item == slice(None) for item in items):
             return self

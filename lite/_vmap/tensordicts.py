@@ -9,6 +9,7 @@ import numpy as np
 from lite._collection import Names, Shape, raw
 from lite._ops import BatchOp
 from lite._vmap.array import BatchedArray, SharedArray
+from lite._vmap.indexing import get_index
 
 
 class Hide(BatchOp):
@@ -67,3 +68,24 @@ def show(value: Any, dim: int, number: int, size: int) -> Any:
 def dense(td: Any) -> Any:
     """A TensorDict whose lazy stacks are stacked."""
     return td.to_dense() if hasattr(td, "to_dense") else td
+
+
+class MappedIndex(BatchOp):
+    """Every entry indexed by something that has mapped arrays in it."""
+
+    __slots__ = ("index",)
+    keeps_lock = False
+
+    def __init__(self, batch_size: Shape, index: Any) -> None:
+        items = index if type(index) is tuple else (index,)
+        self.index = items if any(item is Ellipsis for item in items) else (*items, Ellipsis)
+        nothing = np.broadcast_to(np.zeros((), np.bool_), batch_size)
+        super().__init__(len(batch_size), get_index(nothing, index).shape)
+
+    def array(self, value: Any) -> Any:
+        return get_index(raw(value), self.index)
+
+
+def indexed(td: Any, index: Any) -> Any:
+    """`td[index]` for an index that has mapped arrays in it."""
+    return td._run(MappedIndex(td.batch_size, index))
