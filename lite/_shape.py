@@ -98,7 +98,7 @@ class ShapeMixin(TensorCollection):
         batch_size = self.batch_size
         if index is Ellipsis or (isinstance(index, tuple) and not index):
             return self
-        if any([isinstance(item, HostArray) for item in (index if type(index) is tuple else (index,))]):
+        if any(isinstance(item, HostArray) for item in (index if type(index) is tuple else (index,))):
             from lite._vmap.tensordicts import indexed
 
             return indexed(self, index)

@@ -1,9 +1,11 @@
-"""The maps that are running, for whoever draws random numbers."""
+"""What code that serves mapped functions, too, asks: which maps run, what an array holds in full."""
 
 from __future__ import annotations
 
 import threading
 from typing import Any, NamedTuple
+
+from lite._collection import HostArray
 
 
 class Running(NamedTuple):
@@ -20,6 +22,22 @@ class _Maps(threading.local):
 
 
 maps = _Maps()
+
+
+def everything(x: Any) -> Any:
+    """What an array holds, mapped dimensions included, for checks that all elements must pass."""
+    while isinstance(x, HostArray):
+        x = x.value  # type: ignore[attr-defined]
+    return x
+
+
+def look_up(table: Any, index: Any) -> Any:
+    """`table[index]`, also where only the index is mapped, which an ndarray would not notice."""
+    if not isinstance(index, HostArray):
+        return table[index]
+    from lite._vmap.indexing import get_index
+
+    return get_index(table, index)
 
 
 def generator_for(rng: Any) -> Any:

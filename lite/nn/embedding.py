@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lite._vmap.running import everything, look_up
 from lite.nn._init import empty_parameter, fill_normal
 from lite.nn.module import Module
 from lite.nn.parameter import Parameter
@@ -108,11 +109,12 @@ class Embedding(Module):
         if input.dtype.kind not in "iu":
             raise TypeError(f"an embedding is looked up by integers, got {input.dtype}")
         rows = table.shape[-2]
-        if input.size and (input.min() < 0 or input.max() >= rows):
-            raise IndexError(f"input must be in [0, {rows}), got {input.min()} to {input.max()}")
+        numbers = everything(input)
+        if numbers.size and (numbers.min() < 0 or numbers.max() >= rows):
+            raise IndexError(f"input must be in [0, {rows}), got {numbers.min()} to {numbers.max()}")
         if self.max_norm is not None:
             self._limit(table, input)
-        return table[input]
+        return look_up(table, input)
 
     def _limit(self, table: Any, input: Any) -> None:
         rows = np.unique(input)

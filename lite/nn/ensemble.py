@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._combine import lazy_stack, stack
+from lite._combine import lazy_stack
 from lite._tensordict import TensorDict
 from lite.nn.params import TensorDictParams
 from lite.nn.td_module_base import TensorDictModuleBase
@@ -59,25 +59,22 @@ class EnsembleModule(TensorDictModuleBase):
         self.params_td = TensorDictParams(params)
 
     def forward(self, tensordict: Any) -> Any:
-        """Run every copy; the input is left as it is."""
-        copies = self._inputs(tensordict)
-        params = self.params_td.data
-        outputs = []
-        for i, item in enumerate(copies):
-            with params[i].to_module(self.module):
-                outputs.append(self.module(item))
-        return stack(outputs)
+        """Run all copies at once; the input is left as it is."""
+        if not self.expand_input:
+            size = tuple(tensordict.batch_size)
+            if size[:1] != (self.num_copies,):
+                raise ValueError(
+                    f"expand_input=False needs a first batch dimension of num_copies={self.num_copies}, "
+                    f"got batch_size={size}."
+                )
+        from lite._vmap.transform import vmap  # its rules are imported on first use
 
-    def _inputs(self, tensordict: Any) -> list[Any]:
-        if self.expand_input:
-            return [tensordict.copy() for _ in range(self.num_copies)]
-        size = tuple(tensordict.batch_size)
-        if size[:1] != (self.num_copies,):
-            raise ValueError(
-                f"expand_input=False needs a first batch dimension of num_copies={self.num_copies}, "
-                f"got batch_size={size}."
-            )
-        return [item.copy() for item in tensordict.unbind(0)]
+        in_dims = (0, None if self.expand_input else 0)
+        return vmap(self._call, in_dims, randomness="different")(self.params_td, tensordict)
+
+    def _call(self, params: Any, tensordict: Any) -> Any:
+        with params.to_module(self.module):
+            return self.module(tensordict)
 
     def reset_parameters_recursive(
         self, parameters: Any = None, *, rng: np.random.Generator | int | None = None
