@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, MutableSequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from lite._collection import TensorCollection
 from lite._keys import NestedKey, require_path, unravel_key
@@ -22,9 +24,6 @@ from lite.nn.distributions.distribution import Distribution
 from lite.nn.module import indented
 from lite.nn.td_module import _key_list, _node_of
 from lite.nn.td_module_base import TensorDictModuleBase
-
-if TYPE_CHECKING:
-    import numpy as np
 
 _IN_KEYS_ERROR = "in_keys must be of type list, str or tuples of str, or dict."
 _OUT_KEYS_ERROR = "out_keys must be of type list, str or tuples of str."
@@ -52,7 +51,8 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         cache_dist: keep one distribution and give it new parameters by its `update` method, if it has one;
             what `get_dist` returned before changes, too.
         n_empirical_estimate: how many samples estimate a mean that has no closed form.
-        num_samples: how many to draw under RANDOM: the result is the TensorDict expanded by this shape.
+        num_samples: how many to draw; the result is the TensorDict expanded by this shape. What is not drawn
+            is repeated.
         generator: draws the samples: a `numpy.random.Generator`, the seed of one, or the key of an entry that
             holds either. A seed in an entry is replaced by the next one once it is used. None for the
             generator that the process shares.
@@ -355,7 +355,12 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         sample = take(dist, how, self.num_samples or (), self.n_empirical_estimate, rng)
         if advance is not None:
             advance()
-        return sample
+        if self.num_samples is None or how is InteractionType.RANDOM:
+            return sample
+        if isinstance(sample, TensorCollection):
+            return sample.expand(*self.num_samples, *sample.batch_size)  # type: ignore[attr-defined]
+        values = sample if isinstance(sample, tuple) else (sample,)
+        return tuple(np.broadcast_to(value, (*self.num_samples, *value.shape)).copy() for value in values)
 
     def _write_composite(self, out: Any, dist: Any, sample: Any) -> Any:
         scores = self._composite_log_probs(dist, sample) if self.return_log_prob else None

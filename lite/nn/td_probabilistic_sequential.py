@@ -178,10 +178,10 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         Raises:
             RuntimeError: for any other keyword argument; with `return_composite`, also around any error.
         """
-        run = partial(self._run_all, requires_sample=_requires_sample and self._requires_sample)
+        run = partial(self._run_with_last, requires_sample=_requires_sample and self._requires_sample)
         return self._forward(tensordict, tensordict_out, kwargs, run)
 
-    def _run_all(self, tensordict: Any, requires_sample: bool) -> Any:
+    def _run_with_last(self, tensordict: Any, requires_sample: bool) -> Any:
         named = self._named()
         name, last = named[-1]
         ending: Any = partial(self._run, last) if self.partial_tolerant else last

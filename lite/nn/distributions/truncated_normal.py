@@ -84,21 +84,28 @@ class TruncatedNormal(Distribution):
             loc = bounded_loc(as_float(loc), self.upscale)
         loc, scale, self._low, self._high = float_arrays(loc, scale, self.low, self.high)
         self.loc, self.scale = loc, np.maximum(scale, _EDGE)
-        a, b = self._standard(self._low), self._standard(self._high)
+        # differences of small numbers, which float32 would not hold
+        a, b = (self._standard(end).astype(np.float64, copy=False) for end in (self._low, self._high))
         self._below = _probability_below(a)
         self._inside = np.clip(_probability_below(b) - self._below, _EDGE, 1 - _EDGE)
         at_a, at_b = _density(a), _density(b)
         shift = (at_a - at_b) / self._inside
         # infinite bounds have no density
         curve = (at_b * _finite(b) - at_a * _finite(a)) / self._inside
-        self._mean = self.loc + self.scale * shift
-        self._variance = (1 - curve - shift * shift) * self.scale * self.scale
-        self._entropy = 0.5 + HALF_LOG_2PI + np.log(self._inside) - 0.5 * curve + np.log(self.scale)
+        log_inside = np.log(self._inside)
+        entropy = 0.5 + HALF_LOG_2PI + log_inside - 0.5 * curve
+        self._log_inside = self._narrow(log_inside)
+        self._mean = self.loc + self.scale * self._narrow(shift)
+        self._variance = self._narrow(1 - curve - shift * shift) * self.scale * self.scale
+        self._entropy = self._narrow(entropy) + np.log(self.scale)
         cut = self.loc.ndim - self._event_dims
         super().__init__(self.loc.shape[:cut], self.loc.shape[cut:])
 
     def _standard(self, value: Any) -> Any:
         return (value - self.loc) / self.scale
+
+    def _narrow(self, value: Any) -> Any:
+        return value.astype(self.loc.dtype, copy=False)
 
     def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
         """Draw values; see `Distribution.sample`."""
@@ -109,7 +116,7 @@ class TruncatedNormal(Distribution):
         """Logarithm of the density; -inf for an event that lies beyond a bound."""
         inside = (value >= self._low) & (value <= self._high)
         z = self._standard(np.clip(value, self._low + _EDGE, self._high - _EDGE))
-        out = -0.5 * z * z - HALF_LOG_2PI - np.log(self._inside) - np.log(self.scale)
+        out = -0.5 * z * z - HALF_LOG_2PI - self._log_inside - np.log(self.scale)
         out = np.where(inside, out, out.dtype.type(-np.inf))
         return sum_rightmost(out, self._event_dims)
 
@@ -119,8 +126,8 @@ class TruncatedNormal(Distribution):
 
     def cdf(self, value: Any) -> Any:
         """Probability of numbers up to `value`, for each number of an event."""
-        below = _probability_below(self._standard(as_float(value, self.loc.dtype)))
-        return np.clip((below - self._below) / self._inside, 0, 1)
+        below = _probability_below(self._standard(as_float(value, self.loc.dtype)).astype(np.float64))
+        return self._narrow(np.clip((below - self._below) / self._inside, 0, 1))
 
     def icdf(self, value: Any) -> Any:
         """The number up to which the probability is `value`, for each number of an event."""
@@ -128,7 +135,7 @@ class TruncatedNormal(Distribution):
 
     def _quantile(self, p: Any) -> Any:
         p = np.clip(self._below + p * self._inside, _EDGE, 1 - _EDGE)
-        return np.clip(normal_quantile(p) * self.scale + self.loc, self._low, self._high)
+        return np.clip(self._narrow(normal_quantile(p)) * self.scale + self.loc, self._low, self._high)
 
     @property
     def mean(self) -> Any:

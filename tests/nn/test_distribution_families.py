@@ -1,0 +1,479 @@
+"""Distributions: samplers against distribution functions, identities, dtypes, errors.
+
+Densities and moments are compared with torch's in tests/parity/test_distribution_families.py.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite.nn import distributions as d
+from lite.nn.distributions import support
+
+N = 20_000
+PARTS = np.array([-1.3, 0.0, 0.4, 2.0])
+
+
+def phi(x: Any) -> Any:
+    return 0.5 * (1 + np.vectorize(math.erf)(np.asarray(x) / math.sqrt(2)))
+
+
+def kolmogorov_smirnov(draws: np.ndarray, cdf: Callable[[Any], Any]) -> float:
+    """The largest distance of the empirical distribution function from `cdf`, times the root of n."""
+    ordered = np.sort(draws)
+    expected = cdf(ordered)
+    steps = np.arange(len(ordered) + 1) / len(ordered)
+    distance = max((steps[1:] - expected).max(), (expected - steps[:-1]).max())
+    return float(distance * math.sqrt(len(ordered)))
+
+
+KS_LIMIT = 1.95  # exceeded with probability 0.1%
+
+
+def chi_square(counts: Any, probs: Any) -> float:
+    expected = np.asarray(probs) * np.sum(counts)
+    seen = expected > 0
+    assert not np.asarray(counts)[~seen].any()
+    return float(((counts - expected)[seen] ** 2 / expected[seen]).sum())
+
+
+# -- samplers ----------------------------------------------------------------------------------------
+
+CONTINUOUS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+    "Normal": (lambda loc: d.Normal(loc, 0.7), lambda loc: lambda x: phi((x - loc) / 0.7)),
+    "IndependentNormal": (
+        lambda loc: d.IndependentNormal(loc, 0.7),
+        lambda loc: lambda x: phi((x - loc) / 0.7),
+    ),
+    "TanhNormal": (
+        lambda loc: d.TanhNormal(loc, 0.7, low=-1.0, high=3.0),
+        lambda loc: lambda x: phi((np.arctanh((x - 1) / 2) - loc) / 0.7),
+    ),
+    "TruncatedNormal": (
+        lambda loc: d.TruncatedNormal(loc, 0.7, low=-1.0, high=0.5),
+        lambda loc: (
+            lambda x: (
+                (phi((x - loc) / 0.7) - phi((-1 - loc) / 0.7))
+                / (phi((0.5 - loc) / 0.7) - phi((-1 - loc) / 0.7))
+            )
+        ),
+    ),
+    "Uniform": (
+        lambda loc: d.Uniform(loc, loc + 2),
+        lambda loc: lambda x: np.clip((x - loc) / 2, 0, 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_samples_follow_the_distribution_function(name: str, dtype: str) -> None:
+    make, cdf = CONTINUOUS[name]
+    loc = PARTS.astype(dtype)
+    dist = make(loc)
+    draws = dist.sample((N,), rng=1)
+    assert (draws.shape, draws.dtype) == ((N, 4), dtype)
+    for column, part in zip(draws.T.astype(np.float64), loc.astype(np.float64), strict=True):
+        assert kolmogorov_smirnov(column, cdf(part)) < KS_LIMIT
+    assert dist.support.check(draws).all()
+
+
+def test_the_statistic_tells_distributions_apart() -> None:
+    draws = d.Normal(np.array([0.03]), 1.0).sample((N,), rng=0)[:, 0]
+    assert kolmogorov_smirnov(draws, phi) > KS_LIMIT
+
+
+@pytest.mark.parametrize("by", ["probs", "logits"])
+def test_coins(by: str) -> None:
+    probs = np.array([0.0, 0.1, 0.5, 0.9, 1.0])
+    with np.errstate(divide="ignore"):
+        dist = d.Bernoulli(**{by: probs if by == "probs" else np.log(probs) - np.log1p(-probs)})
+    draws = dist.sample((N,), rng=0)
+    assert draws.dtype == np.float64
+    assert dist.support.check(draws).all()
+    for column, p in zip(draws.T, probs, strict=True):
+        counts = np.bincount(column.astype(int), minlength=2)
+        assert chi_square(counts, [1 - p, p]) < 10.8  # 0.1% for one degree of freedom
+
+
+@pytest.mark.parametrize("shape", [(N,), (N // 4, 4)])
+def test_one_hot_classes(shape: tuple[int, ...]) -> None:
+    """Many draws from few rows, and few from many."""
+    probs = np.array([0.05, 0.0, 0.25, 0.7])
+    for rows, dims in ((probs, shape), (np.broadcast_to(probs, (N, 4)), ())):
+        dist = d.OneHotCategorical(probs=rows)
+        draws = dist.sample(dims, rng=3)
+        assert draws.dtype == np.int64
+        assert dist.support.check(draws).all()
+        assert chi_square(draws.reshape(-1, 4).sum(0), probs) < 13.9  # 0.1%, two degrees of freedom
+
+
+def test_rows_and_repetitions_draw_alike() -> None:
+    """The two ways to search give the same classes of the same numbers."""
+    probs = np.random.default_rng(0).random((7, 5))
+    few = np.stack([d.Categorical(probs=probs).sample(rng=seed) for seed in range(3)])
+    for seed in range(3):
+        uniform = np.random.default_rng(seed).random(7)
+        total = probs / probs.sum(-1, keepdims=True)
+        np.testing.assert_array_equal(few[seed], (np.cumsum(total, -1) <= uniform[:, None]).sum(-1))
+
+
+@pytest.mark.parametrize("form", ["mask", "indices", "padded"])
+@pytest.mark.parametrize("cls", ["MaskedCategorical", "MaskedOneHotCategorical"])
+def test_masked_classes(cls: str, form: str) -> None:
+    probs = np.array([[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1]])
+    arguments: dict[str, Any] = {"mask": np.array([[True, False, True, False], [False, True, True, False]])}
+    if form != "mask":
+        arguments = {"indices": np.array([[0, 2], [1, 2]])}
+    if form == "padded":
+        arguments = {"indices": np.array([[0, 2, -1], [-1, 1, 2]]), "padding_value": -1}
+    expected = np.array([[0.25, 0, 0.75, 0], [0, 0.5, 0.5, 0]])
+    dist = getattr(d, cls)(probs=probs, **arguments)
+    draws = dist.sample((N,), rng=0)
+    if "OneHot" in cls:
+        np.testing.assert_allclose(dist.mean, expected)
+        np.testing.assert_allclose(dist.variance, expected * (1 - expected))
+        counts = draws.sum(0)
+        tie = [0, 1, 1, 0] if form == "mask" else [0, 1, 0, 0]
+        np.testing.assert_array_equal(dist.mode, [[0, 0, 1, 0], tie])
+        values: Any = np.eye(4, dtype=int)[:, None]
+    else:
+        counts = np.stack([np.bincount(column, minlength=4) for column in draws.T])
+        np.testing.assert_array_equal(dist.mode, [2, 1])
+        values = np.arange(4)[:, None]
+    for row in range(2):
+        assert chi_square(counts[row], expected[row]) < 10.8
+    with np.errstate(divide="ignore"):
+        np.testing.assert_allclose(dist.log_prob(values).T, np.log(expected))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        np.testing.assert_allclose(dist.entropy(), -np.nansum(expected * np.log(expected), -1))
+
+
+def test_a_finite_neg_inf() -> None:
+    dist = d.MaskedCategorical(logits=np.zeros(3), mask=np.array([True, True, False]), neg_inf=-100.0)
+    np.testing.assert_allclose(dist.log_prob(np.arange(3)), [-math.log(2), -math.log(2), -100 - math.log(2)])
+    np.testing.assert_allclose(dist.entropy(), math.log(2))
+    missing = d.MaskedCategorical(logits=np.zeros(3), indices=np.array([0, 1]), neg_inf=-5.0)
+    np.testing.assert_allclose(missing.log_prob(np.array([1, 2])), [-math.log(2), -5.0])
+
+
+# -- random numbers --------------------------------------------------------------------------------------
+
+
+def test_seeds_and_generators() -> None:
+    dist = d.Normal(np.zeros(3), 1.0)
+    np.testing.assert_array_equal(dist.sample((2,), rng=5), dist.sample((2,), rng=np.random.default_rng(5)))
+    rng = np.random.default_rng(5)
+    assert not np.array_equal(dist.sample((2,), rng=rng), dist.sample((2,), rng=rng))
+    assert not np.array_equal(dist.sample(), dist.sample())
+    np.random.seed(0)  # noqa: NPY002 - NumPy's own global state is not touched
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    dist.sample()
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_process_draws_its_own_numbers() -> None:
+    dist = d.Uniform(0.0, 1.0)
+    dist.sample()
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writer, np.asarray(dist.sample((2,)), np.float64).tobytes())
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs = np.frombuffer(os.read(reader, 16))
+    assert not np.array_equal(theirs, dist.sample((2,)).astype(np.float64))
+    os.close(reader), os.close(writer)
+
+
+# -- identities ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "dist",
+    [
+        d.Normal(PARTS, 0.7),
+        d.Uniform(PARTS, PARTS + 2),
+        d.TanhNormal(PARTS, 0.7, low=-1.0, high=3.0, event_dims=0),
+        d.TruncatedNormal(PARTS, 0.7, a=-1.0, b=0.5),
+    ],
+    ids=lambda dist: type(dist).__name__,
+)
+def test_icdf_inverts_cdf_and_the_density_is_its_slope(dist: Any) -> None:
+    p = np.array([[0.1], [0.5], [0.8]])
+    x = dist.icdf(p)
+    assert x.shape == (3, 4)
+    np.testing.assert_allclose(dist.cdf(x), np.broadcast_to(p, (3, 4)), atol=1e-5)
+    step = 1e-6
+    slope = (dist.cdf(x + step) - dist.cdf(x - step)) / (2 * step)
+    np.testing.assert_allclose(np.exp(dist.log_prob(x)), slope, rtol=1e-4)
+    np.testing.assert_allclose(dist.median, dist.icdf(0.5))
+
+
+@pytest.mark.parametrize(
+    "dist",
+    [d.Normal(0.3, 0.7), d.Uniform(-1.0, 2.0), d.TruncatedNormal(0.3, 0.7, a=-1.0, b=0.5), d.Bernoulli(0.3)],
+    ids=lambda dist: type(dist).__name__,
+)
+def test_moments_and_entropies_are_those_of_samples(dist: Any) -> None:
+    draws = dist.sample((200_000,), rng=0).astype(np.float64)
+    np.testing.assert_allclose(draws.mean(), dist.mean, atol=0.01)
+    np.testing.assert_allclose(draws.var(), dist.variance, rtol=0.02)
+    np.testing.assert_allclose(-dist.log_prob(draws).mean(), dist.entropy(), atol=0.01)
+
+
+def test_independent_sums_over_events() -> None:
+    base = d.Normal(np.zeros((2, 3, 4)), 1.0)
+    for k, batch in ((0, (2, 3, 4)), (1, (2, 3)), (2, (2,)), (3, ())):
+        dist = d.Independent(base, k)
+        assert dist.batch_shape + dist.event_shape == (2, 3, 4)
+        assert dist.log_prob(np.zeros((2, 3, 4))).shape == dist.entropy().shape == batch
+        np.testing.assert_allclose(dist.entropy().sum(), base.entropy().sum())
+        assert dist.support.check(np.zeros((2, 3, 4))).shape == batch
+    with pytest.raises(ValueError, match=r"reinterpreted_batch_ndims must be from 0 to 3.*got 4"):
+        d.Independent(base, 4)
+
+
+def test_tanh_normal_scores_what_it_draws() -> None:
+    dist = d.TanhNormal(np.zeros((5, 2)), 0.5, low=-2.0, high=2.0)
+    value, score = dist.sample_and_log_prob((3,), rng=0)
+    assert (value.shape, score.shape) == ((3, 5, 2), (3, 5))
+    np.testing.assert_allclose(dist.log_prob(value), score, rtol=1e-9)
+    np.testing.assert_array_equal(value, dist.sample((3,), rng=0))
+    far = d.TanhNormal(np.float32([20.0, -20.0]), np.float32([0.1, 0.1]))
+    value, score = far.sample_and_log_prob(rng=0)
+    assert np.isfinite(score)
+    assert (np.abs(value) < 1).all()
+
+
+def test_update_takes_other_parameters() -> None:
+    loc, scale, value = np.full(2, 0.3), np.full(2, 0.6), np.array([0.1, -0.2])
+    for cls in (d.TanhNormal, d.TruncatedNormal, d.IndependentNormal):
+        dist = cls(np.zeros(2), np.ones(2), tanh_loc=True)
+        dist.update(loc, scale)
+        np.testing.assert_array_equal(dist.log_prob(value), cls(loc, scale, tanh_loc=True).log_prob(value))
+    for cls in (d.Delta, d.TanhDelta):
+        dist = cls(np.zeros(2))
+        dist.update(loc)
+        np.testing.assert_array_equal(dist.mode, cls(loc).mode)
+
+
+def test_tanh_loc_counts_from_the_start() -> None:
+    dist = d.IndependentNormal(np.array([100.0]), 1.0, tanh_loc=True)
+    np.testing.assert_allclose(dist.mean, [5.0])
+
+
+def test_scale_as_a_function() -> None:
+    loc = np.zeros((3, 2), np.float32)
+    for cls in (d.IndependentNormal, d.TanhNormal):
+        dist = cls(loc, np.ones_like)
+        assert dist.sample(rng=0).dtype == np.float32
+        np.testing.assert_array_equal(dist.log_prob(loc), cls(loc, 1.0).log_prob(loc))
+
+
+def test_delta_of_events_with_several_dimensions() -> None:
+    param = np.arange(24.0).reshape(2, 3, 4)
+    dist = d.Delta(param, batch_shape=(2,), event_shape=(3, 4))
+    value = param.copy()
+    value[1, 2, 3] += 1
+    np.testing.assert_array_equal(dist.log_prob(value), [np.inf, -np.inf])
+    np.testing.assert_array_equal(
+        dist.log_prob(np.stack([param, value])), [[np.inf, np.inf], [np.inf, -np.inf]]
+    )
+    assert dist.sample((5,)).shape == (5, 2, 3, 4)
+    assert not np.shares_memory(dist.sample(), param)
+    np.testing.assert_array_equal(dist.variance, np.zeros((2, 3, 4)))
+    elementwise = d.Delta(param, batch_shape=(2, 3, 4))
+    np.testing.assert_array_equal(elementwise.log_prob(value) == np.inf, param == value)
+    with pytest.raises(ValueError, match=r"\(2,\) and event_shape \(3,\) must make up param's shape"):
+        d.Delta(param, batch_shape=(2,), event_shape=(3,))
+
+
+def test_tanh_delta() -> None:
+    dist = d.TanhDelta(np.array([0.0, 0.5]), low=0.0, high=4.0)
+    value = dist.mode
+    np.testing.assert_allclose(value, 2 + 2 * np.tanh(np.array([2.0, 2.5])))
+    assert dist.log_prob(value) == np.inf
+    assert dist.log_prob(value - 0.1) == -np.inf
+    np.testing.assert_array_equal(dist.sample((3,)), np.broadcast_to(value, (3, 2)))
+    np.testing.assert_array_equal(dist.mean, value)
+    assert dist.support.check(value).all()
+
+
+def test_ties() -> None:
+    one_hot = d.OneHotCategorical(logits=np.array([1.0, 0.0, 1.0]))
+    np.testing.assert_array_equal(one_hot.mode, [1, 0, 1])
+    np.testing.assert_allclose(one_hot.mean, one_hot.probs)
+    coin = d.Bernoulli(probs=np.array([0.2, 0.5]))
+    np.testing.assert_array_equal(coin.mode, [0, np.nan])
+    np.testing.assert_array_equal(coin.deterministic_sample, [0, 1])
+
+
+def test_a_last_axis_of_one_is_dropped() -> None:
+    dist = d.OneHotCategorical(logits=np.zeros((3, 4, 1)))
+    assert (dist.batch_shape, dist.event_shape, dist.sample(rng=0).shape) == ((3,), (4,), (3, 4))
+
+
+def test_values_outside_the_support_score_minus_infinity() -> None:
+    np.testing.assert_array_equal(d.Uniform(0.0, 1.0).log_prob(np.array([-0.1, 1.0, 1.5])), [-np.inf] * 3)
+    np.testing.assert_array_equal(
+        d.TruncatedNormal(0.0, 1.0, a=-1.0, b=1.0).log_prob(np.array([-1.1, 1.1])), [-np.inf] * 2
+    )
+
+
+def test_one_sided_truncation() -> None:
+    dist = d.TruncatedNormal(0.0, 1.0, a=0.0, b=np.inf)
+    np.testing.assert_allclose(dist.mean, math.sqrt(2 / math.pi), rtol=1e-5)
+    np.testing.assert_allclose(dist.variance, 1 - 2 / math.pi, rtol=1e-4)
+    np.testing.assert_allclose(dist.entropy(), 0.5 * math.log(math.pi / 2) + 0.5, rtol=1e-4)
+
+
+# -- parameters --------------------------------------------------------------------------------------------
+
+
+def test_parameters_are_broadcast_and_numbers_follow_arrays() -> None:
+    dist = d.Normal(np.zeros((3, 1), np.float32), np.ones(2, np.float32))
+    assert dist.batch_shape == (3, 2)
+    assert dist.sample(rng=0).shape == (3, 2)
+    assert d.Normal(np.zeros(2, np.float32), 1.0).scale.dtype == np.float32
+    assert d.Normal(0, 1).loc.dtype == np.float32
+    assert d.Normal(np.zeros(2, np.float32), np.ones(2)).loc.dtype == np.float64
+    assert d.Normal(np.zeros(2, int), np.ones(2, int)).log_prob(np.zeros(2)).shape == (2,)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_dtypes_are_kept(dtype: str) -> None:
+    loc, scale = np.zeros((2, 3), dtype), np.ones((2, 3), dtype)
+    dists = [
+        d.Normal(loc, scale),
+        d.IndependentNormal(loc, scale),
+        d.TanhNormal(loc, scale),
+        d.TruncatedNormal(loc, scale),
+        d.Uniform(loc, scale),
+        d.Bernoulli(probs=scale),
+        d.Delta(loc),
+        d.TanhDelta(loc),
+    ]
+    for dist in dists:
+        assert dist.sample((2,), rng=0).dtype == dtype
+        assert dist.log_prob(loc).dtype == dtype
+        assert dist.deterministic_sample.dtype == dtype
+    for dist in dists[:2]:
+        assert dist.entropy().dtype == dtype
+
+
+def test_parameters_are_not_written_to() -> None:
+    arrays = [np.zeros((2, 3)), np.ones((2, 3)), np.full((2, 3), 0.5)]
+    for array in arrays:
+        array.flags.writeable = False
+    loc, scale, value = arrays
+    for cls in (d.Normal, d.IndependentNormal, d.TanhNormal, d.TruncatedNormal, d.Uniform):
+        dist = cls(loc, scale)
+        dist.sample(rng=0), dist.log_prob(value)
+        assert dist.deterministic_sample.shape == (2, 3)
+
+
+def test_errors_say_what_was_given() -> None:
+    with pytest.raises(ValueError, match=r"scale must be positive, got -2"):
+        d.Normal(np.zeros(2), np.array([1.0, -2.0]))
+    assert d.Normal(np.zeros(2), -1.0, validate_args=False).scale.min() == -1
+    with pytest.raises(ValueError, match="scale must be positive, got nan"):
+        d.TanhNormal(np.zeros(2), np.nan)
+    with pytest.raises(ValueError, match="high must be above low, got -1"):
+        d.Uniform(np.zeros(2), np.array([1.0, -1.0]))
+    with pytest.raises(ValueError, match=r"probs must lie in \[0, 1\], got 1.5"):
+        d.Bernoulli(probs=np.array([0.5, 1.5]))
+    with pytest.raises(RuntimeError, match="high must be above low=1"):
+        d.TanhNormal(np.zeros(1), np.ones(1), low=1.0, high=0.0)
+    with pytest.raises(ValueError, match="a and b must be given together"):
+        d.TruncatedNormal(np.zeros(1), np.ones(1), a=0.0)
+    with pytest.raises(TypeError, match="expected an array or a number, got None"):
+        d.Normal(None, 1.0)
+    with pytest.raises(TypeError, match="mask must be boolean, got int64"):
+        d.MaskedCategorical(logits=np.zeros(2), mask=np.ones(2, int))
+    with pytest.raises(TypeError, match="indices must be integers, got float64"):
+        d.MaskedCategorical(logits=np.zeros(2), indices=np.ones(2))
+    with pytest.raises(ValueError, match="Either `mask` or `indices`"):
+        d.MaskedCategorical(logits=np.zeros(2), mask=np.ones(2, bool), indices=np.ones(2, int))
+    with pytest.raises(ValueError, match="made from indices"):
+        _ = d.MaskedCategorical(logits=np.zeros(2), indices=np.array([0])).mask
+    with pytest.raises(NotImplementedError, match="event_dims=0"):
+        d.TanhNormal(np.zeros(1), np.ones(1)).cdf(0.5)
+    with pytest.raises(NotImplementedError, match="Delta does not define entropy"):
+        d.Delta(np.zeros(1)).entropy()
+
+
+def test_supports() -> None:
+    assert repr(d.Uniform(0.0, 1.0).support) == "Interval(low=0.0, high=1.0)"
+    assert repr(d.Normal(0.0, 1.0).support) == "Real()"
+    np.testing.assert_array_equal(support.Real().check([0.0, np.nan]), [True, False])
+    np.testing.assert_array_equal(d.Categorical(probs=np.ones(3)).support.check([-1, 0, 2, 3]), [0, 1, 1, 0])
+    np.testing.assert_array_equal(support.IntegerInterval(0, 1).check([0.5, 1.0]), [False, True])
+    np.testing.assert_array_equal(support.OneHot().check([[0, 1], [1, 1], [0, 0], [2, -1]]), [1, 0, 0, 0])
+    vectors = d.TanhNormal(np.zeros((4, 2)), 1.0).support
+    np.testing.assert_array_equal(vectors.check([[0, 0.5], [0, 2]]), [True, False])
+    assert (vectors.event_dim, vectors.is_discrete) == (1, False)
+    assert repr(vectors) == "IndependentSupport(Interval(low=-1.0, high=1.0), 1)"
+
+
+# -- what stands for a distribution ------------------------------------------------------------------------
+
+
+class Bare(d.Distribution):
+    """Defines only what a subclass must, and what the tests give it."""
+
+    def sample(self, sample_shape: Any = (), *, rng: Any = None) -> Any:
+        return np.zeros((*sample_shape, *self.batch_shape))
+
+
+def test_the_fallback_depends_on_the_support() -> None:
+    from lite.nn.distributions.distribution import deterministic_sample
+
+    class OnTheLine(Bare):
+        mean, mode, support = 1.0, 2.0, support.Real()
+
+    class Within(Bare):
+        mean, mode, support = 1.0, 2.0, support.Interval(0, 3)
+
+    class Nowhere(Bare):
+        mean, mode = 1.0, 2.0
+
+    for cls, expected in ((OnTheLine, 1.0), (Within, 2.0), (Nowhere, 1.0)):
+        with pytest.warns(UserWarning, match=f"{cls.__name__} has no deterministic_sample"):
+            assert deterministic_sample(cls()) == expected
+        with pytest.warns(UserWarning, match="deterministic_sample"):
+            assert d.Independent(cls((2,)), 1).deterministic_sample == expected
+    with (
+        pytest.warns(UserWarning, match="its mean is used"),
+        pytest.raises(NotImplementedError, match="mean"),
+    ):
+        deterministic_sample(Bare())
+
+
+def test_what_is_not_defined_says_so() -> None:
+    bare = Bare((2,))
+    for name in ("mean", "mode", "median", "variance", "stddev", "support"):
+        with pytest.raises(NotImplementedError, match="Bare does not define"):
+            getattr(bare, name)
+    for name in ("log_prob", "cdf", "icdf"):
+        with pytest.raises(NotImplementedError, match=f"Bare does not define {name}"):
+            getattr(bare, name)(0.5)
+    with pytest.raises(NotImplementedError, match="entropy"):
+        bare.entropy()
+    assert bare.rsample((3,)).shape == (3, 2)
+    assert repr(bare) == "Bare(batch_shape=(2,), event_shape=())"
+
+
+def test_every_name_makes_a_distribution() -> None:
+    assert d.distributions_maps["tanhnormal"] is d.TanhNormal
+    for name, cls in d.distributions_maps.items():
+        assert name == cls.__name__.lower()
+        assert issubclass(cls, d.Distribution)
