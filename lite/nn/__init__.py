@@ -34,6 +34,7 @@ from lite.nn.activations import (
     Softplus,
     Tanh,
 )
+from lite.nn.attention import MultiheadAttention
 from lite.nn.bilinear import Bilinear
 from lite.nn.containers import ModuleDict, ModuleList, Sequential
 from lite.nn.convolution import Conv1d, Conv2d
@@ -58,6 +59,8 @@ from lite.nn.td_probabilistic import ProbabilisticTensorDictModule
 from lite.nn.td_probabilistic_sequential import ProbabilisticTensorDictSequential
 from lite.nn.td_sequential import TensorDictSequential
 from lite.nn.td_wrappers import TensorDictModuleWrapper, WrapModule
+from lite.nn.transformer import Transformer, TransformerDecoder, TransformerEncoder
+from lite.nn.transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
 
 __all__ = [
     "ELU",
@@ -90,6 +93,7 @@ __all__ = [
     "Module",
     "ModuleDict",
     "ModuleList",
+    "MultiheadAttention",
     "NormalParamExtractor",
     "OneHotCategorical",
     "Parameter",
@@ -110,6 +114,11 @@ __all__ = [
     "TensorDictModuleWrapper",
     "TensorDictParams",
     "TensorDictSequential",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "TruncatedNormal",
     "WrapModule",
     "add_custom_mapping",

@@ -142,3 +142,11 @@ def softmax(x: Any, axis: int) -> Any:
         return x
     powers = np.exp(x - x.max(axis, keepdims=True))
     return powers / powers.sum(axis, keepdims=True)
+
+
+def accumulate(fresh: Any, x: Any) -> Any:
+    """`fresh` + x; into `fresh`, an array that nobody else has, where both are plain arrays."""
+    if isinstance(fresh, np.ndarray) and isinstance(x, np.ndarray):
+        fresh += x
+        return fresh
+    return fresh + x

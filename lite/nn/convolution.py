@@ -10,6 +10,7 @@ import numpy as np
 
 from lite.nn._dtypes import compute_dtype
 from lite.nn._init import empty_parameter, fill_uniform
+from lite.nn._special import accumulate
 from lite.nn._windows import Sizes, offset_slices, pad, sizes, span
 from lite.nn.module import Module
 
@@ -92,10 +93,8 @@ class _Convolution(Module):
         x = input.astype(compute, copy=False)
         weight = weight.astype(compute, copy=False)
         out = self._convolve(x if input.ndim == dims + 2 else x[None], weight)
-        if isinstance(bias, np.ndarray):  # `out` is new here
-            out += bias.reshape(-1, *(1,) * dims)
-        elif bias is not None:
-            out = out + bias.reshape(-1, *(1,) * dims)
+        if bias is not None:
+            out = accumulate(out, bias.reshape(-1, *(1,) * dims))
         return (out if input.ndim == dims + 2 else out[0]).astype(result, copy=False)
 
     def _convolve(self, x: Any, weight: Any) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -88,3 +89,14 @@ def outcomes(ours: Callable[[], Any], theirs: Callable[[], Any], rtol: float | N
             ours()
     else:
         assert_agree(ours(), expected, rtol)
+
+
+@contextlib.contextmanager
+def torch_fast_path(enabled: bool) -> Iterator[None]:
+    """Whether torch may choose its fused implementation of attention, which treats masks in its own way."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(enabled)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)

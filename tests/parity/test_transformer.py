@@ -1,0 +1,269 @@
+"""Transformer layers and stacks against torch's: all options, masks, wrong shapes."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
+
+from parity.layers import agree, matched, to_torch, torch_fast_path  # noqa: E402
+
+from lite import nn  # noqa: E402
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:enable_nested_tensor is True:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Support for mismatched:UserWarning"),
+    pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning"),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_path():
+    with torch_fast_path(False):
+        yield
+
+
+@st.composite
+def options(draw):
+    return {
+        "activation": draw(st.sampled_from(["relu", "gelu", "SiLU", "function"])),
+        "layer_norm_eps": draw(st.sampled_from([1e-5, 1e-2])),
+        "batch_first": draw(st.booleans()),
+        "norm_first": draw(st.booleans()),
+        "bias": draw(st.booleans()),
+    }
+
+
+def build(library, name, *args, activation="relu", **more):
+    if activation == "SiLU":
+        activation = library.SiLU()
+    elif activation == "function":
+        activation = np.tanh if library is nn else torch.tanh
+    out = getattr(library, name)(*args, activation=activation, **more)
+    return keep_activation(out) if library is torch.nn else out
+
+
+def keep_activation(module):
+    """Undo what torch does to copies of decoder layers: they forget an activation that is a module."""
+    for layer in module.modules():
+        if "activation" in layer._modules:
+            layer.__dict__.pop("activation", None)
+    return module
+
+
+def inputs(rng, batch_first, batch, *lengths, size=6):
+    """Sequences of these lengths, in the order of dimensions asked for."""
+    for n in lengths:
+        shape = (n,) if batch is None else (batch, n) if batch_first else (n, batch)
+        yield rng.normal(size=(*shape, size)).astype(np.float32)
+
+
+def masks(rng, batch, kinds, rows, columns):
+    """An attention mask (rows, columns) and one for the columns; the first column is always seen."""
+    out = []
+    for kind, shape in zip(
+        kinds, [(rows, columns), (columns,) if batch is None else (batch, columns)], strict=True
+    ):
+        hidden = rng.random(shape) < 0.4
+        hidden[..., 0] = False
+        numbers = np.where(hidden, -np.inf, rng.normal(size=shape)).astype(np.float32)
+        out.append({None: None, "bool": hidden, "float": numbers}[kind])
+    return out
+
+
+KINDS = st.tuples(*[st.sampled_from([None, "bool", "float"])] * 2)
+BATCH = st.sampled_from([None, 1, 3])
+
+
+@given(given_options=options(), batch=BATCH, kinds=KINDS, training=st.booleans())
+def test_encoder_layer(given_options, batch, kinds, training):
+    rng = np.random.default_rng(0)
+    ours, theirs = matched(
+        *(
+            build(library, "TransformerEncoderLayer", 6, 2, 8, 0.0, **given_options)
+            for library in (nn, torch.nn)
+        ),
+        low=-0.5,
+    )
+    ours.train(training), theirs.train(training)
+    (x,) = inputs(rng, given_options["batch_first"], batch, 5)
+    attention, padding = masks(rng, batch, kinds, 5, 5)
+    agree(ours, theirs, x, src_mask=attention, src_key_padding_mask=padding)
+
+
+@given(given_options=options(), batch=BATCH, kinds=KINDS, memory_kinds=KINDS)
+def test_decoder_layer(given_options, batch, kinds, memory_kinds):
+    rng = np.random.default_rng(0)
+    ours, theirs = matched(
+        *(
+            build(library, "TransformerDecoderLayer", 6, 3, 8, 0.0, **given_options)
+            for library in (nn, torch.nn)
+        ),
+        low=-0.5,
+    )
+    tgt, memory = inputs(rng, given_options["batch_first"], batch, 4, 5)
+    tgt_mask, tgt_padding = masks(rng, batch, kinds, 4, 4)
+    memory_mask, memory_padding = masks(rng, batch, memory_kinds, 4, 5)
+    call = {"tgt_mask": tgt_mask, "memory_mask": memory_mask}
+    agree(
+        ours,
+        theirs,
+        tgt,
+        memory,
+        **call,
+        tgt_key_padding_mask=tgt_padding,
+        memory_key_padding_mask=memory_padding,
+    )
+
+
+@settings(max_examples=30)
+@given(given_options=options(), batch=BATCH, kinds=KINDS, norm=st.booleans(), training=st.booleans())
+def test_stacks(given_options, batch, kinds, norm, training):
+    rng = np.random.default_rng(0)
+
+    def stacks(library):
+        last = library.LayerNorm(6) if norm else None
+        encoder = build(library, "TransformerEncoderLayer", 6, 2, 8, 0.0, **given_options)
+        decoder = build(library, "TransformerDecoderLayer", 6, 2, 8, 0.0, **given_options)
+        return (
+            library.TransformerEncoder(encoder, 2, last, enable_nested_tensor=False),
+            keep_activation(library.TransformerDecoder(decoder, 3, last)),
+        )
+
+    (encoder, decoder), (their_encoder, their_decoder) = stacks(nn), stacks(torch.nn)
+    x, y = inputs(rng, given_options["batch_first"], batch, 5, 4)
+    attention, padding = masks(rng, batch, kinds, 5, 5)
+    for ours, theirs in ((encoder, their_encoder), (decoder, their_decoder)):
+        matched(ours, theirs, low=-0.5)
+        ours.train(training), theirs.train(training)
+    agree(encoder, their_encoder, x, attention, padding)
+    causal = nn.Transformer.generate_square_subsequent_mask(4)
+    agree(decoder, their_decoder, y, x, tgt_mask=causal, tgt_is_causal=True, memory_key_padding_mask=padding)
+
+
+def test_padded_positions_of_torchs_nested_tensors(rng):
+    """torch leaves them out; the others are the same."""
+    ours, theirs = (
+        library.TransformerEncoder(library.TransformerEncoderLayer(6, 2, 8, batch_first=True), 2)
+        for library in (nn, torch.nn)
+    )
+    matched(ours, theirs, low=-0.5)
+    ours.eval(), theirs.eval()
+    x = rng.normal(size=(2, 5, 6)).astype(np.float32)
+    padding = np.arange(5) >= np.array([[5], [3]])
+    with torch.no_grad(), torch_fast_path(True):
+        expected = theirs(torch.from_numpy(x), src_key_padding_mask=torch.from_numpy(padding)).numpy()
+    got = ours(x, src_key_padding_mask=padding)
+    np.testing.assert_allclose(got[~padding], expected[~padding], rtol=1e-5, atol=1e-6)
+    assert (expected[padding] == 0).all()
+    assert (got[padding] != 0).all()
+
+
+@settings(max_examples=30)
+@given(given_options=options(), batch=BATCH, training=st.booleans())
+def test_transformer(given_options, batch, training):
+    rng = np.random.default_rng(0)
+    ours, theirs = matched(
+        *(build(library, "Transformer", 6, 2, 1, 2, 8, 0.0, **given_options) for library in (nn, torch.nn)),
+        low=-0.5,
+    )
+    ours.train(training), theirs.train(training)
+    src, tgt = inputs(rng, given_options["batch_first"], batch, 5, 4)
+    causal = nn.Transformer.generate_square_subsequent_mask(4)
+    _, padding = masks(rng, batch, (None, "bool" if training else None), 5, 5)
+    call = {"tgt_mask": causal, "src_key_padding_mask": padding, "memory_key_padding_mask": padding}
+    agree(ours, theirs, src, tgt, **call)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_torchs_fused_encoder_layer(rng, masked, norm_first, activation):
+    options = {"activation": activation, "norm_first": norm_first, "batch_first": True}
+    ours, theirs = (
+        build(library, "TransformerEncoderLayer", 6, 2, 8, **options) for library in (nn, torch.nn)
+    )
+    matched(ours, theirs, low=-0.5)
+    ours.eval(), theirs.eval()
+    (x,) = inputs(rng, True, 3, 5)
+    attention, padding = masks(rng, 3, ("bool", "bool") if masked else (None, None), 5, 5)
+    with torch_fast_path(True):
+        agree(ours, theirs, x, attention, padding)
+
+
+def test_custom_encoder_and_decoder(rng):
+    def build_custom(library):
+        layer = library.TransformerEncoderLayer(6, 2, 8, 0.0)
+        return library.Transformer(
+            6,
+            2,
+            1,
+            1,
+            8,
+            0.0,
+            custom_encoder=library.TransformerEncoder(layer, 1, enable_nested_tensor=False),
+        )
+
+    ours, theirs = matched(build_custom(nn), build_custom(torch.nn))
+    agree(ours, theirs, *inputs(rng, False, 3, 5, 4))
+
+
+@pytest.mark.parametrize("dtype", [None, "float64", "float16"])
+def test_square_subsequent_mask(dtype):
+    got = nn.Transformer.generate_square_subsequent_mask(4, dtype=dtype)
+    expected = torch.nn.Transformer.generate_square_subsequent_mask(4, dtype=dtype and getattr(torch, dtype))
+    assert got.dtype.name == (dtype or "float32")
+    np.testing.assert_array_equal(got, expected.numpy())
+
+
+def test_defaults_are_torchs():
+    ours, theirs = nn.Transformer(rng=0), torch.nn.Transformer()
+    assert repr(ours) == repr(theirs)
+    assert {k: v.shape for k, v in ours.state_dict().items()} == {
+        k: tuple(v.shape) for k, v in theirs.state_dict().items()
+    }
+    for key, value in theirs.state_dict().items():
+        mine = ours.state_dict()[key]
+        np.testing.assert_allclose(mine.std(), float(value.std()), rtol=0.2, atol=1e-6, err_msg=key)
+
+
+def test_dropout_differs_between_layers_and_repeats_with_the_seed():
+    def outputs(rng):
+        layer = nn.TransformerEncoderLayer(6, 2, 8, dropout=0.5, rng=rng)
+        stack = nn.TransformerEncoder(layer, 2)
+        x = np.ones((5, 3, 6), np.float32)
+        return stack.layers[0](x), stack.layers[1](x), stack.layers[0](x)
+
+    first, second, again = outputs(0)
+    assert not np.array_equal(first, second)
+    assert not np.array_equal(first, again)
+    for one, two in zip((first, second, again), outputs(0), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_unknown_activation():
+    with pytest.raises(RuntimeError):
+        torch.nn.TransformerEncoderLayer(4, 2, activation="tanh")
+    with pytest.raises(RuntimeError, match="activation must be 'relu', 'gelu' or a function, got 'tanh'"):
+        nn.TransformerEncoderLayer(4, 2, activation="tanh")
+
+
+@pytest.mark.parametrize(
+    ("shapes", "call"),
+    [
+        (((5, 3, 6), (4, 2, 6)), {}),
+        (((5, 3, 5), (4, 3, 5)), {}),
+        (((5, 3, 6), (4, 3, 5)), {}),
+        (((5, 3, 6), (4, 3, 6)), {"src_mask": (4, 4)}),
+        (((5, 3, 6), (4, 3, 6)), {"tgt_mask": (5, 5)}),
+    ],
+)
+def test_errors_of_inputs(shapes, call):
+    ours, theirs = (library.Transformer(6, 2, 1, 1, 8) for library in (nn, torch.nn))
+    arrays = [np.zeros(shape, np.float32) for shape in shapes]
+    options = {key: np.zeros(shape, np.float32) for key, shape in call.items()}
+    with pytest.raises(RuntimeError):
+        theirs(*map(to_torch, arrays), **to_torch(options))
+    with pytest.raises(RuntimeError, match=r"got \("):
+        ours(*arrays, **options)
