@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lite.models.llm_data import ChatHistory, LogProbs, Masks, Text, Tokens
     from lite.models.llm_wrapper import LLMWrapperBase
     from lite.models.model_config import ModelConfig
+    from lite.models.onnx_module import OnnxModule
     from lite.models.onnx_wrapper import OnnxWrapper
     from lite.models.scoring import full_logits, score
     from lite.models.tokenizer import Tokenizer
@@ -36,6 +37,7 @@ _MODULE_OF = {
     "Masks": "llm_data",
     "ModelConfig": "model_config",
     "OnnxDecoder": "decoder",
+    "OnnxModule": "onnx_module",
     "OnnxWrapper": "onnx_wrapper",
     "Padding": "graph_spec",
     "Rendered": "chat_template",
@@ -65,6 +67,7 @@ __all__ = [
     "Masks",
     "ModelConfig",
     "OnnxDecoder",
+    "OnnxModule",
     "OnnxWrapper",
     "Padding",
     "Rendered",

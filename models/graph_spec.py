@@ -23,11 +23,16 @@ from lite.models.session import NodeArg, SessionLike
 # dtype
 ELEMENT_TYPES: dict[str, tuple[str, int, int]] = {
     "tensor(float)": ("float32", 1, 4),
+    "tensor(double)": ("float64", 11, 8),
     "tensor(float16)": ("float16", 10, 2),
     "tensor(bfloat16)": ("bfloat16", 16, 2),
     "tensor(int64)": ("int64", 7, 8),
     "tensor(int32)": ("int32", 6, 4),
+    "tensor(int16)": ("int16", 5, 2),
     "tensor(int8)": ("int8", 3, 1),
+    "tensor(uint64)": ("uint64", 13, 8),
+    "tensor(uint32)": ("uint32", 12, 4),
+    "tensor(uint16)": ("uint16", 4, 2),
     "tensor(uint8)": ("uint8", 2, 1),
     "tensor(bool)": ("bool", 9, 1),
 }

@@ -68,6 +68,21 @@ class PointerBinding:
         else:
             self._binding.bind_output(name, *device, element_type, shape, pointer)
 
+    def bind_new_output(self, name: str, device: Any) -> None:
+        """Let onnxruntime allocate an output on a device."""
+        if self._raw:
+            self._binding.bind_output(name, device)
+        else:
+            self._binding.bind_output(name, *device)
+
+    def outputs(self) -> Any:
+        """The outputs as OrtValues, in the order in which they were bound."""
+        return self._binding.get_outputs()
+
+    def outputs_on_cpu(self) -> Any:
+        """The outputs as new NumPy arrays: by a copy, which costs less than an array around the OrtValue."""
+        return self._binding.copy_outputs_to_cpu()
+
     def run(self) -> None:
         if self._raw:
             self._session.run_with_iobinding(self._binding, None)
@@ -135,6 +150,7 @@ def open_session(
     num_threads: int | None = None,
     flash_attention: bool = True,
     content: bytes | None = None,
+    providers: Sequence[Any] | None = None,
 ) -> SessionLike:
     """Create the onnxruntime session of `graph`.
 
@@ -145,6 +161,8 @@ def open_session(
         flash_attention: let GroupQueryAttention on the CPU work in tiles. Without it one token and many give
             almost the same sums, which matters where activations are rounded: a bit becomes a whole step.
         content: the model to load instead of the file's; external data is still read from beside the file.
+        providers: onnxruntime's execution providers to use instead of those of `device`: names, or pairs of
+            a name and its options.
 
     Returns:
         An `onnxruntime.InferenceSession`.
@@ -152,7 +170,8 @@ def open_session(
     Raises:
         ImportError: without onnxruntime; the message has the pip command.
         RuntimeError: for a CUDA device that this installation or machine cannot use.
-        ValueError: if onnxruntime refuses the graph, or `num_threads` is not positive.
+        ValueError: if onnxruntime refuses the graph, `num_threads` is not positive, or this build of
+            onnxruntime lacks one of `providers`.
     """
     kind, index = parse_device(device)
     if num_threads is not None and num_threads < 1:
@@ -168,14 +187,17 @@ def open_session(
     if content is not None:
         folder = str(Path(graph).resolve().parent)
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
-    providers: list[Any] = ["CPUExecutionProvider"]
-    if kind == "cuda":
-        _check_cuda(ort)
-        cuda = {"device_id": index, "arena_extend_strategy": "kSameAsRequested"}
-        providers.insert(0, ("CUDAExecutionProvider", cuda))
+    if providers is not None:
+        _check_providers(ort, providers)
+    else:
+        providers = ["CPUExecutionProvider"]
+        if kind == "cuda":
+            _check_cuda(ort)
+            cuda = {"device_id": index, "arena_extend_strategy": "kSameAsRequested"}
+            providers = [("CUDAExecutionProvider", cuda), *providers]
     try:
         with _flash_attention(flash_attention):
-            session = ort.InferenceSession(content or str(graph), options, providers=providers)
+            session = ort.InferenceSession(content or str(graph), options, providers=list(providers))
     except Exception as error:  # onnxruntime's exceptions have no common base but Exception
         raise ValueError(f"onnxruntime {ort.__version__} cannot load {str(graph)!r}: {error}") from error
     if kind == "cuda" and "CUDAExecutionProvider" not in session.get_providers():
@@ -203,6 +225,17 @@ def _flash_attention(on: bool) -> Iterator[None]:
                 del os.environ[_NO_FLASH]
             else:
                 os.environ[_NO_FLASH] = before
+
+
+def _check_providers(ort: Any, providers: Sequence[Any]) -> None:
+    available = ort.get_available_providers()
+    names = [entry if isinstance(entry, str) else entry[0] for entry in providers]
+    missing = [name for name in names if name not in available]
+    if missing or not names:
+        raise ValueError(
+            f"providers={names}: this build of onnxruntime has {', '.join(available)}; "
+            'for CUDA: pip install "tensordict-lite[llm,cuda]"'
+        )
 
 
 def _check_cuda(ort: Any) -> None:

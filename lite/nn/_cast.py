@@ -84,7 +84,7 @@ class Casting(Registry):
             >>> nn.Linear(2, 2).to(np.float64).weight.dtype
             dtype('float64')
         """
-        device, dtype = _parse_to(args, kwargs)
+        device, dtype = parse_to(args, kwargs)
         if dtype is not None and not is_inexact(dtype):
             raise TypeError(f"to() takes a floating or complex dtype, got {dtype}.")
 
@@ -138,8 +138,10 @@ class Casting(Registry):
         raise AssertionError("unreachable: check_device refuses accelerators")
 
 
-def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str | None, np.dtype[Any] | None]:
-    """Read the arguments of `to` as (device, dtype), each None if not given."""
+def parse_to(
+    args: tuple[Any, ...], kwargs: dict[str, Any], check: Callable[[Any], str] = check_device
+) -> tuple[str | None, np.dtype[Any] | None]:
+    """Read the arguments of `to` as (device, dtype), each None if not given; `check` refuses devices."""
     unknown = set(kwargs) - {"device", "dtype", "tensor", "non_blocking", "memory_format"}
     if unknown or len(args) > 3:
         raise TypeError(
@@ -160,7 +162,7 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str | None
             dtype = arg
     if array is not None:
         dtype = array.dtype
-    return (None if device is None else check_device(device)), _as_dtype(dtype)
+    return (None if device is None else check(device)), _as_dtype(dtype)
 
 
 def _as_dtype(dtype: Any) -> np.dtype[Any] | None:
