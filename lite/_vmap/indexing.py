@@ -8,7 +8,7 @@ import numpy as np
 
 from lite._collection import Shape
 from lite._vmap.array import BatchedArray, SharedArray, has_batched
-from lite._vmap.level import Level, batched_in, level_of
+from lite._vmap.level import Level, batched_in, level_of, ndim_of
 from lite._vmap.registry import loop
 
 _ALL = slice(None)
@@ -130,7 +130,7 @@ def advanced(level: Level, index: Any, shape: Shape) -> Advanced:
     else:
         items[at : at + 1] = fill
     places = [i for i, item in enumerate(items) if item is not None and type(item) is not slice]
-    ndim = max(np.ndim(items[i]) for i in places)
+    ndim = max(ndim_of(items[i]) for i in places)
     mapped = any(level.on(items[i]) for i in places)
     split = places != list(range(places[0], places[0] + len(places)))
     return Advanced(tuple(level.align(item, ndim) for item in items), ndim, places[0], mapped, split)
@@ -182,7 +182,7 @@ def where_true(level: Level, mask: Any) -> list[Any]:
 def _set_masked(level: Level, x: Any, index: Any, new: Any) -> None:
     items = index if type(index) is tuple else (index,)
     before = len(items) - 1
-    if np.ndim(new) == 0 and _is_mask(items[-1]) and all(item == _ALL for item in items[:-1]):
+    if ndim_of(new) == 0 and _is_mask(items[-1]) and all(item == _ALL for item in items[:-1]):
         mask = items[-1]
         places = mask.reshape(*[1] * before, *mask.shape, *[1] * (x.ndim - before - mask.ndim))
         x[...] = np.where(places, new.astype(x.dtype), x)

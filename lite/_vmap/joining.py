@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lite._vmap.along import further
-from lite._vmap.level import Level
+from lite._vmap.level import Level, ndim_of
 from lite._vmap.registry import NoRule, composed, rule
 
 
@@ -37,7 +37,7 @@ def _vstack(tup: Any, **kwargs: Any) -> Any:
 @composed(np.hstack)
 def _hstack(tup: Any, **kwargs: Any) -> Any:
     items = [np.atleast_1d(a) for a in tup]
-    return np.concatenate(items, 0 if items and np.ndim(items[0]) == 1 else 1, **kwargs)
+    return np.concatenate(items, 0 if items and ndim_of(items[0]) == 1 else 1, **kwargs)
 
 
 @composed(np.dstack)
@@ -70,19 +70,19 @@ def _split(level: Level, ary: Any, indices_or_sections: Any, axis: int = 0) -> A
 
 @composed(np.hsplit)
 def _hsplit(ary: Any, indices_or_sections: Any) -> Any:
-    return np.split(ary, indices_or_sections, 1 if np.ndim(ary) > 1 else 0)
+    return np.split(ary, indices_or_sections, 1 if ndim_of(ary) > 1 else 0)
 
 
 @composed(np.vsplit)
 def _vsplit(ary: Any, indices_or_sections: Any) -> Any:
-    if np.ndim(ary) < 2:
+    if ndim_of(ary) < 2:
         raise ValueError("vsplit only works on arrays of 2 or more dimensions")
     return np.split(ary, indices_or_sections, 0)
 
 
 @composed(np.dsplit)
 def _dsplit(ary: Any, indices_or_sections: Any) -> Any:
-    if np.ndim(ary) < 3:
+    if ndim_of(ary) < 3:
         raise ValueError("dsplit only works on arrays of 3 or more dimensions")
     return np.split(ary, indices_or_sections, 2)
 
@@ -115,10 +115,10 @@ def _insert(level: Level, arr: Any, obj: Any, values: Any, axis: int | None = No
         raise NoRule
     if axis is None:
         arr, axis = np.ravel(arr), 0
-    place = axis % np.ndim(arr)
+    place = axis % ndim_of(arr)
     head = (slice(None),) * place
     shape = list(np.shape(arr))
-    if np.ndim(values) > 1 and np.shape(values)[0] != 1:
+    if ndim_of(values) > 1 and np.shape(values)[0] != 1:
         raise NoRule
     shape[place] = 1
     size = np.shape(arr)[place]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy import linalg
 
 from lite._vmap.along import all_further, further
-from lite._vmap.level import Level
+from lite._vmap.level import Level, ndim_of
 from lite._vmap.registry import NoRule, composed, rule, rules_of
 
 
@@ -43,14 +43,14 @@ def _matrix_rank(level: Level, A: Any, *args: Any, **kwargs: Any) -> Any:
 
 @rule(linalg.solve)
 def _solve(level: Level, a: Any, b: Any) -> Any:
-    a_ndim, b_ndim = np.ndim(a), np.ndim(b)
+    a_ndim, b_ndim = ndim_of(a), ndim_of(b)
     if a_ndim < 2:
         raise linalg.LinAlgError(f"{a_ndim}-dimensional array given. Array must be at least two-dimensional")
     if not level.on(a) and b_ndim == 1 and a_ndim == 2:
         return level.wrap(np.swapaxes(linalg.solve(a, np.swapaxes(b.value, 0, 1)), 0, 1))
     if b_ndim == 1:
         b = b[..., None]
-    ndim = max(a_ndim, np.ndim(b))
+    ndim = max(a_ndim, ndim_of(b))
     out = level.wrap(linalg.solve(level.align(a, ndim), level.align(b, ndim)))
     return out[..., 0] if b_ndim == 1 else out
 

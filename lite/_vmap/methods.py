@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from lite._collection import Shape
 
@@ -57,7 +58,8 @@ class ArrayMethods:
     @property
     def T(self) -> Any:
         """The dimensions in reverse order."""
-        return np.transpose(self)  # type: ignore[call-overload]
+        value = self.value
+        return self._holding(value.transpose(0, *range(value.ndim - 1, 0, -1)))
 
     @property
     def mT(self) -> Any:
@@ -89,13 +91,22 @@ class ArrayMethods:
     ) -> Any:
         """Elements in another dtype; self if that is what they have and `copy` is false."""
         value = self.value.astype(dtype, order, casting, subok, copy)
-        return self if value is self.value else type(self)(value, self.level)  # type: ignore[call-arg]
+        return self if value is self.value else self._holding(value)
 
     def view(self, dtype: Any) -> Any:
         """The same memory as another dtype, of the same size where there is no dimension left."""
         if not self.ndim and np.dtype(dtype).itemsize != self.itemsize:
             raise ValueError("an array without dimensions keeps its itemsize.")
-        return type(self)(self.value.view(dtype), self.level)  # type: ignore[call-arg]
+        return self._holding(self.value.view(dtype))
+
+    def _holding(self, value: Any) -> Any:
+        return type(self)(value, self.level)  # type: ignore[call-arg]
+
+    def swapaxes(self, axis1: int, axis2: int) -> Any:
+        """As `numpy.swapaxes`."""
+        ndim = self.ndim
+        first, second = normalize_axis_index(axis1, ndim), normalize_axis_index(axis2, ndim)
+        return self._holding(self.value.swapaxes(first + 1, second + 1))
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
         """As `numpy.reshape`; the sizes may be given one by one."""
@@ -158,6 +169,6 @@ for _name in (
         "repeat",
         "round",
     ),
-    *("searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var"),
+    *("searchsorted", "squeeze", "std", "sum", "take", "trace", "var"),
 ):
     setattr(ArrayMethods, _name, _method(_name))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from lite._vmap.level import Level
+from lite._vmap.level import Level, ndim_of
 from lite._vmap.registry import NoRule, composed, rule
 
 
@@ -21,7 +21,7 @@ from lite._vmap.registry import NoRule, composed, rule
 def _matmul(level: Level, a: Any, b: Any, **kwargs: Any) -> Any:
     if kwargs:
         raise NoRule
-    a_ndim, b_ndim = np.ndim(a), np.ndim(b)
+    a_ndim, b_ndim = ndim_of(a), ndim_of(b)
     if not a_ndim or not b_ndim:
         raise ValueError("matmul: an argument does not have enough dimensions")
     x, y = level.value(a), level.value(b)
@@ -63,7 +63,7 @@ def _spread(value: Any, ndim: int) -> Any:
 
 @rule(np.dot)
 def _dot(level: Level, a: Any, b: Any) -> Any:
-    a_ndim, b_ndim = np.ndim(a), np.ndim(b)
+    a_ndim, b_ndim = ndim_of(a), ndim_of(b)
     if not a_ndim or not b_ndim:
         return np.multiply(a, b)
     if b_ndim == 1 or (a_ndim <= 2 and b_ndim == 2):
@@ -73,7 +73,7 @@ def _dot(level: Level, a: Any, b: Any) -> Any:
 
 @composed(np.inner)
 def _inner(a: Any, b: Any, /) -> Any:
-    if not np.ndim(a) or not np.ndim(b):
+    if not ndim_of(a) or not ndim_of(b):
         return np.multiply(a, b)
     return np.tensordot(a, b, axes=([-1], [-1]))
 
@@ -112,7 +112,7 @@ def _multi_dot(arrays: Any) -> Any:
 
 @rule(np.tensordot, np.linalg.tensordot)
 def _tensordot(level: Level, a: Any, b: Any, axes: Any = 2) -> Any:
-    a_ndim, b_ndim = np.ndim(a), np.ndim(b)
+    a_ndim, b_ndim = ndim_of(a), ndim_of(b)
     if isinstance(axes, int | np.integer):
         first, second = tuple(range(a_ndim - axes, a_ndim)), tuple(range(axes))
     else:

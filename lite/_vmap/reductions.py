@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lite._vmap.along import all_further, along
-from lite._vmap.level import Level
+from lite._vmap.level import Level, ndim_of
 from lite._vmap.registry import NoRule, composed, default, parameters, rule, rules_of
 
 
@@ -29,8 +29,8 @@ def _along_axis(function: Any) -> Any:
     def run(level: Level, *args: Any, **kwargs: Any) -> Any:
         bound = bound_to(function, args, kwargs)
         array, axis = bound.pop(name), bound.pop("axis", start)
-        if axis is None and function in _ONE_DIMENSION and np.ndim(array) != 1:
-            raise ValueError(f"{function.__name__} of an array of {np.ndim(array)} dimensions needs an axis.")
+        if axis is None and function in _ONE_DIMENSION and ndim_of(array) != 1:
+            raise ValueError(f"{function.__name__} of an array of {ndim_of(array)} dimensions needs an axis.")
         return along(level, function, array, axis, bound)
 
     return run
@@ -47,8 +47,8 @@ def _quantile(function: Any) -> Any:
         if bound.get("weights") is not None:
             raise NoRule
         if bound.get("keepdims") is True and axis is None:
-            axis = tuple(range(np.ndim(array)))
-        ndim = np.ndim(bound["q"])
+            axis = tuple(range(ndim_of(array)))
+        ndim = ndim_of(bound["q"])
 
         def first(a: Any, **rest: Any) -> Any:
             # The dimensions of q come first, before the mapped one.
@@ -68,8 +68,8 @@ def _average(
         count = np.size(a) / max(np.size(mean), 1)
         return (mean, np.full_like(mean, count)) if returned else mean
     if np.shape(weights) != np.shape(a):
-        (place,) = all_further(axis, np.ndim(a))
-        weights = np.reshape(weights, (-1, *[1] * (np.ndim(a) - place)))
+        (place,) = all_further(axis, ndim_of(a))
+        weights = np.reshape(weights, (-1, *[1] * (ndim_of(a) - place)))
     weights = np.broadcast_to(weights, np.shape(a))
     total = np.sum(weights, axis, keepdims=keepdims)
     mean = np.sum(a * weights, axis, keepdims=keepdims) / total
@@ -83,17 +83,17 @@ def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any =
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n}")
     if n and ends:
-        one = tuple(1 if d == axis % np.ndim(a) else size for d, size in enumerate(np.shape(a)))
+        one = tuple(1 if d == axis % ndim_of(a) else size for d, size in enumerate(np.shape(a)))
 
         def wide(end: Any) -> Any:
-            return np.broadcast_to(end, one) if np.ndim(end) == 0 else end
+            return np.broadcast_to(end, one) if ndim_of(end) == 0 else end
 
         parts = [wide(prepend)] if prepend is not None and prepend is not no_value else []
         parts.append(a)
         if append is not None and append is not no_value:
             parts.append(wide(append))
         a = np.concatenate(parts, axis)
-    at = (slice(None),) * (axis % np.ndim(a))
+    at = (slice(None),) * (axis % ndim_of(a))
     for _ in range(n):
         later, earlier = a[(*at, slice(1, None))], a[(*at, slice(None, -1))]
         a = later != earlier if a.dtype.kind == "b" else later - earlier
@@ -102,11 +102,11 @@ def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any =
 
 @composed(np.trapezoid)
 def _trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    ndim = np.ndim(y)
+    ndim = ndim_of(y)
     at = (slice(None),) * (axis % ndim)
     if x is not None:
-        dx = np.diff(x, axis=axis if np.ndim(x) > 1 else -1)
-        if np.ndim(dx) == 1:
+        dx = np.diff(x, axis=axis if ndim_of(x) > 1 else -1)
+        if ndim_of(dx) == 1:
             dx = dx.reshape(-1, *[1] * (ndim - 1 - axis % ndim))
     return (dx * (y[(*at, slice(1, None))] + y[(*at, slice(None, -1))]) / 2.0).sum(axis)
 
@@ -124,7 +124,7 @@ def _cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: i
 @composed(np.corrcoef)
 def _corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
     covariance = np.cov(x, y, rowvar)
-    if np.ndim(covariance) == 0:
+    if ndim_of(covariance) == 0:
         return covariance / covariance
     deviation = np.sqrt(np.diagonal(covariance).real)
     return np.clip(covariance / deviation[:, None] / deviation, -1, 1)

@@ -9,7 +9,7 @@ import numpy as np
 from lite._vmap.along import further
 from lite._vmap.array import BatchedArray
 from lite._vmap.indexing import get_index, set_index, where_true
-from lite._vmap.level import Level
+from lite._vmap.level import Level, ndim_of
 from lite._vmap.registry import NoRule, composed, rule
 from lite._vmap.ufuncs import elementwise
 
@@ -24,7 +24,7 @@ def _take(
         a, axis = np.ravel(a), 0
     if not hasattr(indices, "shape"):
         indices = np.asarray(indices, None if np.size(indices) else np.intp)
-    place = further(axis, np.ndim(a)) - 1
+    place = further(axis, ndim_of(a)) - 1
     size = np.shape(a)[place]
     if mode == "wrap":
         indices = indices % size
@@ -48,13 +48,13 @@ def _put_along_axis(level: Level, arr: Any, indices: Any, values: Any, axis: int
     if axis is None:
         raise NoRule
     held, places, at = _along_axis(level, arr, indices, axis)
-    np.put_along_axis(held, places, level.align(values, np.ndim(indices)), at)
+    np.put_along_axis(held, places, level.align(values, ndim_of(indices)), at)
 
 
 def _along_axis(level: Level, arr: Any, indices: Any, axis: int | None) -> tuple[Any, Any, int]:
     if axis is None:
         arr, axis = np.ravel(arr), 0
-    return level.full(arr), level.full(indices), further(axis, np.ndim(arr))
+    return level.full(arr), level.full(indices), further(axis, ndim_of(arr))
 
 
 @rule(np.nonzero)
@@ -117,7 +117,7 @@ def _choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     shape = np.broadcast_shapes(np.shape(a), np.shape(choices)[1:])
     indices = np.broadcast_to(a, shape)
     choices = np.broadcast_to(
-        choices[(slice(None), *[None] * (len(shape) + 1 - np.ndim(choices)))], (len(choices), *shape)
+        choices[(slice(None), *[None] * (len(shape) + 1 - ndim_of(choices)))], (len(choices), *shape)
     )
     if mode != "raise":
         indices = indices % len(choices) if mode == "wrap" else np.clip(indices, 0, len(choices) - 1)
@@ -135,7 +135,7 @@ def _copyto(level: Level, dst: Any, src: Any, casting: Any = "same_kind", where:
 
 @rule(np.put)
 def _put(level: Level, a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
-    if mode != "raise" or not level.on(a) or np.ndim(v) > np.ndim(ind):
+    if mode != "raise" or not level.on(a) or ndim_of(v) > ndim_of(ind):
         raise NoRule
     flat = a.reshape(-1)
     flat[ind] = v

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._vmap.level import Level, aligned, batched_in, level_of
+from lite._vmap.level import Level, aligned, batched_in, level_of, ndim_of
 from lite._vmap.registry import RULES, NoRule, loop, name_of
 
 
@@ -18,6 +18,10 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
         return elementwise(ufunc, inputs)
     out = kwargs.get("out")
     if out is not None:
+        if len(kwargs) == len(out) == 1 and len(inputs) == 2 and inputs[0] is out[0]:
+            done = _onto(ufunc, inputs[0], inputs[1])
+            if done is not None:
+                return done
         kwargs = {key: value for key, value in kwargs.items() if key != "out"}
         if ufunc.signature is None:
             return _in_place(ufunc, inputs, out, kwargs)
@@ -47,19 +51,35 @@ def elementwise(function: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any] |
         elif type(x) is np.ndarray:
             ndim = max(ndim, x.ndim)
         elif not np.isscalar(x):
-            ndim = max(ndim, np.ndim(x))
+            ndim = max(ndim, ndim_of(x))
     if kwargs:
         where = kwargs.get("where")
         if where is not None:
             for x in batched_in((where,), []):
                 top = max(top, x.level)
-            ndim = max(ndim, np.ndim(where))
+            ndim = max(ndim, ndim_of(where))
             kwargs = {**kwargs, "where": aligned(where, top, ndim)}
     values = [aligned(x, top, ndim) for x in inputs]
     result = function(*values, **kwargs) if kwargs else function(*values)
     if type(result) is tuple:
         return tuple([BatchedArray(item, top) for item in result])
     return BatchedArray(result, top)
+
+
+def _onto(ufunc: np.ufunc, target: Any, other: Any) -> Any:
+    """`target += other` and the like, where nothing has to be asked; else None."""
+    if type(target) is not BatchedArray or ufunc.signature is not None:
+        return None
+    value = target.value
+    if type(other) is BatchedArray:
+        if other.level != target.level or other.value.ndim > value.ndim:
+            return None
+        ufunc(value, aligned(other, other.level, value.ndim - 1), out=value)
+    elif type(other) is np.ndarray and other.ndim < value.ndim:
+        ufunc(value, other, out=value)
+    else:
+        return None
+    return target
 
 
 def _in_place(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, kwargs: dict[str, Any]) -> Any:
@@ -73,7 +93,7 @@ def _in_place(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, kwargs: dict[s
                 "mapped dimension share: use the function without out (x = x + y instead of x += y)."
             )
     ndim = max(target.ndim for target in out if target is not None)
-    if any(np.ndim(x) > ndim for x in (*inputs, where)):
+    if any(ndim_of(x) > ndim for x in (*inputs, where)):
         raise ValueError(f"the inputs of {name_of(ufunc)} have more dimensions than its out argument.")
     targets = tuple(None if target is None else target.value for target in out)
     if where is not True:
@@ -98,10 +118,10 @@ def _core(level: Level, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[s
     cores = [len(operand.split(",")) if operand else 0 for operand in operands]
     axis = kwargs.get("axis", -1)
     if axis >= 0:  # counted from the front, where the mapped dimension is
-        kwargs = {**kwargs, "axis": axis - max(np.ndim(x) for x in inputs)}
-        if len({np.ndim(x) for x in inputs}) > 1:
+        kwargs = {**kwargs, "axis": axis - max(ndim_of(x) for x in inputs)}
+        if len({ndim_of(x) for x in inputs}) > 1:
             raise NoRule
-    loops = max(np.ndim(x) - core for x, core in zip(inputs, cores, strict=True))
+    loops = max(ndim_of(x) - core for x, core in zip(inputs, cores, strict=True))
     values = [level.align(x, loops + core) for x, core in zip(inputs, cores, strict=True)]
     result = ufunc(*values, **kwargs)
     return level.wrap_all(result) if type(result) is tuple else level.wrap(result)
@@ -119,7 +139,7 @@ def _call_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: 
 
 def _outer(level: Level, ufunc: np.ufunc, a: Any, b: Any, **kwargs: Any) -> Any:
     a = a if hasattr(a, "shape") else np.asarray(a)
-    return ufunc(a[(..., *[None] * np.ndim(b))], b, **kwargs)
+    return ufunc(a[(..., *[None] * ndim_of(b))], b, **kwargs)
 
 
 def _reduce(level: Level, ufunc: np.ufunc, a: Any, axis: Any = 0, **kwargs: Any) -> Any:
@@ -140,7 +160,7 @@ def _at_indices(level: Level, ufunc: np.ufunc, a: Any, indices: Any, *b: Any) ->
     if not level.on(a) or mask_of(indices) is not None:
         raise NoRule
     found = advanced(level, indices, a.shape)
-    if found.split or found.before or any(np.ndim(x) > found.ndim for x in b):
+    if found.split or found.before or any(ndim_of(x) > found.ndim for x in b):
         raise NoRule
     rows = np.arange(level.size).reshape(level.size, *[1] * found.ndim)
     ufunc.at(a.value, (rows, *found.items), *[level.align(x, found.ndim) for x in b])
