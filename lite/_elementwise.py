@@ -98,7 +98,7 @@ def elementwise_(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
     _check_targets(fn, calls)
     if isinstance(fn, np.ufunc):
         for args in calls:
-            fn(*args, args[0])  # where the output is, by position, which is read faster than a keyword
+            fn(*args, out=args[0])
     else:
         results = [fn(*args) for args in calls]
         for args, result in zip(calls, results, strict=True):
