@@ -9,7 +9,7 @@ import numpy as np
 from numpy import ndarray
 
 from lite._collection import Shape, TensorCollection
-from lite._index import basic_shape, normalise, result_shape
+from lite._index import basic_shape, normalise, result_shape, slice_length
 from lite._lock import LOCK_ERROR
 from lite._nontensor import NonTensorBase, NonTensorStack, rows
 from lite._writes import Writes, fits, fitting, trimmed
@@ -68,15 +68,19 @@ def _plan_leaf(
     wanted = shape + tuple(target.shape[len(td._batch_size) :])
     if source.shape != wanted:
         source = trimmed(source, len(wanted))
-    if not fits(tuple(source.shape), wanted):
-        raise RuntimeError(
-            f"shape mismatch at key {key!r}: value of shape {tuple(source.shape)} cannot be "
-            f"written to the indexed shape {wanted}."
-        )
+    require_fit(key, tuple(source.shape), wanted)
     try:
         writes.copy(target, source, items, wanted)
     except ValueError as error:
         raise ValueError(f"cannot write to key {key!r}: {error}") from error
+
+
+def require_fit(key: Any, shape: Shape, wanted: Shape) -> None:
+    if not fits(shape, wanted):
+        raise RuntimeError(
+            f"shape mismatch at key {key!r}: value of shape {shape} cannot be written to the indexed "
+            f"shape {wanted}."
+        )
 
 
 def write_arrays(td: Any, index: Any, value: Any) -> bool:
@@ -141,8 +145,10 @@ def collect(td: Any, index: Any, value: Any, found: list[tuple[Any, Any]]) -> bo
 def _simple_shape(index: Any, size: Shape) -> Shape | None:
     """The batch size after one of the frequent indices; None for all others."""
     kind = type(index)
-    if kind is int or kind is slice:
-        return basic_shape((index,), size)
+    if kind is int:
+        return size[1:] if size and -size[0] <= index < size[0] else None
+    if kind is slice:
+        return (slice_length(index, size[0]), *size[1:]) if size else None
     if kind is tuple:
         return basic_shape(index, size)
     if kind is ndarray and index.ndim == 1 and index.dtype.kind == "i" and size:

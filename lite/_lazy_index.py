@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lite import _ops
-from lite._assign import collect, fit_assigned
+from lite._assign import collect, fit_assigned, require_fit
 from lite._collection import Array, Shape, TensorCollection
 from lite._convert import as_is
 from lite._core import TensorDictCore
 from lite._dense import DenseMixin
 from lite._index import _consumes, normalise, result_names, result_shape
+from lite._keys import require_path
 from lite._lazy_shape import nest, unbind_range
-from lite._writes import Writes, apart, fitting
+from lite._writes import Writes, apart, fitting, trimmed
 
 if TYPE_CHECKING:
     from lite._lazy import LazyStackedTensorDict
@@ -241,9 +242,32 @@ def assign(stack: LazyStackedTensorDict, index: Any, value: Any, writes: Writes)
         return
     size = stack.batch_size
     if -1 not in size:
-        node = fit_assigned(node, result_shape(items, size), size, items)
+        shape = result_shape(items, size)
+        node = _aligned(stack, fit_assigned(node, shape, size, items), shape)
     for part, rest, source in _shares(stack, items, node):
         part._set_index(rest, source, writes)
+
+
+def _aligned(stack: LazyStackedTensorDict, node: Any, shape: Shape) -> Any:
+    """A source whose leaves are broadcast to their targets as a whole, as for a dense TensorDict.
+
+    In each part alone they would meet other dimensions.
+    """
+    out = node
+    for path in map(require_path, node.keys(True, True)):
+        if stack._peek_path(path) is None:
+            continue
+        target, own = stack.get_item_shape(path), node.get_item_shape(path)
+        wanted = shape + target[stack.ndim :]
+        if own == wanted or -1 in target or -1 in own:
+            continue
+        leaf = node._get_path(path)
+        if isinstance(leaf, np.ndarray):
+            leaf = trimmed(leaf, len(wanted))
+            require_fit(path, leaf.shape, wanted)
+            out = node._clone(False) if out is node else out
+            out._set_path(path, np.broadcast_to(leaf, wanted), False)
+    return out
 
 
 def _shares(

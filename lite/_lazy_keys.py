@@ -289,9 +289,13 @@ class LazyKeysMixin(StructureMixin, NamesMixin):
         if not is_array(entry):
             super()._set_at(path, value, index, writes)
             return
-        # The stacked entry is a copy, which goes back to the parts as a whole.
+        # The stacked entry is a copy; what is written to it goes to the parts, which may be one and the same.
         write_leaf(entry, index, self._to_entry(value))
-        self._set_path(path, entry, True, writes)
+        mask = np.zeros(entry.shape, bool)
+        mask[index] = True
+        rows, picked = self._pieces(entry), self._pieces(mask)  # type: ignore[attr-defined]
+        for part, row, at in zip(self.tensordicts, rows, picked, strict=True):
+            part._set_at(path, row[at], at, writes)
 
     # -- the stack itself ---------------------------------------------------------------------
 

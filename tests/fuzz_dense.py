@@ -192,28 +192,45 @@ def assigned(case: Case) -> bool:
     before[at] = recorder = _Assigned(td)
     case.step.run(LITE, before)
     value, size = recorder.value, td.batch_size
-    if not is_container(value) or -1 in size:
+    if -1 in size:
         return False
-    numbers = lite.TensorDict({"at": np.arange(math.prod(size)).reshape(size)}, batch_size=size)
-    picked = numbers[recorder.index]
+    numbers = np.arange(math.prod(size)).reshape(size)
+    picked = lite.TensorDict({"at": numbers}, batch_size=size)[recorder.index]
     content = rows(td)
+    number = not is_container(value)
+    if not number and picked.ndim < value.ndim:
+        return False
     try:
-        for n, row in zip(picked["at"].ravel(), rows(value.expand(picked.batch_size)), strict=True):
-            content[n] = merged(content[n], row)
+        new = [value] * picked.numel() if number else rows(value.expand(picked.batch_size))
+        for n, row in zip(picked["at"].ravel(), new, strict=True):
+            for same in _aliases(td, numbers, n):
+                content[same] = merged(content[same], row)
     except ValueError:  # rows that have no element's shape
         return False
     return covers(rows(case.target), content, [])
+
+
+def _aliases(td: Any, numbers: Any, n: int) -> list[int]:
+    """The numbers of the elements that are the same one, as a part is in a lazy stack more than once."""
+    if not stacked(td):
+        return [n]
+    rows = np.moveaxis(numbers, td.stack_dim, 0)
+    at, *rest = np.argwhere(rows == n)[0]
+    part = td.tensordicts[at]
+    return [int(rows[i, *rest]) for i, other in enumerate(td.tensordicts) if other is part]
 
 
 def merged(old: Any, new: Any) -> Any:
     """An element after it was assigned to, or two pieces of one put together."""
     if isinstance(old, dict) and isinstance(new, dict):
         return old | {key: merged(old[key], item) if key in old else item for key, item in new.items()}
+    if isinstance(old, dict) and np.isscalar(new):
+        return {key: merged(item, new) for key, item in old.items()}
     if isinstance(old, list):
         items = new if isinstance(new, list) else [new] * len(old)
         return [merged(*pair) for pair in zip(old, items, strict=True)]
-    if isinstance(old, np.ndarray) and isinstance(new, np.ndarray):
-        return np.broadcast_to(new, old.shape).astype(old.dtype)
+    if isinstance(old, np.ndarray) and (np.isscalar(new) or isinstance(new, np.ndarray)):
+        return np.broadcast_to(np.asarray(new), old.shape).astype(old.dtype)
     return new
 
 

@@ -19,6 +19,7 @@ ACCIDENTS = (
     ("select", "AttributeError", "no attribute '_select'"),
     ("exclude", "AttributeError", "no attribute '_exclude'"),
     ("del_", "AttributeError", "no attribute 'del_'"),
+    ("del_", "AttributeError", "no attribute 'keys'"),
     ("set", "AttributeError", "no attribute 'keys'"),
     ("set", "AttributeError", "'list' object has no attribute 'shape'"),
     ("set_index", "AttributeError", "no attribute 'maybe_to_stack'"),

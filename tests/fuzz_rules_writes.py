@@ -9,7 +9,7 @@ import numpy as np
 from fuzz_case import Case, path_of, ragged, rule
 from fuzz_sides import LITE, arrays
 from fuzz_values import shares_nodes
-from fuzz_written import flat, flat_before, written
+from fuzz_written import flat_before, written
 
 import lite
 
@@ -44,7 +44,7 @@ def _(case: Case) -> bool:
     return (
         case.name in ("index", "set_index")
         and only_lite_fails(case, "IndexError")
-        and says(case, "out of bounds")
+        and says(case, "out of bounds", "the mask has shape")
         and not flat_before(case)
     )
 
@@ -217,11 +217,10 @@ def _(case: Case) -> bool:
 @rule("`update_`, `set_`, `td[i] = ...` of non-tensors in a locked TensorDict")
 def _(case: Case) -> bool:
     in_place = case.name == "set_index" or case.step.facts.get("how") in IN_PLACE
-    if not only_tensordict_fails(case, "Cannot modify locked TensorDict"):
-        return False
-    if case.name == "apply inplace":
-        return not any(array.any() for array in flat(case.target).values() if array.dtype != object)
-    return in_place and written(case)
+    if case.name == "apply inplace" and case.target.is_locked:
+        zeros = not any(array.any() for array in arrays(case.target) if array.dtype != object)
+        return zeros and only_tensordict_fails(case, "Cannot modify locked TensorDict", "Failed to update")
+    return in_place and only_tensordict_fails(case, "Cannot modify locked TensorDict") and written(case)
 
 
 @rule("assignments of other shapes to no rows")
@@ -229,7 +228,7 @@ def _(case: Case) -> bool:
     if case.name != "set_index" or not only_lite_fails(case, "RuntimeError"):
         return False
     picked = np.zeros(case.target.batch_size, bool)[case.step.facts["index"]]
-    return picked.size == 0 and says(case, "shape mismatch", "differs from the source")
+    return picked.size == 0 and says(case, "shape mismatch", "differs from the source", "cannot write a")
 
 
 @rule("single bools as the index of an assignment")

@@ -51,8 +51,11 @@ def stack_edit(c: Choices, v: list[Any], at: int) -> Step:
     other = c.below(len(v))
     kind = c.pick(["part", "variable", "changed"])
     cyclic = shares_nodes(v[at], v[other])
+    d = v[at].stack_dim
 
     def run(s: Side, v: list[Any]) -> Any:
+        if name in ("unbind", "contiguous"):
+            return v[at].unbind(d) if name == "unbind" else v[at].contiguous()
         parts = v[at].tensordicts
         item = v[other] if kind == "variable" and not cyclic else v[at].clone()
         item = parts[0].clone() if kind != "variable" and parts else item
@@ -64,10 +67,8 @@ def stack_edit(c: Choices, v: list[Any], at: int) -> Step:
         if name == "insert":
             v[at].insert(0, item)
             return None
-        if name == "extend":
-            v[at].extend([item, item.clone()])
-            return None
-        return v[at].unbind(v[at].stack_dim) if name == "unbind" else v[at].contiguous()
+        v[at].extend([item, item.clone()])
+        return None
 
     return Step(name, f"{name}({kind})", run, kind=kind)
 
