@@ -13,7 +13,7 @@ from lite._core import MISSING, TensorDictCore
 from lite._defaults import get_defaults_to_none
 from lite._device_array import write_leaf
 from lite._keys import NestedKey, Path, require_path, to_path
-from lite._keysview import TensorDictKeysView, walk
+from lite._keysview import TensorDictKeysView, leaf_pairs, walk
 from lite._lock import LOCK_ERROR
 from lite._nontensor import NonTensorBase, NonTensorData, unwrap
 from lite._ragged import read
@@ -119,10 +119,7 @@ class AccessMixin(TensorDictCore):
         return self._index(index)
 
     def set(self, key: NestedKey, item: Any, inplace: bool = False, *, non_blocking: bool = False) -> Self:
-        """Store `item` under `key`; arrays are aliased, never copied. Returns self.
-
-        Missing intermediate TensorDicts are created. With `inplace=True` an existing entry's
-        buffer is written (with casting and broadcasting) instead of replaced.
+        """Store `item` under `key`; see `TensorDict.set`. In a lazy stack each part gets its rows.
 
         Raises:
             RuntimeError: the value's leading dimensions are not the batch size, or self is locked.
@@ -130,10 +127,10 @@ class AccessMixin(TensorDictCore):
 
         Example:
             >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> td = TensorDict(batch_size=[2]).set(("a", "b"), np.ones((2, 3)))
-            >>> td["a", "b"].shape
-            (2, 3)
+            >>> from lite import TensorDict, lazy_stack
+            >>> stack = lazy_stack([TensorDict(), TensorDict()]).set("a", np.array([1, 2]))
+            >>> stack[1]["a"]
+            array(2)
         """
         if type(key) is str:
             self._set_here(key, item, inplace)
@@ -340,6 +337,10 @@ class AccessMixin(TensorDictCore):
         """
         if not (include_nested or leaves_only or sort):
             return self._items()
+        if include_nested and leaves_only and is_leaf is None and not sort:
+            pairs: list[tuple[Any, Any]] = []
+            leaf_pairs(self._items(), None, False, pairs)
+            return pairs
         found = walk(self, include_nested, leaves_only, is_leaf, start=None)
         if sort:
             found.sort(key=lambda pair: pair[0] if type(pair[0]) is str else ".".join(pair[0]))

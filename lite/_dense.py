@@ -282,13 +282,19 @@ class DenseMixin(BatchSizeMixin):
         self, recurse: bool = False, *, batch_size: Any = None, device: Any = None, names: Any = None
     ) -> Self:
         """Same metadata without leaves; `recurse=True` keeps the tree of nested TensorDicts."""
+        own = self._names
         if not recurse and batch_size is device is names is None:
-            out = self._with({})
-            if out._names is not None:
-                out._names = list(out._names)
+            # As `_with`, whose call would cost a third of it.
+            out = _new(type(self))
+            out._data = {}
+            out._batch_size = self._batch_size
+            out._device = self._device
+            out._names = own and own.copy()
+            out._locked = False
+            out._lock_parents = ()
             return out
         size = self._batch_size if batch_size is None else parse_batch_size(batch_size)
-        kept = self._names if names is None and size == self._batch_size else names
+        kept = own if names is None and size == self._batch_size else names
         out = self._make({}, size, self._device if device is None else parse_device(device))
         if kept is not None:
             out._names = check_names(kept, len(size))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
@@ -36,11 +36,31 @@ def walk(
         start: prefix of the paths; None gives keys as users see them, strings at the top.
         separator: joins the parts of a path, instead of tuples; needs `start=None`.
     """
-    known = is_leaf is None or is_leaf is is_leaf_nontensor  # both take arrays, and no container, for leaves
     found: list[tuple[Any, Any]] = []
+    if nested and leaves_only and is_leaf is None and separator is None:
+        leaf_pairs(node._peek_items() if peek else node._items(), start, peek, found)
+        return found
+    known = is_leaf is None or is_leaf is is_leaf_nontensor  # both take arrays, and no container, for leaves
     how = (nested, leaves_only, is_leaf or default_is_leaf, known, peek, separator)
     _collect(node, start, how, found)
     return found
+
+
+def leaf_pairs(
+    items: Iterable[tuple[str, Any]], prefix: Path | None, peek: bool, found: list[tuple[Any, Any]]
+) -> None:
+    """What `walk` finds most often: the arrays of the whole tree."""
+    for name, entry in items:
+        key: Any = name if prefix is None else (*prefix, name)
+        if type(entry) is ndarray:
+            found.append((key, entry))
+            continue
+        child: Any = entry if isinstance(entry, TensorDictCore) else TensorDictCore._as_node(entry)
+        if child is not None:
+            below = (name,) if prefix is None else key
+            leaf_pairs(child._peek_items() if peek else child._items(), below, peek, found)
+        elif default_is_leaf(type(entry)):
+            found.append((key, entry))
 
 
 def _collect(

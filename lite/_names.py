@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
+from numpy import ndarray
+
 from lite._collection import Names
 from lite._core import TensorDictCore
 
@@ -63,8 +65,8 @@ class NamesMixin(TensorDictCore):
             ValueError: names would be twice on one nested container.
         """
         found.append((self, names))
-        for key in self._keys():
-            node = None if key == but else self._as_node(self._get_str(key))
+        for key, entry in self._items():
+            node = None if type(entry) is ndarray or key == but else self._as_node(entry)
             if node is not None:
                 own = [None] * node.ndim if node._names is None else list(node._names)
                 head = [None] * self.ndim if names is None else names

@@ -89,8 +89,14 @@ def _facts(
     return tuple([text for shown, text in lines if shown])
 
 
+@lru_cache(maxsize=256)
+def _line(options: PrintOptions, shape: Shape, dtype: np.dtype[Any], shared: bool) -> str:
+    """The line of a NumPy array of which no contents are shown."""
+    return f"Array({', '.join(_facts(options, shape, 'cpu', dtype, shared, False))})"
+
+
 def _entry(entry: Any, device: str | None) -> str:
-    if is_array(entry):
+    if type(entry) is np.ndarray or is_array(entry):
         return _array(tuple(entry.shape), entry, entry)
     return entry._repr_on(device) if isinstance(entry, NonTensorBase) else repr(entry)
 
@@ -98,6 +104,8 @@ def _entry(entry: Any, device: str | None) -> str:
 def _array(shape: Shape, value: Any, whole: Any) -> str:
     """An array's line; `whole` is the array itself where that is at hand, `value` shows its kind."""
     options = print_options()
+    if type(value) is np.ndarray and not options.shows_contents:
+        return _line(options, shape, value.dtype, block_of(value) is not None)
     shared, grad = block_of(value) is not None, getattr(whole, "requires_grad", False)
     shown = _facts(options, shape, device_of(value), value.dtype, shared, grad)
     if options.shows_contents and isinstance(whole, np.ndarray):

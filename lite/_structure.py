@@ -70,6 +70,14 @@ class StructureMixin(UpdateMixin):
     def _selected(self, paths: list[Path], strict: bool) -> Self:
         """`select` by flat paths."""
         own = self._entries()
+        if len(paths) == 1:
+            path = paths[0]
+            name = path[0]
+            entry = own.get(name)
+            if entry is not None and len(path) == 1:
+                return self._with({name: entry})
+            if isinstance(entry, StructureMixin):
+                return self._with({name: entry._selected([path[1:]], strict)})
         out: dict[str, Any] = {}
         below: dict[str, list[Path]] = {}  # a key below a node narrows it, whether the node is named or not
         for path in paths:
@@ -111,6 +119,8 @@ class StructureMixin(UpdateMixin):
                 out.pop(key, None)
             elif len(key) == 1:
                 out.pop(key[0], None)
+            elif len(keys) == 1 and isinstance(out.get(key[0]), StructureMixin):
+                out[key[0]] = out[key[0]]._excluded([key[1:]])
             else:
                 below[key[0]] = [*below.get(key[0], ()), key[1:]]  # type: ignore[list-item]
         for name, rest in below.items():

@@ -104,7 +104,9 @@ class TensorDict(DenseMixin):
             for key in others:
                 data[key] = self._convert(data[key])
             for key in others:
-                self._put(key, data[key])
+                entry = data[key]
+                if type(entry) is not TensorDict or self._names is not None or entry._names is not None:
+                    self._put(key, entry)
             return
         for key, value in source.items():
             if type(key) is str:
@@ -177,6 +179,38 @@ class TensorDict(DenseMixin):
 
     def _values(self) -> Iterable[Any]:
         return self._data.values()
+
+    def set(self, key: NestedKey, item: Any, inplace: bool = False, *, non_blocking: bool = False) -> Self:
+        """Store `item` under `key`; arrays are aliased, never copied. Returns self.
+
+        Missing intermediate TensorDicts are created. With `inplace=True` an existing entry's buffer is
+        written (with casting and broadcasting) instead of replaced.
+
+        Raises:
+            RuntimeError: the value's leading dimensions are not the batch size, or self is locked.
+            KeyError: an intermediate key holds an array, or `key` is not a nested key.
+
+        Example:
+            >>> import numpy as np
+            >>> from lite import TensorDict
+            >>> td = TensorDict(batch_size=[2]).set(("a", "b"), np.ones((2, 3)))
+            >>> td["a", "b"].shape
+            (2, 3)
+        """
+        if type(key) is str:
+            self._set_here(key, item, inplace)
+            return self
+        # Through nothing but TensorDicts the path need not be read twice.
+        node: Any = self if type(key) is tuple else None
+        for name in key[:-1] if node is not None else ():
+            node = node._data.get(name) if type(node) is TensorDict and type(name) is str else None
+            if node is None:
+                break
+        if type(node) is TensorDict and key and type(key[-1]) is str:
+            node._set_here(key[-1], item, inplace)
+        else:
+            self._set_path(require_path(key), item, inplace)
+        return self
 
     def _set_here(self, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
         if inplace:

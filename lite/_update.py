@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import methodcaller
 from typing import Any, Self
 
+from numpy import ndarray
+
 from lite._access import AccessMixin
 from lite._assign import write_arrays
 from lite._collection import TensorCollection, is_array
@@ -228,9 +230,11 @@ class UpdateMixin(AccessMixin):
 def _store_plain(td: Any, source: Any, clone: bool) -> bool:
     """`update`, if all that there is to store can be stored as it is."""
     ready: list[tuple[Any, dict[Any, Any]]] = []
-    for node, other in _side_by_side(td, source):
-        if not _storable(node, other, ready):
+    if td._parts() is None:
+        if not _storable(td, source, ready):
             return False
+    elif not all(_storable(node, other, ready) for node, other in _side_by_side(td, source)):
+        return False
     if clone:
         ready = [(node, {key: _copied(entry) for key, entry in entries.items()}) for node, entries in ready]
     for node, entries in ready:
@@ -266,25 +270,26 @@ def _storable(td: Any, source: Any, ready: list[tuple[Any, dict[Any, Any]]]) -> 
 
 def _copy_plain(td: Any, source: Any) -> bool:
     """`update_`, if all that there is to copy needs nothing but a cast."""
-    targets: list[Any] = []
-    values: list[Any] = []
+    pairs: list[tuple[Any, Any]] = []
     puts: list[tuple[Any, str, Any]] = []
-    for node, other in _side_by_side(td, source):
-        if not _match(node, other, targets, values, puts):
+    if td._parts() is None:
+        if not _match(td, source, pairs, puts):
             return False
-    # What is one array in a lazy stack must not be read when half of it is written.
-    ready = values if td._parts() is None else apart(targets, values)
-    for target, value in zip(targets, ready, strict=True):
+    elif all(_match(node, other, pairs, puts) for node, other in _side_by_side(td, source)):
+        # What is one array in a lazy stack must not be read when half of it is written.
+        targets = [target for target, _ in pairs]
+        pairs = list(zip(targets, apart(targets, [value for _, value in pairs]), strict=True))
+    else:
+        return False
+    for target, value in pairs:
         target[...] = value
     for node, key, objects in puts:
         node._put(key, objects)
     return True
 
 
-def _match(td: Any, source: Any, targets: list[Any], values: list[Any], puts: list[Any]) -> bool:
-    """Collect what to write where for every leaf of a source, and objects; whether that is all of it."""
-    if td._parts() is not None:
-        return False
+def _match(td: Any, source: Any, pairs: list[tuple[Any, Any]], puts: list[Any]) -> bool:
+    """Collect (target, value) for every leaf of a source, and objects; whether that is all of it."""
     if type(source) is dict:
         entries = source.items()
     elif isinstance(source, TensorDictCore) and source._parts() is None:
@@ -294,32 +299,39 @@ def _match(td: Any, source: Any, targets: list[Any], values: list[Any], puts: li
     own = td._entries()
     for key, value in entries:
         target = own.get(key)
-        ready = fitting(target, value)
-        if ready is not None:
-            targets.append(target)
-            values.append(ready)
-        elif isinstance(value, NonTensorBase):
-            # Objects are replaced, as results of operations may hold the same ones.
-            if not isinstance(target, NonTensorBase) or target.batch_size != value.batch_size:
+        if type(target) is ndarray:
+            ready = fitting(target, value)
+            if ready is None:
                 return False
+            pairs.append((target, ready))
+        elif isinstance(target, TensorDictCore):
+            if target._parts() is not None or not _match(target, value, pairs, puts):
+                return False
+        # Objects are replaced, as results of operations may hold the same ones.
+        elif (
+            isinstance(value, NonTensorBase)
+            and isinstance(target, NonTensorBase)
+            and target.batch_size == value.batch_size
+        ):
             puts.append((td, key, value))
-        elif not isinstance(target, TensorDictCore) or not _match(target, value, targets, values, puts):
+        else:
             return False
     return True
 
 
 def _side_by_side(td: Any, source: Any) -> Sequence[tuple[Any, Any]]:
-    """The dense containers and what goes to each: the parts of a lazy stack, where a source has as many."""
+    """The parts of a lazy stack and what goes to each, if they are dense and the source has as many."""
     parts = td._parts()
-    if parts is None or not isinstance(source, TensorDictCore):
-        return ((td, source),)
+    dense = parts[0] and all(part._parts() is None for part in parts[0])
+    if not dense or not isinstance(source, TensorDictCore):
+        return ((td, None),)
     others = source._parts()
     if others is None:
         if source.batch_size == td.batch_size:
             return list(zip(parts[0], source.unbind(parts[1]), strict=True))
     elif others[1] == parts[1] and len(others[0]) == len(parts[0]):
         return list(zip(parts[0], others[0], strict=True))
-    return ((td, source),)
+    return ((td, None),)
 
 
 def _only(source: Any, keys: list[Any]) -> Any:

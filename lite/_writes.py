@@ -131,14 +131,17 @@ def fitting(target: Any, value: Any, wanted: Shape | None = None) -> Any:
         value: an entry.
         wanted: the shape to have, if that is not the shape of the target.
     """
-    if type(target) is not ndarray or type(value) is not ndarray:
+    if (
+        type(value) is not ndarray
+        or type(target) is not ndarray
+        or value.shape != (target.shape if wanted is None else wanted)
+        or not target.flags.writeable
+    ):
         return None
-    if value.shape != (target.shape if wanted is None else wanted) or not target.flags.writeable:
-        return None
-    dtype = target.dtype
-    if value.dtype is dtype:
+    given, dtype = value.dtype, target.dtype
+    if given is dtype:
         return value
-    castable = _castable(value.dtype, dtype)
+    castable = _castable(given, dtype)
     # What NumPy has to say about numbers that may not fit, it says now and not half way.
     return value if castable else None if castable is None else value.astype(dtype)
 
