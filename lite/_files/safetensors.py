@@ -8,8 +8,16 @@ import numpy as np
 
 from lite._collection import Array
 from lite._files.commit import new_file
+from lite._files.dtypes import dtype_of
 
 _METADATA = "lite"
+# The format's names of dtypes that NumPy has through ml_dtypes.
+_EXTENSION = {
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E8M0": "float8_e8m0fnu",
+}
 
 
 def _package() -> Any:
@@ -45,13 +53,16 @@ def read(path: str) -> tuple[dict[str, Array], str | None]:
     """Arrays and description (None in a file that something else wrote).
 
     Raises:
-        ImportError: without the package.
+        ImportError: without the package, or ml_dtypes for the dtypes that need it.
         ValueError: a damaged file.
     """
     package = _package()
     try:
         with package.safe_open(path, framework="np") as file:
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+            names = list(file.keys())
+            for kind in {file.get_slice(name).get_dtype() for name in names} & _EXTENSION.keys():
+                dtype_of(_EXTENSION[kind])  # NumPy knows the name from then on
+            arrays = {name: file.get_tensor(name) for name in names}
             metadata = file.metadata() or {}
     except (package.SafetensorError, OSError) as error:
         raise ValueError(f"{path} is damaged or foreign: {error}") from error

@@ -16,6 +16,7 @@ from lite.nn._dispatch import dispatch
 from lite.nn._from_module import extract_weights_and_buffers
 from lite.nn._hooks import RemovableHandle
 from lite.nn._interaction_type import InteractionType, interaction_type, set_interaction_type
+from lite.nn._load_safetensors import load_safetensors
 from lite.nn._log_prob_names import composite_lp_aggregate, set_composite_lp_aggregate
 from lite.nn._mappings import add_custom_mapping, biased_softplus, expln, inv_softplus, mappings
 from lite.nn._meta import MetaArray
@@ -132,6 +133,7 @@ __all__ = [
     "interaction_type",
     "inv_softplus",
     "is_functional",
+    "load_safetensors",
     "make_functional",
     "mappings",
     "rand_one_hot",

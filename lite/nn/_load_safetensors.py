@@ -1,0 +1,36 @@
+"""Weights from a safetensors file."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+
+def load_safetensors(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read the arrays of a safetensors file, by name: a state dict, when it holds a module's weights.
+
+    Args:
+        path: the file.
+
+    Returns:
+        names to arrays, for `Module.load_state_dict`. bfloat16 and float8 arrays have the dtypes of
+        ml_dtypes; copied into a module's own arrays they take their dtype.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: a damaged file, or one of another format.
+        ImportError: without the package safetensors, or ml_dtypes for the dtypes that need it.
+
+    Example:
+        >>> import tempfile, numpy as np
+        >>> from safetensors.numpy import save_file
+        >>> from lite import nn
+        >>> path = tempfile.mkdtemp() + "/model.safetensors"
+        >>> save_file({"weight": np.ones((1, 2), np.float32), "bias": np.zeros(1, np.float32)}, path)
+        >>> nn.Linear(2, 1).load_state_dict(nn.load_safetensors(path))
+        <All keys matched successfully>
+    """
+    from lite._files import safetensors  # file code is imported when it is used
+
+    os.stat(path)  # FileNotFoundError, which is not a damaged file
+    return safetensors.read(os.fspath(path))[0]
