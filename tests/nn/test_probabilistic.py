@@ -1,0 +1,419 @@
+"""ProbabilisticTensorDictModule, interaction types, generators, and where lite differs on purpose.
+
+What is equal to tensordict is compared with it in tests/parity/test_probabilistic.py.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import NonTensorData, TensorDict, stack
+from lite.nn import (
+    CompositeDistribution,
+    InteractionType,
+    ProbabilisticTensorDictModule,
+    composite_lp_aggregate,
+    interaction_type,
+    set_composite_lp_aggregate,
+    set_interaction_type,
+    set_skip_existing,
+)
+from lite.nn.distributions import Categorical, Distribution, IndependentNormal, Normal, TanhNormal, Uniform
+
+
+def normal(**options: Any) -> ProbabilisticTensorDictModule:
+    options = {"distribution_class": Normal, "default_interaction_type": "random", **options}
+    return ProbabilisticTensorDictModule(["loc", "scale"], ["x"], **options)
+
+
+def params(*shape: int, **more: Any) -> TensorDict:
+    return TensorDict({"loc": np.zeros((3, *shape)), "scale": np.ones((3, *shape)), **more})
+
+
+# -- settings ----------------------------------------------------------------------------------------
+
+
+def test_interaction_type_is_per_thread_and_per_process() -> None:
+    seen: list[Any] = []
+
+    def look() -> None:
+        thread = threading.Thread(target=lambda: seen.append(interaction_type()))
+        thread.start()
+        thread.join()
+
+    with set_interaction_type("mode"):
+        look()
+    setting = set_interaction_type("mean")
+    setting.set()
+    look()
+    with set_interaction_type("random"):
+        assert interaction_type() is InteractionType.RANDOM
+    assert interaction_type() is InteractionType.MEAN
+    setting.unset()
+    look()
+    assert seen == [None, InteractionType.MEAN, None]
+
+
+def test_a_setting_can_be_entered_again() -> None:
+    setting = set_interaction_type("mode")
+    with setting:
+        with setting, set_interaction_type(None):
+            assert interaction_type() is None
+        assert interaction_type() is InteractionType.MODE
+    assert interaction_type() is None
+
+
+def test_a_setting_ends_when_the_body_raises() -> None:
+    @set_composite_lp_aggregate(True)
+    def fail() -> None:
+        assert composite_lp_aggregate()
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    with pytest.raises(ZeroDivisionError), set_composite_lp_aggregate(True):
+        raise ZeroDivisionError
+    assert not composite_lp_aggregate()
+
+
+def test_aggregate_from_the_environment() -> None:
+    import subprocess
+    import sys
+
+    code = "from lite.nn import composite_lp_aggregate; print(composite_lp_aggregate())"
+    for value, expected in (("1", "True"), ("0", "False"), ("", "False")):
+        env = {**__import__("os").environ, "COMPOSITE_LP_AGGREGATE": value}
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
+        )
+        assert done.stdout.strip() == expected
+
+
+# -- generators --------------------------------------------------------------------------------------
+
+
+def test_a_seed_makes_a_generator_that_goes_on() -> None:
+    first, second = normal(generator=0), normal(generator=np.random.default_rng(0))
+    draws = [module(params(4))["x"] for module in (first, second) for _ in range(2)]
+    np.testing.assert_array_equal(draws[0], draws[2])
+    np.testing.assert_array_equal(draws[1], draws[3])
+    assert not np.array_equal(draws[0], draws[1])
+    np.testing.assert_array_equal(draws[0], Normal(np.zeros((3, 4)), 1.0).sample(rng=0))
+
+
+def test_a_generator_is_advanced_in_place() -> None:
+    rng = np.random.default_rng(0)
+    before = rng.bit_generator.state
+    module = normal(generator=rng)
+    for kind in ("mode", "mean", "deterministic"):
+        with set_interaction_type(kind):
+            module(params())
+        assert rng.bit_generator.state == before
+    module(params())
+    assert rng.bit_generator.state != before
+
+
+def test_estimated_means_are_drawn_with_the_generator() -> None:
+    module = normal(distribution_class=TanhNormal, generator=0, default_interaction_type="mean")
+    drawn = TanhNormal(np.zeros((3, 2)), 1.0).sample((1000,), rng=0)
+    np.testing.assert_array_equal(module(params(2))["x"], drawn.mean(0))
+    few = normal(
+        distribution_class=TanhNormal, generator=0, default_interaction_type="mean", n_empirical_estimate=2
+    )
+    np.testing.assert_array_equal(
+        few(params(2))["x"], TanhNormal(np.zeros((3, 2)), 1.0).sample((2,), rng=0).mean(0)
+    )
+
+
+def test_unseeded_draws_differ() -> None:
+    module = normal()
+    assert not np.array_equal(module(params(4))["x"], module(params(4))["x"])
+
+
+@pytest.mark.parametrize("key", ["seed", ("rng", "seed")])
+@pytest.mark.parametrize("seed", [np.array(5), np.array([5], np.int32), NonTensorData(5)])
+def test_a_seed_in_an_entry_is_replaced(key: Any, seed: Any) -> None:
+    module = normal(generator=key)
+    td = params()
+    td.set(key, seed)
+    first = module(td)["x"]
+    np.testing.assert_array_equal(first, Normal(np.zeros(3), 1.0).sample(rng=5))
+    following = td.get(key)
+    assert type(following) is type(seed)
+    if isinstance(seed, np.ndarray):
+        assert (following.shape, following.dtype) == (seed.shape, np.int64)
+    second = module(td)["x"]
+    assert not np.array_equal(first, second)
+    again = params()
+    again.set(key, seed)
+    np.testing.assert_array_equal(module(again)["x"], first)
+    np.testing.assert_array_equal(module(again)["x"], second)
+
+
+def test_a_seed_in_an_entry_is_kept_where_nothing_is_drawn() -> None:
+    td = params(seed=np.array(5))
+    normal(generator="seed", default_interaction_type="mode")(td)
+    assert td["seed"] == 5
+
+
+def test_a_generator_in_an_entry() -> None:
+    td = params()
+    td["rng"] = np.random.default_rng(5)
+    module = normal(generator="rng")
+    first, second = module(td)["x"], module(td)["x"]
+    np.testing.assert_array_equal(first, Normal(np.zeros(3), 1.0).sample(rng=5))
+    assert not np.array_equal(first, second)
+    assert isinstance(td["rng"], np.random.Generator)
+
+
+def test_a_missing_entry_leaves_the_draws_unseeded() -> None:
+    module = normal(generator="rng")
+    assert not np.array_equal(module(params())["x"], module(params())["x"])
+
+
+@pytest.mark.parametrize("bad", [np.array(1.5), np.array(True), NonTensorData("no")])
+def test_what_an_entry_may_not_hold(bad: Any) -> None:
+    td = params()
+    td.set("seed", bad)
+    with pytest.raises(TypeError, match=r"the entry 'seed' must hold a numpy.random.Generator or a seed"):
+        normal(generator="seed")(td)
+    assert "x" not in td
+    with pytest.raises(ValueError, match=r"must hold one seed, got shape \(2,\)"):
+        normal(generator="seed")(params(seed=np.arange(2)))
+
+
+def test_wrong_generators() -> None:
+    for bad in (1.5, True, [0]):
+        with pytest.raises(
+            TypeError, match=r"generator must be a numpy.random.Generator, an int, a key or None"
+        ):
+            normal(generator=bad)
+
+
+# -- the module --------------------------------------------------------------------------------------
+
+
+def test_the_sink_is_not_written() -> None:
+    module = ProbabilisticTensorDictModule(["loc", "scale"], distribution_class=Normal, return_log_prob=True)
+    assert module.out_keys == ["_", "__log_prob"]
+    td = module(params())
+    assert sorted(td.keys()) == ["__log_prob", "loc", "scale"]
+    assert (
+        ProbabilisticTensorDictModule(["loc", "scale"], distribution_class=Normal)(loc=0.0, scale=1.0) == ()
+    )
+
+
+def test_dispatch() -> None:
+    module = normal(default_interaction_type="mode", return_log_prob=True)
+    x, log_prob = module(np.zeros(2), np.ones(2))
+    np.testing.assert_array_equal(x, [0, 0])
+    np.testing.assert_allclose(log_prob, -0.9189385, rtol=1e-6)
+    x, _ = module(loc=np.zeros((3, 2)), scale=np.ones(2))
+    assert x.shape == (3, 2)
+
+
+def test_selected_outputs() -> None:
+    module = normal(return_log_prob=True).select_out_keys("x_log_prob")
+    assert module.out_keys == ["x_log_prob"]
+    assert sorted(module(params()).keys()) == ["loc", "scale", "x_log_prob"]
+    assert module.reset_out_keys().out_keys == ["x", "x_log_prob"]
+    module.out_keys = ["y"]
+    assert module.out_keys == ["y", "y_log_prob"]
+    assert "y" in module(params())
+
+
+def test_values_that_are_not_drawn_are_repeated() -> None:
+    module = normal(num_samples=(2,), default_interaction_type="mean", return_log_prob=True)
+    td = TensorDict(loc=np.arange(3.0), scale=np.ones(3), batch_size=[3])
+    out = module(td)
+    assert out.batch_size == (2, 3)
+    np.testing.assert_array_equal(out["x"], [[0, 1, 2]] * 2)
+    assert out["x_log_prob"].shape == (2, 3)
+    assert sorted(td.keys()) == ["loc", "scale"]
+
+
+def test_other_containers() -> None:
+    tds = [params() for _ in range(2)]
+    lazy = TensorDict.lazy_stack(tds)
+    normal(default_interaction_type="mode")(lazy)
+    assert lazy["x"].shape == (2, 3)
+    assert "x" in tds[0]
+    assert normal()(stack([params(), params()]))["x"].shape == (2, 3)
+
+
+def test_a_failed_write_changes_nothing() -> None:
+    td = TensorDict(loc=np.zeros(3), scale=np.ones(3), batch_size=[3])
+
+    class Wrong(Normal):
+        def log_prob(self, value: Any) -> Any:
+            return np.zeros(2)
+
+    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
+        normal(distribution_class=Wrong, return_log_prob=True)(td)
+    assert sorted(td.keys()) == ["loc", "scale"]
+
+
+def test_missing_parameters_are_named() -> None:
+    with pytest.raises(KeyError, match=r"Normal needs entries that are not in the tensordict: \['scale'\]"):
+        normal()(TensorDict(loc=np.zeros(3)))
+    module = ProbabilisticTensorDictModule({"loc": "a", "foo": "b"}, ["x"], distribution_class=Normal)
+    with pytest.raises(TypeError, match=r"keywords of Normal: .*'foo', with dist_keys=\['loc', 'foo'\]"):
+        module(TensorDict(a=0.0, b=1.0))
+    with pytest.raises(ValueError, match="scale must be positive") as err:
+        normal()(TensorDict(loc=0.0, scale=-1.0))
+    assert any("while making Normal" in note for note in err.value.__notes__)
+    with pytest.raises(KeyError, match=r"the samples \['x'\] are not in the tensordict"):
+        normal().log_prob(params())
+    with pytest.raises(TypeError, match="expected a TensorDict, got dict"):
+        normal().get_dist({"loc": 0})
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(ValueError, match="distribution_class 'nope' is not a known name; there are"):
+        normal(distribution_class="nope")
+    with pytest.raises(ValueError, match="must be a class, a function or a name, got 3"):
+        normal(distribution_class=3)
+    with pytest.raises(ValueError, match="log_prob_keys must be one for each of out_keys"):
+        normal(log_prob_keys=["a", "b"])
+    with pytest.raises(ValueError, match="in_keys must be of type list"):
+        ProbabilisticTensorDictModule(3, ["x"])  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="gave 1 samples for out_keys"):
+        ProbabilisticTensorDictModule(["loc", "scale"], ["x", "y"], distribution_class=Normal)(params())
+
+
+def test_several_samples_of_one_distribution() -> None:
+    class Pair(Distribution):
+        def __init__(self, loc: Any) -> None:
+            super().__init__(loc.shape)
+            self.loc = loc
+
+        @property
+        def deterministic_sample(self) -> Any:
+            return self.loc, -self.loc
+
+        def log_prob(self, first: Any, second: Any) -> Any:  # type: ignore[override]
+            return first * second
+
+    module = ProbabilisticTensorDictModule(["loc"], ["a", "b"], distribution_class=Pair)
+    td = module(TensorDict(loc=np.ones(3)))
+    np.testing.assert_array_equal(td["b"], [-1, -1, -1])
+    np.testing.assert_array_equal(module.log_prob(td), [-1, -1, -1])
+
+
+def test_own_distributions_need_not_know_generators() -> None:
+    class Fixed(Distribution):
+        def sample(self, sample_shape: Any = ()) -> Any:  # type: ignore[override]
+            return np.ones((*sample_shape, 2))
+
+    module = ProbabilisticTensorDictModule(
+        [], ["x"], distribution_class=Fixed, default_interaction_type="random"
+    )
+    np.testing.assert_array_equal(module(TensorDict())["x"], [1, 1])
+
+
+def test_cached_distributions_take_new_parameters() -> None:
+    module = normal(distribution_class=IndependentNormal, cache_dist=True, default_interaction_type="mode")
+    first = module.get_dist(params(2))
+    td = TensorDict(loc=np.full((3, 2), 7.0), scale=np.ones((3, 2)))
+    assert module.get_dist(td) is first
+    np.testing.assert_array_equal(module(td)["x"], td["loc"])
+    plain = normal(cache_dist=True)  # Normal has no update
+    assert plain.get_dist(td) is not plain.get_dist(td)
+
+
+def test_skip_existing() -> None:
+    td = params(x=np.full(3, 9.0))
+    with set_skip_existing():
+        assert normal()(td) is td
+    np.testing.assert_array_equal(td["x"], [9, 9, 9])
+
+
+def test_copies_and_pickles() -> None:
+    module = ProbabilisticTensorDictModule(
+        ["loc", "scale"], ["x"], distribution_class=Normal, default_interaction_type="random", generator=0
+    )
+    expected = copy.deepcopy(module)(params())["x"]
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(module))(params())["x"], expected)
+    np.testing.assert_array_equal(module(params())["x"], expected)
+
+
+def test_repr() -> None:
+    assert repr(normal(num_samples=2)) == (
+        "ProbabilisticTensorDictModule(\n    in_keys=['loc', 'scale'],\n    out_keys=['x'],\n"
+        f"    distribution_class={Normal},\n    distribution_kwargs={{}},\n"
+        "    default_interaction_type=random,\n    num_samples=(2,))"
+    )
+
+
+# -- composite distributions -------------------------------------------------------------------------
+
+
+def two() -> CompositeDistribution:
+    own = {"a": {"loc": np.zeros((3, 2)), "scale": np.ones((3, 2))}, "b": {"logits": np.zeros((3, 4))}}
+    td = TensorDict(own, batch_size=[3])
+    return CompositeDistribution(td, {"a": Normal, "b": Categorical})
+
+
+def test_composite_draws_with_one_generator() -> None:
+    dist = two()
+    sample = dist.sample((5,), rng=0)
+    again = dist.sample((5,), rng=np.random.default_rng(0))
+    np.testing.assert_array_equal(sample["a"], again["a"])
+    np.testing.assert_array_equal(sample["b"], again["b"])
+    assert sample.batch_size == (5, 3)
+    assert dist.sample(2).batch_size == (2, 3)
+    np.testing.assert_array_equal(dist.rsample(rng=0)["a"], dist.sample(rng=0)["a"])
+
+
+def test_composite_is_a_mapping() -> None:
+    dist = two()
+    assert list(dist) == list(dist.keys()) == ["a", "b"]
+    assert isinstance(dict(dist)["a"], Normal)
+    assert dist[("a",)] is dist["a"]
+    assert "CompositeDistribution({'a': Normal(" in repr(dist)
+
+
+def test_composite_entropy_without_closed_form() -> None:
+    dist = CompositeDistribution.from_distributions(
+        TensorDict(batch_size=[3]), {"t": TanhNormal(np.zeros((3, 1)), 1.0), "u": Uniform(np.zeros(3), 2.0)}
+    )
+    out = dist.entropy(samples_mc=20_000, rng=0)
+    np.testing.assert_allclose(out["u_entropy"], np.log(2.0))
+    z = np.random.default_rng(1).standard_normal(400_000)
+    exact = 0.5 * np.log(2 * np.pi * np.e) + np.log1p(-(np.tanh(z) ** 2)).mean()
+    np.testing.assert_allclose(out["t_entropy"], exact, atol=0.03)
+
+
+def test_composite_icdf_asks_for_what_it_needs() -> None:
+    dist = CompositeDistribution.from_distributions(TensorDict(), {"u": Uniform(0.0, 2.0)})
+    np.testing.assert_allclose(dist.icdf(TensorDict(u=0.5))["u_icdf"], 0.5)
+    np.testing.assert_allclose(dist.icdf(TensorDict(u_cdf=0.5))["u_icdf"], 1.0)
+    with pytest.raises(KeyError, match="neither 'u' nor 'u_cdf' is in the sample"):
+        dist.icdf(TensorDict())
+    assert dist.median["u"] == 1.0
+
+
+def test_composite_errors_name_the_key() -> None:
+    with pytest.raises(KeyError, match=r"no parameters under 'c' in params, which has \['a'\]"):
+        CompositeDistribution(TensorDict(a=1), {"c": Normal})
+    with pytest.raises(RuntimeError, match="Expected a tensordict sample, but got a ndarray instead"):
+        two().log_prob(np.zeros(3))
+
+
+def test_log_probs_leave_the_sample_alone() -> None:
+    dist, sample = two(), two().mode
+    out = dist.log_prob(sample)
+    assert sorted(out.keys()) == ["a_log_prob", "b_log_prob"]
+    assert sorted(sample.keys()) == ["a", "b"]
+
+
+def test_extra_keyword_arguments() -> None:
+    td = TensorDict({"a": {"loc": np.zeros((3, 2)), "scale": np.ones((3, 2))}}, batch_size=[3])
+    dist = CompositeDistribution(td, {("a",): TanhNormal}, extra_kwargs={("a",): {"low": -2.0, "high": 4.0}})
+    np.testing.assert_array_equal(dist.deterministic_sample["a"], np.ones((3, 2)))
