@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from lite.nn._cast import Casting
+from lite.nn._compile import compile_functions
 from lite.nn._hooks import call_with_hooks
 from lite.nn._state_dict import StateDictMethods
 from lite.nn._traversal import Traversal
@@ -74,6 +75,40 @@ class Module(Traversal, Casting, StateDictMethods):
         """Forget `grad` of all parameters (nothing here writes it)."""
         for param in self.parameters():
             param.grad = None
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile the plain functions in this module and its descendants with Numba, when they are called.
+
+        That is, functions of arrays and numbers that were given to a `TensorDictModule`. It pays for those
+        that loop in Python; a few operations on whole arrays are as fast or faster in NumPy, as layers are,
+        which stay as they are. The first call with arguments of a kind (dtypes, numbers of dimensions)
+        compiles, which takes seconds, and compares the result with that of Python. A function that Numba does
+        not compile, or that gives another result compiled, runs in Python, after a warning that names it and
+        the reason.
+
+        Args:
+            args: none; torch's are by keyword, too.
+            kwargs: the options of torch.compile: `fullgraph=True` raises RuntimeError instead of running in
+                Python, `disable=True` does nothing, the others (`dynamic`, `backend`, `mode`, `options`) have
+                no meaning here.
+
+        Raises:
+            TypeError: for another argument.
+
+        Example:
+            >>> import numpy as np
+            >>> from lite.nn import TensorDictModule
+            >>> def clipped_sum(x):
+            ...     total = 0.0
+            ...     for value in x:
+            ...         total += min(value, 1.0)
+            ...     return total
+            >>> module = TensorDictModule(clipped_sum, ["x"], ["y"])
+            >>> module.compile()
+            >>> float(module(np.array([0.5, 3.0])))
+            1.5
+        """
+        compile_functions(self, args, kwargs)
 
     def extra_repr(self) -> str:
         """What `repr` puts between the parentheses; empty by default."""
