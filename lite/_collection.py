@@ -130,9 +130,9 @@ def raw(value: Any) -> Any:
     return value.data if isinstance(value, ArrayHolder) else value
 
 
-def as_array(value: Any) -> Any:
+def as_array(value: Any) -> Array:
     """`numpy.asarray`, but what answers NumPy's protocols as an array stays what it is."""
-    return value if isinstance(value, HostArray) else np.asarray(value)
+    return value if isinstance(value, HostArray) else np.asarray(value)  # type: ignore[return-value]
 
 
 def is_array(value: Any) -> bool:

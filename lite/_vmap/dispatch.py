@@ -31,14 +31,12 @@ def call_function(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 # Each module registers its rules.
-from lite._vmap import (  # noqa: E402, F401
-    creation,
-    elementwise,
-    fourier,
-    joining,
-    linalg,
-    products,
-    reductions,
-    shapes,
-    sorting,
-)
+import lite._vmap.creation  # noqa: E402
+import lite._vmap.elementwise  # noqa: E402
+import lite._vmap.fourier  # noqa: E402
+import lite._vmap.joining  # noqa: E402
+import lite._vmap.linalg  # noqa: E402
+import lite._vmap.products  # noqa: E402
+import lite._vmap.reductions  # noqa: E402
+import lite._vmap.shapes  # noqa: E402
+import lite._vmap.sorting  # noqa: E402, F401
