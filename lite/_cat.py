@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -39,14 +39,14 @@ def _cat_nodes(items: list[Any], dim: int) -> Any:
             return _cat_lazy(items, dim, lazy[0])
     first = items[0]
     ndim = first.ndim
-    sizes = list(map(attrgetter("_batch_size"), items))
+    sizes = [item._batch_size for item in items]
     size = sizes[0]
     for other in set(sizes) if sizes.count(size) < len(sizes) else ():
         if len(other) != ndim or other[:dim] != size[:dim] or other[dim + 1 :] != size[dim + 1 :]:
             raise RuntimeError(
                 f"batch sizes must agree except in dim {dim} to concatenate, got {other} and {size}."
             )
-    datas = list(map(attrgetter("_data"), items))
+    datas = [item._data for item in items]
     keys = datas[0].keys()
     try:
         columns = {key: list(map(itemgetter(key), datas)) for key in keys}

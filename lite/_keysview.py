@@ -37,7 +37,7 @@ def walk(
         separator: joins the parts of a path, instead of tuples; needs `start=None`.
     """
     found: list[tuple[Any, Any]] = []
-    if nested and leaves_only and is_leaf is None and separator is None:
+    if nested and leaves_only and is_leaf is None and separator is None:  # what is asked most often
         leaf_pairs(node._peek_items() if peek else node._items(), start, peek, found)
         return found
     known = is_leaf is None or is_leaf is is_leaf_nontensor  # both take arrays, and no container, for leaves

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -72,18 +71,18 @@ class LazyStackedTensorDict(LazyPartsMixin, TensorDictBase):
     ) -> None:
         kinds = set(map(type, tensordicts))
         given = all(issubclass(kind, TensorDictBase) for kind in kinds)
-        parts = list(tensordicts) if given else [_part(td) for td in tensordicts]
+        parts: list[Any] = list(tensordicts) if given else [_part(td) for td in tensordicts]
         size = None if batch_size is None else parse_batch_size(batch_size)
         ndim = parts[0].ndim if parts else len(size or ())
         # Of dense parts without going through their properties, which would take as long as all the rest.
-        plain = "_" if given and all(issubclass(kind, DenseMixin) for kind in kinds) else ""
-        sizes = _distinct(list(map(attrgetter(f"{plain}batch_size"), parts)))
+        dense = given and all(issubclass(kind, DenseMixin) for kind in kinds)
+        sizes = _distinct([part._batch_size if dense else part.batch_size for part in parts])
         if len({len(size) for size in sizes}) > 1 or (strict_shape and len(sizes) > 1):
             raise RuntimeError(
                 "batch sizes in tensordicts differs, LazyStackedTensorDict cannot be created. "
                 f"Got {[part.batch_size for part in parts]}."
             )
-        devices = _distinct(list(map(attrgetter(f"{plain}device"), parts)))
+        devices = _distinct([part._device if dense else part.device for part in parts])
         if len(devices) > 1:
             raise RuntimeError(f"devices differ, got {' and '.join(sorted(str(d) for d in devices))}")
         if not -ndim - 1 <= stack_dim <= ndim:

@@ -26,7 +26,14 @@ class ReprMixin(TensorDictCore):
     def __repr__(self) -> str:
         stacked = self._parts()
         if stacked is None:
-            lines = {key: _entry(entry, self.device) for key, entry in self._items()}
+            options, device = print_options(), self.device
+            brief = not options.shows_contents
+            lines = {
+                key: _line(options, entry.shape, entry.dtype, entry.base is not None and _is_shared(entry))
+                if brief and type(entry) is np.ndarray
+                else _entry(entry, device)
+                for key, entry in self._items()
+            }
             return _block(type(self).__name__, [f"fields={{{_fields(lines)}}}"], self, [])
         parts, dim = stacked
         shared = list(self._keys())
@@ -68,7 +75,10 @@ def _indented(text: str) -> str:
     # As textwrap.indent, which takes three times as long; most texts are one line.
     if "\n" not in text:
         return "    " + text
-    return "".join(["    " + line if line.strip() else line for line in text.splitlines(True)])
+    lines = text.splitlines(True)
+    if all(map(str.strip, lines)) and len(lines) == text.count("\n") + 1:
+        return "    " + text.replace("\n", "\n    ")
+    return "".join(["    " + line if line.strip() else line for line in lines])
 
 
 @lru_cache(maxsize=256)
@@ -95,8 +105,12 @@ def _line(options: PrintOptions, shape: Shape, dtype: np.dtype[Any], shared: boo
     return f"Array({', '.join(_facts(options, shape, 'cpu', dtype, shared, False))})"
 
 
+def _is_shared(array: Any) -> bool:
+    return block_of(array) is not None
+
+
 def _entry(entry: Any, device: str | None) -> str:
-    if type(entry) is np.ndarray or is_array(entry):
+    if is_array(entry):
         return _array(tuple(entry.shape), entry, entry)
     return entry._repr_on(device) if isinstance(entry, NonTensorBase) else repr(entry)
 
@@ -104,9 +118,7 @@ def _entry(entry: Any, device: str | None) -> str:
 def _array(shape: Shape, value: Any, whole: Any) -> str:
     """An array's line; `whole` is the array itself where that is at hand, `value` shows its kind."""
     options = print_options()
-    if type(value) is np.ndarray and not options.shows_contents:
-        return _line(options, shape, value.dtype, block_of(value) is not None)
-    shared, grad = block_of(value) is not None, getattr(whole, "requires_grad", False)
+    shared, grad = _is_shared(value), getattr(whole, "requires_grad", False)
     shown = _facts(options, shape, device_of(value), value.dtype, shared, grad)
     if options.shows_contents and isinstance(whole, np.ndarray):
         shown += _contents(options, whole)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -107,7 +107,7 @@ def _stack_lazy(items: list[LazyStackedTensorDict], dim: int) -> LazyStackedTens
 
 
 def _stack_dense(items: list[Any], dim: int, size: tuple[int, ...]) -> TensorDict:
-    datas = list(map(attrgetter("_data"), items))
+    datas = [item._data for item in items]
     first = datas[0]
     n = len(datas)
     if set(map(len, datas)) != {len(first)}:
