@@ -1,0 +1,192 @@
+"""ProbabilisticTensorDictSequential where it goes beyond tensordict, and its errors.
+
+What is equal to tensordict is compared with it in tests/parity/test_probabilistic.py.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import TensorDict
+from lite.nn import CompositeDistribution, interaction_type, set_composite_lp_aggregate, set_interaction_type
+from lite.nn import ProbabilisticTensorDictModule as Prob
+from lite.nn import ProbabilisticTensorDictSequential as ProbSeq
+from lite.nn import TensorDictModule as Mod
+from lite.nn import TensorDictSequential as Seq
+from lite.nn.distributions import Categorical, Normal
+
+
+def head() -> Mod:
+    return Mod(lambda x: (x, np.ones_like(x)), ["obs"], ["loc", "scale"])
+
+
+def prob(out: str = "x", **options: Any) -> Prob:
+    return Prob(["loc", "scale"], [out], distribution_class=Normal, **options)
+
+
+def data(**more: Any) -> TensorDict:
+    return TensorDict({"obs": np.arange(3.0), **more}, batch_size=[3])
+
+
+def test_a_sequence_that_ends_in_a_sequence() -> None:
+    inner = ProbSeq(head(), prob(return_log_prob=True))
+    outer = ProbSeq(Mod(lambda x: x + 1, ["in"], ["obs"]), inner)
+    assert outer.return_composite is False
+    td = TensorDict({"in": np.arange(3.0)}, batch_size=[3])
+    np.testing.assert_array_equal(outer(td)["x"], [1, 2, 3])
+    np.testing.assert_array_equal(outer.get_dist(td).loc, [1, 2, 3])
+    np.testing.assert_allclose(outer.log_prob(td), td["x_log_prob"])
+    assert outer.log_prob_keys == ["x_log_prob"]
+    assert outer.log_prob_key == "x_log_prob"
+    np.testing.assert_array_equal(outer.build_dist_from_params(td).loc, [1, 2, 3])
+
+
+def test_tensordict_out_wins_over_inplace() -> None:
+    for inplace in (True, False, "empty", None):
+        out = TensorDict(batch_size=[3])
+        td = data()
+        assert ProbSeq(head(), prob(), inplace=inplace)(td, tensordict_out=out) is out
+        assert sorted(out.keys()) == ["loc", "scale", "x"]
+        assert sorted(td.keys()) == ["obs"]
+
+
+def test_partial_tolerant() -> None:
+    seq = ProbSeq(Mod(lambda a: a, ["missing"], ["c"]), head(), prob(), partial_tolerant=True)
+    assert sorted(seq(data()).keys()) == ["loc", "obs", "scale", "x"]
+    assert seq.det_part.partial_tolerant
+    assert sorted(seq(TensorDict(a=1)).keys()) == ["a"]
+
+
+def test_samples_on_the_way_are_taken_as_the_last_takes_its_own() -> None:
+    seen: list[Any] = []
+    look = Mod(lambda x: (seen.append(interaction_type()), x)[1], ["obs"], ["obs2"])
+    seq = ProbSeq(look, head(), prob(default_interaction_type="mode"))
+    seq(data())
+    with set_interaction_type("random"):
+        seq(data())
+    seq.get_dist(data())
+    assert seen == ["mode", "random", "mode"]
+    assert seq.default_interaction_type == "mode"
+
+
+def test_names_are_kept_by_slices_and_selections() -> None:
+    seq = ProbSeq({"head": head(), "prob": prob(), "more": Mod(lambda x: x, ["x"], ["y"])})
+    assert seq.return_composite is True
+    part = seq[:2]
+    assert type(part) is ProbSeq
+    assert part["prob"] is seq["prob"]
+    assert type(seq[:1]) is Seq
+    assert seq[:1]["head"] is seq["head"]
+    assert type(seq[2:]) is Seq
+    chosen = seq.select_subsequence(out_keys=["x"])
+    assert type(chosen) is ProbSeq
+    assert [name for name, _ in chosen._named()] == ["head", "prob"]
+    assert list(seq.det_part._modules["module"]._modules) == ["head", "prob"]
+
+
+def test_a_changed_list_is_noticed() -> None:
+    seq = ProbSeq(head(), prob())
+    seq[1] = prob("z")
+    assert seq.out_keys == ["loc", "scale", "z"]
+    assert "z" in seq(data())
+    seq.insert(1, Mod(lambda x: x * 0 + 9, ["loc"], ["z"]))
+    out = seq(data())
+    np.testing.assert_array_equal(out["z"], [9, 9, 9])  # there already: not taken again
+    assert len(seq.det_part) == 2
+
+
+def test_the_sample_that_is_there_is_scored_under_its_key() -> None:
+    seq = ProbSeq(
+        Mod(lambda x: (x, np.ones_like(x), x + 5), ["obs"], ["loc", "scale", "x"]),
+        prob(return_log_prob=True, log_prob_key=("s", "lp")),
+    )
+    out = seq(data())
+    np.testing.assert_allclose(out["s", "lp"], [-13.418939] * 3, rtol=1e-6)
+    np.testing.assert_array_equal(out["x"], [5, 6, 7])
+
+
+def test_composite_distributions_are_given_the_samples_before() -> None:
+    seq = ProbSeq(
+        head(),
+        prob("u"),
+        Mod(lambda u: (10 * u, np.ones_like(u)), ["u"], ["loc", "scale"]),
+        prob("v", default_interaction_type="random", generator=0),
+    )
+    td = data()
+    dist = seq.get_dist(td)
+    assert isinstance(dist, CompositeDistribution)
+    assert list(dist) == ["u", "v"]
+    np.testing.assert_array_equal(dist["v"].loc, [0, 10, 20])
+    assert sorted(td.keys()) == ["obs"]
+    sample = dist.sample(rng=0)
+    scores = dist.log_prob(sample)
+    assert sorted(scores.keys()) == ["u_log_prob", "v_log_prob"]
+    out = seq.log_prob(td.update(sample), tensordict_out=TensorDict(batch_size=[3]))
+    assert sorted(out.keys()) == ["u_log_prob", "v_log_prob"]
+    with set_composite_lp_aggregate(True):
+        np.testing.assert_allclose(dist.log_prob(sample), scores["u_log_prob"] + scores["v_log_prob"])
+    with pytest.raises(RuntimeError, match="log_prob_key is only there for a single log-prob"):
+        _ = seq.log_prob_key
+
+
+def test_a_composite_with_return_composite_for_one_module() -> None:
+    seq = ProbSeq(head(), prob(), return_composite=True)
+    assert list(seq.get_dist(data())) == ["x"]
+
+
+def test_errors() -> None:
+    with pytest.raises(ValueError, match="must have at least one module"):
+        ProbSeq([])
+    with pytest.raises(TypeError, match="unless return_composite is True; got TensorDictModule"):
+        ProbSeq(prob(), head(), return_composite=False)
+    plain = ProbSeq(head())
+    with pytest.raises(RuntimeError, match="No distribution module found"):
+        plain.get_dist(data())
+    with pytest.raises(RuntimeError, match="Could not find any ProbabilisticTensorDictModule"):
+        plain.build_dist_from_params(data())
+    with pytest.raises(RuntimeError, match=r"keyword arguments other than .* Got \['foo'\]"):
+        ProbSeq(head(), prob())(data(), foo=1)
+
+
+def test_failing_modules_are_named() -> None:
+    def fail(x: Any) -> Any:
+        raise ZeroDivisionError("no")
+
+    with pytest.raises(ZeroDivisionError) as plain:
+        ProbSeq(Mod(fail, ["obs"], ["loc"]), prob())(data())
+    assert "Failed while executing module '0'." in plain.value.__notes__
+    with pytest.raises(RuntimeError, match="Failed while executing module '1'. ZeroDivisionError: no") as err:
+        ProbSeq(head(), Mod(fail, ["loc"], ["q"]), prob(), return_composite=True)(data())
+    assert isinstance(err.value.__cause__, ZeroDivisionError)
+    with pytest.raises(KeyError, match="Normal needs entries") as last:
+        ProbSeq(Mod(lambda x: x, ["obs"], ["loc"]), prob())(data())
+    assert "Failed while executing module '1'." in last.value.__notes__
+
+
+def test_a_subclass_need_not_take_the_keyword_arguments() -> None:
+    class Policy(ProbSeq):
+        def __init__(self, *modules: Any) -> None:
+            super().__init__(*modules)
+
+    policy = Policy(head(), prob())
+    assert type(policy.select_subsequence(out_keys=["x"])) is Policy
+    np.testing.assert_array_equal(policy(data())["x"], [0, 1, 2])
+
+
+def test_copies() -> None:
+    seq = ProbSeq(head(), Prob({"probs": "loc"}, ["c"], distribution_class=Categorical))
+    twin = copy.deepcopy(seq)
+    assert twin[1] is not seq[1]
+    td = TensorDict(obs=np.array([[0.2, 0.8], [0.9, 0.1]]))
+    np.testing.assert_array_equal(twin(td)["c"], [1, 0])
+
+
+def test_repr() -> None:
+    text = repr(ProbSeq(head(), prob()))
+    assert text.startswith("ProbabilisticTensorDictSequential(\n    module=ModuleList(")
+    assert "in_keys=['obs']" in text
+    assert text.count("ProbabilisticTensorDictModule(") == 1

@@ -1,0 +1,127 @@
+"""Every public name of tensordict.nn and its distributions, with its parameters, or a reason why not."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
+rl = pytest.importorskip("torchrl.modules.distributions", reason="needs the parity extra: torchrl")
+
+import tensordict.nn  # noqa: E402
+import torch  # noqa: E402
+
+import lite  # noqa: E402
+from lite import nn  # noqa: E402
+from lite.nn import distributions  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+TENSORCLASS = "tensorclasses of torch modules"
+
+LEFT_OUT = {
+    "CudaGraphModule": "records CUDA kernels of torch",
+    **dict.fromkeys(("TensorClassModuleBase", "TensorClassModuleWrapper"), TENSORCLASS),
+    "make_tensordict": "in lite, where the containers are",
+}
+
+DISTRIBUTIONS_LEFT_OUT = {
+    **dict.fromkeys(("Ordinal", "OneHotOrdinal"), "the reference's actors do not use them"),
+    "NormalParamWrapper": "raises in the reference; NormalParamExtractor replaces it",
+    "ReparamGradientStrategy": "a choice between gradients",
+    **dict.fromkeys(("has_analytic_entropy", "has_analytic_kl"), "entropy says so itself"),
+    "distributions": "a module",
+    **dict.fromkeys(("continuous", "discrete"), "modules"),
+}
+TORCH_DISTRIBUTIONS = ("Bernoulli", "Categorical", "Independent", "Normal", "Uniform")
+
+# Parameters that lite does not have, and those that it has more.
+PARAMETERS_LEFT_OUT = {
+    ("TensorDictParams", "memory_format"): "torch's",
+    ("OneHotCategorical", "kwargs"): "passed to torch",
+    ("OneHotCategorical", "grad_method"): "a choice between gradients",
+    ("MaskedOneHotCategorical", "grad_method"): "a choice between gradients",
+    ("IndependentNormal", "kwargs"): "passed to torch; validate_args is named",
+    ("TruncatedNormal", "validate_args"): "parameters are always checked",
+    ("Categorical", "validate_args"): "parameters are always checked",
+    ("Independent", "validate_args"): "parameters are always checked",
+}
+
+
+def parameters(obj: Any) -> dict[str, inspect.Parameter] | None:
+    target = obj.__init__ if inspect.isclass(obj) else obj
+    if target is object.__init__ or isinstance(obj, dict):
+        return None
+    found = dict(inspect.signature(target).parameters)
+    found.pop("self", None)
+    return found
+
+
+def compare(name: str, ours: Any, theirs: Any) -> None:
+    mine, other = parameters(ours), parameters(theirs)
+    if mine is None or other is None:
+        return
+    kinds = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    for key, parameter in other.items():
+        if (name, key) in PARAMETERS_LEFT_OUT:
+            assert key not in mine
+            continue
+        if parameter.kind in kinds:
+            continue
+        if not any(p.kind in kinds for p in mine.values()) or key in mine:
+            assert key in mine, f"{name} lacks the parameter {key}"
+            expected, got = parameter.default, mine[key].default
+            if isinstance(expected, str | bool | int | float) and not isinstance(got, type(ours)):
+                assert got == expected, f"{name}: {key} defaults to {got!r}, there {expected!r}"
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    order = [k for k, p in other.items() if p.kind in positional and k in mine]
+    assert [k for k, p in mine.items() if p.kind in positional and k in order] == [
+        k for k in order if mine[k].kind in positional
+    ]
+
+
+NAMES = sorted(tensordict.nn.__all__)
+
+
+def test_the_table_names_what_is_there() -> None:
+    assert set(LEFT_OUT) == set(NAMES) - set(nn.__all__)
+    assert lite.make_tensordict.__module__.startswith("lite")
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if name not in LEFT_OUT and name != "TruncatedNormal"]
+)
+def test_names_and_parameters(name: str) -> None:
+    compare(name, getattr(nn, name), getattr(tensordict.nn, name))
+
+
+def test_every_distribution_is_there() -> None:
+    theirs = set(rl.__all__) | set(tensordict.nn.distributions.__all__)
+    missing = {name for name in theirs if not hasattr(distributions, name) and not hasattr(nn, name)}
+    assert missing == set(DISTRIBUTIONS_LEFT_OUT)
+
+
+@pytest.mark.parametrize("name", [n for n in distributions.__all__ if n[0].isupper()])
+def test_parameters_of_distributions(name: str) -> None:
+    if name in ("Distribution", "LogProbDistribution"):
+        pytest.importorskip("torch")
+        assert hasattr(torch.distributions, "Distribution")
+        return
+    source = torch.distributions if name in TORCH_DISTRIBUTIONS else rl
+    source = tensordict.nn if name == "CompositeDistribution" else source
+    compare(name, getattr(distributions, name), getattr(source, name))
+
+
+@pytest.mark.parametrize("name", ["ProbabilisticTensorDictModule", "ProbabilisticTensorDictSequential"])
+def test_public_members(name: str) -> None:
+    """Every member that the class adds to what it derives from."""
+    theirs = getattr(tensordict.nn, name)
+    own = {key for key in vars(theirs) if not key.startswith("_")} - {"SAMPLE_LOG_PROB_KEY"}
+    assert own <= set(dir(getattr(nn, name)))
+    if name.endswith("Module"):
+        made = nn.ProbabilisticTensorDictModule(["param"], ["x"])
+        reference = tensordict.nn.ProbabilisticTensorDictModule(["param"], ["x"])
+        attributes = {key for key in vars(reference) if not key.startswith("_")}
+        assert attributes - {"training"} <= set(dir(made)) | set(vars(made)) | {"in_keys"}
