@@ -1,0 +1,124 @@
+"""A GPU and a stream: where the results of one call are allocated and its kernels launched."""
+
+import functools
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from lite.kernels.cuda._arrays import ordinal_of
+from lite.kernels.cuda._jit import SIMULATED, cuda
+
+
+class Gpu:
+    """The GPU that holds all arrays of a call.
+
+    Args:
+        stream: a Numba stream, the handle of one (int), or an object that tells it as `ptr` (CuPy) or
+            `cuda_stream` (torch). None: Numba's default stream, which waits for those that the arrays'
+            libraries say they are written on.
+        arrays: by argument name, all in CUDA memory.
+
+    Raises:
+        TypeError: `stream` is something else.
+        ValueError: arrays on more than one GPU.
+        RuntimeError: Numba finds no GPU.
+    """
+
+    def __init__(self, stream: Any, arrays: dict[str, Any]) -> None:
+        if not _available():
+            raise RuntimeError(
+                f"{next(iter(arrays))} is in CUDA memory, but Numba finds no NVIDIA GPU with its driver; "
+                'pip install "tensordict-lite[cuda]" brings what is missing beside the driver'
+            )
+        ordinals = {name: ordinal_of(value) for name, value in arrays.items()}
+        if len(set(ordinals.values())) > 1:
+            found = ", ".join(f"{name} on {number}" for name, number in ordinals.items())
+            raise ValueError(f"all arrays must be on one GPU, got {found}")
+        self.ordinal = next(iter(ordinals.values()))
+        with self.active():
+            self.stream = _stream(stream)
+            if stream is None:
+                self._wait_for(arrays)
+
+    def active(self) -> Any:
+        """A context in which this GPU is the current one."""
+        return cuda.gpus[self.ordinal]
+
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
+        """A new Numba device array."""
+        with self.active():
+            return cuda.device_array(shape, np.dtype(dtype), stream=self.stream)
+
+    def scratch(self, size: int, dtype: DTypeLike) -> Any:
+        """Flat memory for a kernel's own use."""
+        return self.empty((max(size, 1),), dtype)
+
+    def launch(self, kernel: Any, blocks: int, threads: int, *args: Any, shared: int = 0) -> None:
+        """Start `kernel` with `shared` bytes of dynamic shared memory; it is not waited for."""
+        with self.active():
+            kernel[blocks, threads, self.stream, shared](*args)
+
+    def multiprocessors(self) -> int:
+        if SIMULATED:
+            return 2
+        with self.active():
+            return int(cuda.current_context().device.MULTIPROCESSOR_COUNT)
+
+    def faults(self) -> "Faults":
+        """A record for a kernel's complaints about values, which the host cannot see."""
+        return Faults(self)
+
+    def _wait_for(self, arrays: dict[str, Any]) -> None:
+        if SIMULATED:
+            return
+        interfaces = (getattr(value, "__cuda_array_interface__", {}) for value in arrays.values())
+        handles = {interface.get("stream") for interface in interfaces}
+        for handle in handles - {None, _LEGACY}:  # the legacy default stream is ours
+            event = cuda.event(timing=False)
+            event.record(cuda.external_stream(handle))
+            event.wait(self.stream)
+
+
+class Faults:
+    """Two numbers on the device: how many values are at fault, and one of them.
+
+    A kernel calls `cuda.atomic.add(faults, 0, 1)` and writes `faults[1] = value`; it must not use the value.
+    """
+
+    def __init__(self, gpu: Gpu) -> None:
+        self._stream = gpu.stream
+        with gpu.active():
+            self.memory: Any = cuda.to_device(np.zeros(2, np.int64), stream=gpu.stream)
+
+    def read(self) -> tuple[int, int]:
+        """Wait for the kernels before, and return the numbers."""
+        host = np.empty(2, np.int64)
+        self.memory.copy_to_host(host, stream=self._stream)
+        if not SIMULATED and self._stream:
+            self._stream.synchronize()
+        return int(host[0]), int(host[1])
+
+
+_LEGACY = 1  # the handle that the interface's version 3 gives to the legacy default stream
+
+
+@functools.cache
+def _available() -> bool:
+    return bool(cuda.is_available())
+
+
+def _stream(stream: Any) -> Any:
+    if stream is None:
+        return 0
+    if hasattr(stream, "auto_synchronize"):  # Numba's
+        return stream
+    handle = stream
+    for name in ("ptr", "cuda_stream"):
+        handle = getattr(stream, name, handle)
+    if not isinstance(handle, int) or isinstance(handle, bool) or handle < 0:
+        raise TypeError(
+            "stream must be a Numba stream, the handle of one, or an object with `ptr` or `cuda_stream`, "
+            f"got {type(stream).__name__}"
+        )
+    return 0 if SIMULATED else cuda.external_stream(handle)
