@@ -7,7 +7,7 @@ Ids are those of the specification: 000 the inherited module part, 001 Module, 0
 import numpy as np
 import pytest
 
-from lite import LazyStackedTensorDict, TensorDict, nn
+from lite import LazyStackedTensorDict, TensorDict, nn, vmap
 from lite.data import MultiStep
 from lite.nn import TensorDictModule as Mod
 from lite.nn import TensorDictSequential as Seq
@@ -365,6 +365,29 @@ def test_002_5_dict_of_in_keys():
     assert module(td)["z"] == 3
 
 
+def test_002_9_vmap_over_parameters():
+    module = Mod(nn.GRUCell(4, 8), in_keys=["input", "hidden"], out_keys=["output"])
+    td = TensorDict(input=ones(3, 4), hidden=zeros(3, 8), batch_size=[3])
+    params = TensorDict.from_module(module)
+    held = list(module.parameters())
+
+    def func(td, params):
+        with params.to_module(module):
+            return module(td)
+
+    out = vmap(func, (None, 0))(td, params.expand(4))
+    assert out.batch_size == (4, 3)
+    assert {key: value.shape for key, value in out.items()} == {
+        "input": (4, 3, 4),
+        "hidden": (4, 3, 8),
+        "output": (4, 3, 8),
+    }
+    for part in out.unbind(0):
+        np.testing.assert_allclose(part["output"], module(td.clone())["output"], rtol=1e-6)
+    assert list(td.keys()) == ["input", "hidden"]
+    assert all(a is b for a, b in zip(held, module.parameters(), strict=True))
+
+
 # -- 003: TensorDictSequential ---------------------------------------------------------------------
 
 WEIGHT = [
@@ -395,6 +418,25 @@ def test_003_2_3_on_arrays(call):
     first, second = call(plus_one_linear())
     np.testing.assert_array_equal(first, ones(3))
     np.testing.assert_allclose(second, RESULT, rtol=1e-4)
+
+
+def test_003_5_vmap_over_parameters():
+    first = Mod(nn.Linear(3, 4), in_keys=["x"], out_keys=["hidden"])
+    module = Seq(first, Mod(nn.Linear(4, 2), in_keys=["hidden"], out_keys=["y"]))
+    td = TensorDict(x=ones(3, 3), batch_size=[3])
+
+    def func(td, params):
+        with params.to_module(module):
+            return module(td)
+
+    out = vmap(func, (None, 0))(td, TensorDict.from_module(module).expand(4))
+    assert out.batch_size == (4, 3)
+    assert {key: value.shape for key, value in out.items()} == {
+        "x": (4, 3, 3),
+        "hidden": (4, 3, 4),
+        "y": (4, 3, 2),
+    }
+    np.testing.assert_allclose(out["y"], np.stack([module(td.clone())["y"]] * 4), rtol=1e-6)
 
 
 def test_003_7_select_out_keys_in_the_constructor():
@@ -477,14 +519,20 @@ def test_004_1_stacked_parameters():
     assert all(isinstance(leaf, nn.Parameter) for leaf in params.values())
 
 
-def test_004_2_an_empty_module_runs_each_set():
-    modules = [nn.Linear(3, 4, rng=i) for i in range(2)]
+def call(params, x, module):
+    with params.to_module(module):
+        return module(x)
+
+
+def test_004_2_an_empty_module_runs_all_sets():
+    modules = [nn.Linear(3, 4), nn.Linear(3, 4)]
     params = TensorDict.from_modules(*modules)
     empty = nn.Linear(3, 4, device="meta")
     x = ones(3)
-    for i, module in enumerate(modules):
-        with params[i].to_module(empty):
-            np.testing.assert_array_equal(empty(x), module(x))
+    y = vmap(lambda params, x: call(params, x, empty), (0, None))(params, x)
+    assert y.shape == (2, 4)
+    for got, module in zip(y, modules, strict=True):
+        np.testing.assert_allclose(got, module(x), rtol=1e-6)
     assert empty.weight.is_meta
 
 
@@ -513,5 +561,9 @@ def test_004_4_lazily_stacked_parameters():
 def test_004_5_lazy_stacks_follow_the_modules():
     modules = [nn.Linear(3, 4), nn.Linear(3, 4)]
     params = TensorDict.from_modules(*modules, lazy_stack=True)
+    empty = nn.Linear(3, 4, device="meta")
     modules[0].weight[...] = 5
     np.testing.assert_array_equal(params.get("weight")[0], np.full((4, 3), 5))
+    y = vmap(lambda params, x: call(params, x, empty), (0, None))(params, ones(3))
+    for got, module in zip(y, modules, strict=True):
+        np.testing.assert_allclose(got, module(ones(3)), rtol=1e-6)
