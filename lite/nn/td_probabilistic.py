@@ -234,18 +234,19 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
             TypeError: the distribution does not take these keywords.
             KeyError: it could not be made, and parameters are missing.
         """
-        node = _node_of(tensordict)
+        node = tensordict if type(tensordict) is TensorDict else _node_of(tensordict)
+        state = self.__dict__  # read directly: this is the overhead that every call pays
         params: dict[str, Any] = {}
-        for name, key in zip(self.dist_keys, self.in_keys, strict=True):
-            entry = node._get_path((key,) if isinstance(key, str) else require_path(key))
-            if isinstance(entry, NonTensorBase):
+        for name, key in zip(state["dist_keys"], state["_in_keys"], strict=True):
+            entry = node._get_path((key,) if type(key) is str else require_path(key))
+            if type(entry) is not np.ndarray and isinstance(entry, NonTensorBase):
                 entry = unwrap(entry)
-            params[name if isinstance(name, str) else name[-1]] = entry
+            params[name if type(name) is str else name[-1]] = entry
         try:
-            if self._dist is not None:
-                self._dist.update(**params)
-                return self._dist  # type: ignore[no-any-return]
-            dist = self.distribution_class(**params, **self.distribution_kwargs)
+            if state["_dist"] is not None:
+                state["_dist"].update(**params)
+                return state["_dist"]  # type: ignore[no-any-return]
+            dist = state["distribution_class"](**params, **state["distribution_kwargs"])
         except Exception as err:
             raise self._explained(err, params) from err
         if self.cache_dist:
@@ -331,6 +332,10 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         samples: dict[NestedKey, Any] = {}
         if _requires_sample:
             sample = self._sample(dist, tensordict)
+            if type(sample) is np.ndarray and self._is_plain(out):
+                key = self.__dict__["_out_keys"][0]
+                out._set_path((key,) if type(key) is str else require_path(key), sample, False)
+                return out
             if self.num_samples is not None:
                 out = out.expand(*self.num_samples, *out.batch_size)
             if isinstance(sample, TensorCollection):
@@ -349,9 +354,21 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
             samples[self.log_prob_key] = dist.log_prob(*values)
         return _store(out, samples)
 
+    def _is_plain(self, out: Any) -> bool:
+        """Whether all that is to be done is writing one array."""
+        state = self.__dict__
+        keys = state["_out_keys"]
+        return (
+            type(out) is TensorDict
+            and len(keys) == 1
+            and keys[0] != "_"
+            and not state["return_log_prob"]
+            and state["num_samples"] is None
+        )
+
     def _sample(self, dist: Any, tensordict: Any) -> Any:
-        rng, advance = self._source.resolve(tensordict)
         how = interaction_type() or self.default_interaction_type
+        rng, advance = self._source.resolve(tensordict)
         sample = take(dist, how, self.num_samples or (), self.n_empirical_estimate, rng)
         if advance is not None:
             advance()

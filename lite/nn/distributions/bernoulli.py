@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lite._collection import as_array
 from lite.nn._special import sigmoid, softplus
 from lite.nn.distributions._arguments import as_float, require
 from lite.nn.distributions._draw import as_shape, uniform
@@ -69,7 +70,7 @@ class Bernoulli(Distribution):
     def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
         """Draw zeros and ones in the dtype of the parameters; see `Distribution.sample`."""
         share = uniform(rng, (*as_shape(sample_shape), *self.batch_shape), self.probs.dtype)
-        return np.asarray(share < self.probs).astype(self.probs.dtype)
+        return as_array(share < self.probs).astype(self.probs.dtype)
 
     def log_prob(self, value: Any) -> Any:
         """Log-probs of zeros and ones."""
@@ -92,7 +93,7 @@ class Bernoulli(Distribution):
     @property
     def deterministic_sample(self) -> Any:
         """1 where it is at least as probable as 0."""
-        return np.asarray(self.probs >= 0.5).astype(self.probs.dtype)
+        return as_array(self.probs >= 0.5).astype(self.probs.dtype)
 
     @property
     def variance(self) -> Any:

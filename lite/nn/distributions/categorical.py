@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite._collection import raw
+from lite._collection import as_array, raw
 from lite.nn.distributions._draw import as_shape, generator_of
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import IntegerInterval, Support
@@ -51,7 +51,7 @@ class Categorical(Distribution):
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         name, given = ("logits", logits) if probs is None else ("probs", probs)
-        values = np.asarray(raw(given))
+        values = as_array(raw(given))
         if values.ndim < 1:
             raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
         if not np.issubdtype(values.dtype, np.floating):
@@ -80,7 +80,7 @@ class Categorical(Distribution):
     def mode(self) -> NDArray[np.int64]:
         """The most probable class, int64 (*batch); the first of several."""
         weights = self.probs if "probs" in self.__dict__ else self.logits
-        return np.asarray(weights.argmax(-1), np.int64)
+        return as_array(weights.argmax(-1)).astype(np.int64, copy=False)
 
     @property
     def deterministic_sample(self) -> NDArray[np.int64]:
@@ -113,7 +113,7 @@ class Categorical(Distribution):
         Raises:
             IndexError: a class is not one of the V.
         """
-        ids = np.asarray(value)
+        ids = as_array(value)
         if ids.dtype.kind not in "iu":
             raise TypeError(f"value must be integers, got {ids.dtype}")
         classes = self.logits.shape[-1]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 LOG_2 = math.log(2.0)
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+_MISSING: Any = object()
 
 
 class Distribution:
@@ -130,8 +131,9 @@ def deterministic_sample(dist: Distribution) -> Any:
     Raises:
         NotImplementedError: there is no such mean or mode either.
     """
-    if hasattr(dist, "deterministic_sample"):
-        return dist.deterministic_sample
+    value = getattr(dist, "deterministic_sample", _MISSING)
+    if value is not _MISSING:
+        return value
     try:
         name = "mean" if isinstance(dist.support, Real) else "mode"
     except NotImplementedError:

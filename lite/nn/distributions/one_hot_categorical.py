@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite._collection import raw
+from lite._collection import as_array, raw
 from lite.nn._special import softmax
 from lite.nn.distributions.categorical import Categorical
 from lite.nn.distributions.support import OneHot, Support
@@ -36,13 +36,13 @@ class OneHotMixin(Categorical):
 
     def log_prob(self, value: ArrayLike) -> NDArray[Any]:
         """Log-prob of one-hot vectors (..., V): of the class of the largest number."""
-        return super().log_prob(np.asarray(value).argmax(-1))
+        return super().log_prob(as_array(value).argmax(-1))
 
     @property
     def mode(self) -> NDArray[np.int64]:
         """Vectors with a 1 for the most probable class; for several if they are equally probable."""
         logits: NDArray[Any] = self.logits
-        return np.asarray(logits == logits.max(-1, keepdims=True), np.int64)
+        return as_array(logits == logits.max(-1, keepdims=True)).astype(np.int64)
 
     @property
     def mean(self) -> NDArray[Any]:
@@ -54,7 +54,7 @@ class OneHotMixin(Categorical):
     def variance(self) -> NDArray[Any]:
         """p (1 - p) of each class."""
         probs: NDArray[Any] = self.mean
-        return np.asarray(probs * (1 - probs))
+        return as_array(probs * (1 - probs))
 
     @property
     def deterministic_sample(self) -> NDArray[np.int64]:
@@ -96,7 +96,7 @@ class OneHotCategorical(OneHotMixin):
 def _without_last(values: Any) -> Any:
     if values is None:
         return None
-    array = np.asarray(raw(values))
+    array = as_array(raw(values))
     return array[..., 0] if array.ndim > 1 and array.shape[-1] == 1 else array
 
 
@@ -118,7 +118,7 @@ def rand_one_hot(values: ArrayLike, do_softmax: bool = True, *, rng: Rng = None)
     Source:
         tensordict.nn.distributions.rand_one_hot.
     """
-    probs = np.asarray(values)
+    probs = as_array(values)
     if do_softmax:
         probs = softmax(probs, -1)
     return OneHotCategorical(probs=probs).sample(rng=rng)

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lite._collection import as_array
+
 
 class Support:
     """A set of values.
@@ -32,8 +34,8 @@ class Real(Support):
 
     def check(self, value: ArrayLike) -> NDArray[np.bool_]:
         """False for NaN."""
-        array = np.asarray(value)
-        return np.asarray(array == array)
+        array = as_array(value)
+        return as_array(array == array)
 
 
 class Interval(Support):
@@ -51,8 +53,8 @@ class Interval(Support):
 
     def check(self, value: ArrayLike) -> NDArray[np.bool_]:
         """Whether low <= value <= high."""
-        array = np.asarray(value)
-        return np.asarray((array >= self.low) & (array <= self.high))
+        array = as_array(value)
+        return as_array((array >= self.low) & (array <= self.high))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(low={self.low}, high={self.high})"
@@ -65,8 +67,8 @@ class IntegerInterval(Interval):
 
     def check(self, value: ArrayLike) -> NDArray[np.bool_]:
         """Whether a value is whole, and low <= value <= high."""
-        array = np.asarray(value)
-        return np.asarray(super().check(array) & (array % 1 == 0))
+        array = as_array(value)
+        return as_array(super().check(array) & (array % 1 == 0))
 
 
 class OneHot(Support):
@@ -77,8 +79,8 @@ class OneHot(Support):
 
     def check(self, value: ArrayLike) -> NDArray[np.bool_]:
         """Whether the last axis holds one 1 and zeros."""
-        array = np.asarray(value)
-        return np.asarray(((array == 0) | (array == 1)).all(-1) & (array.sum(-1) == 1))
+        array = as_array(value)
+        return as_array(((array == 0) | (array == 1)).all(-1) & (array.sum(-1) == 1))
 
 
 class IndependentSupport(Support):
@@ -92,7 +94,7 @@ class IndependentSupport(Support):
 
     def check(self, value: ArrayLike) -> NDArray[np.bool_]:
         """Whether all parts of an event lie in the set."""
-        return np.asarray(self.base.check(value).all(tuple(range(-self._dims, 0))))
+        return as_array(self.base.check(value).all(tuple(range(-self._dims, 0))))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base!r}, {self._dims})"
