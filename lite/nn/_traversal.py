@@ -39,9 +39,9 @@ class Traversal(Registry):
                 inner = f"{prefix}.{name}" if prefix else name
                 yield from module.named_modules(seen, inner, remove_duplicate)
 
-    def modules(self) -> Iterator[Module]:
-        """Iterate over this module and its descendants, each once."""
-        for _, module in self.named_modules():
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
+        """Iterate over this module and its descendants, each once unless `remove_duplicate` is false."""
+        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Module]]:

@@ -11,36 +11,11 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
 
+from parity.modules import TORCH, agree  # noqa: E402
+
 from lite import nn  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*")
-
-
-class Lib:
-    """The names that differ between the two libraries."""
-
-    def __init__(self, module, array, parameter):
-        self.nn = module
-        self.array = array
-        self.parameter = parameter
-
-
-LITE = Lib(nn, lambda *shape: np.zeros(shape, dtype=np.float32), lambda a: nn.Parameter(a))
-TORCH = Lib(torch.nn, lambda *shape: torch.zeros(shape), lambda a: torch.nn.Parameter(a))
-LIBS = (LITE, TORCH)
-
-
-def outcome(case, lib, *args):
-    """What a case returns, or the class of what it raises."""
-    try:
-        return case(lib, *args)
-    except Exception as err:
-        return type(err)
-
-
-def agree(case, *args):
-    mine, theirs = (outcome(case, lib, *args) for lib in LIBS)
-    assert mine == theirs
 
 
 def copied(lite_module, torch_module):
