@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 # torch's names of what lies outside the input, and NumPy's (None: zeros).
 _MODES = {"zeros": None, "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-# Entries of the matrix of patches that are made at once: a few MiB, whatever the batch.
-_BLOCK = 1 << 20
+# Entries of the matrix of patches that are made at once: what a core's cache takes, whatever the batch.
+_BLOCK = 1 << 18
 
 
 class _Convolution(Module):
@@ -111,19 +111,24 @@ class _Convolution(Module):
         groups, rows, columns = self.groups, x.shape[1] * len(slices) // self.groups, math.prod(out)
         matrix = weight.reshape(groups, weight.shape[0] // groups, rows)
 
-        def product(part: Any) -> Any:
+        def product(part: Any, patches: Any = None, result: Any = None) -> Any:
             # (N, channels, offsets, *out) in memory is the matrix of patches of each group already
-            patches = (
-                np.stack([part[index] for index in slices], axis=2) if len(slices) > 1 else part[slices[0]]
-            )
-            return np.matmul(matrix, patches.reshape(part.shape[0], groups, rows, columns))
+            if len(slices) > 1:
+                patches = np.stack([part[index] for index in slices], axis=2, out=patches)
+            else:
+                patches = part[slices[0]]
+            return np.matmul(matrix, patches.reshape(part.shape[0], groups, rows, columns), out=result)
 
         count = x.shape[0]
         block = max(1, _BLOCK // max(groups * rows * columns, 1))
-        if count <= block:
+        if count <= block or not isinstance(x, np.ndarray) or not isinstance(matrix, np.ndarray):
             y = product(x)
         else:
-            y = np.concatenate([product(x[i : i + block]) for i in range(0, count, block)])
+            y = np.empty((count, *matrix.shape[:2], columns), x.dtype)
+            buffer = np.empty((block, x.shape[1], len(slices), *out), x.dtype)
+            for i in range(0, count, block):
+                part = x[i : i + block]
+                product(part, buffer[: part.shape[0]], y[i : i + block])
         return y.reshape(count, weight.shape[0], *out)
 
     def _padded(self, x: Any, kernel: Sizes) -> Any:

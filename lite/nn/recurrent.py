@@ -146,9 +146,7 @@ class _Recurrent(Module):
         b_ih, b_hh = weights[2:4] if self.bias else (None, None)
         bias, rest = split_bias(self._step, b_ih, b_hh)
         steps = linear(x, weights[0], bias)
-        recurrent = weights[1].swapaxes(-1, -2)
-        if isinstance(recurrent, np.ndarray):
-            recurrent = recurrent.copy()  # BLAS takes half the time for rows that lie in order
+        recurrent = weights[1].swapaxes(-1, -2).copy()  # BLAS takes half the time for rows in order
         projection = weights[-1].swapaxes(-1, -2) if self.proj_size else None
         times = range(x.shape[0])
         back = self.bidirectional and index % 2 == 1
