@@ -31,6 +31,7 @@ import torch  # noqa: E402
 
 import lite  # noqa: E402
 import lite.nn  # noqa: E402
+from lite.nn.distributions import Normal  # noqa: E402
 
 ROUNDS = 201
 ROUND_SECONDS = 0.3e-3
@@ -48,7 +49,7 @@ def swapping(source: Any, module: Any) -> Callable[[], None]:
     return swap
 
 
-def cases(td: Any, nn: Any, layers_of: Any, array: Any) -> dict[str, Callable[[], Any]]:
+def cases(td: Any, nn: Any, layers_of: Any, normal: Any, array: Any) -> dict[str, Callable[[], Any]]:
     """The same calls for either library."""
     one = nn.TensorDictModule(identity, ["x"], ["y"])
     nested = nn.TensorDictModule(identity, [("in", "x")], [("out", "y")])
@@ -61,6 +62,15 @@ def cases(td: Any, nn: Any, layers_of: Any, array: Any) -> dict[str, Callable[[]
     layers = nn.TensorDictSequential(
         *[nn.TensorDictModule(linear(3, 3), [i], [o]) for i, o in itertools.pairwise(names)]
     )
+    sampling = nn.ProbabilisticTensorDictModule(["loc", "scale"], ["x"], distribution_class=normal)
+    drawing = nn.ProbabilisticTensorDictModule(
+        ["loc", "scale"],
+        ["x"],
+        distribution_class=normal,
+        default_interaction_type="random",
+        return_log_prob=True,
+    )
+    moments = td({"loc": array, "scale": array})
     net = layers_of.Sequential(*[linear(3, 3) for _ in range(6)])
     params = td.from_module(net)
     data, deep, batch = td({"x": array}), td({"in": {"x": array}}), td({"x": array}, batch_size=[3])
@@ -74,6 +84,8 @@ def cases(td: Any, nn: Any, layers_of: Any, array: Any) -> dict[str, Callable[[]
         "dispatch by keyword": lambda: one(x=array),
         "dispatch by position": lambda: one(array),
         "dispatch of a 3-module TensorDictSequential": lambda: three(x=array),
+        "ProbabilisticTensorDictModule of a Normal": lambda: sampling(moments),
+        "the same, drawn and scored": lambda: drawing(moments),
         "with params.to_module(m), 12 leaves": swapping(params, net),
         "the same, params locked": swapping(params.copy().lock_(), net),
         "the same, plain arrays": swapping(params.data, net),
@@ -97,8 +109,9 @@ def calls_per_round(function: Callable[[], Any]) -> int:
 def main() -> None:
     torch.set_num_threads(1)
     array = np.ones(3, dtype=np.float32)
-    mine = cases(lite.TensorDict, lite.nn, lite.nn, array)
-    theirs = cases(tensordict.TensorDict, tensordict.nn, torch.nn, torch.from_numpy(array))
+    mine = cases(lite.TensorDict, lite.nn, lite.nn, Normal, array)
+    tensor = torch.from_numpy(array)
+    theirs = cases(tensordict.TensorDict, tensordict.nn, torch.nn, torch.distributions.Normal, tensor)
     rows = []
     with torch.no_grad():
         for name, call in mine.items():

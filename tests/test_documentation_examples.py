@@ -11,6 +11,7 @@ from lite import LazyStackedTensorDict, TensorDict, nn, vmap
 from lite.data import MultiStep
 from lite.nn import TensorDictModule as Mod
 from lite.nn import TensorDictSequential as Seq
+from lite.nn.distributions import Normal
 
 F32 = np.float32
 
@@ -418,6 +419,66 @@ def test_003_2_3_on_arrays(call):
     first, second = call(plus_one_linear())
     np.testing.assert_array_equal(first, ones(3))
     np.testing.assert_allclose(second, RESULT, rtol=1e-4)
+
+
+def probabilistic_chain():
+    """The document's sequence: a net, parameters of a normal distribution, a sample, another net."""
+    return nn.ProbabilisticTensorDictSequential(
+        Mod(nn.Linear(4, 8), in_keys=["input"], out_keys=["params"]),
+        Mod(nn.NormalParamExtractor(), in_keys=["params"], out_keys=["loc", "scale"]),
+        nn.ProbabilisticTensorDictModule(
+            in_keys=["loc", "scale"], out_keys=["hidden"], distribution_class=Normal, return_log_prob=True
+        ),
+        Mod(nn.Linear(4, 8), in_keys=["hidden"], out_keys=["output"]),
+    )
+
+
+CHAIN_SHAPES = {
+    "hidden": (3, 4),
+    "hidden_log_prob": (3, 4),
+    "input": (3, 4),
+    "loc": (3, 4),
+    "output": (3, 8),
+    "params": (3, 8),
+    "scale": (3, 4),
+}
+
+
+def test_003_4_a_probabilistic_chain():
+    module = probabilistic_chain()
+    td = TensorDict(input=np.random.default_rng(0).normal(size=(3, 4)).astype(F32), batch_size=[3])
+    with TensorDict.from_module(module).to_module(module):
+        assert module(td) is td
+    assert {key: td[key].shape for key in sorted(td.keys())} == CHAIN_SHAPES
+    np.testing.assert_array_equal(td["hidden"], td["loc"])
+    assert (td["scale"] > 0).all()
+    np.testing.assert_allclose(
+        td["hidden_log_prob"], -0.5 * np.log(2 * np.pi) - np.log(td["scale"]), rtol=1e-5
+    )
+
+
+def test_003_4_the_older_name_of_the_log_prob():
+    # The document prints sample_log_prob, which is the name where log-probs are summed.
+    with nn.set_composite_lp_aggregate(True):
+        out = probabilistic_chain()(TensorDict(input=ones(3, 4), batch_size=[3]))
+    assert "sample_log_prob" in out
+    assert "hidden_log_prob" not in out
+
+
+def test_003_5_vmap_over_the_parameters_of_a_probabilistic_chain():
+    module = probabilistic_chain()
+    td = TensorDict(input=ones(3, 4), batch_size=[3])
+
+    def func(td, params):
+        with params.to_module(module):
+            return module(td)
+
+    out = vmap(func, (None, 0))(td, TensorDict.from_module(module).expand(4))
+    assert out.batch_size == (4, 3)
+    assert {key: out[key].shape[1:] for key in sorted(out.keys())} == CHAIN_SHAPES
+    expected = module(td.clone())
+    for key in CHAIN_SHAPES:
+        np.testing.assert_allclose(out[key], np.stack([expected[key]] * 4), rtol=1e-5)
 
 
 def test_003_5_vmap_over_parameters():
