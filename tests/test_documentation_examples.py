@@ -4,6 +4,9 @@ Ids are those of the specification: 000 the inherited module part, 001 Module, 0
 003 TensorDictSequential, 004 from_modules; the number after the dash is the example's place in its document.
 """
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -11,6 +14,7 @@ from lite import LazyStackedTensorDict, TensorDict, nn, vmap
 from lite.data import MultiStep
 from lite.nn import TensorDictModule as Mod
 from lite.nn import TensorDictSequential as Seq
+from lite.nn import extract_weights_and_buffers
 from lite.nn.distributions import Normal
 
 F32 = np.float32
@@ -206,6 +210,24 @@ def test_001_18_to_complex():
     np.testing.assert_allclose(out, np.tile([0.6123 + 0j, 0.1150 + 0j], (3, 1)), atol=1e-10)
 
 
+def fired(module, register, **options):
+    """How often a forward hook runs in two calls, the second after its removal."""
+    calls = []
+    handle = getattr(module, register)(lambda *args: calls.append(1), **options)
+    module(ones(2))
+    handle.remove()
+    module(ones(2))
+    return len(calls)
+
+
+def saved(module, register):
+    """How often a hook of saving or loading runs when the state dict goes round."""
+    calls = []
+    getattr(module, register)(lambda *args: calls.append(1))
+    module.load_state_dict(module.state_dict())
+    return len(calls)
+
+
 @pytest.mark.parametrize(
     ("call", "expected"),
     [
@@ -216,14 +238,52 @@ def test_001_18_to_complex():
         (lambda m: m.to_empty(device="cpu").weight.shape, (2, 2)),
         (lambda m: m.type("float16").weight.dtype, np.float16),
         (lambda m: m.double().float().weight.dtype, np.float32),
+        (lambda m: m.half().weight.dtype, np.float16),
         (lambda m: m.cpu() is m, True),
         (lambda m: m.extra_repr(), "in_features=2, out_features=2, bias=True"),
         (lambda m: m.get_parameter("weight") is m.weight, True),
         (lambda m: len(list(m.children())), 0),
+        (lambda m: (m.register_buffer("b", zeros(1)), m.get_buffer("b") is m.b)[1], True),
+        (lambda m: (m.register_parameter("p", None), m.p, "p" in m.state_dict())[1:], (None, False)),
+        (lambda m: (m.register_module("c", nn.ReLU()), [n for n, _ in m.named_children()])[1], ["c"]),
+        (lambda m: (m.add_module("c", nn.ReLU()), type(m.get_submodule("c")))[1], nn.ReLU),
+        (lambda m: repr(m.load_state_dict(m.state_dict())), "<All keys matched successfully>"),
+        (lambda m: fired(m, "register_forward_pre_hook"), 1),
+        (lambda m: fired(m, "register_forward_pre_hook", with_kwargs=True, prepend=True), 1),
+        (lambda m: fired(m, "register_forward_hook"), 1),
+        (lambda m: fired(m, "register_forward_hook", with_kwargs=True, always_call=True), 1),
+        (lambda m: saved(m, "register_state_dict_pre_hook"), 1),
+        (lambda m: saved(m, "register_state_dict_post_hook"), 1),
+        (lambda m: saved(m, "register_load_state_dict_pre_hook"), 1),
+        (lambda m: saved(m, "register_load_state_dict_post_hook"), 1),
     ],
 )
 def test_001_19_other_methods(call, expected):
     assert call(nn.Linear(2, 2)) == expected
+
+
+def test_001_19_bfloat16():
+    pytest.importorskip("ml_dtypes")
+    assert nn.Linear(2, 2).bfloat16().weight.dtype.name == "bfloat16"
+
+
+@pytest.mark.parametrize(
+    "register", ["register_backward_hook", "register_full_backward_hook", "register_full_backward_pre_hook"]
+)
+@pytest.mark.filterwarnings("ignore:backward hooks never run:UserWarning")
+def test_001_19_backward_hooks(register):
+    assert fired(nn.Linear(2, 2), register) == 0
+
+
+@pytest.mark.parametrize("method", ["get_extra_state", "set_extra_state"])
+def test_001_19_extra_state(method):
+    with pytest.raises(RuntimeError, match=method):
+        getattr(nn.Module(), method)(*([1] if method.startswith("set") else []))
+
+
+def test_001_19_compile():
+    with pytest.warns(UserWarning, match="compile"):
+        assert nn.Linear(2, 2).compile() is None
 
 
 @pytest.mark.parametrize("method", ["cuda", "xpu", "ipu", "mtia"])
@@ -233,6 +293,29 @@ def test_001_19_other_devices(method):
 
 
 # -- 000: the TensorDictModuleBase part ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(test_001_3_apply_init_weights, id="000-1"),
+        pytest.param(test_001_4_buffers, id="000-2"),
+        pytest.param(test_001_5_modules, id="000-3"),
+        pytest.param(test_001_6_named_buffers, id="000-4"),
+        pytest.param(test_001_7_named_children, id="000-5"),
+        pytest.param(test_001_8_named_modules, id="000-6"),
+        pytest.param(test_001_9_named_parameters, id="000-7"),
+        pytest.param(test_001_10_parameters, id="000-8"),
+        pytest.param(test_001_11_register_buffer, id="000-9"),
+        pytest.param(test_001_12_state_dict, id="000-15-state_dict"),
+        pytest.param(test_001_15_to_double, id="000-15-double"),
+        pytest.param(test_001_16_to_half, id="000-15-half"),
+        pytest.param(test_001_17_to_cpu, id="000-15-cpu"),
+        pytest.param(test_001_18_to_complex, id="000-15-complex"),
+    ],
+)
+def test_000_examples_that_are_those_of_module(example):
+    example()
 
 
 def plus_two():
@@ -312,19 +395,8 @@ def test_000_14_set_submodule_strict():
 # -- 002: TensorDictModule -------------------------------------------------------------------------
 
 
-class Attend(nn.Module):
-    """Stands for Transformer: two inputs, the output has the target's shape."""
-
-    def __init__(self):
-        super().__init__()
-        self.mix = nn.Linear(128, 128, rng=0)
-
-    def forward(self, input, tgt):
-        return tgt + self.mix(input)
-
-
 def attend():
-    return Mod(Attend(), in_keys=["input", "tgt"], out_keys=["out"])
+    return Mod(nn.Transformer(128), in_keys=["input", "tgt"], out_keys=["out"])
 
 
 def test_002_1_two_inputs():
@@ -366,9 +438,52 @@ def test_002_5_dict_of_in_keys():
     assert module(td)["z"] == 3
 
 
+def cell():
+    """The document's module and TensorDict, with numbers drawn from a seed."""
+    rng = np.random.default_rng(0)
+    td = TensorDict(
+        input=rng.normal(size=(3, 4)).astype(F32), hidden=rng.normal(size=(3, 8)).astype(F32), batch_size=[3]
+    )
+    return Mod(nn.GRUCell(4, 8), in_keys=["input", "hidden"], out_keys=["output"]), td
+
+
+CELL_SHAPES = {"hidden": (3, 8), "input": (3, 4), "output": (3, 8)}
+
+
+def test_002_6_functional_call():
+    module, td = cell()
+    params = TensorDict.from_module(module)
+    held = list(module.parameters())
+    with params.to_module(module):
+        functional = module(td.clone())
+    assert functional.batch_size == (3,)
+    assert {key: functional[key].shape for key in sorted(functional.keys())} == CELL_SHAPES
+    np.testing.assert_array_equal(functional["output"], module(td.clone())["output"])
+    assert all(a is b for a, b in zip(held, module.parameters(), strict=True))
+    with TensorDict.from_module(cell()[0]).to_module(module):  # other weights, another result
+        assert not np.allclose(module(td.clone())["output"], functional["output"])
+
+
+def test_002_7_stateful_call():
+    module, td = cell()
+    assert module(td) is td
+    assert {key: td[key].shape for key in sorted(td.keys())} == CELL_SHAPES
+    np.testing.assert_array_equal(td["output"], module.module(td["input"], td["hidden"]))
+
+
+def test_002_8_weights_of_a_module():
+    params = extract_weights_and_buffers(cell()[0]).expand(4)
+    assert params.batch_size == (4,)
+    assert {key: value.shape for key, value in params["module"].items()} == {
+        "weight_ih": (4, 24, 4),
+        "weight_hh": (4, 24, 8),
+        "bias_ih": (4, 24),
+        "bias_hh": (4, 24),
+    }
+
+
 def test_002_9_vmap_over_parameters():
-    module = Mod(nn.GRUCell(4, 8), in_keys=["input", "hidden"], out_keys=["output"])
-    td = TensorDict(input=ones(3, 4), hidden=zeros(3, 8), batch_size=[3])
+    module, td = cell()
     params = TensorDict.from_module(module)
     held = list(module.parameters())
 
@@ -385,7 +500,7 @@ def test_002_9_vmap_over_parameters():
     }
     for part in out.unbind(0):
         np.testing.assert_allclose(part["output"], module(td.clone())["output"], rtol=1e-6)
-    assert list(td.keys()) == ["input", "hidden"]
+    assert set(td.keys()) == {"input", "hidden"}
     assert all(a is b for a, b in zip(held, module.parameters(), strict=True))
 
 
@@ -498,6 +613,20 @@ def test_003_5_vmap_over_parameters():
         "y": (4, 3, 2),
     }
     np.testing.assert_allclose(out["y"], np.stack([module(td.clone())["y"]] * 4), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(test_000_10_reset_out_keys, id="003-6"),
+        pytest.param(test_000_13a_select_out_keys, id="003-7a"),
+        pytest.param(test_000_13b_select_out_keys_with_dispatch, id="003-7b"),
+        pytest.param(test_000_13c_reset_after_selection, id="003-7c"),
+        pytest.param(test_000_13d_select_out_keys_of_a_sequence, id="003-7d"),
+    ],
+)
+def test_003_examples_that_are_those_of_the_base(example):
+    example()
 
 
 def test_003_7_select_out_keys_in_the_constructor():
@@ -628,3 +757,14 @@ def test_004_5_lazy_stacks_follow_the_modules():
     y = vmap(lambda params, x: call(params, x, empty), (0, None))(params, ones(3))
     for got, module in zip(y, modules, strict=True):
         np.testing.assert_allclose(got, module(ones(3)), rtol=1e-6)
+
+
+# -- that none is left out -------------------------------------------------------------------------
+
+EXAMPLES = {"000": 15, "001": 19, "002": 9, "003": 12, "004": 5}
+
+
+def test_every_example_has_a_test():
+    found = set(re.findall(r'(?:def test_|")(00\d)[-_](\d+)', Path(__file__).read_text()))
+    wanted = [(doc, str(n)) for doc, count in EXAMPLES.items() for n in range(1, count + 1)]
+    assert [f"{doc}-{n}" for doc, n in wanted if (doc, n) not in found] == []
