@@ -332,7 +332,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         samples: dict[NestedKey, Any] = {}
         if _requires_sample:
             sample = self._sample(dist, tensordict)
-            if type(sample) is np.ndarray and self._is_plain(out):
+            if self._is_plain(out, sample):
                 key = self.__dict__["_out_keys"][0]
                 out._set_path((key,) if type(key) is str else require_path(key), sample, False)
                 return out
@@ -354,16 +354,17 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
             samples[self.log_prob_key] = dist.log_prob(*values)
         return _store(out, samples)
 
-    def _is_plain(self, out: Any) -> bool:
+    def _is_plain(self, out: Any, sample: Any) -> bool:
         """Whether all that is to be done is writing one array."""
         state = self.__dict__
         keys = state["_out_keys"]
         return (
-            type(out) is TensorDict
-            and len(keys) == 1
-            and keys[0] != "_"
+            type(sample) is np.ndarray
+            and type(out) is TensorDict
             and not state["return_log_prob"]
             and state["num_samples"] is None
+            and len(keys) == 1
+            and keys[0] != "_"
         )
 
     def _sample(self, dist: Any, tensordict: Any) -> Any:

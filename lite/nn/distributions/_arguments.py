@@ -27,8 +27,11 @@ def float_arrays(*values: Any) -> list[Any]:
     """The values as arrays of one float dtype, broadcast to one shape; Python numbers follow the arrays."""
     first = values[0]
     if type(first) is np.ndarray and first.dtype.kind == "f":
-        like = first.dtype, first.shape
-        if all(type(v) is np.ndarray and (v.dtype, v.shape) == like for v in values):
+        dtype, shape = first.dtype, first.shape
+        for value in values:
+            if type(value) is not np.ndarray or value.dtype is not dtype or value.shape != shape:
+                break
+        else:
             return list(values)
     given = [raw(value) for value in values]
     dtypes = {v.dtype for v in given if hasattr(v, "dtype") and is_floating(v.dtype)}
