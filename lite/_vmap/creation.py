@@ -28,7 +28,7 @@ def _like(function: Any) -> Any:
         shape: Any = None,
         **kwargs: Any,
     ) -> Any:
-        return level.wrap(function(a.value, dtype, shape=_sizes(level, a, shape)))
+        return level.wrap(function(a.value, dtype, "C", shape=_sizes(level, a, shape)))
 
     return run
 
@@ -44,7 +44,7 @@ def _full_like(
     shape: Any = None,
     **kwargs: Any,
 ) -> Any:
-    out = level.wrap(np.empty_like(a.value, dtype, shape=_sizes(level, a, shape)))
+    out = level.wrap(np.empty_like(a.value, dtype, "C", shape=_sizes(level, a, shape)))
     out[...] = fill_value
     return out
 

@@ -138,3 +138,11 @@ def _rows(x: Any, rowvar: bool) -> Any:
 @rule(np.flip)
 def _flip(level: Level, m: Any, axis: Any = None) -> Any:
     return level.wrap(np.flip(m.value, all_further(range(m.ndim) if axis is None else axis, m.ndim)))
+
+
+@composed(np.polyval)
+def _polyval(p: Any, x: Any) -> Any:
+    out = np.zeros_like(x)
+    for coefficient in p:
+        out = out * x + coefficient
+    return out

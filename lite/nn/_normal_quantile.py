@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from lite._collection import as_array
+
 # Quotients of polynomials, highest power first, exact to about 1e-16: in 0.180625 - q² for the middle, and in
 # r = sqrt(-log(tail)) less 1.6 or 5 for the tails (Wichura 1988, algorithm AS 241, Applied Statistics 37).
 _MIDDLE = (
@@ -82,7 +84,7 @@ def _quotient(pair: tuple[tuple[float, ...], tuple[float, ...]], x: Any) -> Any:
 
 def normal_quantile(p: Any) -> Any:
     """The number below which a standard normal one lies with probability `p`; NaN outside [0, 1]."""
-    wide = np.asarray(p, np.float64)
+    wide = as_array(p).astype(np.float64, copy=False)
     q = wide - 0.5
     with np.errstate(divide="ignore", invalid="ignore"):
         r = np.sqrt(-np.log(np.minimum(wide, 1.0 - wide)))

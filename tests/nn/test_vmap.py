@@ -483,11 +483,27 @@ def test_randomness_of_nested_maps() -> None:
         assert len(np.unique(fn(np.zeros((2, 3)), np.random.default_rng(0)))) == unique
 
 
-def test_samples_of_distributions() -> None:
-    def sample(loc: Any) -> Any:
-        return nn.distributions.Delta(loc).mean + nn.Dropout(0.5, rng=1)(np.ones_like(loc))
-
-    assert vmap(sample, randomness="different")(rows()).shape == (3, 2)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: nn.distributions.Normal(x, np.exp(x)),
+        lambda x: nn.distributions.TanhNormal(x, np.exp(x)),
+        lambda x: nn.distributions.TruncatedNormal(x, np.exp(x)),
+        lambda x: nn.distributions.Categorical(logits=x),
+        lambda x: nn.distributions.OneHotCategorical(logits=x),
+        lambda x: nn.distributions.Bernoulli(logits=x),
+    ],
+)
+def test_distributions(make: Any) -> None:
+    x = np.random.default_rng(0).standard_normal((3, 5)) * 0.3
+    with pytest.raises(RuntimeError, match="random draw"):
+        vmap(lambda v: make(v).sample())(x)
+    drawn = vmap(lambda v: make(v).sample((64,), rng=np.random.default_rng(0)), randomness="different")(x)
+    assert drawn.shape == (3, *make(x[0]).sample((64,)).shape)
+    assert (drawn[0] != drawn[1]).any()
+    mapped = vmap(lambda v, d: make(v).log_prob(d))(x, drawn)
+    expected = [make(v).log_prob(d) for v, d in zip(x, drawn, strict=True)]
+    np.testing.assert_allclose(mapped, expected, rtol=1e-9)
 
 
 def test_state_is_clean_after_an_error() -> None:

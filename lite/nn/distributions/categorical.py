@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite._collection import as_array, raw
+from lite._vmap.running import everything
 from lite.nn.distributions._draw import as_shape, generator_of
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import IntegerInterval, Support
@@ -117,8 +118,9 @@ class Categorical(Distribution):
         if ids.dtype.kind not in "iu":
             raise TypeError(f"value must be integers, got {ids.dtype}")
         classes = self.logits.shape[-1]
-        if ids.size and (ids.min() < 0 or ids.max() >= classes):
-            bad = ids.max() if ids.max() >= classes else ids.min()
+        numbers = everything(ids)
+        if numbers.size and (numbers.min() < 0 or numbers.max() >= classes):
+            bad = numbers.max() if numbers.max() >= classes else numbers.min()
             raise IndexError(f"value holds {bad}, the classes are 0 to {classes - 1}")
         shape = np.broadcast_shapes(ids.shape, self.batch_shape)
         table = np.broadcast_to(self.logits, (*shape, classes))
@@ -127,7 +129,7 @@ class Categorical(Distribution):
 
     def entropy(self) -> NDArray[Any]:
         """Entropy in nats, (*batch)."""
-        out = np.empty(self.batch_shape, self.logits.dtype)
+        out = np.empty_like(self.logits, order="C", shape=self.batch_shape)
         for part, logits in _blocks(out[..., None], self.logits):
             probs = np.exp(logits)
             part[:, 0] = -(probs * np.where(probs > 0, logits, 0)).sum(-1)
@@ -143,7 +145,7 @@ class Categorical(Distribution):
         shape = as_shape(sample_shape)
         rows = self.probs.reshape(-1, self.probs.shape[-1])
         uniform = generator_of(rng).random((*shape, len(rows))).reshape(-1, len(rows))
-        out = np.empty(uniform.shape, np.int64)
+        out = np.empty_like(uniform + rows[..., 0], np.int64, order="C")  # mapped, if either is
         search = _search_each if len(uniform) > len(rows) else _search_at_once
         search(rows, uniform, out)
         return out.reshape(*shape, *self.batch_shape)
@@ -180,7 +182,7 @@ def _blocks(*tables: NDArray[Any]) -> Iterator[tuple[NDArray[Any], ...]]:
 
 def _log_softmax(values: NDArray[Any]) -> NDArray[Any]:
     """Logits less the logarithm of the sum of their exponentials; NaN in rows with NaN, +inf or only -inf."""
-    out = np.empty(values.shape, values.dtype)
+    out = np.empty_like(values, order="C")
     for scaled, rows in _blocks(out, values):
         # the difference comes first: large logits would swallow the logarithm
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def one_hot(classes: Any, num_classes: int) -> NDArray[np.int64]:
     """Vectors of zeros with a 1 at the place of a class."""
-    out = np.zeros((*classes.shape, num_classes), np.int64)
+    out: NDArray[np.int64] = np.zeros_like(classes, np.int64, "C", shape=(*classes.shape, num_classes))
     np.put_along_axis(out, classes[..., None], 1, -1)
     return out
 
