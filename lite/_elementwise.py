@@ -213,7 +213,25 @@ def _aligned(td: Any, operands: list[Operand]) -> tuple[Any, list[Operand]]:
         operand if type(operand) is Const or operand.batch_size == common else operand.expand(common)
         for operand in operands
     ]
-    return (td if size == common else td.expand(common)), expanded
+    return (td if size == common else _deepened(td.expand(common), expanded)), expanded
+
+
+def _deepened(td: Any, operands: Sequence[Operand]) -> Any:
+    """An expanded TensorDict, whose leaves may have fewer features than those they meet."""
+    nodes = [operand.td for operand in operands if isinstance(operand, Node)]
+    if not nodes or td._parts() is not None or any(node._parts() is not None for node in nodes):
+        return td
+    entries: dict[str, Any] = {}
+    for key, entry in td._items():
+        others = [node._get_str(key) for node in nodes if key in node._keys()]
+        if isinstance(entry, np.ndarray):
+            ndim = max((np.ndim(other) for other in others if isinstance(other, np.ndarray)), default=0)
+            size, features = td.batch_size, entry.shape[td.batch_dims :]
+            entry = entry.reshape(size + (1,) * max(0, ndim - entry.ndim) + features)
+        elif isinstance(entry, TensorDictCore):
+            entry = _deepened(entry, [Node(other) for other in others if isinstance(other, TensorDictCore)])
+        entries[key] = entry
+    return td._with(entries)
 
 
 def _has_scalars(td: Any) -> bool:

@@ -93,10 +93,31 @@ class Node(Operand):
         return NOTHING if node is None else Node(node)
 
     def expand(self, batch_size: Shape) -> Operand:
-        return Node(self.td.expand(batch_size))
+        return Expanded(self.td.expand(batch_size))
 
     def parts(self, count: int, dim: int) -> list[Operand]:
         return [Node(part) for part in self.td.unbind(dim)]
+
+
+class Expanded(Node):
+    """A TensorDict of a smaller batch, expanded: its leaves may have fewer features than those they meet."""
+
+    __slots__ = ()
+
+    def leaf(self, key: str, entry: Any) -> Any:
+        value = self.td._get_str(key)
+        missing = np.ndim(entry) - np.ndim(value)
+        if missing <= 0 or not isinstance(value, np.ndarray):
+            return value
+        batch_dims = self.td.batch_dims
+        return value.reshape(value.shape[:batch_dims] + (1,) * missing + value.shape[batch_dims:])
+
+    def child(self, key: str) -> Operand:
+        node = self.td._as_node(self.td._get_str(key))
+        return NOTHING if node is None else Expanded(node)
+
+    def parts(self, count: int, dim: int) -> list[Operand]:
+        return [Expanded(part) for part in self.td.unbind(dim)]
 
 
 class Nothing(Operand):

@@ -152,6 +152,14 @@ def broken(value: Any) -> bool:
     )
 
 
+def shorter_below(value: Any) -> bool:
+    """Whether a nested batch size is shorter than its parent's."""
+    if not is_container(value) or stacked(value):
+        return False
+    nodes = [entry for entry in value.values() if is_container(entry) and not is_objects(entry)]
+    return any(node.ndim < value.ndim or shorter_below(node) for node in nodes)
+
+
 def full_index(case: Case) -> bool:
     return all(item is Ellipsis or (type(item) is slice and item == slice(None)) for item in case.index)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from fuzz_case import Case, broken, lazy_somewhere, rule
+from fuzz_case import Case, broken, lazy_somewhere, rule, shorter_below
+from fuzz_oracle import pairwise
 from fuzz_sides import in_order, is_container, is_objects, stacked
 
 STACKS = ("stack", "lazy_stack", "maybe_dense_stack", "LazyStackedTensorDict")
@@ -20,6 +21,7 @@ ACCIDENTS = (
     ("exclude", "AttributeError", "no attribute '_exclude'"),
     ("del_", "AttributeError", "no attribute 'del_'"),
     ("del_", "AttributeError", "no attribute 'keys'"),
+    ("pop", "AttributeError", "no attribute 'keys'"),
     ("set", "AttributeError", "no attribute 'keys'"),
     ("set", "AttributeError", "'list' object has no attribute 'shape'"),
     ("set_index", "AttributeError", "no attribute 'maybe_to_stack'"),
@@ -57,6 +59,7 @@ EMPTY = (
     ("expand", "RuntimeError", "list_of_tensordicts cannot be empty"),
     ("arithmetic", "RuntimeError", "stack expects a non-empty TensorList"),
     ("scan", "RuntimeError", "Received a new batch size"),
+    ("where", "RuntimeError", "Boolean value of Tensor with no values"),
 )
 
 
@@ -140,7 +143,8 @@ def _(case: Case) -> bool:
 @rule("names in nested TensorDicts and lazy stacks")
 def _(case: Case) -> bool:
     # nested names that tensordict lost or kept where it should not do not fit any more
-    return not case.error and "refine_names: cannot coerce" in case.message
+    misfit = "length of the dimension names must equate" in case.message and gives(case)
+    return misfit or (not case.error and "refine_names: cannot coerce" in case.message)
 
 
 @rule("operations that change nothing give self")
@@ -168,6 +172,13 @@ def _(case: Case) -> bool:
     if inplace and case.kind == "keys" and case.path.startswith("v"):
         return True  # a node that another variable holds, too
     return inplace and case.kind == "keys" and set(case.theirs.keys()) < set(case.ours.keys())
+
+
+@rule("nested batch sizes that were made shorter")
+def _(case: Case) -> bool:
+    # tensordict counts the dims of an operation from those of the node
+    shorter = shorter_below(case.before()[case.step.facts["target"]])
+    return case.name == "expand" and "/" in case.path and shorter and not broken(case.ours)
 
 
 @rule("`masked_select` of a named batch")
@@ -254,6 +265,13 @@ def _(case: Case) -> bool:
     if case.error or not without_arrays(case) or not case.name.startswith(("arithmetic", "reduce", "scan")):
         return False
     return "at least one tensor" in case.message or (case.name == "arithmetic logic" and case.theirs is None)
+
+
+@rule("operands of different batch sizes and numbers of features")
+def _(case: Case) -> bool:
+    two = case.name in ("arithmetic td", "arithmetic compare td") and not case.error
+    refused = "batch dimension mismatch" in case.message or "must match the size of tensor" in case.message
+    return two and refused and not lazy_somewhere(case.ours) and pairwise(case)
 
 
 @rule("names of the dimensions that an index array makes")

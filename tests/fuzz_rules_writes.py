@@ -49,6 +49,13 @@ def _(case: Case) -> bool:
     )
 
 
+@rule("index out of bounds of a TensorDict without entries")
+def _(case: Case) -> bool:
+    # the source of `update_at_` is a row of it
+    at_first = case.step.facts.get("how") == "update_at_" and case.target.batch_size[:1] == (0,)
+    return at_first and only_lite_fails(case, "IndexError") and says(case, "out of bounds")
+
+
 @rule("`update_` with unknown keys")
 def _(case: Case) -> bool:
     unknown = only_lite_fails(case, "KeyError") and says(case, "not found in the dest tensordict")
@@ -119,7 +126,7 @@ def _(case: Case) -> bool:
 @rule("expanded leaves are read-only")
 def _(case: Case) -> bool:
     expanded = any(not array.flags.writeable for array in arrays(case.target))
-    return case.step.writes and only_lite_fails(case, "ValueError") and says(case, "read-only") and expanded
+    return case.step.writes and case.error == "ValueError" and says(case, "read-only") and expanded
 
 
 @rule("values that broadcast to the batch size in `set_`, `set(inplace=True)` and `update_at_`")

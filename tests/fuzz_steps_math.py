@@ -30,7 +30,9 @@ def arithmetic(c: Choices, v: list[Any], at: int) -> Step:
     }
     text = f"{name} {x} {unary} v{other}"
     writes = name == "in place"
-    return Step(f"arithmetic {name}", text, runs[name], writes, writes and lazy_below(v[at]), x=x)
+    return Step(
+        f"arithmetic {name}", text, runs[name], writes, writes and lazy_below(v[at]), x=x, other=other
+    )
 
 
 @step(4)

@@ -346,3 +346,21 @@ def test_lazy_stacks() -> None:
     dense = even.to_tensordict()
     for got in (even + dense, dense + even):
         np.testing.assert_array_equal(got["x"], np.full((2, 2), 2))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "features"),
+    [((3,), (), ((2, 2), ())), ((4,), (3, 4), ((), (2,))), ((1,), (1, 3, 1), ((), (2,)))],
+)
+def test_features_meet_features_when_batch_sizes_differ(
+    first: tuple[int, ...], second: tuple[int, ...], features: tuple[tuple[int, ...], tuple[int, ...]]
+) -> None:
+    a = TensorDict({"n": {"a": np.arange(np.prod(first + features[0])).reshape(first + features[0])}}, first)
+    b = TensorDict({"n": {"a": np.full(second + features[1], 2)}}, second)
+    for left, right in ((a, b), (b, a)):
+        out = left + right
+        size = np.broadcast_shapes(first, second)
+        assert out.batch_size == size
+        rows = a["n", "a"].reshape(first + (features[0] or (1,) * len(features[1])))
+        expected = np.broadcast_to(rows + 2, size + (features[0] or features[1]))
+        np.testing.assert_array_equal(out["n", "a"], expected)
