@@ -1,151 +1,177 @@
-"""Layers with stacked parameters under vmap: what a loop over the modules gives, without a loop."""
+"""Layers with stacked parameters run as one computation and give what each layer gives by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
-from lite import TensorDict, from_modules, nn, vmap
+import lite
+from lite import TensorDict, nn, vmap
 
-SIZE = 3  # sets of parameters
-# class, arguments, options, shapes of inputs, options of the call
-LAYERS = [
-    ("Linear", (3, 4), {}, [(5, 3)], {}),
-    ("Linear", (3, 4), {"bias": False}, [(3,)], {}),
-    ("Bilinear", (2, 3, 4), {}, [(5, 2), (5, 3)], {}),
-    ("LayerNorm", (4,), {}, [(5, 4)], {}),
-    ("RMSNorm", (4,), {}, [(5, 4)], {}),
-    ("BatchNorm1d", (4,), {}, [(5, 4)], {}),
-    ("Conv1d", (2, 4, 3), {"padding": 1}, [(5, 2, 7)], {}),
-    ("Conv1d", (2, 4, 3), {"padding": "same", "padding_mode": "reflect"}, [(2, 7)], {}),
-    ("Conv2d", (2, 4, 3), {"stride": 2, "groups": 2}, [(5, 2, 7, 8)], {}),
-    ("Conv2d", (2, 4, 1), {"bias": False}, [(2, 7, 8)], {}),
-    ("MaxPool2d", (2,), {"padding": 1}, [(5, 2, 7, 8)], {}),
-    ("MaxPool2d", (2,), {"return_indices": True, "ceil_mode": True}, [(2, 7, 8)], {}),
-    ("AvgPool2d", (2,), {"padding": 1}, [(5, 2, 7, 8)], {}),
-    ("RNNCell", (3, 4), {}, [(5, 3), (5, 4)], {}),
-    ("GRUCell", (3, 4), {}, [(5, 3), (5, 4)], {}),
-    ("GRUCell", (3, 4), {"bias": False}, [(3,)], {}),
-    ("LSTMCell", (3, 4), {}, [(5, 3)], {}),
-    ("RNN", (3, 4), {"nonlinearity": "relu"}, [(6, 5, 3)], {}),
-    ("GRU", (3, 4), {"num_layers": 2, "bidirectional": True}, [(6, 5, 3)], {}),
-    ("GRU", (3, 4), {"batch_first": True}, [(5, 6, 3), (1, 5, 4)], {}),
-    ("LSTM", (3, 4), {"proj_size": 2, "num_layers": 2}, [(6, 3)], {}),
-    ("MultiheadAttention", (8, 2), {}, [(6, 5, 8)] * 3, {}),
+COPIES = 3
+
+
+def floats(*shape: int) -> Any:
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
+
+
+LAYERS: list[tuple[str, Callable[[], Any], tuple[Any, ...]]] = [
+    ("Linear", lambda: nn.Linear(3, 4), (floats(5, 3),)),
+    ("Linear of a vector", lambda: nn.Linear(3, 4), (floats(3),)),
+    ("Linear with leading dimensions", lambda: nn.Linear(3, 4), (floats(2, 5, 3),)),
+    ("Linear without bias", lambda: nn.Linear(3, 4, bias=False), (floats(5, 3),)),
+    ("Linear in half", lambda: nn.Linear(3, 4, dtype=np.float16), (floats(5, 3).astype(np.float16),)),
+    ("Linear of integers", lambda: nn.Linear(3, 4), (np.arange(6).reshape(2, 3),)),
+    ("Bilinear", lambda: nn.Bilinear(3, 4, 2), (floats(5, 3), floats(5, 4))),
+    ("LayerNorm", lambda: nn.LayerNorm((5, 3)), (floats(2, 5, 3),)),
+    ("RMSNorm", lambda: nn.RMSNorm(3), (floats(5, 3),)),
+    ("BatchNorm1d", lambda: nn.BatchNorm1d(3).eval(), (floats(5, 3),)),
+    ("BatchNorm1d of sequences", lambda: nn.BatchNorm1d(3).eval(), (floats(5, 3, 2),)),
+    ("Embedding", lambda: nn.Embedding(6, 3), (np.array([[1, 2], [0, 5]]),)),
+    ("MLP", lambda: nn.MLP(3, (2, 2), num_cells=[8, 4]), (floats(5, 3),)),
     (
-        "MultiheadAttention",
-        (8, 2),
-        {"batch_first": True, "add_bias_kv": True},
-        [(5, 6, 8)] * 3,
-        {"need_weights": False},
+        "activations",
+        lambda: nn.Sequential(
+            *(
+                nn.Linear(3, 3),
+                nn.GELU(),
+                nn.GELU("tanh"),
+                nn.ELU(),
+                nn.SiLU(),
+                nn.Softplus(),
+                nn.Softmax(-1),
+            ),
+            *(
+                nn.LogSoftmax(-1),
+                nn.LeakyReLU(),
+                nn.Sigmoid(),
+                nn.Tanh(),
+                nn.ReLU(inplace=True),
+                nn.Flatten(0),
+            ),
+        ),
+        (floats(5, 3),),
     ),
-    ("MultiheadAttention", (8, 2), {"kdim": 3, "add_zero_attn": True}, [(6, 8), (7, 3), (7, 8)], {}),
+    ("GRUCell", lambda: nn.GRUCell(3, 4), (floats(5, 3), floats(5, 4))),
+    ("LSTMCell", lambda: nn.LSTMCell(3, 4), (floats(5, 3),)),
+    ("GRU", lambda: nn.GRU(3, 4, num_layers=2, bidirectional=True), (floats(6, 5, 3),)),
+    ("LSTM", lambda: nn.LSTM(3, 4), (floats(6, 5, 3),)),
+    ("Conv1d", lambda: nn.Conv1d(3, 4, 2), (floats(5, 3, 8),)),
     (
-        "MultiheadAttention",
-        (8, 2),
-        {},
-        [(6, 5, 8)] * 3,
-        {"attn_mask": np.triu(np.ones((6, 6), bool), 1), "key_padding_mask": np.eye(5, 6, dtype=bool)},
+        "Conv2d and pools",
+        lambda: nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.MaxPool2d(2), nn.AvgPool2d(2)),
+        (floats(5, 3, 8, 8),),
     ),
-    ("TransformerEncoderLayer", (8, 2, 16), {}, [(6, 5, 8)], {}),
-    ("TransformerEncoderLayer", (8, 2, 16), {"norm_first": True, "activation": "gelu"}, [(6, 8)], {}),
-    ("TransformerDecoderLayer", (8, 2, 16), {"batch_first": True}, [(5, 6, 8), (5, 7, 8)], {}),
-    ("Transformer", (8, 2, 1, 1, 16), {}, [(6, 5, 8), (4, 5, 8)], {}),
-]
-CASES = [
-    pytest.param(case, mapped, id=f"{case[0]}-{i}-{mapped}")
-    for i, case in enumerate(LAYERS)
-    for mapped in ("parameters", "inputs", "both")
-    if mapped == "inputs" or "Pool" not in case[0]  # which has no parameters
+    ("MultiheadAttention", lambda: nn.MultiheadAttention(4, 2), (floats(5, 3, 4),) * 3),
 ]
 
 
-def build(case, rng):
-    """Modules with parameters of their own, in float64 and evaluation mode."""
-    name, args, options, *_ = case
-    modules = [getattr(nn, name)(*args, **options).double().eval() for _ in range(SIZE)]
+def arrays(result: Any) -> list[Any]:
+    if isinstance(result, tuple):
+        return [array for item in result for array in arrays(item)]
+    return [result]
+
+
+def assert_same(got: Any, expected: list[Any]) -> None:
+    for k, array in enumerate(arrays(got)):
+        one = [arrays(result)[k] for result in expected]
+        assert array.dtype == one[0].dtype
+        np.testing.assert_allclose(array, np.stack(one), rtol=3e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("make", "args"), [case[1:] for case in LAYERS], ids=[case[0] for case in LAYERS])
+def test_layer_with_stacked_parameters(make: Callable[[], Any], args: tuple[Any, ...]) -> None:
+    """Warnings are errors, so a layer that has to loop fails."""
+    modules = [make() for _ in range(COPIES)]
+    rng = np.random.default_rng(0)
     for module in modules:
-        for value in (*module.parameters(), *module.buffers()):
-            if value.dtype.kind == "f":
-                value[...] = rng.uniform(0.1, 1.0, value.shape)
-    return modules
+        for buffer in module.buffers():
+            if buffer.ndim:
+                buffer[...] = rng.random(buffer.shape) + 0.5
+    empty = make()
+    held = list(empty.parameters())
+    params = lite.from_modules(*modules)
+
+    def call(params: Any, *args: Any) -> Any:
+        with params.to_module(empty):
+            return empty(*args)
+
+    shared = vmap(call, (0, *[None] * len(args)))(params, *args)
+    assert_same(shared, [module(*args) for module in modules])
+    each = [np.stack([a if a.dtype.kind == "i" else a * (i + 1) for i in range(COPIES)]) for a in args]
+    rows = list(zip(*each, strict=True))
+    assert_same(vmap(call)(params, *each), [module(*row) for module, row in zip(modules, rows, strict=True)])
+    # Parameters that all elements share.
+    assert_same(vmap(empty)(*each), [empty(*row) for row in rows])
+    assert all(a is b for a, b in zip(held, empty.parameters(), strict=True))
 
 
-def arrays(value):
-    """The arrays of a result: attention gives None in place of weights that nobody asked for."""
-    return (
-        tuple(leaf for item in value for leaf in arrays(item))
-        if isinstance(value, tuple)
-        else (value,) * (value is not None)
-    )
+def test_training_statistics_that_are_shared_take_no_mapped_values() -> None:
+    layer = nn.BatchNorm1d(3)
+    with pytest.raises(TypeError, match="cannot become an ndarray"):
+        vmap(layer)(floats(2, 5, 3))
+    np.testing.assert_array_equal(layer.running_mean, 0)
 
 
-def assert_same(got, parts):
-    """A result against those of the single modules."""
-    assert len(got) == len(arrays(parts[0]))
-    for mine, *expected in zip(got, *map(arrays, parts), strict=True):
-        np.testing.assert_allclose(mine, np.stack(expected), rtol=1e-10, atol=1e-12)
+def test_embedding_checks_all_elements() -> None:
+    table = nn.Embedding(4, 2)
+    with pytest.raises(IndexError, match=r"input must be in \[0, 4\), got 0 to 4"):
+        vmap(table)(np.array([[0, 1], [2, 4]]))
 
 
-@pytest.mark.parametrize(("case", "mapped"), CASES)
-def test_layers(rng, case, mapped):
-    *_, shapes, call = case
-    modules = build(case, rng)
-    lead = () if mapped == "parameters" else (SIZE,)
-    inputs = [rng.normal(size=(*lead, *shape)) for shape in shapes]
-    if mapped == "inputs":
-        out = vmap(lambda *x: arrays(modules[0](*x, **call)), (0,) * len(inputs))(*inputs)
-        parts = [modules[0](*(x[i] for x in inputs), **call) for i in range(SIZE)]
-    else:
-        params = from_modules(*modules)
+def test_lazily_stacked_parameters() -> None:
+    modules = [nn.Linear(3, 4) for _ in range(COPIES)]
+    params = lite.from_modules(*modules, lazy_stack=True)
+    empty = nn.Linear(3, 4, device="meta")
 
-        def run(p, *x):
-            with p.to_module(modules[0]):
-                return arrays(modules[0](*x, **call))
+    def call(params: Any, x: Any) -> Any:
+        with params.to_module(empty):
+            return empty(x)
 
-        dims = (None if mapped == "parameters" else 0,) * len(inputs)
-        before = modules[0].state_dict()
-        out = vmap(run, (0, *dims))(params, *inputs)
-        for key, value in modules[0].state_dict().items():
-            np.testing.assert_array_equal(value, before[key])
-        parts = [
-            module(*(x if mapped == "parameters" else x[i] for x in inputs), **call)
-            for i, module in enumerate(modules)
-        ]
-    assert_same(out, parts)
+    x = floats(5, 3)
+    assert_same(vmap(call, (0, None))(params, x), [module(x) for module in modules])
+    assert empty.weight.is_meta
 
 
-def test_embedding(rng):
-    modules = [nn.Embedding(7, 3, rng=i) for i in range(SIZE)]
-    x = rng.integers(0, 7, (5,))
-    params = from_modules(*modules)
+def test_nested_stacks_of_parameters() -> None:
+    modules = [[nn.Linear(3, 4) for _ in range(2)] for _ in range(COPIES)]
+    params = lite.stack([lite.from_modules(*row) for row in modules])
+    empty = nn.Linear(3, 4)
 
-    def run(p, x):
-        with p.to_module(modules[0]):
-            return modules[0](x)
+    def call(params: Any, x: Any) -> Any:
+        with params.to_module(empty):
+            return empty(x)
 
-    np.testing.assert_array_equal(vmap(run, (0, None))(params, x), np.stack([m(x) for m in modules]))
-
-
-def test_nested_maps(rng):
-    """Over sets of parameters, and inside over inputs."""
-    case = next(case for case in LAYERS if case[0] == "GRU")
-    modules = build(case, rng)
-    x = rng.normal(size=(2, 6, 5, 3))
-    params = from_modules(*modules)
-
-    def run(p, x):
-        with p.to_module(modules[0]):
-            return modules[0](x)[0]
-
-    out = vmap(lambda p: vmap(lambda one: run(p, one))(x))(params)
-    np.testing.assert_allclose(out, [[m(one)[0] for one in x] for m in modules], rtol=1e-10)
+    x = floats(5, 3)
+    out = vmap(vmap(call, (0, None)), (0, None))(params, x)
+    assert out.shape == (COPIES, 2, 5, 4)
+    for i, row in enumerate(modules):
+        for j, module in enumerate(row):
+            np.testing.assert_allclose(out[i, j], module(x), rtol=1e-5)
 
 
-def test_ensemble_of_a_recurrent_policy(rng):
-    cell = nn.TensorDictModule(nn.GRUCell(3, 4, rng=0), in_keys=["x", "h"], out_keys=["h"])
-    ensemble = nn.EnsembleModule(cell, num_copies=SIZE, rng=0)
-    td = TensorDict({"x": rng.normal(size=(5, 3)), "h": np.zeros((5, 4))}, batch_size=[5])
-    out = ensemble(td)["h"]
-    assert out.shape == (SIZE, 5, 4)
-    for i in range(SIZE):
-        with ensemble.params_td[i].to_module(cell):
-            np.testing.assert_allclose(out[i], cell(td.clone())["h"], rtol=1e-6)
+def test_module_is_restored_when_the_body_raises() -> None:
+    layer = nn.Linear(3, 4)
+    weight = layer.weight
+    params = lite.from_modules(layer, nn.Linear(3, 4))
+
+    def call(params: Any, x: Any) -> Any:
+        with params.to_module(layer):
+            raise KeyError("inside")
+
+    with pytest.raises(KeyError, match="inside"):
+        vmap(call, (0, None))(params, floats(3))
+    assert layer.weight is weight
+
+
+def test_ensembles_draw_other_numbers_for_each_copy() -> None:
+    module = nn.TensorDictModule(nn.Sequential(nn.Dropout(0.5, rng=0)), ["x"], ["y"])
+    linear = nn.TensorDictModule(nn.Linear(64, 64), ["x"], ["x"])
+    ensemble = nn.EnsembleModule(nn.TensorDictSequential(linear, module), 4)
+    out = ensemble(TensorDict(x=np.ones((2, 64), np.float32), batch_size=[2]))
+    zeros = out["y"] == 0
+    assert out["y"].shape == (4, 2, 64)
+    assert (zeros[0] != zeros[1]).any()
