@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from lite._defaults import get_default_dtype
 from lite.nn._dtypes import Dtype, compute_dtype, is_inexact
 
+_BLOCK = 1 << 14
 # erf(x) / x as a quotient of polynomials in x², for |x| up to 4: exact to float32 (Eigen, XLA).
 _ERF_NUMERATOR = (
     -2.72614225801306e-10,
@@ -70,9 +72,11 @@ def floats(x: Any) -> tuple[Any, Dtype]:
 
 
 def _horner(coefficients: tuple[float, ...], x: Any) -> Any:
-    out = x * x.dtype.type(coefficients[0]) + x.dtype.type(coefficients[1])
+    out = x * x.dtype.type(coefficients[0])
+    out += x.dtype.type(coefficients[1])
     for c in coefficients[2:]:
-        out = out * x + x.dtype.type(c)
+        out *= x
+        out += x.dtype.type(c)
     return out
 
 
@@ -81,7 +85,10 @@ def erf(x: Any) -> Any:
     if x.dtype == np.float32:
         x = np.clip(x, -4.0, 4.0)
         square = x * x
-        return x * _horner(_ERF_NUMERATOR, square) / _horner(_ERF_DENOMINATOR, square)
+        out = _horner(_ERF_NUMERATOR, square)
+        out *= x
+        out /= _horner(_ERF_DENOMINATOR, square)
+        return out
     z = np.abs(x)
     near = np.minimum(z, 0.5)  # a power series where 1 - erfc would lose digits
     square = near * near
@@ -142,6 +149,17 @@ def softmax(x: Any, axis: int) -> Any:
         return x
     powers = np.exp(x - x.max(axis, keepdims=True))
     return powers / powers.sum(axis, keepdims=True)
+
+
+def in_blocks(function: Callable[[Any], Any], x: Any) -> Any:
+    """An elementwise function of many passes, applied to what fits into a core's cache at a time."""
+    if not isinstance(x, np.ndarray) or x.size <= _BLOCK or not x.flags.c_contiguous:
+        return function(x)
+    out = np.empty_like(x)
+    source, target = x.reshape(-1), out.reshape(-1)
+    for i in range(0, x.size, _BLOCK):
+        target[i : i + _BLOCK] = function(source[i : i + _BLOCK])
+    return out
 
 
 def accumulate(fresh: Any, x: Any) -> Any:

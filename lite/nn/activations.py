@@ -301,10 +301,18 @@ class LogSoftmax(_Pointwise):
 def gelu(x: Any, approximate: str = "none") -> Any:
     """GELU of float32 or float64 arrays; see `GELU`."""
     if approximate == "tanh":
-        inner = np.sqrt(2.0 / np.pi).astype(x.dtype) * (x + 0.044715 * x * x * x)
-        return 0.5 * x * (1 + np.tanh(inner))
+        return _special.in_blocks(_gelu_by_tanh, x)
     if approximate != "none":
         raise RuntimeError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
+    return _special.in_blocks(_gelu_by_erf, x)
+
+
+def _gelu_by_tanh(x: Any) -> Any:
+    inner = np.sqrt(2.0 / np.pi).astype(x.dtype) * (x + 0.044715 * x * x * x)
+    return 0.5 * x * (1 + np.tanh(inner))
+
+
+def _gelu_by_erf(x: Any) -> Any:
     return 0.5 * x * (1 + _special.erf(x * x.dtype.type(np.sqrt(0.5))))
 
 

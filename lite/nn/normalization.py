@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite.nn._init import empty_array, empty_parameter, fill
-from lite.nn._special import floats
+from lite.nn._special import accumulate, floats
 from lite.nn.module import Module
 
 
@@ -91,8 +91,8 @@ class LayerNorm(_OverLastDims):
         x, dtype = floats(input)
         centred = x - x.mean(axes, keepdims=True)
         variance = (centred * centred).mean(axes, keepdims=True)
-        out = centred / np.sqrt(variance + self.eps)
-        return _scaled(out, self._tensor("weight"), self._tensor("bias")).astype(dtype, copy=False)
+        centred /= np.sqrt(variance + self.eps)
+        return _scaled(centred, self._tensor("weight"), self._tensor("bias")).astype(dtype, copy=False)
 
 
 class RMSNorm(_OverLastDims):
@@ -266,7 +266,10 @@ class BatchNorm1d(Module):
         )
 
 
-def _scaled(x: Any, weight: Any, bias: Any) -> Any:
-    if weight is not None:
-        x = x * weight
-    return x if bias is None else x + bias
+def _scaled(fresh: Any, weight: Any, bias: Any) -> Any:
+    """`fresh`, an array that nobody else has, times weight plus bias; in place where all are plain arrays."""
+    if isinstance(fresh, np.ndarray) and isinstance(weight, np.ndarray):
+        fresh *= weight
+    elif weight is not None:
+        fresh = fresh * weight
+    return fresh if bias is None else accumulate(fresh, bias)
