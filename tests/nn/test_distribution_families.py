@@ -370,6 +370,35 @@ def test_dtypes_are_kept(dtype: str) -> None:
         assert dist.entropy().dtype == dtype
 
 
+def test_bfloat16() -> None:
+    """Log-probs of bfloat16 parameters are those of the same numbers in float32, to three digits."""
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs the test extra: ml_dtypes")
+    loc, scale, value = (np.full((2, 3), x, np.float32) for x in (0.25, 1.0, 0.5))
+    for make in (
+        d.Normal,
+        d.TanhNormal,
+        d.TruncatedNormal,
+        d.Uniform,
+        lambda loc, scale: d.Bernoulli(probs=loc),
+        lambda loc, scale: d.TanhDelta(loc),
+    ):
+        narrow = make(loc.astype(ml_dtypes.bfloat16), scale.astype(ml_dtypes.bfloat16))
+        got = narrow.log_prob(value.astype(ml_dtypes.bfloat16)).astype(np.float32)
+        np.testing.assert_allclose(got, make(loc, scale).log_prob(value), rtol=2e-2)
+        assert narrow.sample((2,), rng=0).shape == (2, 2, 3)
+
+
+def test_empty_batches_and_single_rows() -> None:
+    assert d.Normal(np.zeros((0, 3)), 1.0).sample((2,)).shape == (2, 0, 3)
+    assert d.Categorical(logits=np.zeros((0, 3))).sample((2,)).shape == (2, 0)
+    assert d.Categorical(logits=np.zeros((4, 3))).sample((0,)).shape == (0, 4)
+    single = d.Categorical(probs=np.array([0.0, 1.0]))
+    assert (single.sample().shape, int(single.sample())) == ((), 1)
+    assert d.OneHotCategorical(probs=np.array([0.0, 1.0])).sample().tolist() == [0, 1]
+    masked = d.MaskedCategorical(logits=np.zeros(2), indices=np.array([1]))
+    assert (masked.sample().shape, int(masked.sample())) == ((), 1)
+
+
 def test_parameters_are_not_written_to() -> None:
     arrays = [np.zeros((2, 3)), np.ones((2, 3)), np.full((2, 3), 0.5)]
     for array in arrays:

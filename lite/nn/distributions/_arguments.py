@@ -46,6 +46,15 @@ def float_arrays(*values: Any) -> list[Any]:
     return [array if array.shape == shape else np.broadcast_to(array, shape) for array in arrays]
 
 
+def limits(dtype: np.dtype[Any]) -> Any:
+    """What `np.finfo` says, of extension floats such as bfloat16 too."""
+    if dtype.kind != "V":
+        return np.finfo(dtype)
+    import ml_dtypes
+
+    return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+
+
 def require(passed: Any, message: str, values: Any, error: type[Exception] = ValueError) -> None:
     """Raise `error` unless all of `passed` is True; `message` is followed by an offending value.
 

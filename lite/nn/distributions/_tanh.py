@@ -9,7 +9,7 @@ import numpy as np
 
 from lite._collection import raw
 from lite.nn._special import softplus
-from lite.nn.distributions._arguments import require
+from lite.nn.distributions._arguments import limits, require
 from lite.nn.distributions.distribution import LOG_2
 
 
@@ -41,7 +41,7 @@ class TanhMap:
         self.middle = (self.high + self.low) / 2
         self.half = (self.high - self.low) / 2
         self.is_plain = bool(np.all(np.equal(low, -1)) and np.all(np.equal(high, 1)))
-        self._edge = 1.0 - (float(np.finfo(dtype).resolution) if safe else 0.0)
+        self._edge = 1.0 - (float(limits(dtype).resolution) if safe else 0.0)
 
     def forward(self, z: Any) -> Any:
         """From any number to between the bounds."""

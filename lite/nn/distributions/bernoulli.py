@@ -9,7 +9,7 @@ import numpy as np
 
 from lite._collection import as_array
 from lite.nn._special import sigmoid, softplus
-from lite.nn.distributions._arguments import as_float, require
+from lite.nn.distributions._arguments import as_float, limits, require
 from lite.nn.distributions._draw import as_shape, uniform
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import IntegerInterval, Support
@@ -63,7 +63,7 @@ class Bernoulli(Distribution):
     @cached_property
     def logits(self) -> Any:
         """log(p / (1 - p)), finite also for a `p` of 0 or 1."""
-        edge = np.finfo(self.probs.dtype).eps
+        edge = limits(self.probs.dtype).eps
         p = np.clip(self.probs, edge, 1 - edge)
         return np.log(p) - np.log1p(-p)
 

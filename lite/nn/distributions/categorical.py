@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -144,11 +145,11 @@ class Categorical(Distribution):
         """
         shape = as_shape(sample_shape)
         rows = self.probs.reshape(-1, self.probs.shape[-1])
-        uniform = generator_of(rng).random((*shape, len(rows))).reshape(-1, len(rows))
+        uniform = generator_of(rng).random((math.prod(shape), len(rows)))
         out = np.empty_like(uniform + rows[..., 0], np.int64, order="C")  # mapped, if either is
         search = _search_each if len(uniform) > len(rows) else _search_at_once
         search(rows, uniform, out)
-        return out.reshape(*shape, *self.batch_shape)
+        return out.reshape((*shape, *self.batch_shape))
 
 
 def _search_each(rows: NDArray[Any], uniform: NDArray[Any], out: NDArray[np.int64]) -> None:
