@@ -21,11 +21,13 @@ from lite.data import MultiStep
 from lite.kernels import (
     gae,
     get_num_threads,
+    masked_log_softmax,
     multistep_return,
     reward_to_go,
     sample_tokens,
     td_lambda_return,
     token_log_probs,
+    token_log_probs_and_entropy,
     vtrace,
 )
 
@@ -157,6 +159,51 @@ def log_probs(rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
+def log_softmax(rounds: int) -> list[dict[str, Any]]:
+    """Whole log-softmaxes, and the log-prob and entropy of each row in one pass."""
+    rng = np.random.default_rng(0)
+    shape = (8, 64, 32000)
+    logits = rng.standard_normal(shape, np.float32) * 3
+    tokens, mask = rng.integers(0, shape[-1], shape[:-1]), rng.random(shape, np.float32) < 0.9
+    a, b, hidden = torch.from_numpy(logits), torch.from_numpy(tokens)[..., None], torch.from_numpy(~mask)
+
+    def two_calls() -> tuple[torch.Tensor, torch.Tensor]:
+        scores = torch.log_softmax(a, -1)
+        return scores.gather(-1, b), -(scores.exp() * scores).sum(-1)
+
+    whole = measure(
+        {
+            "lite": lambda: masked_log_softmax(logits, mask),
+            "torch masked_fill + log_softmax": lambda: torch.log_softmax(
+                a.masked_fill(hidden, -torch.inf), -1
+            ),
+            "a copy (torch clone)": lambda: a.clone(),
+        },
+        rounds,
+    )
+    out, copy = np.empty_like(logits), torch.empty_like(a)
+    again = measure(
+        {
+            "lite": lambda: masked_log_softmax(logits, mask, out=out),
+            "a copy (torch copy_)": lambda: copy.copy_(a),
+        },
+        rounds,
+    )
+    both = measure(
+        {
+            "lite": lambda: token_log_probs_and_entropy(logits, tokens),
+            "torch log_softmax, gather, entropy": two_calls,
+            "reading once (torch amax)": lambda: a.amax(),
+        },
+        rounds,
+    )
+    return [
+        *(row(f"masked_log_softmax {shape}", other, whole) for other in list(whole)[1:]),
+        row(f"masked_log_softmax {shape}, out=", list(again)[1], again),
+        *(row(f"token_log_probs_and_entropy {shape}", other, both) for other in list(both)[1:]),
+    ]
+
+
 def sampling(rounds: int) -> list[dict[str, Any]]:
     rng = np.random.default_rng(0)
     logits = rng.standard_normal((8, 50257), np.float32) * 3
@@ -192,7 +239,11 @@ def main() -> None:
         "threads_lite": get_num_threads(),
         "threads_torch": torch.get_num_threads(),
     }
-    rows = [line for part in (returns, estimates, multistep, log_probs, sampling) for line in part(rounds)]
+    rows = [
+        line
+        for part in (returns, estimates, multistep, log_probs, log_softmax, sampling)
+        for line in part(rounds)
+    ]
     report("kernels", "Kernels", rows, about)
 
 

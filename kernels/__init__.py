@@ -1,12 +1,14 @@
-"""Array kernels: returns and advantages, log-probs of tokens, sampling."""
+"""Array kernels: returns and advantages, softmax of logits, sampling, ragged batches."""
 
 from lite.kernels._rows import get_num_threads, set_num_threads
 from lite.kernels._warmup import warmup
 from lite.kernels.advantages import Advantage, gae, vtrace
+from lite.kernels.log_softmax import LogSoftmaxStats, entropy, log_softmax_stats, masked_log_softmax
 from lite.kernels.multistep_return import MultiStepReturn, gather_time, multistep_return
+from lite.kernels.ragged import Packed, Padded, cu_seqlens, left_to_right_pad, pad_sequences, unpad
 from lite.kernels.returns import discounted_return, reward_to_go, td0_return, td1_return, td_lambda_return
 from lite.kernels.sample_tokens import sample_tokens
-from lite.kernels.token_log_probs import token_log_probs
+from lite.kernels.token_log_probs import token_log_probs, token_log_probs_and_entropy
 from lite.kernels.value_estimates import (
     generalized_advantage_estimate,
     reward2go,
@@ -26,13 +28,22 @@ from lite.kernels.value_estimates import (
 
 __all__ = [
     "Advantage",
+    "LogSoftmaxStats",
     "MultiStepReturn",
+    "Packed",
+    "Padded",
+    "cu_seqlens",
     "discounted_return",
+    "entropy",
     "gae",
     "gather_time",
     "generalized_advantage_estimate",
     "get_num_threads",
+    "left_to_right_pad",
+    "log_softmax_stats",
+    "masked_log_softmax",
     "multistep_return",
+    "pad_sequences",
     "reward2go",
     "reward_to_go",
     "sample_tokens",
@@ -47,6 +58,8 @@ __all__ = [
     "td_lambda_return",
     "td_lambda_return_estimate",
     "token_log_probs",
+    "token_log_probs_and_entropy",
+    "unpad",
     "vec_generalized_advantage_estimate",
     "vec_td1_advantage_estimate",
     "vec_td1_return_estimate",

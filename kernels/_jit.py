@@ -2,13 +2,14 @@
 
 Kernels say only `@jit` (or `@jit(reassociate=True)` where the order of a sum may change, which is
 what lets LLVM use vector registers for it). Numba itself is imported when the first kernel file is,
-never by `import lite.kernels`. A kernel and its jitted helpers live in one file, because Numba's
-cache is stamped with the file of the kernel only.
+never by `import lite.kernels`.
 """
 
 import functools
+import hashlib
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -41,6 +42,9 @@ def _compile(function: Callable[..., R], *, reassociate: bool) -> Callable[..., 
     if config.DISABLE_JIT:
         return _interpreted(function)
     flags = {"contract", "reassoc", "nsz"} if reassociate else {"contract"}
+    # Numba stamps what it caches with the kernel's own file. A helper in another one may change, too:
+    # the name that the cache goes by tells all sources.
+    function.__qualname__ = f"{function.__qualname__}_{_sources()}"
     compile_it = functools.partial(njit, function, error_model="numpy", nogil=True, fastmath=flags)
     compiled: Callable[..., R]
     try:
@@ -49,6 +53,16 @@ def _compile(function: Callable[..., R], *, reassociate: bool) -> Callable[..., 
         _warn_no_cache()
         compiled = compile_it()
     return compiled
+
+
+@functools.cache
+def _sources() -> str:
+    """A digest of all that is compiled, and of how."""
+    here = Path(__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted((*here.glob("_jit.py"), *here.glob("cpu/*.py"))):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 @functools.cache

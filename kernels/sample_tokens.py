@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite.kernels._arrays import contiguous, is_float, to_numpy
+from lite.kernels._logits import SMALLEST
 from lite.kernels._rows import for_rows
-from lite.kernels.token_log_probs import SMALLEST, token_log_probs
+from lite.kernels.token_log_probs import token_log_probs
 
 _SERIAL = 100_000  # logits: below, starting a thread costs more than it saves
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -98,6 +99,7 @@ def sample_tokens(
     )
     uniform = _uniform(seeds, step, rows)
     tokens, status = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+    log_probs = np.zeros(rows, np.float32)
     if rows:
         from lite.kernels.cpu import sample_tokens as cpu
 
@@ -111,6 +113,7 @@ def sample_tokens(
             *options,
             uniform,
             tokens,
+            log_probs,
             status,
         )
         for_rows(lambda start, stop: cpu.rows(*args, start, stop), rows, 1 if rows * size > _SERIAL else rows)
@@ -118,7 +121,9 @@ def sample_tokens(
             row = int(status.argmax())
             why = "contains NaN" if status[row] == cpu.UNKNOWN else "has no token left that may be drawn"
             raise ValueError(f"logits[{row}] {why}")
-    return tokens, token_log_probs(model, tokens).astype(np.float32, copy=False)
+    if model.dtype == np.float64:  # what float32 has rounded
+        log_probs = token_log_probs(model, tokens).astype(np.float32)
+    return tokens, log_probs
 
 
 def _option(

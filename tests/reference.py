@@ -89,6 +89,14 @@ def token_log_probs(
     return np.take_along_axis(log_softmax(logits, temperature), tokens[..., None], -1)[..., 0]
 
 
+def entropy(logits: NDArray[Any], temperature: float = 1.0) -> NDArray[np.float64]:
+    """Terms p log p; those of p = 0 are 0."""
+    log_p = log_softmax(logits, temperature)
+    p = np.exp(log_p)
+    result: NDArray[np.float64] = -np.where(p > 0, p * np.where(p > 0, log_p, 0.0), 0.0).sum(-1)
+    return result
+
+
 def kept_tokens(scores: NDArray[Any], *, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0) -> set[int]:
     """The tokens that top-k, top-p and min-p leave of one row."""
     kept = [int(i) for i in np.argsort(scores, kind="stable") if scores[i] > -np.inf]  # ascending

@@ -1,8 +1,10 @@
 """One token per row of logits, drawn after the usual filters, compiled for the CPU.
 
-Nothing is sorted. A row's candidates are narrowed by thresholds; a threshold (the k-th largest score,
-or the score at which the largest ones hold a share p of the probability) is found exactly by three
-histogram passes over the bits of the scores, highest bits first.
+Nothing is sorted, and the whole row is only gone through by loops over full vectors. The maxima of groups
+of scores bound the k-th largest score from below, and the share that top-p leaves bounds what it keeps:
+only groups that reach the bound are looked into. Among what is left, a threshold (the k-th largest score,
+or the score at which the largest ones hold a share p of the probability) is found exactly by three histogram
+passes over the bits of the scores, highest bits first.
 """
 
 from typing import Any
@@ -10,9 +12,12 @@ from typing import Any
 import numpy as np
 
 from lite.kernels._jit import jit
+from lite.kernels.cpu._blocks import BLOCK, log_prob, maximum, statistics, sums_of_exp
+from lite.kernels.cpu._width import full_width
 
 DRAWN, NOTHING, UNKNOWN = 0, 1, 2
-_LANES = 32  # entries per partial maximum
+_GROUP = 32  # entries per maximum
+_SLACK = 1e-3  # by which bounds are loosened against rounding
 _BINS = 2048
 _TINY = 5e-324
 _COLDEST = 2.0**-126  # the least divisor in float32
@@ -53,6 +58,7 @@ def _threshold(keys: Any, weights: Any, target: Any) -> Any:
 @jit
 def _prepare(logits: Any, keep: Any, previous: Any, penalty: Any, temperature: Any, scores: Any) -> Any:
     """Mask, penalty and temperature, in float32 as Hugging Face computes them; True if NaN is left."""
+    full_width()
     for i in range(scores.size):
         scores[i] = logits[i]
     if penalty != 1.0:
@@ -62,16 +68,13 @@ def _prepare(logits: Any, keep: Any, previous: Any, penalty: Any, temperature: A
                 x = logits[token]
                 scores[token] = x * factor if x < 0.0 else x / factor
     if keep.size:
+        hidden = np.float32(-np.inf)
         for i in range(scores.size):
-            scores[i] = scores[i] if keep[i] else -np.inf
+            scores[i] = scores[i] if keep[i] else hidden
     if temperature >= _COLDEST and temperature != 1.0:
-        divisor, highest = np.float32(temperature), np.float32(-np.inf)
-        for i in range(scores.size):
-            highest = scores[i] if scores[i] > highest else highest
-        if (
-            abs(highest) < np.inf and abs(highest / divisor) == np.inf
-        ):  # what is different must not become equal
-            for i in range(scores.size):
+        divisor, highest = np.float32(temperature), maximum(scores)
+        if abs(highest) < np.inf and abs(highest / divisor) == np.inf:
+            for i in range(scores.size):  # what is different must not become equal
                 scores[i] = scores[i] - highest
         for i in range(scores.size):
             scores[i] = scores[i] / divisor
@@ -82,27 +85,83 @@ def _prepare(logits: Any, keep: Any, previous: Any, penalty: Any, temperature: A
 
 
 @jit
-def _partial_maxima(scores: Any, maxima: Any) -> None:
-    """Entry j becomes the maximum of every `maxima.size`-th score from the j-th on."""
-    count = maxima.size
-    maxima[:] = scores[:count]
-    for first in range(count, scores.size, count):
-        part = scores[first : min(first + count, scores.size)]
-        for j in range(part.size):
-            maxima[j] = part[j] if part[j] > maxima[j] else maxima[j]
+def _group_maxima(scores: Any, maxima: Any) -> None:
+    """Entry j becomes the maximum of the j-th group of scores."""
+    full_width()
+    whole = scores.size // _GROUP
+    for j in range(whole):
+        group = scores[j * _GROUP : (j + 1) * _GROUP]
+        top = group[0]
+        for i in range(_GROUP):
+            top = max(top, group[i])
+        maxima[j] = top
+    if whole < maxima.size:
+        maxima[whole] = maximum(scores[whole * _GROUP :])
 
 
 @jit
-def _collect(scores: Any, bound: Any, candidates: Any, keys: Any, weights: Any) -> Any:
+def _collect(scores: Any, maxima: Any, bound: Any, candidates: Any, keys: Any, weights: Any) -> Any:
     """The tokens that score at least `bound` and more than -inf, in order."""
     n = 0
-    for i in range(scores.size):
-        candidates[n] = i
-        n += 1 if scores[i] >= bound and scores[i] > -np.inf else 0
+    for j in range(maxima.size):
+        if maxima[j] >= bound:
+            for i in range(j * _GROUP, min((j + 1) * _GROUP, scores.size)):
+                candidates[n] = i
+                n += 1 if scores[i] >= bound and scores[i] > -np.inf else 0
     for j in range(n):
         keys[j] = _key(scores[candidates[j]])
         weights[j] = 1.0
     return n
+
+
+@jit
+def _kth_largest(maxima: Any, k: Any, keys: Any, weights: Any) -> Any:
+    """The k-th largest of `maxima`; -inf where they are fewer.
+
+    Each is an entry, so the k-th largest entry is no smaller.
+    """
+    if k > maxima.size:
+        return np.float32(-np.inf)
+    for j in range(maxima.size):
+        keys[j] = _key(maxima[j])
+        weights[j] = 1.0
+    key = _threshold(keys[: maxima.size], weights[: maxima.size], k)[0]
+    for j in range(maxima.size):
+        if keys[j] == key:
+            return maxima[j]
+    return np.float32(-np.inf)
+
+
+@jit
+def _block_totals(scores: Any, highest: Any, totals: Any) -> Any:
+    """The sum of exp(score - highest) of each block, and over all."""
+    total = 0.0
+    for b in range(totals.size):
+        block = scores[b * BLOCK : min((b + 1) * BLOCK, scores.size)]
+        totals[b] = sums_of_exp(block, highest, np.float32(1.0))[0]
+        total += totals[b]
+    return total
+
+
+@jit
+def _draw_from_all(scores: Any, highest: Any, totals: Any, target: Any) -> Any:
+    """The token at which the running sum of exp(score - highest) exceeds `target`."""
+    last = 0
+    for b in range(totals.size):
+        if totals[b] > 0.0:
+            last = b
+            if totals[b] > target:
+                break
+            target -= totals[b]
+    token = last * BLOCK
+    for i in range(last * BLOCK, min((last + 1) * BLOCK, scores.size)):
+        weight = np.exp(np.float64(scores[i]) - np.float64(highest))
+        if weight > 0.0:
+            token = i
+            target -= weight
+            if target < 0.0:
+                break
+    return token
 
 
 @jit
@@ -117,35 +176,39 @@ def _retain(chosen: Any, candidates: Any, keys: Any, weights: Any) -> Any:
 
 @jit
 def _draw(
-    scores: Any, top_k: Any, top_p: Any, min_p: Any, uniform: Any,
-    maxima: Any, candidates: Any, keys: Any, weights: Any, chosen: Any,
+    scores: Any, highest: Any, top_k: Any, top_p: Any, min_p: Any, uniform: Any,
+    maxima: Any, totals: Any, candidates: Any, keys: Any, weights: Any, chosen: Any,
 ) -> Any:  # fmt: skip
-    _partial_maxima(scores, maxima)
-    highest = maxima.max()
-    bound = np.float32(-np.inf)
     if highest == np.inf:  # the infinite ones share the probability
         for i in range(scores.size):
             scores[i] = 0.0 if scores[i] == np.inf else -np.inf
         highest = np.float32(0.0)
-    elif 0 < top_k <= maxima.size:
-        # Each partial maximum is an entry, so the k-th largest of them is at most the k-th largest score.
-        n = _collect(maxima, bound, candidates, keys, weights)
-        if n >= top_k:
+    _group_maxima(scores, maxima)
+    total = 0.0
+    if 0 < top_k < scores.size:
+        bound = _kth_largest(maxima, top_k, keys, weights)
+        n = _collect(scores, maxima, bound, candidates, keys, weights)
+        if top_k < n:
             key = _threshold(keys[:n], weights[:n], top_k)[0]
             for j in range(n):
-                if keys[j] == key:
-                    bound = maxima[candidates[j]]
-    n = _collect(scores, bound, candidates, keys, weights)
-    if 0 < top_k < n:
-        key = _threshold(keys[:n], weights[:n], top_k)[0]
-        for j in range(n):
-            chosen[j] = keys[j] >= key
-        n = _retain(chosen[:n], candidates, keys, weights)
+                chosen[j] = keys[j] >= key
+            n = _retain(chosen[:n], candidates, keys, weights)
+    else:
+        total = _block_totals(scores, highest, totals)
+        if top_p >= 1.0 and min_p <= 0.0:
+            return _draw_from_all(scores, highest, totals, uniform * total)
+        # Tokens below the mean of what top-p drops hold no more than that together: it keeps none of them.
+        least = (1.0 - top_p) * total / scores.size if top_p < 1.0 else min_p
+        bound = np.float32(-np.inf)
+        if least > 0.0:
+            bound = np.float32(np.float64(highest) + np.log(least) - _SLACK * (1.0 + abs(highest)))
+        n = _collect(scores, maxima, bound, candidates, keys, weights)
 
-    total = 0.0
+    sum_of_candidates = 0.0
     for j in range(n):
         weights[j] = np.exp(np.float64(scores[candidates[j]]) - np.float64(highest))
-        total += weights[j]
+        sum_of_candidates += weights[j]
+    total = max(total, sum_of_candidates)
     if top_p < 1.0:
         target = max(top_p * total, _TINY)
         key, above = _threshold(keys[:n], weights[:n], target)
@@ -177,11 +240,12 @@ def _draw(
 @jit
 def rows(
     logits: Any, keep: Any, previous: Any, previous_starts: Any, temperature: Any, top_k: Any, top_p: Any,
-    min_p: Any, penalty: Any, uniform: Any, tokens: Any, status: Any, start: Any, stop: Any,
+    min_p: Any, penalty: Any, uniform: Any, tokens: Any, log_probs: Any, status: Any, start: Any, stop: Any,
 ) -> None:  # fmt: skip
     """Rows `start` to `stop`; row r's previous tokens lie from `previous_starts[r]` to that of r + 1."""
     size = logits.shape[1]
-    scores, maxima = np.empty(size, np.float32), np.empty(max(1, size // _LANES), np.float32)
+    scores, maxima = np.empty(size, np.float32), np.empty(-(-size // _GROUP), np.float32)
+    totals, scratch, nowhere = np.empty(-(-size // BLOCK)), np.empty(BLOCK, np.float32), np.empty(0, np.bool_)
     candidates, keys = np.empty(size + 1, np.int64), np.empty(size, np.int64)
     weights, chosen = np.empty(size), np.empty(size, np.bool_)
     for r in range(start, stop):
@@ -190,14 +254,21 @@ def rows(
         if _prepare(logits[r], allowed, before, penalty[r], temperature[r], scores):
             status[r] = UNKNOWN
             continue
-        best = 0
-        for i in range(1, size):
-            best = i if scores[i] > scores[best] else best
-        if scores[best] == -np.inf:
+        highest = maximum(scores)
+        if highest == -np.inf:
             status[r] = NOTHING
-        elif temperature[r] < _COLDEST:
-            tokens[r] = best
+            continue
+        token = np.int64(0)
+        if temperature[r] < _COLDEST:
+            while scores[token] != highest:
+                token += 1
         else:
-            tokens[r] = _draw(
-                scores, top_k[r], top_p[r], min_p[r], uniform[r], maxima, candidates, keys, weights, chosen
-            )
+            token = _draw(
+                scores, highest, top_k[r], top_p[r], min_p[r], uniform[r], maxima, totals,
+                candidates, keys, weights, chosen,
+            )  # fmt: skip
+        tokens[r] = token
+        top, count, rest, _, logit, unknown = statistics(
+            logits[r], False, np.int64(0), size, nowhere, np.int64(-1), 1.0, token, scratch
+        )
+        log_probs[r] = log_prob(logit, top, 1.0, count, rest, unknown)

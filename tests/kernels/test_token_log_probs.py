@@ -216,7 +216,9 @@ def test_errors_name_the_argument():
         token_log_probs(logits, np.zeros(3, np.int64))
     with pytest.raises(TypeError, match="mask must be boolean, got int64"):
         token_log_probs(logits, tokens, tokens)
-    with pytest.raises(ValueError, match=r"mask must have the shape of tokens \(2,\) or of logits \(2, 5\)"):
+    with pytest.raises(
+        ValueError, match=r"mask must have the shape of the positions \(2,\) or of logits \(2, 5\)"
+    ):
         token_log_probs(logits, tokens, np.ones(5, bool))
     for temperature in (0.0, -1.0, np.nan, np.inf):
         with pytest.raises(ValueError, match="temperature must be positive and finite"):

@@ -1,0 +1,118 @@
+"""What the functions of logits check alike, and how they call the compiled rows."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lite.kernels._arrays import contiguous, is_bfloat16, is_float, native, rows_of, to_numpy
+from lite.kernels._rows import for_rows
+
+SMALLEST = 2.0**-126  # of normal float32 numbers
+_SERIAL = 300_000  # logits: below, starting a thread costs more than it saves
+_CHUNK = 200_000  # logits handed to a thread at a time
+
+
+class Logits:
+    """Checked logits with their mask and temperature, vocabulary last, as compiled rows read them.
+
+    Attributes:
+        array: in native byte order.
+        shape: of the rows.
+        counted: booleans of that shape, False for masked positions.
+        dtype: of results: float64 for float64 logits, else float32.
+    """
+
+    def __init__(self, logits: ArrayLike, mask: ArrayLike | None, temperature: float, axis: int = -1) -> None:
+        given = native(to_numpy("logits", logits))
+        if not is_float(given.dtype):
+            raise TypeError(f"logits must be float16, bfloat16, float32 or float64, got {given.dtype}")
+        if not given.ndim:
+            raise ValueError("logits must have an axis for the vocabulary, got the shape ()")
+        if not -given.ndim <= axis < given.ndim:
+            raise ValueError(f"axis {axis} is out of range for logits of shape {given.shape}")
+        self.axis = axis
+        self.array = given if axis in (-1, given.ndim - 1) else np.moveaxis(given, axis, -1)
+        self.shape, self.size = self.array.shape[:-1], self.array.shape[-1]
+        self.dtype = np.dtype(np.float64 if given.dtype == np.float64 else np.float32)
+        if not isinstance(temperature, (int, float, np.number)):
+            raise TypeError(f"temperature must be a number, got {type(temperature).__name__}")
+        if not (temperature >= SMALLEST and math.isfinite(temperature)):
+            raise ValueError(
+                f"temperature must be positive and finite (and at least 2**-126), got {temperature}"
+            )
+        self.inverse = 1.0 / temperature
+        self.counted: NDArray[np.bool_] = np.ones(self.shape, np.bool_)
+        self._keep, self._keep_starts = np.empty(0, np.bool_), np.empty(0, np.int64)
+        if mask is not None:
+            self._mask(to_numpy("mask", mask), given.shape)
+
+    def _mask(self, flags: NDArray[Any], shape: tuple[int, ...]) -> None:
+        if flags.dtype != np.bool_:
+            raise TypeError(f"mask must be boolean, got {flags.dtype}")
+        if flags.shape == self.shape:
+            self.counted &= flags
+        elif flags.shape == shape:
+            self._keep, self._keep_starts = rows_of(np.moveaxis(flags, self.axis, -1))
+        else:
+            raise ValueError(
+                f"mask must have the shape of the positions {self.shape} or of logits {shape}, "
+                f"got {flags.shape}"
+            )
+
+    def operands(self) -> tuple[Any, ...]:
+        """The first arguments of the compiled functions in `cpu.log_softmax`."""
+        narrow = self.array.dtype.itemsize == 2
+        flat, starts = rows_of(self.array.view(np.uint16) if narrow else self.array)
+        counted = contiguous(self.counted, np.bool_).reshape(-1)
+        bfloat16 = is_bfloat16(self.array.dtype)
+        return flat, bfloat16, starts, self.size, self._keep, self._keep_starts, counted, self.inverse
+
+    def run(self, kernel: Callable[..., None], *args: Any) -> None:
+        """Call `kernel(*args, start, stop)` over all rows, on threads where it pays."""
+        rows = math.prod(self.shape)
+        chunk = max(1, _CHUNK // max(self.size, 1)) if rows * self.size > _SERIAL else max(rows, 1)
+        for_rows(lambda start, stop: kernel(*args, start, stop), rows, chunk)
+
+    def numbers(
+        self,
+        tokens: NDArray[Any] | None = None,
+        *,
+        entropies: bool = False,
+        totals: bool = False,
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Log-probs of `tokens`, entropies, maxima and log-sums, each of the rows' shape; see `cpu.rows`.
+
+        What is not asked for is empty. Raises IndexError for a token outside the vocabulary.
+        """
+        from lite.kernels.cpu import log_softmax as cpu
+
+        rows = math.prod(self.shape)
+        ids = np.empty(0, np.int64) if tokens is None else contiguous(tokens, np.int64).reshape(-1)
+        bad = np.full(1, -1, np.int64)
+        wanted = (tokens is not None, entropies, totals, totals)
+        out = [np.empty(rows if asked else 0, self.dtype) for asked in wanted]
+        self.run(cpu.rows, *self.operands(), ids, bad, *out)
+        if bad[0] >= 0 and tokens is not None:
+            position = tuple(int(i) for i in np.unravel_index(int(bad[0]), self.shape))
+            raise IndexError(
+                f"tokens{list(position)} is {tokens[position]}, which is outside the vocabulary of "
+                f"{self.size}"
+            )
+        shaped = [a.reshape(self.shape) if asked else a for a, asked in zip(out, wanted, strict=True)]
+        return shaped[0], shaped[1], shaped[2], shaped[3]
+
+
+def token_array(tokens: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
+    """`tokens` as integers, one for each row of logits of `shape`."""
+    ids = to_numpy("tokens", tokens)
+    if ids.dtype.kind not in "iu":
+        raise TypeError(f"tokens must be integers, got {ids.dtype}")
+    if ids.shape != shape[:-1]:
+        raise ValueError(
+            f"tokens must have the shape of logits without the last axis: got tokens {ids.shape}, "
+            f"logits {shape}"
+        )
+    return ids

@@ -1,0 +1,164 @@
+"""Log-softmax of logits, and what can be said of it without making it."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lite.kernels._arrays import rows_of
+from lite.kernels._logits import Logits
+
+
+class LogSoftmaxStats(NamedTuple):
+    """What `log_softmax_stats` gives: two arrays of the shape of the logits without the vocabulary."""
+
+    max: NDArray[Any]
+    """The highest logit / temperature."""
+    log_sum_exp: NDArray[Any]
+    """The log of the sum of exp(logit / temperature): what a logit is less to give its log-prob."""
+
+
+def masked_log_softmax(
+    logits: ArrayLike,
+    mask: ArrayLike | None = None,
+    *,
+    axis: int = -1,
+    temperature: float = 1.0,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Log-probs of all tokens: x - log(sum(exp(x))) with x = logits / temperature.
+
+    Each row is read twice, the second time from a cache. Relative error below 1e-6 against float64 for
+    logits of up to 32 bits, close to 0 too.
+
+    Args:
+        logits: float16, bfloat16, float32 or float64, of any shape with at least one axis. Read where it
+            lies as long as `axis` is contiguous, else copied once.
+        mask: booleans, True for what counts. Of the shape of the logits without `axis`: positions that are
+            False are 0 throughout. Of the shape of the logits: tokens that are False cannot be drawn, they
+            get -inf and the others share their probability.
+        axis: the one of the vocabulary.
+        temperature: the logits are divided by it; positive.
+        out: where to write: an array of the shape of the logits and of the result's type. It may be
+            `logits` itself.
+
+    Returns:
+        The shape of `logits`, float32 (float64 for float64 logits); `out` where it is given. A row in
+        which nothing can be drawn (all masked, or all -inf) is -inf throughout; logits of +inf share the
+        probability among themselves; NaN in a row's admitted logits makes that row NaN, and no other.
+
+    Raises:
+        TypeError: logits not of a floating type, mask not booleans, `out` of another type, CUDA memory.
+        ValueError: shapes that do not fit, no such axis, a temperature that is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.kernels import masked_log_softmax
+        >>> logits = np.log(np.array([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]], np.float32))
+        >>> np.exp(masked_log_softmax(logits, np.array([[True, True, False], [True, True, True]]))).round(3)
+        array([[0.667, 0.333, 0.   ],
+               [0.1  , 0.1  , 0.8  ]], dtype=float32)
+        >>> masked_log_softmax(logits, np.array([False, True])).round(3)
+        array([[ 0.   ,  0.   ,  0.   ],
+               [-2.303, -2.303, -0.223]], dtype=float32)
+    """
+    rows = Logits(logits, mask, temperature, axis)
+    result = _result(rows, out)
+    # Compiled code writes to memory whose rows are contiguous, and reads no row after it wrote to another.
+    target = np.moveaxis(result, axis, -1)
+    same = target.ctypes.data == rows.array.ctypes.data and target.strides == rows.array.strides
+    apart = not np.may_share_memory(target, rows.array)
+    direct = target.strides[-1] == target.itemsize and (apart or same)
+    flat, starts = rows_of(target if direct else np.empty(target.shape, rows.dtype))
+    if target.size:
+        from lite.kernels.cpu import log_softmax as cpu
+
+        rows.run(cpu.log_softmax, *rows.operands(), same, flat, starts)
+        if not direct:
+            target[...] = flat.reshape(target.shape)
+    return result
+
+
+def _result(rows: Logits, out: NDArray[Any] | None) -> NDArray[Any]:
+    """`out`, checked, or a new array in which the rows lie side by side."""
+    if out is None:
+        return np.moveaxis(np.empty(rows.array.shape, rows.dtype), -1, rows.axis)
+    shape = np.moveaxis(rows.array, -1, rows.axis).shape
+    if not isinstance(out, np.ndarray) or out.dtype != rows.dtype:
+        got = out.dtype if isinstance(out, np.ndarray) else type(out).__name__
+        raise TypeError(f"out must be an array of {rows.dtype}, got {got}")
+    if out.shape != shape or not out.flags.writeable:
+        kind = "a writable" if out.flags.writeable else "a read-only"
+        raise ValueError(
+            f"out must be a writable array of the shape of logits {shape}, got {kind} {out.shape}"
+        )
+    return out
+
+
+def entropy(
+    logits: ArrayLike, mask: ArrayLike | None = None, *, axis: int = -1, temperature: float = 1.0
+) -> NDArray[Any]:
+    """Entropy in nats of the softmax of each row of logits, in one pass over them.
+
+    log(sum(exp(x))) - sum(x exp(x)) / sum(exp(x)) with x = logits / temperature, taken from the highest x
+    on; all terms are positive, so confident rows keep their relative precision.
+
+    Args:
+        logits: as in `masked_log_softmax`.
+        mask: booleans of the shape of the logits without `axis`, or of their shape; tokens that are False
+            cannot be drawn.
+        axis: the one of the vocabulary.
+        temperature: the logits are divided by it; positive.
+
+    Returns:
+        The shape of the logits without `axis`, float32 (float64 for float64 logits). Masked positions, and
+        rows in which nothing can be drawn, get 0; n logits of +inf give log(n); NaN in a row's admitted
+        logits gives NaN for that row only.
+
+    Raises:
+        TypeError: logits not of a floating type, mask not booleans, CUDA memory.
+        ValueError: shapes that do not fit, no such axis, a temperature that is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.kernels import entropy
+        >>> logits = np.array([[0, 0, -np.inf, 0], [5, -np.inf, -np.inf, -np.inf]], np.float32)
+        >>> np.exp(entropy(logits)).round(4).tolist()
+        [3.0, 1.0]
+        >>> entropy(logits, np.array([True, False])).round(4).tolist()
+        [1.0986000299453735, 0.0]
+    """
+    return Logits(logits, mask, temperature, axis).numbers(entropies=True)[1]
+
+
+def log_softmax_stats(
+    logits: ArrayLike, mask: ArrayLike | None = None, *, axis: int = -1, temperature: float = 1.0
+) -> LogSoftmaxStats:
+    """The maximum and the log of the sum of exponentials of each row, in one pass over the logits.
+
+    With them `logits / temperature - log_sum_exp[..., None]` is the log-softmax: enough to score any token
+    later, from 8 bytes a row.
+
+    Args:
+        logits: as in `masked_log_softmax`.
+        mask: booleans of the shape of the logits without `axis`, or of their shape; tokens that are False
+            are left out.
+        axis: the one of the vocabulary.
+        temperature: the logits are divided by it; positive.
+
+    Returns:
+        `LogSoftmaxStats(max, log_sum_exp)`, each of the shape of the logits without `axis`, float32
+        (float64 for float64 logits). Masked positions get 0 for both; rows in which nothing can be drawn
+        -inf; rows with +inf inf; NaN in a row's admitted logits gives NaN for that row only.
+
+    Raises:
+        TypeError: logits not of a floating type, mask not booleans, CUDA memory.
+        ValueError: shapes that do not fit, no such axis, a temperature that is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.kernels import log_softmax_stats
+        >>> log_softmax_stats(np.log(np.array([[1.0, 2.0, 5.0]], np.float32))).log_sum_exp
+        array([2.0794415], dtype=float32)
+    """
+    return LogSoftmaxStats(*Logits(logits, mask, temperature, axis).numbers(totals=True)[2:])
