@@ -5,18 +5,14 @@
 Columns: `lite.vmap` of a function that puts the parameters into the module; the loop over the 64 modules
 with a stack of the results; the loop over the 64 parameter sets of the stacked TensorDict, each put into
 one module; the computation written by hand with np.matmul on the stacked arrays; torch.vmap of
-functional_call, and torch.vmap with tensordict's to_module. All on one thread, in turns; minima over
-rounds, milliseconds. Results go to bench/results/vmap.json.
+functional_call, and torch.vmap with tensordict's to_module. All on one thread. Results go to
+bench/results/vmap.md.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import platform
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -25,12 +21,12 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np  # noqa: E402
 import tensordict  # noqa: E402
 import torch  # noqa: E402
+from side_by_side import machine, measure, report, row  # noqa: E402
 
 import lite  # noqa: E402
 import lite.nn  # noqa: E402
 
 SETS = 64
-ROUNDS = 25
 ACTIVATIONS = {"ReLU": lambda x: np.maximum(x, 0), "Tanh": np.tanh}
 LAYERS = ("0", "2", "4")
 
@@ -82,7 +78,7 @@ def cases(width: int, batch: int, activation: str) -> dict[str, Callable[[], Any
 
     through = torch.vmap(swapped, (0, None))
     return {
-        "lite.vmap": lambda: mapped(params, x),
+        "lite": lambda: mapped(params, x),
         "loop over modules": lambda: np.stack([m(x) for m in modules]),
         "loop over parameters": lambda: np.stack([call(params[i], x) for i in range(SETS)]),
         "by hand": by_hand,
@@ -91,45 +87,27 @@ def cases(width: int, batch: int, activation: str) -> dict[str, Callable[[], Any
     }
 
 
-def milliseconds(function: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    function()
-    return (time.perf_counter() - start) * 1e3
-
-
 def main() -> None:
     torch.set_num_threads(1)
+    about = {
+        **machine(),
+        "torch": torch.__version__,
+        "tensordict": tensordict.__version__,
+        "sets": SETS,
+        "threads": 1,
+    }
     rows = []
     with torch.no_grad():
         for activation in ACTIVATIONS:
-            for batch, width in ((1, 16), (1, 64), (16, 16), (16, 64), (256, 16), (256, 64), (256, 128)):
+            for batch, width in ((1, 64), (16, 16), (16, 64), (256, 16), (256, 64), (256, 128)):
                 calls = cases(width, batch, activation)
                 results = {name: np.asarray(call()) for name, call in calls.items()}
                 for result in results.values():
                     np.testing.assert_allclose(result, results["by hand"], rtol=1e-3, atol=1e-4)
-                times = {name: min(milliseconds(call) for _ in range(2)) for name, call in calls.items()}
-                for _ in range(ROUNDS):
-                    for name, call in calls.items():
-                        times[name] = min(times[name], milliseconds(call))
-                rows.append({"activation": activation, "batch": batch, "width": width, **times})
-                print(
-                    f"{activation:5s} batch {batch:4d} width {width:4d}  "
-                    + "  ".join(f"{name} {value:.2f}" for name, value in times.items())
-                )
-    result = {
-        "machine": {"processor": platform.processor() or platform.machine(), "cpus": os.cpu_count()},
-        "versions": {
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "torch": torch.__version__,
-            "tensordict": tensordict.__version__,
-        },
-        "sets": SETS,
-        "rounds": ROUNDS,
-        "rows": rows,
-    }
-    path = Path(__file__).parent / "results" / "vmap.json"
-    path.write_text(json.dumps(result, indent=2) + "\n")
+                times = measure(calls)
+                name = f"{activation}, batch {batch}, width {width}"
+                rows += [row(name, other, times) for other in calls if other != "lite"]
+    report("vmap", "vmap of a 3-layer network over 64 parameter sets", rows, about)
 
 
 if __name__ == "__main__":
