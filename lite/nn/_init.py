@@ -15,6 +15,14 @@ if TYPE_CHECKING:  # touching numpy.random imports it, which costs more than the
     Rng = np.random.Generator | int | None
 
 
+def reset(module: Any, rng: Rng) -> None:
+    """Call `reset_parameters`, which in a subclass need not take a generator, as torch's do not."""
+    if rng is None:
+        module.reset_parameters()
+    else:
+        module.reset_parameters(rng)
+
+
 def empty_parameter(shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> Parameter:
     """A parameter without values yet; without data on the device "meta"."""
     return Parameter(empty_array(shape, device, dtype))

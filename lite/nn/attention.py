@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite.nn._dtypes import Dtype, compute_dtype, is_floating
-from lite.nn._init import empty_parameter, fill, fill_normal, fill_uniform
+from lite.nn._init import empty_parameter, fill, fill_normal, fill_uniform, reset
 from lite.nn._special import accumulate
 from lite.nn._windows import pad
 from lite.nn.dropout import dropout, generator
@@ -116,7 +116,7 @@ class MultiheadAttention(Module):
         rng = None if rng is None else np.random.default_rng(rng)
         self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device, dtype, rng=rng)
         self._rng: Rng = rng
-        self.reset_parameters(rng)
+        reset(self, rng)
 
     def reset_parameters(self, rng: Rng = None) -> None:
         """Draw the weights of the inputs anew, and set the biases of the maps to zero, in place."""

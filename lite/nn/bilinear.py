@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite.nn._dtypes import compute_dtype
-from lite.nn._init import empty_parameter, fill_uniform
+from lite.nn._init import empty_parameter, fill_uniform, reset
 from lite.nn.module import Module
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Bilinear(Module):
         self.out_features = out_features
         self.weight = empty_parameter((out_features, in1_features, in2_features), device, dtype)
         self.register_parameter("bias", empty_parameter((out_features,), device, dtype) if bias else None)
-        self.reset_parameters(rng)
+        reset(self, rng)
 
     def reset_parameters(self, rng: Rng = None) -> None:
         """Draw weight and bias anew from U(-1/√in1_features, 1/√in1_features), in place."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite.nn._dtypes import compute_dtype
-from lite.nn._init import empty_parameter, fill_uniform
+from lite.nn._init import empty_parameter, fill_uniform, reset
 from lite.nn._special import accumulate
 from lite.nn._windows import Sizes, offset_slices, pad, sizes, span
 from lite.nn.module import Module
@@ -70,7 +70,7 @@ class _Convolution(Module):
         shape = (out_channels, in_channels // groups, *self.kernel_size)
         self.weight = empty_parameter(shape, device, dtype)
         self.register_parameter("bias", empty_parameter((out_channels,), device, dtype) if bias else None)
-        self.reset_parameters(rng)
+        reset(self, rng)
 
     def reset_parameters(self, rng: Rng = None) -> None:
         """Draw weight and bias anew from U(-1/√n, 1/√n), n the entries that an output sees, in place."""

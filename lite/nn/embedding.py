@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite._vmap.running import everything, look_up
-from lite.nn._init import empty_parameter, fill_normal
+from lite.nn._init import empty_parameter, fill_normal, reset
 from lite.nn.module import Module
 from lite.nn.parameter import Parameter
 
@@ -72,7 +72,7 @@ class Embedding(Module):
         self.scale_grad_by_freq = scale_grad_by_freq
         self.sparse = sparse
         self.weight = empty_parameter((num_embeddings, embedding_dim), device, dtype)
-        self.reset_parameters(rng)
+        reset(self, rng)
 
     @classmethod
     def from_pretrained(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite.nn._dtypes import compute_dtype
-from lite.nn._init import empty_parameter, fill_uniform
+from lite.nn._init import empty_parameter, fill_uniform, reset
 from lite.nn.dropout import dropout, generator
 from lite.nn.linear import linear
 from lite.nn.module import Module
@@ -98,7 +98,7 @@ class _Recurrent(Module):
                     self.register_parameter(name + suffix, empty_parameter(shape, device, dtype))
                 self._names.append([name + suffix for name in shapes])
         self._rng: Rng = None if rng is None else np.random.default_rng(rng)
-        self.reset_parameters(self._rng)
+        reset(self, self._rng)
 
     def reset_parameters(self, rng: Rng = None) -> None:
         """Draw all parameters anew from U(-1/√hidden_size, 1/√hidden_size), in place."""

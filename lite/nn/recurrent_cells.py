@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite.nn._dtypes import compute_dtype
-from lite.nn._init import empty_parameter, fill_uniform
+from lite.nn._init import empty_parameter, fill_uniform, reset
 from lite.nn.linear import linear
 from lite.nn.module import Module
 
@@ -91,7 +91,7 @@ class _Cell(Module):
         self.weight_hh = empty_parameter((rows, hidden_size), device, dtype)
         for name in ("bias_ih", "bias_hh"):
             self.register_parameter(name, empty_parameter((rows,), device, dtype) if bias else None)
-        self.reset_parameters(rng)
+        reset(self, rng)
 
     def reset_parameters(self, rng: Rng = None) -> None:
         """Draw all parameters anew from U(-1/√hidden_size, 1/√hidden_size), in place."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from lite._defaults import get_default_dtype
 from lite.nn._dtypes import resolve_dtype
+from lite.nn._init import reset
 from lite.nn.attention import xavier_uniform
 from lite.nn.containers import ModuleList
 from lite.nn.module import Module
@@ -202,7 +203,7 @@ class Transformer(Module):
         self.d_model = d_model
         self.nhead = nhead
         self.batch_first = batch_first
-        self.reset_parameters(rng)
+        reset(self, rng)
 
     def reset_parameters(self, rng: Rng = None) -> None:
         """Draw all matrices anew, as Glorot and Bengio do, in place; vectors stay."""
