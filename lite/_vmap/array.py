@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -10,6 +10,19 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from lite._collection import HostArray, TensorCollection
 from lite._vmap.methods import ArrayMethods
+
+
+class Rules:
+    """What answers for mapped arrays. These functions need the class, so `dispatch` sets them."""
+
+    __slots__ = ("function", "get_index", "set_index", "ufunc")
+    ufunc: Callable[..., Any]
+    function: Callable[..., Any]
+    get_index: Callable[..., Any]
+    set_index: Callable[..., None]
+
+
+rules = Rules()
 
 
 class BatchedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
@@ -33,19 +46,19 @@ class BatchedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         for item in inputs:
             if isinstance(item, TensorCollection):
                 return NotImplemented
-        return call_ufunc(ufunc, method, inputs, kwargs)
+        return rules.ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         for kind in types:
             if issubclass(kind, TensorCollection):
                 return NotImplemented
-        return call_function(func, args, kwargs)
+        return rules.function(func, args, kwargs)
 
     def __getitem__(self, index: Any) -> Any:
-        return get_index(self, index)
+        return rules.get_index(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        set_index(self, index, value)
+        rules.set_index(self, index, value)
 
     def __len__(self) -> int:
         shape = self.shape
@@ -119,19 +132,19 @@ class SharedArray(np.ndarray[Any, Any]):
 
     def __getitem__(self, index: Any) -> Any:
         if has_batched(index):
-            return get_index(self, index)
+            return rules.get_index(self, index)
         return super().__getitem__(index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if type(value) is BatchedArray or has_batched(index):
-            set_index(self, index, value)
+            rules.set_index(self, index, value)
         else:
             super().__setitem__(index, value)
 
     def take(self, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:
         """As `numpy.take`."""
         if type(indices) is BatchedArray:
-            return call_function(np.take, (self, indices, axis, out, mode), {})
+            return rules.function(np.take, (self, indices, axis, out, mode), {})
         return super().take(indices, axis, out, mode)
 
     def dot(self, b: Any, out: Any = None) -> Any:
@@ -144,9 +157,3 @@ def has_batched(index: Any) -> bool:
     if type(index) is tuple or type(index) is list:
         return any(map(has_batched, index))
     return type(index) is BatchedArray
-
-
-# Last, because these modules need the class; the names are looked up when a method runs.
-from lite._vmap.dispatch import call_function  # noqa: E402
-from lite._vmap.indexing import get_index, set_index  # noqa: E402
-from lite._vmap.ufuncs import call_ufunc  # noqa: E402

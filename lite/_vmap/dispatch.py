@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+# Each of these modules registers its rules.
+import lite._vmap.creation
+import lite._vmap.elementwise
+import lite._vmap.fourier
+import lite._vmap.joining
+import lite._vmap.linalg
+import lite._vmap.products
+import lite._vmap.reductions
+import lite._vmap.shapes
+import lite._vmap.sorting  # noqa: F401
+from lite._vmap.array import rules
+from lite._vmap.indexing import get_index, set_index
 from lite._vmap.level import batched_in, level_of
 from lite._vmap.registry import RULES, NoRule, loop
+from lite._vmap.ufuncs import call_ufunc
 
 
 def call_function(func: Any, args: Any, kwargs: Any) -> Any:
@@ -30,13 +43,7 @@ def call_function(func: Any, args: Any, kwargs: Any) -> Any:
     return out
 
 
-# Each module registers its rules.
-import lite._vmap.creation  # noqa: E402
-import lite._vmap.elementwise  # noqa: E402
-import lite._vmap.fourier  # noqa: E402
-import lite._vmap.joining  # noqa: E402
-import lite._vmap.linalg  # noqa: E402
-import lite._vmap.products  # noqa: E402
-import lite._vmap.reductions  # noqa: E402
-import lite._vmap.shapes  # noqa: E402
-import lite._vmap.sorting  # noqa: E402, F401
+rules.ufunc = call_ufunc
+rules.function = call_function
+rules.get_index = get_index
+rules.set_index = set_index

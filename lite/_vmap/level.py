@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from lite._vmap.array import BatchedArray, SharedArray
+
 numbers = itertools.count()
 
 
@@ -113,6 +115,3 @@ def batched_in(items: Any, found: list[Any]) -> list[Any]:
         elif kind is slice:
             batched_in((x.start, x.stop, x.step), found)
     return found
-
-
-from lite._vmap.array import BatchedArray, SharedArray  # noqa: E402  # which needs the rules, which need this module

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+import lite._vmap.dispatch  # noqa: F401  # which gives mapped arrays their rules
 from lite._collection import ArrayHolder, HostArray, TensorCollection, raw
 from lite._vmap.array import BatchedArray, SharedArray
 from lite._vmap.level import numbers

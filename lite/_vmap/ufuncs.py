@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from lite._vmap.along import along
+from lite._vmap.array import BatchedArray
+from lite._vmap.indexing import advanced, mask_of
 from lite._vmap.level import Level, aligned, batched_in, level_of, ndim_of
 from lite._vmap.registry import RULES, NoRule, loop, name_of
 
@@ -173,7 +176,3 @@ _METHODS: dict[str, Any] = {
     "reduce": _reduce,
     "reduceat": _reduceat,
 }
-
-from lite._vmap.along import along  # noqa: E402
-from lite._vmap.array import BatchedArray  # noqa: E402
-from lite._vmap.indexing import advanced, mask_of  # noqa: E402
