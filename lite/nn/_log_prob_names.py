@@ -61,3 +61,38 @@ def add_suffix(key: NestedKey, suffix: str) -> NestedKey:
     """The key with a longer last part."""
     key = unravel_key(key)
     return key + suffix if isinstance(key, str) else (*key[:-1], key[-1] + suffix)
+
+
+def log_prob_names(
+    samples: list[NestedKey], key: NestedKey | None = None, keys: list[NestedKey] | None = None
+) -> list[NestedKey]:
+    """Where the log-probs of samples go: one key for each, or one where they are summed.
+
+    Args:
+        samples: keys of the samples.
+        key: the key that was asked for, if there is one log-prob.
+        keys: the keys that were asked for, one for each sample.
+
+    Raises:
+        RuntimeError: `key` or `keys` is given where only the other has a meaning.
+        ValueError: `keys` are not as many as `samples`.
+    """
+    if composite_lp_aggregate():
+        if keys is not None:
+            raise RuntimeError(
+                "composite_lp_aggregate is set to True but log_prob_keys were passed: there is one sum, "
+                "pass log_prob_key."
+            )
+        return ["sample_log_prob" if key is None else unravel_key(key)]
+    if key is not None:
+        if len(samples) != 1:
+            raise RuntimeError(
+                "composite_lp_aggregate is set to False but a log_prob_key was passed for "
+                f"{len(samples)} out_keys: pass log_prob_keys."
+            )
+        keys = [key] if keys is None else keys
+    if keys is None:
+        keys = [add_suffix(sample, "_log_prob") for sample in samples]
+    if len(keys) != len(samples):
+        raise ValueError(f"log_prob_keys must be one for each of out_keys={samples}, got {keys}.")
+    return [unravel_key(k) for k in keys]

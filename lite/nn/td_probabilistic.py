@@ -13,7 +13,7 @@ from lite._nontensor import NonTensorBase, unwrap
 from lite._tensordict import TensorDict
 from lite.nn._dispatch import dispatch
 from lite.nn._interaction_type import InteractionType, interaction_type
-from lite.nn._log_prob_names import add_suffix, composite_lp_aggregate
+from lite.nn._log_prob_names import add_suffix, composite_lp_aggregate, log_prob_names
 from lite.nn._seeds import DrawSource
 from lite.nn._skip_existing import _active as _skip_existing
 from lite.nn._skip_existing import all_present
@@ -117,7 +117,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         self.__dict__["_out_keys"] = samples
         self.return_log_prob = return_log_prob
         self._aggregate = composite_lp_aggregate()
-        self._name_log_probs(log_prob_key, log_prob_keys)
+        self._log_prob_keys = log_prob_names(samples, log_prob_key, log_prob_keys)
         self.default_interaction_type = InteractionType(default_interaction_type)
         self.cache_dist = cache_dist and hasattr(self.distribution_class, "update")
         self._dist: Any = None
@@ -139,29 +139,6 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
 
     # -- keys ----------------------------------------------------------------------------------------
 
-    def _name_log_probs(self, key: NestedKey | None, keys: list[NestedKey] | None) -> None:
-        samples = self.__dict__["_out_keys"]
-        if self._aggregate:
-            if keys is not None:
-                raise RuntimeError(
-                    "composite_lp_aggregate is set to True but log_prob_keys were passed: there is one sum, "
-                    "pass log_prob_key."
-                )
-            self._log_prob_keys = ["sample_log_prob" if key is None else unravel_key(key)]
-            return
-        if key is not None:
-            if len(samples) != 1:
-                raise RuntimeError(
-                    "composite_lp_aggregate is set to False but a log_prob_key was passed for "
-                    f"{len(samples)} out_keys: pass log_prob_keys."
-                )
-            keys = [key] if keys is None else keys
-        if keys is None:
-            keys = [add_suffix(sample, "_log_prob") for sample in samples]
-        if len(keys) != len(samples):
-            raise ValueError(f"log_prob_keys must be one for each of out_keys={samples}, got {keys}.")
-        self._log_prob_keys = [unravel_key(k) for k in keys]
-
     @property
     def out_keys(self) -> list[NestedKey]:
         """Keys of the samples and, with `return_log_prob`, of the log-probs; or the selected ones."""
@@ -172,7 +149,8 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
     def out_keys(self, keys: list[NestedKey]) -> None:
         self.__dict__["_out_keys"] = _key_list(keys, _OUT_KEYS_ERROR)
         self.__dict__.pop("_out_keys_apparent", None)
-        self._name_log_probs(None, None)
+        self._aggregate = composite_lp_aggregate()
+        self._log_prob_keys = log_prob_names(self.__dict__["_out_keys"])
 
     @property
     def out_keys_source(self) -> list[NestedKey]:
