@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from lite._vmap.level import Level
+from lite._vmap.along import further
+from lite._vmap.level import Level, batched_in, ndim_of
 from lite._vmap.registry import NoRule, composed, rule, rules_of
 
 
@@ -125,3 +126,26 @@ def _resize(a: Any, new_shape: Any) -> Any:
     if not flat.size:
         return np.zeros_like(flat, shape=sizes)
     return np.take(flat, np.arange(count) % flat.size).reshape(sizes)
+
+
+@rules_of(np.linspace, np.logspace, np.geomspace)
+def _spaced(function: Any) -> Any:
+    def run(level: Level, start: Any, stop: Any, *args: Any, axis: int = 0, **kwargs: Any) -> Any:
+        if batched_in((args, kwargs), []):
+            raise NoRule
+        ndim = max(ndim_of(start), ndim_of(stop))
+        place = further(axis, ndim + 1)
+        out = function(level.align(start, ndim), level.align(stop, ndim), *args, axis=place, **kwargs)
+        return level.wrap_all(out) if isinstance(out, tuple) else level.wrap(out)
+
+    return run
+
+
+@rules_of(np.tril_indices_from, np.triu_indices_from)
+def _triangle_indices(function: Any) -> Any:
+    return lambda level, arr, k=0: function(np.broadcast_to(np.int8(0), arr.shape), k)
+
+
+@rule(np.diag_indices_from)
+def _diagonal_indices(level: Level, arr: Any) -> Any:
+    return np.diag_indices_from(np.broadcast_to(np.int8(0), arr.shape))

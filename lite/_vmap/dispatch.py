@@ -10,6 +10,7 @@ import lite._vmap.elementwise
 import lite._vmap.fourier
 import lite._vmap.joining
 import lite._vmap.linalg
+import lite._vmap.output
 import lite._vmap.products
 import lite._vmap.reductions
 import lite._vmap.shapes

@@ -195,6 +195,13 @@ def _linalg_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return np.cross(x1, x2, axis=axis)
 
 
+@composed(np.correlate)
+def _correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
+    if np.shape(v)[0] > np.shape(a)[0]:
+        raise NoRule  # reverses the result
+    return np.convolve(a, np.conjugate(v[::-1]), mode)
+
+
 @composed(np.convolve)
 def _convolve(a: Any, v: Any, mode: str = "full") -> Any:
     if np.shape(v)[0] > np.shape(a)[0]:

@@ -133,6 +133,13 @@ def _copyto(level: Level, dst: Any, src: Any, casting: Any = "same_kind", where:
     np.copyto(dst.value, level.align(src, ndim), casting, level.align(where, ndim))
 
 
+@composed(np.putmask)
+def _putmask(a: Any, mask: Any, values: Any) -> None:
+    if ndim_of(values):
+        raise NoRule  # repeated in the order of all elements
+    np.copyto(a, values, "unsafe", mask)
+
+
 @rule(np.put)
 def _put(level: Level, a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     if mode != "raise" or not level.on(a) or ndim_of(v) > ndim_of(ind):

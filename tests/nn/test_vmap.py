@@ -252,6 +252,20 @@ def test_writes_into_a_mapped_argument_reach_it_as_in_a_loop() -> None:
     np.testing.assert_array_equal(x[:, 0], 9)
 
 
+def test_mapped_arrays_are_shown_and_not_saved(tmp_path: Any) -> None:
+    seen: list[str] = []
+
+    def fn(v: Any) -> Any:
+        seen.extend([np.array_repr(v), f"{v}"])
+        np.save(tmp_path / "x.npy", v)
+        return v
+
+    with pytest.raises(TypeError, match="save the result"):
+        vmap(fn)(rows())
+    assert all(text.startswith("BatchedArray(shape=(2,)") for text in seen)
+    assert not list(tmp_path.iterdir())
+
+
 # -- functions without a rule -----------------------------------------------------------------------
 
 

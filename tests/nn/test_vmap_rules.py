@@ -47,7 +47,7 @@ def assert_same(got: Any, expected: Any) -> None:
 def writes(name: str) -> bool:
     """Whether the first argument must be mapped, as the function writes into one like it."""
     return name.startswith("assign") or name in (
-        *("put_along_axis", "copyto", "fill_diagonal", "ufunc.at", "full_like", "in place"),
+        *("put_along_axis", "copyto", "fill_diagonal", "ufunc.at", "full_like", "in place", "putmask"),
     )
 
 
