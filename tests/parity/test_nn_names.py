@@ -28,7 +28,6 @@ LEFT_OUT = {
 }
 
 DISTRIBUTIONS_LEFT_OUT = {
-    **dict.fromkeys(("Ordinal", "OneHotOrdinal"), "the reference's actors do not use them"),
     "NormalParamWrapper": "raises in the reference; NormalParamExtractor replaces it",
     "ReparamGradientStrategy": "a choice between gradients",
     **dict.fromkeys(("has_analytic_entropy", "has_analytic_kl"), "entropy says so itself"),

@@ -17,6 +17,7 @@ from lite.nn.distributions.log_prob_distribution import LogProbDistribution
 from lite.nn.distributions.masked_categorical import MaskedCategorical, MaskedOneHotCategorical
 from lite.nn.distributions.normal import IndependentNormal, Normal
 from lite.nn.distributions.one_hot_categorical import OneHotCategorical, rand_one_hot
+from lite.nn.distributions.ordinal import OneHotOrdinal, Ordinal
 from lite.nn.distributions.tanh_normal import TanhNormal
 from lite.nn.distributions.truncated_normal import TruncatedNormal
 from lite.nn.distributions.uniform import Uniform
@@ -35,6 +36,8 @@ __all__ = [
     "MaskedOneHotCategorical",
     "Normal",
     "OneHotCategorical",
+    "OneHotOrdinal",
+    "Ordinal",
     "TanhDelta",
     "TanhNormal",
     "TruncatedNormal",
@@ -57,6 +60,8 @@ distributions_maps: dict[str, type[Distribution]] = {
         MaskedOneHotCategorical,
         Normal,
         OneHotCategorical,
+        OneHotOrdinal,
+        Ordinal,
         TanhDelta,
         TanhNormal,
         TruncatedNormal,
