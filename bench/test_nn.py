@@ -1,6 +1,6 @@
 """Overhead per call of lite's modules beside tensordict's, in one process.
 
-    python bench/nn.py
+    python bench/test_nn.py
 
 Arrays of three floats, so that what is measured is everything but the computation. Both libraries run on
 one thread and in turns; medians over rounds (minima in brackets), microseconds per call. A round lasts

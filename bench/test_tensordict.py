@@ -1,4 +1,4 @@
-"""TensorDict beside torch's tensordict and plain NumPy: `python bench/tensordicts.py`."""
+"""TensorDict beside torch's tensordict and plain NumPy: `python bench/test_tensordict.py`."""
 
 import argparse
 import copy
@@ -146,7 +146,7 @@ def looped(fn: Callable[..., Any], argument: Any, loops: int) -> Callable[[], No
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=41)
     parser.add_argument(
         "--only", metavar="PATTERN", help="time the operations whose name matches; nothing is saved"
     )
@@ -167,7 +167,7 @@ def main() -> None:
         runs = {"lite": looped(operation, ours, loops), "tensordict": looped(operation, theirs, loops)}
         if floor is not None:
             runs["floor"] = looped(floor, plain, loops)
-        result = measure(runs, arguments.rounds)
+        result = measure(runs, arguments.rounds, pause=0)  # one thread each
         line: dict[str, Any] = {"case": name}
         for side, times in result.items():
             line[f"{side}_us"] = 1e3 * times["median_ms"] / loops

@@ -1,4 +1,4 @@
-"""lite.kernels and MultiStep beside torch, torchrl and Hugging Face: `python bench/kernels.py`."""
+"""lite.kernels and MultiStep beside torch, torchrl and Hugging Face: `python bench/test_kernels.py`."""
 
 import argparse
 import tracemalloc
