@@ -244,7 +244,13 @@ def assign(stack: LazyStackedTensorDict, index: Any, value: Any, writes: Writes)
     if -1 not in size:
         shape = result_shape(items, size)
         node = _aligned(stack, fit_assigned(node, shape, size, items), shape)
-    for part, rest, source in _shares(stack, items, node):
+    own = set(map(id, stack.tensordicts))
+    shares = [
+        # A part may be a source, too: what it held before counts.
+        (part, rest, source._clone(False) if id(source) in own else source)
+        for part, rest, source in _shares(stack, items, node)
+    ]
+    for part, rest, source in shares:
         part._set_index(rest, source, writes)
 
 

@@ -87,22 +87,22 @@ class GraphCall:
         if any(isinstance(value, DeviceArray) for value in values):
             here = binding.device(*self._device)
             _finish_writes()
-        held = []  # onnxruntime keeps addresses, not arrays
-        for tensor, value in zip(self.inputs, values, strict=True):
-            value = _to_graph(tensor, value, lead)
-            held.append(value)
-            if isinstance(value, DeviceArray):
-                place, pointer = here, value.leaf.__cuda_array_interface__["data"][0]
-            else:
-                place, pointer = host, value.ctypes.data
-            binding.bind_input(tensor.name, place, tensor.element_type, list(value.shape), pointer)
-        for tensor in self.outputs:
-            binding.bind_new_output(tensor.name, here)
+        held: list[Any] = []  # onnxruntime keeps addresses, not arrays
         try:
+            for tensor, value in zip(self.inputs, values, strict=True):
+                value = _to_graph(tensor, value, lead)
+                held.append(value)
+                if isinstance(value, DeviceArray):
+                    place, pointer = here, value.leaf.__cuda_array_interface__["data"][0]
+                else:
+                    place, pointer = host, value.ctypes.data
+                binding.bind_input(tensor.name, place, tensor.element_type, list(value.shape), pointer)
+            for tensor in self.outputs:
+                binding.bind_new_output(tensor.name, here)
             binding.run()
         except Exception as error:  # onnxruntime's exceptions have no common base but Exception
             given = ", ".join(
-                [f"{t.name} {v.dtype}{list(v.shape)}" for t, v in zip(self.inputs, held, strict=True)]
+                [f"{t.name} {v.dtype}{list(v.shape)}" for t, v in zip(self.inputs, held, strict=False)]
             )
             raise RuntimeError(f"{self.session.path}: the graph failed with {given}: {error}") from error
         if here is host and not self._beyond_numpy:

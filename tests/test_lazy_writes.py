@@ -150,3 +150,12 @@ def test_assigned_leaves_broadcast_as_in_a_dense_tensordict(lazy: bool) -> None:
     np.testing.assert_array_equal(td["a"], np.zeros((2, 3, 2)))
     td[...] = TensorDict({"a": np.arange(6.0).reshape(2, 3, 1)}, [2, 3])
     np.testing.assert_array_equal(td["a"], np.arange(6.0).repeat(2).reshape(2, 3, 2))
+
+
+def test_parts_that_are_sources_of_an_assignment_are_read_first() -> None:
+    first = TensorDict({"a": np.array([1, 2]), "s": "one", "x": np.array([5, 6])}, [2])
+    stack = lazy_stack([first, TensorDict({"a": np.array([3, 4]), "s": "two"}, [2])])
+    stack[[1, 0]] = stack
+    np.testing.assert_array_equal(stack["a"], [[3, 4], [1, 2]])
+    assert [stack[0]["s"], stack[1]["s"]] == [["two"] * 2, ["one"] * 2]
+    np.testing.assert_array_equal(stack[1]["x"], [5, 6])

@@ -459,6 +459,15 @@ def test_pickles_open_the_graph_when_used(policy: OnnxModule, tmp_path: Path, se
     np.testing.assert_array_equal(lazy(observation, hidden)[0], expected(session, observation, hidden)[0])
 
 
+def test_another_graph_under_the_same_name_is_pointed_out(tmp_path: Path) -> None:
+    path = tmp_path / "graph.onnx"
+    shutil.copy(PATH, path)
+    text = pickle.dumps(OnnxModule(path))
+    shutil.copy(PATH.parents[1] / "optimum-llama" / "model.onnx", path)
+    with pytest.raises(RuntimeError, match=r"graph\.onnx: the graph failed with observation"):
+        pickle.loads(text)(*inputs(2))
+
+
 def test_given_sessions_are_shared_but_not_pickled(session: Any) -> None:
     module = OnnxModule(session)
     observation, hidden = inputs(3)

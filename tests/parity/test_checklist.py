@@ -2,7 +2,8 @@
 
 Files of the reference: PP test_postprocs, CE test_compose_and_env, TV test_values (torchrl); NN nn/test_nn,
 FT nn/test_functorch, GE tensordict/test_generic (tensordict). Tests here are named by their path below
-tests/. A row without tests says why. `test_every_row_names_tests_that_are_there` reads the table against the files.
+tests/. A row without tests says why. `test_every_row_names_tests_that_are_there` reads the table against the
+files.
 """
 
 from __future__ import annotations
