@@ -1,4 +1,4 @@
-"""What processes of the tests of shared memory run: a worker imports it, so it lives on the path."""
+"""What processes of tests run: a worker imports it, so it lives on the path."""
 
 from __future__ import annotations
 
@@ -20,3 +20,7 @@ def echo(source: Any, target: Any) -> None:
 def double(td: Any) -> Any:
     td["x"] *= 2
     return td
+
+
+def first_output(queue: Any, module: Any, *inputs: Any) -> None:
+    queue.put(module(*inputs)[0])

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import shared
 from recurrent_policy import PATH
 
 from lite import TensorDict, nn, vmap
@@ -498,17 +499,13 @@ def test_threads(policy: OnnxModule) -> None:
     assert not failures
 
 
-def _in_child(module: OnnxModule, queue: Any) -> None:
-    queue.put(module(*inputs(3))[0])
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_other_processes_open_their_own(policy: OnnxModule, method: str) -> None:
     context = multiprocessing.get_context(method)
     queue = context.Queue()
-    child = context.Process(target=_in_child, args=(policy, queue), daemon=True)
+    child = context.Process(target=shared.first_output, args=(queue, policy, *inputs(3)), daemon=True)
     child.start()
     np.testing.assert_array_equal(queue.get(timeout=60), policy(*inputs(3))[0])
     child.join(60)
