@@ -12,7 +12,11 @@ from fuzz_sides import is_container, is_objects, stacked
 # library finds another first: lite's class, tensordict's, and the steps that may differ so.
 SAME_ERRORS = (
     # shapes that do not broadcast, arrays that are read-only, dims named twice
-    ("ValueError", "RuntimeError", ("arithmetic", "where", "set", "update", "poke", "read padded", "reduce")),
+    (
+        "ValueError",
+        "RuntimeError",
+        ("arithmetic", "where", "set", "update", "poke", "read padded", "reduce", "view"),
+    ),
     # dtypes that cannot be written in place, arguments that exclude each other
     ("TypeError", "RuntimeError", ("arithmetic in place", "reduce")),
     ("UFuncTypeError", "RuntimeError", ("arithmetic",)),
@@ -22,7 +26,7 @@ SAME_ERRORS = (
     ("IndexError", "RuntimeError", ("stack", "lazy_stack", "maybe_dense_stack", "LazyStackedTensorDict")),
     ("IndexError", "ValueError", ("repeat_interleave", "set_index")),
     ("RuntimeError", "IndexError", ("cat", "set_index", "update", "scan", "reduce")),
-    ("RuntimeError", "ValueError", ("expand", "set_index", "update")),
+    ("RuntimeError", "ValueError", ("expand", "set_index", "update", "arithmetic compare td")),
     ("RuntimeError", "KeyError", ("cat", "split_keys")),
     ("RuntimeError", "TypeError", ("reduce", "gather")),
     ("ValueError", "IndexError", ("reduce",)),

@@ -31,6 +31,8 @@ class NotDense(Exception):
 def agrees(case: Case) -> bool:
     """Whether lite's result, and what became of its target, are what they should be."""
     try:
+        if case.name == "flat_round":  # no key contains the separator
+            return same_elements(elements(case.ours), elements(case.before()[case.step.facts["target"]]))
         if case.name in MOVES:
             return moves(case)
         return dense(case)

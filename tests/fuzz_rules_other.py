@@ -12,6 +12,7 @@ import numpy as np
 from fuzz_case import Case, broken, lazy_somewhere, rule, shorter_below
 from fuzz_oracle import pairwise
 from fuzz_sides import in_order, is_container, is_objects, stacked
+from fuzz_values import paths
 
 STACKS = ("stack", "lazy_stack", "maybe_dense_stack", "LazyStackedTensorDict")
 # Errors of tensordict that name no mistake of the caller: the step, the class, a piece of the message.
@@ -22,6 +23,7 @@ ACCIDENTS = (
     ("del_", "AttributeError", "no attribute 'del_'"),
     ("del_", "AttributeError", "no attribute 'keys'"),
     ("pop", "AttributeError", "no attribute 'keys'"),
+    ("read", "AttributeError", "no attribute 'batch_size'"),
     ("set", "AttributeError", "no attribute 'keys'"),
     ("set", "AttributeError", "'list' object has no attribute 'shape'"),
     ("set_index", "AttributeError", "no attribute 'maybe_to_stack'"),
@@ -258,6 +260,14 @@ def _(case: Case) -> bool:
     return not -case.target.ndim <= case.step.facts["dim"] < case.target.ndim
 
 
+@rule("`cat` of batch sizes that differ")
+def _(case: Case) -> bool:
+    # torch leaves out empty arrays of one dim, whatever the shape of the others
+    raised = case.name == "cat" and case.error == "RuntimeError" and not case.other
+    empty = any(td.batch_size == (0,) for td, _ in case.variables)
+    return raised and empty and "batch sizes must agree" in str(case.ours_error)
+
+
 @rule("`abs`, `**`, `sub`, `exp` ... of a TensorDict without arrays")
 def _(case: Case) -> bool:
     if case.name == "arithmetic td" and case.error == "KeyError" and not case.other:
@@ -292,6 +302,19 @@ def _(case: Case) -> bool:
     return case.name == "gather" and case.error == "RuntimeError" and not case.step.facts["args"][1].size
 
 
+@rule("empty nested TensorDicts under casts and arithmetic")
+def _(case: Case) -> bool:
+    # a node without arrays that only one side has
+    if case.name != "arithmetic td" or case.error != "KeyError" or case.other:
+        return False
+    a, b = case.target, case.variables[case.step.facts["other"]][0]
+    return array_keys(a) == array_keys(b) and "keys in tensordicts mismatch" in str(case.ours_error)
+
+
+def array_keys(td: Any) -> set[Any]:
+    return {tuple(key for key in path if isinstance(key, str)) for path in paths(td)}
+
+
 @rule("objects of a longer nested batch in `tolist` and `to_dict`")
 def _(case: Case) -> bool:
     return case.name in ("tolist", "to_dict") and case.kind == "value" and longer_below(case.target)
@@ -323,7 +346,9 @@ def _(case: Case) -> bool:
 
 @rule("objects under `apply(batch_size=...)`")
 def _(case: Case) -> bool:
-    raised = case.error == "RuntimeError" and not case.other
+    # what tensordict meets after it
+    accident = ("", "IndexError", "ValueError")
+    raised = case.error == "RuntimeError" and case.other in accident
     return case.name == "apply grow" and has_objects(case.target) and (raised or case.kind == "keys")
 
 

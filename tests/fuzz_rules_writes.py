@@ -202,6 +202,8 @@ def _(case: Case) -> bool:
         "cannot be empty",
         "dimension names are non-unique",
         "batch dimension mismatch",
+        "Stack dim",
+        "incompatible with the batch-size",
     )
     return case.name == "set_index" and refused and (written(case) or shared_objects(case))
 
@@ -236,6 +238,12 @@ def _(case: Case) -> bool:
         return False
     picked = np.zeros(case.target.batch_size, bool)[case.step.facts["index"]]
     return picked.size == 0 and says(case, "shape mismatch", "differs from the source", "cannot write a")
+
+
+@rule("assignments of other shapes to no rows")
+def _(case: Case) -> bool:
+    in_place = case.step.facts.get("how") in IN_PLACE and 0 in case.target.batch_size
+    return in_place and only_lite_fails(case, "ValueError") and says(case, "Failed to update")
 
 
 @rule("single bools as the index of an assignment")
