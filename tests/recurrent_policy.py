@@ -1,11 +1,11 @@
-"""The recurrent policy of tests/onnx/models/policy: the torch network and how it was exported.
+"""The recurrent policy tests/onnx/graphs/policy.onnx: the torch network and how it was exported.
 
 Run ``python tests/recurrent_policy.py`` (torch, onnx and onnxscript) to write the graph again.
 """
 
 from pathlib import Path
 
-PATH = Path(__file__).parent / "onnx" / "models" / "policy" / "policy.onnx"
+PATH = Path(__file__).parent / "onnx" / "graphs" / "policy.onnx"
 SIZES = {"observation": 4, "layers": 2, "hidden": 16, "actions": 3}
 
 

@@ -85,10 +85,14 @@ def test_kernels_readme() -> None:
     assert names["tokens"].shape == (2,)  # type: ignore[attr-defined]
 
 
-def test_models_readme() -> None:
+def test_models_readme(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its second block opens a graph by a path from the root of the checkout."""
     pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
     pytest.importorskip("tokenizers", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
-    names = run("models/README.md", {})
+    monkeypatch.chdir(ROOT)
+    chat, graph = blocks("models/README.md")
+    names: dict[str, object] = {}
+    exec(compile(chat, "models/README.md, block 0", "exec"), names)
     td = names["td"]
     assert td["text", "response"][0] == "42<|im_end|>"  # type: ignore[index]
     assert td["history"].full[0].content == ["What is 12 + 30?", "42"]  # type: ignore[index]
@@ -97,6 +101,12 @@ def test_models_readme() -> None:
     for response, full in zip(generated, scored, strict=True):
         # the template ends a turn with a line break, which the model was not asked for
         np.testing.assert_allclose(full[-1 - len(response) : -1], response, atol=1e-4)
+    exec(compile(graph, "models/README.md, block 1", "exec"), names)
+    assert check_stated(graph, names) == 1
+    policy, td, action = names["policy"], names["td"], names["action"]
+    assert policy.in_keys == ["observation", "hidden"]  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(td["action"], action)  # type: ignore[index]
+    np.testing.assert_array_equal(td["next", "hidden"], names["new_hidden"])  # type: ignore[index]
 
 
 def test_commands_exist() -> None:

@@ -464,7 +464,7 @@ def test_another_graph_under_the_same_name_is_pointed_out(tmp_path: Path) -> Non
     path = tmp_path / "graph.onnx"
     shutil.copy(PATH, path)
     text = pickle.dumps(OnnxModule(path))
-    shutil.copy(PATH.parents[1] / "optimum-llama" / "model.onnx", path)
+    shutil.copy(PATH.parents[1] / "models" / "optimum-llama" / "model.onnx", path)
     with pytest.raises(RuntimeError, match=r"graph\.onnx: the graph failed with observation"):
         pickle.loads(text)(*inputs(2))
 
