@@ -1,9 +1,13 @@
 """Arrays on their way into a kernel: which backend, and the plain memory that compiled code reads."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from lite.kernels._device import in_cuda_memory
+
+Array: TypeAlias = Any  # NumPy's, or a DeviceArray (cuda/_arrays.py), which has the methods used of both
 
 
 class Memory:
@@ -25,12 +29,29 @@ def to_numpy(name: str, value: ArrayLike) -> NDArray[Any]:
     """`value` as a NumPy array, without a copy where it is one; `name` is the argument's, for errors."""
     if isinstance(value, np.ndarray):
         return value
-    if hasattr(value, "__cuda_array_interface__"):
+    if in_cuda_memory(value):
         raise TypeError(
-            f"{name} is an array in CUDA memory ({type(value).__name__}); lite.kernels reads NumPy arrays, "
+            f"{name} is an array in CUDA memory ({type(value).__name__}); this function reads NumPy arrays, "
             "copy it to the host first"
         )
     return np.asarray(value)
+
+
+def as_array(name: str, value: ArrayLike) -> Array:
+    """`value` as a NumPy array, or as a DeviceArray where it lies in CUDA memory; neither is copied."""
+    if isinstance(value, np.ndarray) or not in_cuda_memory(value):
+        return to_numpy(name, value)
+    from lite.kernels.cuda._arrays import device_array
+
+    return device_array(name, value)
+
+
+def broadcast_to(array: Array, shape: tuple[int, ...]) -> Array:
+    return np.broadcast_to(array, shape) if isinstance(array, np.ndarray) else array.broadcast_to(shape)
+
+
+def expand_dims(array: Array, axis: int) -> Array:
+    return np.expand_dims(array, axis) if isinstance(array, np.ndarray) else array.expand_dims(axis)
 
 
 def is_bfloat16(dtype: np.dtype[Any]) -> bool:

@@ -60,6 +60,15 @@ class DeviceArray:
         typestr = "<u2" if self.dtype.name == "bfloat16" else self.dtype.str
         return _flat(self.owner, self.address - below, span, typestr), below // size
 
+    @property
+    def c_contiguous(self) -> bool:
+        return bool(self.view.flags.c_contiguous)
+
+    def words(self) -> Any:
+        """Flat memory of a C-ordered array of any type, as unsigned integers of at most 64 bits."""
+        size = next(size for size in (8, 4, 2, 1) if self.view.itemsize % size == 0)
+        return _flat(self.owner, self.address, self.view.nbytes // size, f"{'<' if size > 1 else '|'}u{size}")
+
     def strides(self) -> tuple[int, ...]:
         """In elements."""
         return tuple(stride // self.view.itemsize for stride in self.view.strides)
