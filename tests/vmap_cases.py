@@ -180,6 +180,9 @@ REDUCTIONS: list[Case] = [
 ]
 PRODUCTS: list[Case] = [
     ("matmul 2, 2", lambda x, y: x @ y, (f(3, 4), f(4, 2))),
+    ("matmul 2, 2, many rows", lambda x, y: x @ y, (f(9, 4), f(4, 2))),
+    ("matmul 2, 2, of a transpose", lambda x, y: x @ y.T, (f(9, 4), f(2, 4))),
+    ("matmul 2, 2, twice", lambda x, y: np.tanh(x @ y.T) @ y, (f(9, 4), f(2, 4))),
     ("matmul 1, 2", lambda x, y: x @ y, (f(4), f(4, 2))),
     ("matmul 2, 1", lambda x, y: x @ y, (f(3, 4), f(4))),
     ("matmul 1, 1", lambda x, y: x @ y, (f(4), f(4))),

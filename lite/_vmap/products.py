@@ -16,6 +16,8 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from lite._vmap.level import Level, ndim_of
 from lite._vmap.registry import NoRule, composed, rule
 
+_NARROW = 64  # columns, beyond which short rows take no longer than long ones
+
 
 @rule(np.matmul)
 def _matmul(level: Level, a: Any, b: Any, **kwargs: Any) -> Any:
@@ -31,6 +33,8 @@ def _matmul(level: Level, a: Any, b: Any, **kwargs: Any) -> Any:
         return level.wrap(np.matmul(x, y))  # a vector and a stack of matrices
     if not level.on(a) and a_ndim == 2 and b_ndim == 1:
         return level.wrap(np.matmul(y, np.swapaxes(x, 0, 1)))
+    if a_ndim == b_ndim == 2 and _is_narrow(x, y):
+        return level.wrap(_transposed(x, y))
     # Vectors become matrices, so that what is in front of them is a stack for both factors.
     if a_ndim == 1:
         x = x[..., None, :]
@@ -53,6 +57,26 @@ def _rows_times(x: Any, b: Any) -> Any:
         rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
         return np.matmul(rows, b).reshape(*x.shape[:-1], b.shape[-1])
     return np.matmul(x, b)
+
+
+def _is_narrow(x: Any, y: Any) -> bool:
+    """Whether the products have so few columns that each should lie as a row in memory.
+
+    What follows (adding a bias, an activation) then goes through long rows in place of many short ones.
+    """
+    return type(x) is type(y) is np.ndarray and y.shape[-1] <= _NARROW and x.shape[-2] >= 2 * y.shape[-1]
+
+
+def _transposed(x: Any, y: Any) -> Any:
+    """Products of matrices, of which the second is mapped, computed and stored as their transposes."""
+    left, right = y.swapaxes(1, 2), x.swapaxes(-1, -2)
+    if right.ndim == 2 and left.flags.c_contiguous and left.shape[2] == right.shape[0]:
+        # The rows of all matrices are those of one.
+        rows = left.reshape(left.shape[0] * left.shape[1], left.shape[2])
+        out = np.matmul(rows, right).reshape(*left.shape[:2], right.shape[1])
+    else:
+        out = np.matmul(left, right)
+    return out.swapaxes(1, 2)
 
 
 def _spread(value: Any, ndim: int) -> Any:
