@@ -1,31 +1,34 @@
 """What the returns and advantages check alike, and how they call the compiled recursions."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite.kernels._arrays import is_float, to_numpy
-from lite.kernels._sequences import Operand, Sequences
+from lite.kernels._arrays import Array, as_array, is_float
+from lite.kernels._sequences import Sequences
+
+if TYPE_CHECKING:
+    from lite.kernels.cuda._gpu import Gpu
 
 
-def number_array(name: str, value: ArrayLike) -> NDArray[Any]:
+def number_array(name: str, value: ArrayLike) -> Array:
     """`value` as an array of real numbers."""
-    array = to_numpy(name, value)
+    array = as_array(name, value)
     if not is_float(array.dtype) and array.dtype.kind not in "biu":
         raise TypeError(f"{name} must be of real numbers of at most 64 bits, got {array.dtype}")
     return array
 
 
-def flag_array(name: str, value: ArrayLike) -> NDArray[np.bool_]:
-    """`value` as booleans."""
-    array = to_numpy(name, value)
+def flag_array(name: str, value: ArrayLike) -> Array:
+    """`value` as booleans; on a GPU any integers, which its kernels read so."""
+    array = as_array(name, value)
     if array.dtype.kind not in "biu":
         raise TypeError(f"{name} must be boolean or integer, got {array.dtype}")
-    return array if array.dtype == np.bool_ else array != 0
+    return array if array.dtype == np.bool_ or not isinstance(array, np.ndarray) else array != 0
 
 
-def same_shape(reference: str, shape: tuple[int, ...], **arrays: NDArray[Any]) -> None:
+def same_shape(reference: str, shape: tuple[int, ...], **arrays: Array) -> None:
     """Raise ValueError for an array that has not the shape of the one named `reference`."""
     for name, array in arrays.items():
         if array.shape != shape:
@@ -34,7 +37,7 @@ def same_shape(reference: str, shape: tuple[int, ...], **arrays: NDArray[Any]) -
             )
 
 
-def with_features(name: str, flags: NDArray[np.bool_], shape: tuple[int, ...]) -> NDArray[np.bool_]:
+def with_features(name: str, flags: Array, shape: tuple[int, ...]) -> Array:
     """`flags` with axes added for the features that only the rewards have."""
     if flags.shape != shape[: flags.ndim]:
         raise ValueError(
@@ -44,17 +47,26 @@ def with_features(name: str, flags: NDArray[np.bool_], shape: tuple[int, ...]) -
     return flags.reshape(flags.shape + (1,) * (len(shape) - flags.ndim))
 
 
-def sequences_of(flags: NDArray[np.bool_], shape: tuple[int, ...], time_dim: int) -> Sequences:
-    """The walk over arrays of `shape`, time being axis `time_dim` of `flags`."""
+def sequences_of(flags: Array, like: Array, time_dim: int, gpu: "Gpu | None") -> Any:
+    """The walk over arrays of the shape of `like`, time being axis `time_dim` of `flags`."""
     if not -flags.ndim <= time_dim < flags.ndim:
         raise ValueError(f"time_dim {time_dim} is out of range for done of shape {flags.shape}")
-    return Sequences(shape, time_dim % flags.ndim)
+    axis = time_dim % flags.ndim
+    if gpu is None:
+        return Sequences(like.shape, axis)
+    from lite.kernels.cuda._sequences import Sequences as DeviceSequences
+
+    return DeviceSequences(gpu, like, axis)
 
 
-def factor(name: str, value: ArrayLike, walk: Sequences) -> Operand:
+def factor(name: str, value: ArrayLike, walk: Any) -> Any:
     """A discount or a mixing factor, one for all steps or one for each, as an operand."""
     array = number_array(name, value)
-    if array.size and not ((array >= 0) & (array <= 1)).all():  # NaN is out of range, too
+    if not isinstance(array, np.ndarray):
+        from lite.kernels.cuda._checks import check_range
+
+        check_range(walk.gpu, name, array, 0.0, 1.0)
+    elif array.size and not ((array >= 0) & (array <= 1)).all():  # NaN is out of range, too
         raise ValueError(f"{name} must be in [0, 1], got {array.min()} to {array.max()}")
     try:
         return walk.operand(array, np.float64)
@@ -64,11 +76,15 @@ def factor(name: str, value: ArrayLike, walk: Sequences) -> Operand:
         ) from None
 
 
-def result_dtype(array: NDArray[Any]) -> np.dtype[Any]:
+def result_dtype(array: Array) -> np.dtype[Any]:
     """The floating type of a result that goes with `array`; float32 with integers."""
     return array.dtype.newbyteorder("=") if is_float(array.dtype) else np.dtype(np.float32)
 
 
-def as_result(out: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    with np.errstate(over="ignore"):  # too large for a narrow type is infinite, as in a wide one
-        return out.astype(dtype, copy=False)
+def as_result(out: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """`out` in the type `dtype`, in which a GPU has written it."""
+    result: NDArray[Any] = out
+    if isinstance(out, np.ndarray):
+        with np.errstate(over="ignore"):  # too large for a narrow type is infinite, as in a wide one
+            result = out.astype(dtype, copy=False)
+    return result

@@ -45,7 +45,10 @@ def _compile(function: Callable[..., R], *, reassociate: bool) -> Callable[..., 
     # Numba stamps what it caches with the kernel's own file. A helper in another one may change, too:
     # the name that the cache goes by tells all sources.
     function.__qualname__ = f"{function.__qualname__}_{_sources()}"
-    compile_it = functools.partial(njit, function, error_model="numpy", nogil=True, fastmath=flags)
+    # No wrapper for callers in C, who are none: it would be compiled with each kernel.
+    compile_it = functools.partial(
+        njit, function, error_model="numpy", nogil=True, fastmath=flags, no_cfunc_wrapper=True
+    )
     compiled: Callable[..., R]
     try:
         compiled = compile_it(cache=True)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from lite.kernels._arrays import Memory, is_float, native
+from lite.kernels._arrays import Array, Memory, is_float, native
 from lite.kernels._rows import for_rows
 
 BLOCK = 16  # lanes side by side: one cache line of float32 where lanes lie side by side in memory
@@ -59,15 +59,27 @@ class Sequences:
         memory = np.asarray(Memory(view, view.ctypes.data, (span,), view.dtype))
         return (memory, *strides)
 
-    def empty(self, dtype: DTypeLike) -> tuple[NDArray[Any], Operand]:
-        """A new array to write to, and the same as an operand."""
-        out: NDArray[Any] = np.empty(self.shape, dtype)
+    def empty(self, work: DTypeLike, dtype: DTypeLike) -> tuple[NDArray[Any], Operand]:
+        """A new array of type `work` to write to, and the same as an operand; `dtype` is for later."""
+        out: NDArray[Any] = np.empty(self.shape, work)
         if out.size == 1:  # operand() would copy it
             return out, (out.reshape(-1), 0, 0, 0)
-        return out, self.operand(out, dtype)
+        return out, self.operand(out, work)
 
-    def run(self, kernel: Callable[..., None], *args: Any) -> None:
-        """Call `kernel(*args, time, lanes, start, stop)` over all blocks, on threads where it pays."""
+    def weights(self, work: DTypeLike, learner: Array | None, actor: Array | None) -> Operand:
+        """Ratios of two probabilities, from their logarithms; 1 where these are not given."""
+        if learner is None or actor is None:
+            return self.operand(np.ones(()), work)
+        own = work_dtype(learner, actor)
+        with np.errstate(over="ignore"):  # an infinite weight is cut like any other
+            ratios = np.exp(learner.astype(own, copy=False) - actor.astype(own, copy=False))
+        return self.operand(ratios, work)
+
+    def run(self, name: str, *args: Any) -> None:
+        """Call the kernel `name(*args, time, lanes, start, stop)` over all blocks."""
+        from lite.kernels.cpu import returns
+
+        kernel: Callable[..., None] = getattr(returns, name)
         each = self.time * min(self.lanes, BLOCK)  # values of a block
         chunk = max(1, _CHUNK // max(each, 1)) if each * self._blocks > _SERIAL else self._blocks
         for_rows(
@@ -75,7 +87,7 @@ class Sequences:
         )
 
 
-def work_dtype(*arrays: NDArray[Any]) -> np.dtype[Any]:
+def work_dtype(*arrays: Array) -> np.dtype[Any]:
     """What compiled loops read: float64 where an input has it or is of integers, else float32."""
     wide = any(not is_float(array.dtype) or array.dtype.char == "d" for array in arrays)
     return np.dtype(np.float64 if wide else np.float32)

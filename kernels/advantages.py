@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lite.kernels._arrays import Array
+from lite.kernels._device import gpu_of
 from lite.kernels._estimates import (
     as_result,
     factor,
@@ -37,6 +39,7 @@ def gae(
     gamma: ArrayLike,
     lmbda: ArrayLike,
     time_dim: int = -1,
+    stream: Any = None,
 ) -> Advantage:
     """Generalized advantage estimates.
 
@@ -59,6 +62,7 @@ def gae(
         gamma: discount in [0, 1], a number or an array that broadcasts to the rewards.
         lmbda: decay of the estimates' weights in [0, 1], likewise.
         time_dim: the axis of `done` that is time.
+        stream: for arrays in CUDA memory: a Numba stream, the handle of one, or a CuPy or torch stream.
 
     Returns:
         `Advantage(advantage, value_target)`; the targets are A + V.
@@ -81,9 +85,14 @@ def gae(
         >>> target
         array([1.5, 1. , 1.5], dtype=float32)
     """
-    weight = np.ones((), np.float32)
+    gpu = gpu_of(
+        stream,
+        reward=reward, value=value, next_value=next_value, done=done, terminated=terminated,
+        gamma=gamma, lmbda=lmbda,
+    )  # fmt: skip
+    rewards = number_array("reward", reward)
     return _advantages(
-        reward, value, next_value, done, terminated, weight, gamma, lmbda, 1.0, 1.0, False, time_dim
+        gpu, rewards, value, next_value, done, terminated, None, None, gamma, lmbda, 1.0, 1.0, time_dim
     )
 
 
@@ -101,6 +110,7 @@ def vtrace(
     rho_thresh: float = 1.0,
     c_thresh: float = 1.0,
     time_dim: int = -1,
+    stream: Any = None,
 ) -> Advantage:
     """Value targets and advantages of a policy, from the steps of another one.
 
@@ -116,7 +126,7 @@ def vtrace(
     Args:
         log_pi: the shape of `reward`: log-probability of each action under the policy that learns.
         log_mu: the same under the policy that acted.
-        reward, value, next_value, done, terminated, gamma, time_dim: as for `gae`.
+        reward, value, next_value, done, terminated, gamma, time_dim, stream: as for `gae`.
         lmbda: as in the paper's remark 2, in [0, 1].
         rho_thresh: largest weight of a step; decides which policy's value is learned.
         c_thresh: largest weight in the traces; decides how fast.
@@ -141,46 +151,49 @@ def vtrace(
         >>> advantage
         array([0.4375, 0.75  , 0.5   ], dtype=float32)
     """
+    gpu = gpu_of(
+        stream,
+        log_pi=log_pi, log_mu=log_mu, reward=reward, value=value, next_value=next_value,
+        done=done, terminated=terminated, gamma=gamma, lmbda=lmbda,
+    )  # fmt: skip
     rewards = number_array("reward", reward)
     learner, actor = number_array("log_pi", log_pi), number_array("log_mu", log_mu)
     same_shape("reward", rewards.shape, log_pi=learner, log_mu=actor)
     for name, threshold in (("rho_thresh", rho_thresh), ("c_thresh", c_thresh)):
         if not threshold >= 0:
             raise ValueError(f"{name} must not be negative, got {threshold}")
-    work = work_dtype(learner, actor)
-    with np.errstate(over="ignore"):  # an infinite weight is cut like any other
-        weight = np.exp(learner.astype(work, copy=False) - actor.astype(work, copy=False))
     return _advantages(
+        gpu,
         rewards,
         value,
         next_value,
         done,
         terminated,
-        weight,
+        learner,
+        actor,
         gamma,
         lmbda,
         float(rho_thresh),
         float(c_thresh),
-        True,
         time_dim,
     )
 
 
 def _advantages(
-    reward: ArrayLike,
+    gpu: Any,
+    rewards: Array,
     value: ArrayLike,
     next_value: ArrayLike,
     done: ArrayLike,
     terminated: ArrayLike | None,
-    weight: NDArray[Any],
+    learner: Array | None,
+    actor: Array | None,
     gamma: ArrayLike,
     lmbda: ArrayLike,
     rho_thresh: float,
     c_thresh: float,
-    corrected: bool,
     time_dim: int,
 ) -> Advantage:
-    rewards = number_array("reward", reward)
     values, nexts = number_array("value", value), number_array("next_value", next_value)
     same_shape("reward", rewards.shape, value=values, next_value=nexts)
     flags = flag_array("done", done)
@@ -188,29 +201,27 @@ def _advantages(
     stops = ends
     if terminated is not None:
         stops = with_features("terminated", flag_array("terminated", terminated), rewards.shape)
-    walk = sequences_of(flags, rewards.shape, time_dim)
+    walk = sequences_of(flags, rewards, time_dim, gpu)
     discounts, mixes = factor("gamma", gamma, walk), factor("lmbda", lmbda, walk)
     work = work_dtype(rewards, values, nexts)
-    advantage, advantage_out = walk.empty(work)
-    target, target_out = walk.empty(work)
+    dtype = result_dtype(values)
+    advantage, advantage_out = walk.empty(work, dtype)
+    target, target_out = walk.empty(work, dtype)
     if advantage.size:
-        from lite.kernels.cpu import returns as cpu
-
         walk.run(
-            cpu.advantages,
+            "advantages",
             walk.operand(rewards, work),
             walk.operand(values, work),
             walk.operand(nexts, work),
             walk.operand(ends, np.bool_),
             walk.operand(stops, np.bool_),
-            walk.operand(weight, work),
+            walk.weights(work, learner, actor),
             discounts,
             mixes,
             rho_thresh,
             c_thresh,
-            corrected,
+            learner is not None,
             advantage_out,
             target_out,
         )
-    dtype = result_dtype(values)
     return Advantage(as_result(advantage, dtype), as_result(target, dtype))

@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite.kernels._arrays import contiguous, native, to_numpy
+from lite.kernels._arrays import Array, as_array, contiguous, native
+from lite.kernels._device import gpu_of
 from lite.kernels._rows import for_rows
 
 _SERIAL = 100_000  # values: below, starting a thread costs more than it saves
 _CHUNK = 30_000  # values handed to a thread at a time
+_NUMBERS = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 
 
 class MultiStepReturn(NamedTuple):
@@ -30,7 +32,13 @@ class MultiStepReturn(NamedTuple):
 
 
 def multistep_return(
-    reward: ArrayLike, done: ArrayLike, *, gamma: float, n_steps: int, time_dim: int = -1
+    reward: ArrayLike,
+    done: ArrayLike,
+    *,
+    gamma: float,
+    n_steps: int,
+    time_dim: int = -1,
+    stream: Any = None,
 ) -> MultiStepReturn:
     """Rewards summed over windows of `n_steps` that end early where an episode does.
 
@@ -49,6 +57,7 @@ def multistep_return(
         gamma: discount per step, in [0, 1].
         n_steps: rewards per window, at least 1.
         time_dim: the axis of `done` that is time.
+        stream: for arrays in CUDA memory: a Numba stream, the handle of one, or a CuPy or torch stream.
 
     Returns:
         `MultiStepReturn(reward, steps, index, gamma, nonterminal)`. Summed rewards keep their type, those
@@ -75,7 +84,8 @@ def multistep_return(
         >>> gather_time(np.array([10, 20, 30, 40]), out.index)
         array([20, 30, 30, 40])
     """
-    values, ends = to_numpy("reward", reward), to_numpy("done", done)
+    gpu = gpu_of(stream, reward=reward, done=done)
+    values, ends = as_array("reward", reward), as_array("done", done)
     if ends.dtype.kind not in "biu":
         raise TypeError(f"done must be boolean or integer, got {ends.dtype}")
     axis = _time_axis(ends, time_dim)
@@ -89,12 +99,17 @@ def multistep_return(
     steps_asked = operator.index(n_steps)
     if steps_asked < 1:
         raise ValueError(f"n_steps must be at least 1, got {n_steps}")
+    _check_numbers(values)
+    window = max(1, min(steps_asked, ends.shape[axis]))
+    if gpu is not None:
+        from lite.kernels.cuda import multistep_return as cuda
+
+        return MultiStepReturn(*cuda.multistep_return(gpu, values, ends, axis, float(gamma), window))
 
     work = _accumulable(values)
     outer, time, lanes = math.prod(ends.shape[:axis]), ends.shape[axis], math.prod(ends.shape[axis + 1 :])
     shape = (outer, time, lanes)
     features = math.prod(work.shape[ends.ndim :])
-    window = max(1, min(steps_asked, time))
     sums = np.empty((*shape, features), work.dtype)
     steps, index = np.empty(shape, np.int64), np.empty(shape, np.int64)
     discount, nonterminal = np.empty(shape, np.float32), np.empty(shape, np.bool_)
@@ -124,16 +139,19 @@ def multistep_return(
     )
 
 
-def gather_time(array: ArrayLike, index: ArrayLike, *, time_dim: int = -1) -> NDArray[Any]:
+def gather_time(
+    array: ArrayLike, index: ArrayLike, *, time_dim: int = -1, stream: Any = None
+) -> NDArray[Any]:
     """Move entries along time: `out[b, t] = array[b, index[b, t]]`, features included.
 
     Args:
         array: any type; its shape starts with the shape of `index`.
         index: integers, positions on the time axis, such as `multistep_return(...).index`.
         time_dim: the axis of `index` that is time.
+        stream: for arrays in CUDA memory, as for `multistep_return`.
 
     Returns:
-        A new array; `array` itself where every index points at its own place.
+        A new array; on the host, `array` itself where every index points at its own place.
 
     Raises:
         TypeError: an index that is not of integers, CUDA memory.
@@ -146,7 +164,8 @@ def gather_time(array: ArrayLike, index: ArrayLike, *, time_dim: int = -1) -> ND
         >>> gather_time(np.array([[[1, 1], [2, 2], [3, 3]]]), np.array([[1, 2, 2]])).tolist()
         [[[2, 2], [3, 3], [3, 3]]]
     """
-    values, positions = to_numpy("array", array), to_numpy("index", index)
+    gpu = gpu_of(stream, array=array, index=index)
+    values, positions = as_array("array", array), as_array("index", index)
     if positions.dtype.kind not in "iu":
         raise TypeError(f"index must be of integers, got {positions.dtype}")
     axis = _time_axis(positions, time_dim)
@@ -155,11 +174,17 @@ def gather_time(array: ArrayLike, index: ArrayLike, *, time_dim: int = -1) -> ND
             f"the shape of array must start with that of index: got array {values.shape}, "
             f"index {positions.shape}"
         )
+    if gpu is not None:
+        from lite.kernels.cuda import multistep_return as cuda
+
+        there: NDArray[Any] = cuda.gather_time(gpu, values, positions, axis)
+        return there
     outer, time = math.prod(positions.shape[:axis]), positions.shape[axis]
     lanes = math.prod(positions.shape[axis + 1 :])
     target = positions.reshape(outer, time, lanes)
     if (target == np.arange(time)[:, None]).all():
-        return values
+        same: NDArray[Any] = values
+        return same
     if int(target.min()) < 0 or int(target.max()) >= time:
         raise IndexError(f"index must be in [0, {time}), got {int(target.min())} to {int(target.max())}")
     flat = (np.arange(outer)[:, None, None] * time + target.astype(np.int64)) * lanes + np.arange(lanes)
@@ -168,10 +193,16 @@ def gather_time(array: ArrayLike, index: ArrayLike, *, time_dim: int = -1) -> ND
     return moved_rows.reshape(values.shape)
 
 
-def _time_axis(array: NDArray[Any], time_dim: int) -> int:
+def _time_axis(array: Array, time_dim: int) -> int:
     if not -array.ndim <= time_dim < array.ndim:
         raise ValueError(f"time_dim {time_dim} is out of range for the shape {array.shape}")
-    return time_dim % array.ndim
+    axis: int = time_dim % array.ndim
+    return axis
+
+
+def _check_numbers(reward: Array) -> None:
+    if reward.dtype.kind not in "biu" and reward.dtype.name not in _NUMBERS:
+        raise TypeError(f"reward must be of numbers of at most 64 bits per part, got {reward.dtype}")
 
 
 def _accumulable(reward: NDArray[Any]) -> NDArray[Any]:
@@ -183,10 +214,8 @@ def _accumulable(reward: NDArray[Any]) -> NDArray[Any]:
         return reward.astype(np.float32)
     if name in ("float32", "float64"):
         return native(reward)
-    if name in ("complex64", "complex128"):
-        pairs = np.ascontiguousarray(native(reward))
-        return pairs.view(pairs.real.dtype).reshape((*reward.shape, 2))
-    raise TypeError(f"reward must be of numbers of at most 64 bits per part, got {reward.dtype}")
+    pairs = np.ascontiguousarray(native(reward))
+    return pairs.view(pairs.real.dtype).reshape((*reward.shape, 2))
 
 
 def _as_rewards(sums: NDArray[Any], reward: NDArray[Any]) -> NDArray[Any]:

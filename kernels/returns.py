@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lite.kernels._arrays import Array, broadcast_to, expand_dims
+from lite.kernels._device import gpu_of
 from lite.kernels._estimates import (
     as_result,
     factor,
@@ -28,6 +30,7 @@ def td_lambda_return(
     lmbda: ArrayLike,
     time_dim: int = -1,
     rolling: bool = True,
+    stream: Any = None,
 ) -> NDArray[Any]:
     """Mixtures of the returns of all lengths, weighted by powers of lambda.
 
@@ -52,6 +55,7 @@ def td_lambda_return(
         rolling: whether gamma and lambda of a step apply at that step, whichever return passes it.
             False: the return from a step uses that step's own for all that follows; this costs
             time times the length of the episodes.
+        stream: for arrays in CUDA memory: a Numba stream, the handle of one, or a CuPy or torch stream.
 
     Returns:
         The returns, in the shape of `reward` and the floating type of `next_value`.
@@ -75,11 +79,16 @@ def td_lambda_return(
         >>> td_lambda_return(reward, next_value, done, cut, gamma=0.5, lmbda=0.5)
         array([4.25, 5.  , 4.25, 5.  ], dtype=float32)
     """
+    gpu = gpu_of(
+        stream,
+        reward=reward, next_value=next_value, done=done, terminated=terminated, gamma=gamma, lmbda=lmbda,
+    )  # fmt: skip
     rewards, values = number_array("reward", reward), number_array("next_value", next_value)
     same_shape("reward", rewards.shape, next_value=values)
-    return _returns(
-        rewards, values, done, terminated, gamma, lmbda, time_dim, result_dtype(values), rolling=rolling
-    )
+    flags = flag_array("done", done)
+    stops = None if terminated is None else flag_array("terminated", terminated)
+    dtype = result_dtype(values)
+    return _returns(gpu, rewards, values, flags, stops, gamma, lmbda, time_dim, dtype, rolling=rolling)
 
 
 def td1_return(
@@ -91,6 +100,7 @@ def td1_return(
     gamma: ArrayLike,
     time_dim: int = -1,
     rolling: bool = True,
+    stream: Any = None,
 ) -> NDArray[Any]:
     """Sums of all rewards to the end of the episode, and the value there if it was cut off.
 
@@ -103,12 +113,25 @@ def td1_return(
         array([2.75, 3.5 , 5.  ])
     """
     return td_lambda_return(
-        reward, next_value, done, terminated, gamma=gamma, lmbda=1.0, time_dim=time_dim, rolling=rolling
+        reward,
+        next_value,
+        done,
+        terminated,
+        gamma=gamma,
+        lmbda=1.0,
+        time_dim=time_dim,
+        rolling=rolling,
+        stream=stream,
     )
 
 
 def td0_return(
-    reward: ArrayLike, next_value: ArrayLike, terminated: ArrayLike, *, gamma: ArrayLike
+    reward: ArrayLike,
+    next_value: ArrayLike,
+    terminated: ArrayLike,
+    *,
+    gamma: ArrayLike,
+    stream: Any = None,
 ) -> NDArray[Any]:
     """The reward of each step and the discounted value after it: r + gamma (1 - terminated) next_value.
 
@@ -121,16 +144,18 @@ def td0_return(
         >>> td0_return(np.ones(3), np.full(3, 8.0), np.array([False, False, True]), gamma=0.5)
         array([5., 5., 1.])
     """
+    gpu = gpu_of(stream, reward=reward, next_value=next_value, terminated=terminated, gamma=gamma)
     rewards, values = number_array("reward", reward), number_array("next_value", next_value)
     same_shape("reward", rewards.shape, next_value=values)
     ends = with_features("terminated", flag_array("terminated", terminated), rewards.shape)
     shape = (*rewards.shape, 1)  # each entry is a sequence of one step
     out = _returns(
+        gpu,
         rewards.reshape(shape),
         values.reshape(shape),
-        np.broadcast_to(ends, rewards.shape).reshape(shape),
+        broadcast_to(ends, rewards.shape).reshape(shape),
         None,
-        np.asarray(gamma)[..., None],
+        expand_dims(number_array("gamma", gamma), -1),
         0.0,
         -1,
         result_dtype(values),
@@ -139,7 +164,7 @@ def td0_return(
 
 
 def reward_to_go(
-    reward: ArrayLike, done: ArrayLike, *, gamma: ArrayLike = 1.0, time_dim: int = -1
+    reward: ArrayLike, done: ArrayLike, *, gamma: ArrayLike = 1.0, time_dim: int = -1, stream: Any = None
 ) -> NDArray[Any]:
     """Discounted sums of the rewards from each step to the end of its episode, or of the batch.
 
@@ -150,6 +175,7 @@ def reward_to_go(
         done: `(*batch, time, *more)`, boolean or integers read as booleans; True at an episode's last step.
         gamma: discount in [0, 1], a number or an array that broadcasts to the rewards.
         time_dim: the axis of `done` that is time.
+        stream: for arrays in CUDA memory: a Numba stream, the handle of one, or a CuPy or torch stream.
 
     Returns:
         The sums, in the shape of `reward` and its floating type; float32 for integers.
@@ -164,7 +190,7 @@ def reward_to_go(
         >>> reward_to_go(np.array([0, 0, 3, 0, 1]), np.array([0, 0, 1, 0, 0]))
         array([3., 3., 3., 1., 1.], dtype=float32)
     """
-    return discounted_return(reward, done, gamma=gamma, time_dim=time_dim)
+    return discounted_return(reward, done, gamma=gamma, time_dim=time_dim, stream=stream)
 
 
 def discounted_return(
@@ -174,6 +200,7 @@ def discounted_return(
     *,
     gamma: ArrayLike,
     time_dim: int = -1,
+    stream: Any = None,
 ) -> NDArray[Any]:
     """`reward_to_go` of sequences that go on after the batch.
 
@@ -185,6 +212,7 @@ def discounted_return(
             which counts where that step is not done. None: 0.
         gamma: discount in [0, 1], a number or an array that broadcasts to the rewards.
         time_dim: the axis of `done` that is time.
+        stream: for arrays in CUDA memory: a Numba stream, the handle of one, or a CuPy or torch stream.
 
     Returns:
         The sums, in the shape of `reward` and its floating type; float32 for integers.
@@ -201,27 +229,29 @@ def discounted_return(
         array([[2.75, 3.5 , 5.  ],
                [1.75, 1.5 , 1.  ]])
     """
+    gpu = gpu_of(stream, reward=reward, done=done, last_value=last_value, gamma=gamma)
     rewards = number_array("reward", reward)
     flags = flag_array("done", done)
-    last = np.zeros((), np.float32)
+    last: Array = np.zeros((), np.float32)
     if last_value is not None:
         with_features("done", flags, rewards.shape)
-        axis = sequences_of(flags, rewards.shape, time_dim).axis
+        axis = sequences_of(flags, rewards, time_dim, gpu).axis
         last = number_array("last_value", last_value)
         expected = rewards.shape[:axis] + rewards.shape[axis + 1 :]
         if last.shape != expected:
             raise ValueError(
                 f"last_value must have the shape of reward without time, {expected}: got {last.shape}"
             )
-        last = np.expand_dims(last, axis)
-    return _returns(rewards, last, flags, None, gamma, 1.0, time_dim, result_dtype(rewards))
+        last = expand_dims(last, axis)
+    return _returns(gpu, rewards, last, flags, None, gamma, 1.0, time_dim, result_dtype(rewards))
 
 
 def _returns(
-    rewards: NDArray[Any],
-    values: NDArray[Any],
-    done: ArrayLike,
-    terminated: ArrayLike | None,
+    gpu: Any,
+    rewards: Array,
+    values: Array,
+    done: Array,
+    terminated: Array | None,
     gamma: ArrayLike,
     lmbda: ArrayLike,
     time_dim: int,
@@ -230,20 +260,15 @@ def _returns(
     rolling: bool = True,
 ) -> NDArray[Any]:
     """`td_lambda_return` of values that broadcast to the rewards."""
-    flags = flag_array("done", done)
-    ends = with_features("done", flags, rewards.shape)
-    stops = ends
-    if terminated is not None:
-        stops = with_features("terminated", flag_array("terminated", terminated), rewards.shape)
-    walk = sequences_of(flags, rewards.shape, time_dim)
+    ends = with_features("done", done, rewards.shape)
+    stops = ends if terminated is None else with_features("terminated", terminated, rewards.shape)
+    walk = sequences_of(done, rewards, time_dim, gpu)
     discounts, mixes = factor("gamma", gamma, walk), factor("lmbda", lmbda, walk)
     work = work_dtype(rewards, values)
-    out, target = walk.empty(work)
+    out, target = walk.empty(work, dtype)
     if out.size:
-        from lite.kernels.cpu import returns as cpu
-
         walk.run(
-            cpu.lambda_returns if rolling else cpu.fixed_lambda_returns,
+            "lambda_returns" if rolling else "fixed_lambda_returns",
             walk.operand(rewards, work),
             walk.operand(values, work),
             walk.operand(ends, np.bool_),

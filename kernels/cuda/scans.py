@@ -1,0 +1,490 @@
+"""Returns and advantages: recursions backwards in time, as scans by blocks of threads.
+
+A recursion x(t) = b(t) + a(t) x(t+1) is a chain of maps x -> a x + b, and two maps in a row are one. A block
+of threads takes a tile of sequences and steps, from the last tile to the first:
+
+1. it reads the operands, neighbouring threads neighbouring memory, and keeps the maps in shared memory;
+2. each thread composes the maps of `ITEMS` steps in a row;
+3. the threads of a sequence scan what they composed;
+4. each thread walks its steps again, from the value that step 3 says enters them;
+5. it writes the results, in the order of step 1.
+
+Every element is read from memory and written to it once, whether time or the sequences lie side by side in
+memory. A map with a = 0 is an end: what follows is left out by a branch, never multiplied by zero, so that
+NaN and infinity do not cross it. All in float64, as on the CPU.
+
+An operand is flat memory, the place of the first element, strides for (outer, time, lane), and a constant
+that stands for all elements where the place is negative. Sequence q is lane q % lanes of outer q // lanes.
+Indices are unsigned, which spares the compiled code the question whether they count from the end.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import float64, int32
+
+from lite.kernels.cuda._jit import cuda, device, kernel
+from lite.kernels.cuda._numbers import store, widen
+
+ITEMS = 8  # steps that a thread walks by itself
+TINY = 5e-324  # what a product of factors is at least: zero would make it an end
+
+
+@device
+def _times(factor: Any, value: Any) -> Any:
+    """factor * value, where a factor of zero forgets even NaN."""
+    return factor * value if factor != 0.0 else 0.0
+
+
+@device
+def _both(first: Any, second: Any) -> Any:
+    """The factor of two maps in a row, 0 only where one of them is."""
+    product = first * second
+    return TINY if product == 0.0 and first != 0.0 and second != 0.0 else product
+
+
+@device
+def _mixed(bootstrap: Any, tail: Any, lmbda: Any) -> Any:
+    """(1 - lmbda) bootstrap + lmbda tail, likewise."""
+    if lmbda == 0.0:
+        return bootstrap
+    if lmbda == 1.0:
+        return tail
+    return (1.0 - lmbda) * bootstrap + lmbda * tail
+
+
+@device
+def _place(operand: Any, outer: Any, t: Any, lane: Any) -> Any:
+    return np.uint64(operand[1] + outer * operand[2] + t * operand[3] + lane * operand[4])
+
+
+@device
+def _number(operand: Any, outer: Any, t: Any, lane: Any) -> Any:
+    if operand[1] < 0:
+        return operand[5]
+    return np.float64(widen(operand[0][_place(operand, outer, t, lane)]))
+
+
+@device
+def _flag(operand: Any, outer: Any, t: Any, lane: Any) -> Any:
+    return operand[0][_place(operand, outer, t, lane)] != 0
+
+
+@device
+def _padded(i: Any) -> Any:
+    """Where element i of a tile is kept: strides of powers of two would meet in one bank of shared memory."""
+    return i + (i >> 4)
+
+
+@device
+def _step_of(element: Any, log_steps: Any, log_width: Any, time_fast: Any) -> Any:
+    if time_fast:
+        return element & ((1 << log_steps) - 1)
+    return element >> log_width
+
+
+@device
+def _lane_of(element: Any, log_steps: Any, log_width: Any, time_fast: Any) -> Any:
+    if time_fast:
+        return element >> log_steps
+    return element & ((1 << log_width) - 1)
+
+
+@device
+def _element_of(step: Any, lane: Any, log_steps: Any, log_width: Any, time_fast: Any) -> Any:
+    if time_fast:
+        return (lane << log_steps) + step
+    return (step << log_width) + lane
+
+
+@device
+def _parts(shared: Any, threads: Any) -> Any:
+    """Shared memory for the maps of each element and of each thread, and for what tiles hand on."""
+    size = _padded(threads * ITEMS)
+    factors = 2 * size
+    terms = factors + threads
+    carry = terms + threads
+    return shared[:size], shared[size:factors], shared[factors:terms], shared[terms:carry], shared[carry:]
+
+
+@device
+def _scan(
+    factors: Any, terms: Any, thread: Any, ahead: Any, left: Any, segments: Any, factor: Any, term: Any
+) -> None:
+    """Compose each thread's map with all those ahead of it.
+
+    Args:
+        factors, terms: shared memory, one entry for each thread.
+        ahead: how far away the thread of the next steps is.
+        left: how many threads of the same sequence are ahead, of `segments`.
+        factor, term: this thread's map.
+    """
+    factors[thread], terms[thread] = factor, term
+    cuda.syncthreads()
+    distance, far = 1, ahead
+    while distance < segments:  # the same for all threads, which meet inside
+        reach = distance <= left
+        if reach:
+            term = term + _times(factor, terms[thread + far])
+            factor = _both(factor, factors[thread + far])
+        cuda.syncthreads()
+        if reach:
+            factors[thread], terms[thread] = factor, term
+        cuda.syncthreads()
+        distance, far = 2 * distance, 2 * far
+
+
+@device
+def _walk(
+    tile_factors: Any, tile_terms: Any, factors: Any, terms: Any, carry: Any, thread: Any, segments: Any,
+    log_steps: Any, log_width: Any, time_fast: Any,
+) -> Any:  # fmt: skip
+    """Steps 2 to 4: put x in the place of each b; return x at the start of the tile, to be carried on."""
+    width = 1 << log_width
+    if time_fast:
+        lane = thread // segments
+        segment = thread - lane * segments
+        first, stride, ahead = thread * ITEMS, 1, 1
+    else:
+        segment = thread >> log_width
+        lane = thread & (width - 1)
+        first, stride, ahead = segment * ITEMS * width + lane, width, width
+    factor, term = 1.0, 0.0
+    for k in range(ITEMS):
+        at = _padded(first + k * stride)
+        term = term + _times(factor, tile_terms[at])
+        factor = _both(factor, tile_factors[at])
+    left = segments - 1 - segment
+    _scan(factors, terms, thread, ahead, left, segments, factor, term)
+    later = carry[lane]
+    x = later
+    if left > 0:
+        x = terms[thread + ahead] + _times(factors[thread + ahead], later)
+    for k in range(ITEMS - 1, -1, -1):
+        at = _padded(first + k * stride)
+        x = tile_terms[at] + _times(tile_factors[at], x)
+        tile_terms[at] = x
+    cuda.syncthreads()
+    return x
+
+
+@device
+def _hand_on(carry: Any, thread: Any, segments: Any, log_width: Any, time_fast: Any, x: Any) -> None:
+    """Keep what the first threads of all sequences have for the next tile."""
+    if time_fast:
+        if thread % segments == 0:
+            carry[thread // segments] = x
+    elif thread < (1 << log_width):
+        carry[thread] = x
+
+
+@kernel
+def lambda_returns(
+    reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, out: Any,
+    time: Any, lanes: Any, sequences: Any, log_steps: Any, log_width: Any, time_fast: Any,
+) -> None:  # fmt: skip
+    """G(t) = r(t) + gamma ((1 - lmbda) W(t) + lmbda G(t+1)), with W(t) in place of G(t+1) at an end.
+
+    W(t) is the value after step t, or 0 where it terminated.
+    """
+    thread, threads = cuda.threadIdx.x, cuda.blockDim.x
+    tile_factors, tile_terms, factors, terms, carry = _parts(cuda.shared.array(0, float64), threads)
+    steps = 1 << log_steps
+    segments = steps // ITEMS
+    if thread < (1 << log_width):
+        carry[thread] = 0.0
+    for tile in range((time - 1) >> log_steps, -1, -1):
+        for j in range(ITEMS):
+            element = thread + j * threads
+            t = (tile << log_steps) + _step_of(element, log_steps, log_width, time_fast)
+            q = (cuda.blockIdx.x << log_width) + _lane_of(element, log_steps, log_width, time_fast)
+            factor, term = 1.0, 0.0
+            if t < time and q < sequences:
+                outer = q // lanes if lanes > 1 else q
+                lane = q - outer * lanes
+                bootstrap = 0.0
+                if not _flag(terminated, outer, t, lane):
+                    bootstrap = _number(value, outer, t, lane)
+                g, mix = _number(gamma, outer, t, lane), _number(lmbda, outer, t, lane)
+                term = _number(reward, outer, t, lane)
+                if _flag(done, outer, t, lane) or t == time - 1:
+                    factor = 0.0
+                    term += _times(g, _mixed(bootstrap, bootstrap, mix))
+                else:
+                    factor = g * mix
+                    if mix != 1.0:
+                        term += _times(g, (1.0 - mix) * bootstrap if mix != 0.0 else bootstrap)
+            at = _padded(element)
+            tile_factors[at], tile_terms[at] = factor, term
+        cuda.syncthreads()
+        x = _walk(
+            tile_factors, tile_terms, factors, terms, carry, thread, segments, log_steps, log_width, time_fast
+        )
+        _hand_on(carry, thread, segments, log_width, time_fast, x)
+        for j in range(ITEMS):
+            element = thread + j * threads
+            t = (tile << log_steps) + _step_of(element, log_steps, log_width, time_fast)
+            q = (cuda.blockIdx.x << log_width) + _lane_of(element, log_steps, log_width, time_fast)
+            if t < time and q < sequences:
+                outer = q // lanes if lanes > 1 else q
+                lane = q - outer * lanes
+                store(out[0], _place(out, outer, t, lane), tile_terms[_padded(element)])
+        cuda.syncthreads()
+
+
+@kernel
+def fixed_lambda_returns(
+    reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, out: Any,
+    time: Any, lanes: Any, sequences: Any, log_steps: Any, log_width: Any, time_fast: Any,
+) -> None:  # fmt: skip
+    """As `lambda_returns`, but the return of a step uses that step's gamma and lmbda for all that follows.
+
+    A thread for each step: it goes to the end of the episode and walks back.
+    """
+    steps = 1 << log_steps
+    tiles = ((time - 1) >> log_steps) + 1
+    group = cuda.blockIdx.x // tiles
+    start = (cuda.blockIdx.x - group * tiles) * steps
+    for j in range(ITEMS):
+        element = cuda.threadIdx.x + j * cuda.blockDim.x
+        origin = start + _step_of(element, log_steps, log_width, time_fast)
+        q = (group << log_width) + _lane_of(element, log_steps, log_width, time_fast)
+        if origin < time and q < sequences:
+            outer = q // lanes if lanes > 1 else q
+            lane = q - outer * lanes
+            g, mix = _number(gamma, outer, origin, lane), _number(lmbda, outer, origin, lane)
+            end = origin
+            while end < time - 1 and not _flag(done, outer, end, lane):
+                end += 1
+            total = 0.0
+            for t in range(end, origin - 1, -1):
+                bootstrap = 0.0
+                if not _flag(terminated, outer, t, lane):
+                    bootstrap = _number(value, outer, t, lane)
+                ahead = _mixed(bootstrap, bootstrap if t == end else total, mix)
+                total = _number(reward, outer, t, lane) + _times(g, ahead)
+            store(out[0], _place(out, outer, origin, lane), total)
+
+
+@kernel
+def advantages(
+    reward: Any, value: Any, next_value: Any, done: Any, terminated: Any, weight: Any, gamma: Any, lmbda: Any,
+    rho_thresh: Any, c_thresh: Any, corrected: Any, advantage: Any, target: Any,
+    time: Any, lanes: Any, sequences: Any, log_steps: Any, log_width: Any, time_fast: Any,
+) -> None:  # fmt: skip
+    """x(t) = rho(t) (r(t) + gamma W(t) - V(t)) + gamma lmbda c(t) x(t+1), nothing ahead of an end.
+
+    rho and c are exp(weight[0] - weight[1]), or 1 unless `corrected`, cut at their thresholds; W(t) is the
+    next value, or 0 where step t terminated. The targets are V + x. The advantages are x, or, `corrected`,
+    those of V-trace: rho(t) (r(t) + gamma (target of t+1) - V(t)).
+    """
+    thread, threads = cuda.threadIdx.x, cuda.blockDim.x
+    tile_factors, tile_terms, factors, terms, carry = _parts(cuda.shared.array(0, float64), threads)
+    steps = 1 << log_steps
+    segments = steps // ITEMS
+    if thread < (1 << log_width):
+        carry[thread] = 0.0
+    for tile in range((time - 1) >> log_steps, -1, -1):
+        for j in range(ITEMS):
+            element = thread + j * threads
+            t = (tile << log_steps) + _step_of(element, log_steps, log_width, time_fast)
+            q = (cuda.blockIdx.x << log_width) + _lane_of(element, log_steps, log_width, time_fast)
+            factor, term = 1.0, 0.0
+            if t < time and q < sequences:
+                outer = q // lanes if lanes > 1 else q
+                lane = q - outer * lanes
+                bootstrap = 0.0
+                if not _flag(terminated, outer, t, lane):
+                    bootstrap = _number(next_value, outer, t, lane)
+                g = _number(gamma, outer, t, lane)
+                term = _number(reward, outer, t, lane) - _number(value, outer, t, lane) + _times(g, bootstrap)
+                factor = g * _number(lmbda, outer, t, lane)
+                if corrected:
+                    log_ratio = _number(weight[0], outer, t, lane) - _number(weight[1], outer, t, lane)
+                    ratio = math.exp(log_ratio)
+                    term *= rho_thresh if ratio > rho_thresh else ratio
+                    factor *= c_thresh if ratio > c_thresh else ratio
+                if _flag(done, outer, t, lane) or t == time - 1:
+                    factor = 0.0
+            at = _padded(element)
+            tile_factors[at], tile_terms[at] = factor, term
+        cuda.syncthreads()
+        x = _walk(
+            tile_factors, tile_terms, factors, terms, carry, thread, segments, log_steps, log_width, time_fast
+        )
+        for j in range(ITEMS):
+            element = thread + j * threads
+            step = _step_of(element, log_steps, log_width, time_fast)
+            along = _lane_of(element, log_steps, log_width, time_fast)
+            t, q = (tile << log_steps) + step, (cuda.blockIdx.x << log_width) + along
+            if t < time and q < sequences:
+                outer = q // lanes if lanes > 1 else q
+                lane = q - outer * lanes
+                present = _number(value, outer, t, lane)
+                excess = tile_terms[_padded(element)]
+                store(target[0], _place(target, outer, t, lane), present + excess)
+                if corrected:
+                    goal = 0.0
+                    stopped = _flag(terminated, outer, t, lane)
+                    if _flag(done, outer, t, lane) or t == time - 1:
+                        if not stopped:
+                            goal = _number(next_value, outer, t, lane)
+                    elif not stopped:
+                        following = carry[along]
+                        if step + 1 < steps:
+                            beside = _element_of(step + 1, along, log_steps, log_width, time_fast)
+                            following = tile_terms[_padded(beside)]
+                        goal = _number(value, outer, t + 1, lane) + following
+                    log_ratio = _number(weight[0], outer, t, lane) - _number(weight[1], outer, t, lane)
+                    ratio = math.exp(log_ratio)
+                    excess = _number(reward, outer, t, lane) - present
+                    excess += _times(_number(gamma, outer, t, lane), goal)
+                    excess *= rho_thresh if ratio > rho_thresh else ratio
+                store(advantage[0], _place(advantage, outer, t, lane), excess)
+        cuda.syncthreads()
+        _hand_on(carry, thread, segments, log_width, time_fast, x)
+
+
+@kernel
+def powers(base: Any, out: Any) -> None:
+    k = cuda.grid(1)
+    if k < out.size:
+        out[k] = math.pow(base, float(k))
+
+
+@kernel
+def windows(
+    reward: Any, done: Any, window: Any, gamma: Any, table: Any, prefix: Any, sums: Any, features: Any,
+    steps_out: Any, index_out: Any, discount_out: Any, nonterminal_out: Any,
+    time: Any, lanes: Any, sequences: Any, log_steps: Any, log_width: Any, time_fast: Any,
+) -> None:  # fmt: skip
+    """Discounted sums of the rewards of `window` steps, fewer at the end of an episode or of the batch.
+
+    As on the CPU, time is cut into pieces of `window` steps. A window touches at most two: its part in the
+    first is a sum that was built backwards from the piece's end, its part in the second one built forwards
+    from that piece's start. The latter are scans of mirrored tiles into `prefix`, which is this block's own.
+
+    The first sequences of each `features` write what follows from `done` alone. `table` holds the powers of
+    gamma from 0 to `window`.
+    """
+    thread, threads = cuda.threadIdx.x, cuda.blockDim.x
+    tile_factors, tile_terms, factors, terms, carries = _parts(cuda.shared.array(0, float64), threads)
+    ends = cuda.local.array(ITEMS, int32)
+    steps, width = 1 << log_steps, 1 << log_width
+    end_carry, carry = carries[:width], carries[width : 2 * width]
+    segments = steps // ITEMS
+    tiles = ((time - 1) >> log_steps) + 1
+    own = cuda.blockIdx.x * tiles
+    for group in range(cuda.blockIdx.x, (sequences + width - 1) >> log_width, cuda.gridDim.x):
+        if thread < width:
+            end_carry[thread], carry[thread] = 0.0, 0.0
+        cuda.syncthreads()
+        for tile in range(tiles if window < time else 0):
+            for j in range(ITEMS):
+                element = thread + j * threads
+                step = _step_of(element, log_steps, log_width, time_fast)
+                along = _lane_of(element, log_steps, log_width, time_fast)
+                t, q = (tile << log_steps) + step, (group << log_width) + along
+                factor, term = 1.0, 0.0
+                if t < time and q < sequences:
+                    outer = q // lanes if lanes > 1 else q
+                    lane = q - outer * lanes
+                    since = t % window
+                    if since == 0:
+                        factor = 0.0
+                    term = table[since] * _number(reward, outer, t, lane)
+                at = _padded(_element_of(steps - 1 - step, along, log_steps, log_width, time_fast))
+                tile_factors[at], tile_terms[at] = factor, term
+            cuda.syncthreads()
+            x = _walk(
+                tile_factors,
+                tile_terms,
+                factors,
+                terms,
+                carry,
+                thread,
+                segments,
+                log_steps,
+                log_width,
+                time_fast,
+            )
+            _hand_on(carry, thread, segments, log_width, time_fast, x)
+            for j in range(ITEMS):
+                element = thread + j * threads
+                step = _step_of(element, log_steps, log_width, time_fast)
+                along = _lane_of(element, log_steps, log_width, time_fast)
+                at = _padded(_element_of(steps - 1 - step, along, log_steps, log_width, time_fast))
+                prefix[(own + tile) * threads * ITEMS + element] = tile_terms[at]
+            cuda.syncthreads()
+        for tile in range(tiles - 1, -1, -1):
+            for j in range(ITEMS):
+                element = thread + j * threads
+                t = (tile << log_steps) + _step_of(element, log_steps, log_width, time_fast)
+                q = (group << log_width) + _lane_of(element, log_steps, log_width, time_fast)
+                factor, term = 1.0, 0.0
+                if t < time and q < sequences:
+                    outer = q // lanes if lanes > 1 else q
+                    lane = q - outer * lanes
+                    if _flag(done, outer, t, lane // features) or t == time - 1:
+                        factor, term = 0.0, float(t)
+                at = _padded(element)
+                tile_factors[at], tile_terms[at] = factor, term
+            cuda.syncthreads()
+            x = _walk(
+                tile_factors, tile_terms, factors, terms, end_carry, thread, segments, log_steps, log_width,
+                time_fast,
+            )  # fmt: skip
+            _hand_on(end_carry, thread, segments, log_width, time_fast, x)
+            for j in range(ITEMS):
+                element = thread + j * threads
+                t = (tile << log_steps) + _step_of(element, log_steps, log_width, time_fast)
+                q = (group << log_width) + _lane_of(element, log_steps, log_width, time_fast)
+                at = _padded(element)
+                end = int(tile_terms[at])
+                ends[j] = end
+                factor, term = 1.0, 0.0
+                if t < time and q < sequences:
+                    outer = q // lanes if lanes > 1 else q
+                    lane = q - outer * lanes
+                    if lane % features == 0:
+                        place = _place(index_out, outer, t, lane // features)
+                        count = min(window, end - t + 1)
+                        steps_out[place] = count
+                        index_out[0][place] = t + count - 1
+                        discount_out[place] = table[count]
+                        nonterminal_out[place] = count != 1
+                    term = _number(reward, outer, t, lane)
+                    factor = 0.0 if t == end or (t + 1) % window == 0 else gamma
+                tile_factors[at], tile_terms[at] = factor, term
+            cuda.syncthreads()
+            x = _walk(
+                tile_factors,
+                tile_terms,
+                factors,
+                terms,
+                carry,
+                thread,
+                segments,
+                log_steps,
+                log_width,
+                time_fast,
+            )
+            for j in range(ITEMS):
+                element = thread + j * threads
+                along = _lane_of(element, log_steps, log_width, time_fast)
+                t = (tile << log_steps) + _step_of(element, log_steps, log_width, time_fast)
+                q = (group << log_width) + along
+                if t < time and q < sequences:
+                    outer = q // lanes if lanes > 1 else q
+                    lane = q - outer * lanes
+                    total = tile_terms[_padded(element)]
+                    beyond = t + min(window, ends[j] - t + 1) - 1
+                    following = t - t % window + window  # the first step of the next piece
+                    if beyond >= following:
+                        there = _element_of(beyond & (steps - 1), along, log_steps, log_width, time_fast)
+                        there += (own + (beyond >> log_steps)) * threads * ITEMS
+                        total += table[following - t] * prefix[there]
+                    store(sums[0], _place(sums, outer, t, lane), total)
+            _hand_on(carry, thread, segments, log_width, time_fast, x)
+            cuda.syncthreads()
