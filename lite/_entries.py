@@ -254,8 +254,8 @@ class EntriesMixin(StructureMixin):
         """
         if names and rename_map:
             raise ValueError("Passed both a name map and a name list. Only one is accepted.")
-        old: list[str | None] = self.names  # type: ignore[attr-defined]
         if rename_map:
+            old: list[str | None] = self.names  # type: ignore[attr-defined]
             unknown = [name for name in rename_map if name not in old]
             if unknown:
                 raise ValueError(

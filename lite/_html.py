@@ -48,8 +48,8 @@ def html_of(shown: Any, td: Any) -> str:
 
 def _node(kind: str, key: str, td: Any, level: int) -> str:
     facts = [f"batch_size={td.batch_size}", f"device={td.device}"]
-    if any(name is not None for name in td.names):
-        facts.append(f"names={td.names}")
+    if td._names is not None:
+        facts.append(f"names={td._names}")
     stacked = td._parts()
     if stacked is not None:
         facts.append(f"stack_dim={stacked[1]}")

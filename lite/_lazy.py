@@ -323,27 +323,6 @@ class LazyStackedTensorDict(LazyPartsMixin, TensorDictBase):
     def device(self, value: Any) -> None:
         raise RuntimeError("device cannot be set using tensordict.device = device; use `to(device)`.")
 
-    @property
-    def _names(self) -> Names:  # type: ignore[override]
-        found = {None if part._names is None else tuple(part._names) for part in self.tensordicts}
-        if len(found) > 1:
-            raise ValueError(f"the names of the stacked tensordicts differ: {sorted(map(str, found))}.")
-        inner = found.pop() if found else None
-        if inner is None and self._dim_name is None:
-            return None
-        names = [None] * len(self._part_size()) if inner is None else list(inner)
-        return [*names[: self.stack_dim], self._dim_name, *names[self.stack_dim :]]
-
-    def _own_names(self) -> Names:
-        return self._names
-
-    def _collect_names(self, names: Names, found: list[tuple[Any, Names]], but: str | None = None) -> None:
-        found.append((self, names))
-        dim = self.stack_dim
-        inner = None if names is None else check_names([*names[:dim], *names[dim + 1 :]], len(names) - 1)
-        for part in self.tensordicts:
-            part._collect_names(None if inner is None else list(inner), found)
-
     def _take_names(self, names: Names) -> None:
         self._dim_name = None if names is None else names[self.stack_dim]
 

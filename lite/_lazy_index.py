@@ -98,22 +98,22 @@ def at(parts: Sequence[Any], i: int) -> Any:
 
 
 def _apply(parts: Sequence[Any], rest: tuple[Any, ...]) -> list[Any]:
-    """Index every part alike; the operation is computed once per distinct batch size."""
+    """Index every part alike; the operation is computed once per distinct batch size and names."""
     if all(type(item) is slice and item == _FULL for item in rest):
         return list(parts)
-    ops: dict[Shape, _ops.Index] = {}
+    ops: dict[Any, _ops.Index] = {}
     out = []
     for part in parts:
-        size = part.batch_size
-        op = ops.get(size)
+        size, own = part.batch_size, part._own_names()
+        key = size if own is None else (size, *own)
+        op = ops.get(key)
         if op is None:
             if -1 in size:
                 out.append(part._index(rest))
                 continue
             shape = result_shape(rest, size)
-            own = part._own_names()
             names = None if own is None else result_names(rest, own, len(shape))
-            op = ops[size] = _ops.Index(len(size), shape, rest, names)
+            op = ops[key] = _ops.Index(len(size), shape, rest, names)
         out.append(part._run(op))
     return out
 
@@ -148,8 +148,8 @@ def _masked(stack: LazyStackedTensorDict, mask: Any) -> Any:
         out = cat(masked, 0)
     except RuntimeError:  # lazy parts of different layout
         return None
-    if out._names is not None:
-        out.names = [None, *out.names[1:]]
+    own = stack._own_names()
+    out.names = None if own is None else [None, *own[_consumes(mask) :]]
     return out
 
 

@@ -12,8 +12,8 @@ from lite._context import flattened, unflattened
 from lite._core import MISSING
 from lite._device_array import write_leaf
 from lite._keys import NestedKey, Path, require_path
+from lite._lazy_names import LazyNamesMixin
 from lite._lock import LOCK_ERROR
-from lite._names import NamesMixin
 from lite._structure import StructureMixin
 from lite._writes import Writes
 
@@ -21,13 +21,10 @@ if TYPE_CHECKING:
     from lite._tensordict import TensorDict
 
 
-class LazyKeysMixin(StructureMixin, NamesMixin):
+class LazyKeysMixin(StructureMixin, LazyNamesMixin):
     """Structure methods of `LazyStackedTensorDict`; ragged and exclusive entries take part."""
 
     __slots__ = ()
-    tensordicts: list[Any]
-    stack_dim: int
-    _dim_name: str | None
 
     @property
     def is_locked(self) -> bool:

@@ -94,7 +94,7 @@ class LazyPartsMixin(LazyKeysMixin):
         node = self._as_node(tensordict)
         if node is None:
             raise TypeError(f"Expected new value to be a TensorDict, got {type(tensordict)}.")
-        size = self._part_size()  # type: ignore[attr-defined]
+        size = self._part_size()
         fits = len(size) == node.ndim and all(
             n in (-1, m) for n, m in zip(size, node.batch_size, strict=True)
         )

@@ -43,10 +43,14 @@ class NamesMixin(TensorDictCore):
     def _own_names(self) -> list[str | None] | None:
         return self._names
 
+    def _readable_names(self) -> Names:
+        return self._names
+
     @property
     def names(self) -> list[str | None]:
-        """One name (or None) per batch dimension."""
-        return [None] * self.ndim if self._names is None else list(self._names)
+        """One name (or None) per batch dimension; ValueError where parts of a lazy stack disagree."""
+        names = self._readable_names()
+        return [None] * self.ndim if names is None else list(names)
 
     @names.setter
     def names(self, value: Sequence[str | None] | None) -> None:

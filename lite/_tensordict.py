@@ -293,8 +293,8 @@ class TensorDict(DenseMixin):
         """Who gets which names when a node is stored: the node those of self, or self those of the node."""
         named: list[tuple[Any, Names]] = []
         if self._names is not None:
-            own = node.names
-            node._collect_names(check_names([*self._names, *own[self.ndim :]], node.ndim), named)
+            rest = [None] * (node.ndim - self.ndim) if node._names is None else node._names[self.ndim :]
+            node._collect_names(check_names([*self._names, *rest], node.ndim), named)
         elif node._names is not None and self._batch_size:
             head = check_names(list(node._names[: self.ndim]), self.ndim)
             if head is not None:

@@ -695,6 +695,28 @@ def test_names():
         _ = ls.names
 
 
+def test_a_part_that_was_renamed_takes_part_in_everything():
+    ls = lazy_stack([TensorDict({"x": np.full((2, 3), i)}, [2, 3], names=["p", "q"]) for i in (0, 1)])
+    ls.tensordicts[0].names = ["p", "z"]
+    x = ls["x"]
+    assert ls.reshape(4, 3).names == [None, None]
+    np.testing.assert_array_equal(ls.reshape(4, 3)["x"], x.reshape(4, 3))
+    assert ls[:, 0].tensordicts[1].names == ["q"]
+    assert ls[np.ones((2, 2), bool)].names == [None, None]
+    assert ls.contiguous().names == [None, "p", None]
+    assert ls.sum(0).names == ["p", None]
+    assert "names=[None, &#x27;p&#x27;, None]" in ls._repr_html_()
+    assert TensorDict({"n": ls}, [2], names=["z"])["n"].names[:1] == ["z"]
+    assert ls.rename_("a", "b", "c").tensordicts[0].names == ["b", "c"]
+
+
+def test_a_part_may_be_named_as_the_stack_dimension():
+    ls = lazy_stack([TensorDict({"x": np.zeros(2)}, [2])], stack_dim_name="t")
+    ls.tensordicts[0].names = ["t"]
+    assert ls.names == ["t", None]
+    assert ls.reshape(-1).batch_size == (2,)
+
+
 def test_dense_forms():
     ls = ragged(1, 3)
     with pytest.raises(RuntimeError, match="Failed to stack"):
