@@ -7,6 +7,7 @@ in float32.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -247,11 +248,36 @@ class Softplus(_Pointwise):
         return f"beta={self.beta}, threshold={self.threshold}"
 
 
-class Softmax(_Pointwise):
-    """exp(x) / sum(exp(x)) along a dimension.
+class _AlongDim(_Pointwise):
+    """A function along one dimension, NaN without a warning where there is nothing to normalise."""
+
+    _function: Callable[[Any, int], Any]
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Any) -> Any:
+        """Apply the function along `dim`."""
+        with np.errstate(invalid="ignore", over="ignore"):  # rows of infinities; log-probs beyond float16
+            return super().forward(input)
+
+    def _compute(self, x: Any) -> Any:
+        return _along(self._function, x, self.dim, type(self).__name__)
+
+    def extra_repr(self) -> str:
+        """The dimension."""
+        return f"dim={self.dim}"
+
+
+class Softmax(_AlongDim):
+    """exp(x) / sum(exp(x)) along a dimension; NaN for a row of only -inf, or with +inf.
 
     Args:
         dim: the dimension. None warns, and takes 0 for inputs of 0, 1 or 3 dimensions, else 1.
+
+    Raises:
+        IndexError: the input has no such dimension.
 
     Example:
         >>> import numpy as np
@@ -261,23 +287,17 @@ class Softmax(_Pointwise):
                [0.25, 0.75]])
     """
 
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def _compute(self, x: Any) -> Any:
-        return _along(_special.softmax, x, self.dim, type(self).__name__)
-
-    def extra_repr(self) -> str:
-        """The dimension."""
-        return f"dim={self.dim}"
+    _function = staticmethod(_special.softmax)
 
 
-class LogSoftmax(_Pointwise):
-    """x - log(sum(exp(x))) along a dimension.
+class LogSoftmax(_AlongDim):
+    """x - log(sum(exp(x))) along a dimension; NaN for a row of only -inf, or with +inf.
 
     Args:
         dim: the dimension. None warns, and takes 0 for inputs of 0, 1 or 3 dimensions, else 1.
+
+    Raises:
+        IndexError: the input has no such dimension.
 
     Example:
         >>> import numpy as np
@@ -286,16 +306,7 @@ class LogSoftmax(_Pointwise):
         array([-0.6931, -0.6931])
     """
 
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def _compute(self, x: Any) -> Any:
-        return _along(_special.log_softmax, x, self.dim, type(self).__name__)
-
-    def extra_repr(self) -> str:
-        """The dimension."""
-        return f"dim={self.dim}"
+    _function = staticmethod(_special.log_softmax)
 
 
 def gelu(x: Any, approximate: str = "none") -> Any:
@@ -308,7 +319,8 @@ def gelu(x: Any, approximate: str = "none") -> Any:
 
 
 def _gelu_by_tanh(x: Any) -> Any:
-    inner = np.sqrt(2.0 / np.pi).astype(x.dtype) * (x + 0.044715 * x * x * x)
+    with np.errstate(over="ignore"):  # the cube of large numbers, of which tanh makes 1
+        inner = np.sqrt(2.0 / np.pi).astype(x.dtype) * (x + 0.044715 * x * x * x)
     return 0.5 * x * (1 + np.tanh(inner))
 
 

@@ -101,7 +101,7 @@ class MultiheadAttention(Module):
         self.dropout = dropout
         self.batch_first = batch_first
         self.add_zero_attn = add_zero_attn
-        joint = self.kdim == embed_dim == self.vdim
+        joint = self._joint
         shapes: dict[str, tuple[int, ...] | None] = {
             "in_proj_weight": (3 * embed_dim, embed_dim) if joint else None,
             "q_proj_weight": None if joint else (embed_dim, embed_dim),
@@ -117,6 +117,11 @@ class MultiheadAttention(Module):
         self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device, dtype, rng=rng)
         self._rng: Rng = rng
         reset(self, rng)
+
+    @property
+    def _joint(self) -> bool:
+        """Whether one matrix maps queries, keys and values."""
+        return self.kdim == self.embed_dim == self.vdim
 
     def reset_parameters(self, rng: Rng = None) -> None:
         """Draw the weights of the inputs anew, and set the biases of the maps to zero, in place."""
@@ -252,18 +257,19 @@ class MultiheadAttention(Module):
                 "is_causal says what attn_mask is, got is_causal=True without attn_mask; "
                 "Transformer.generate_square_subsequent_mask makes one"
             )
-        for name, x, size in (
-            ("query", query, self.embed_dim),
-            ("key", key, self.kdim),
-            ("value", value, self.vdim),
+        # torch checks key and value against each other, and meets wrong sizes only in its products
+        if key.shape[:-1] != value.shape[:-1] or (self._joint and key.shape != value.shape):
+            raise AssertionError(
+                "key and value must agree in all but the last dimension (in that, too, without kdim and "
+                f"vdim), got {tuple(key.shape)} and {tuple(value.shape)}"
+            )
+        for name, x, size, error in (
+            ("query", query, self.embed_dim, AssertionError),
+            ("key", key, self.kdim, RuntimeError),
+            ("value", value, self.vdim, RuntimeError),
         ):
             if x.shape[-1] != size:
-                raise AssertionError(f"the last dimension of {name} must be {size}, got {tuple(x.shape)}")
-        if key.shape[:-1] != value.shape[:-1]:
-            raise AssertionError(
-                "key and value must agree in all but the last dimension, got "
-                f"{tuple(key.shape)} and {tuple(value.shape)}"
-            )
+                raise error(f"the last dimension of {name} must be {size}, got {tuple(x.shape)}")
         time = 1 if dims == 3 and self.batch_first else 0
         batch: tuple[int, ...] = (query.shape[1 - time],) if dims == 3 else ()
         if dims == 3 and key.shape[1 - time] != batch[0]:

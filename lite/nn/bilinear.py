@@ -74,10 +74,10 @@ class Bilinear(Module):
     def forward(self, input1: Any, input2: Any) -> Any:
         """Map (*B, in1_features) and (*B, in2_features) to (*B, out_features)."""
         weight, bias = self._tensor("weight"), self._tensor("bias")
-        if input1.shape[:-1] != input2.shape[:-1]:
+        if not (input1.shape and input2.shape) or input1.shape[:-1] != input2.shape[:-1]:
             raise RuntimeError(
-                f"input1 and input2 must agree in all but the last dimension, got {tuple(input1.shape)} and "
-                f"{tuple(input2.shape)}"
+                "input1 and input2 must have dimensions and agree in all but the last, got "
+                f"{tuple(input1.shape)} and {tuple(input2.shape)}"
             )
         for name, x, size in (
             ("input1", input1, weight.shape[-2]),

@@ -117,11 +117,12 @@ class Embedding(Module):
         return look_up(table, input)
 
     def _limit(self, table: Any, input: Any) -> None:
-        rows = np.unique(input)
-        norms = np.linalg.norm(table[rows].astype(np.float64), ord=self.norm_type, axis=-1)
-        long = norms > self.max_norm
-        scale = self.max_norm / (norms[long] + 1e-7)
-        table[rows[long]] = (table[rows[long]] * scale[:, None]).astype(table.dtype)
+        """Scale down the rows that are looked up; those looked up twice get the same values twice."""
+        rows = np.unique(everything(input)) if isinstance(table, np.ndarray) else input.reshape(-1)
+        found = look_up(table, rows)
+        norms = np.linalg.norm(found.astype(np.float64), ord=self.norm_type, axis=-1, keepdims=True)
+        scale = np.where(norms > self.max_norm, self.max_norm / (norms + 1e-7), 1.0)
+        table[rows] = (found * scale).astype(table.dtype)
 
     def extra_repr(self) -> str:
         """The sizes, and options that are not the default."""

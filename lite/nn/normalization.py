@@ -110,6 +110,7 @@ class RMSNorm(_OverLastDims):
 
     Raises:
         RuntimeError: an input that does not end in `normalized_shape`.
+        ValueError: an input without dimensions.
 
     Source:
         Zhang and Sennrich (2019), Root mean square layer normalization (arXiv:1910.07467).
@@ -140,6 +141,8 @@ class RMSNorm(_OverLastDims):
 
     def forward(self, input: Any) -> Any:
         """Normalise input (*B, *normalized_shape)."""
+        if not input.ndim:
+            raise ValueError(f"the input must end in the dimensions {self.normalized_shape}, got ()")
         axes = self._axes(input)
         x, dtype = floats(input)
         eps = np.finfo(x.dtype).eps if self.eps is None else self.eps
@@ -240,9 +243,10 @@ class BatchNorm1d(Module):
                     "expected more than 1 value per channel when training, got input size "
                     f"{tuple(input.shape)}"
                 )
-            mean = x.mean(axes)
+            # NumPy adds up rows one after the other: in float32, many rows would lose digits
+            mean = x.mean(axes, dtype=np.float64).astype(x.dtype)
             centred = x - mean.reshape(row)
-            variance = (centred * centred).mean(axes)
+            variance = (centred * centred).mean(axes, dtype=np.float64).astype(x.dtype)
             if self.training and self.track_running_stats:
                 self._track(mean, variance * (count / (count - 1)))
         else:
@@ -252,8 +256,9 @@ class BatchNorm1d(Module):
         return _scaled(out, weight, bias).astype(dtype, copy=False)
 
     def _track(self, mean: Any, variance: Any) -> None:
-        self.num_batches_tracked += 1
-        share = 1.0 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
+        count = self.num_batches_tracked
+        count[...] = count + 1  # in place, where mapped statistics are parts of stacked ones
+        share = 1.0 / count if self.momentum is None else self.momentum
         for name, new in (("running_mean", mean), ("running_var", variance)):
             kept = getattr(self, name)
             kept[...] = (1 - share) * kept + share * new

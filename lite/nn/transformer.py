@@ -233,7 +233,7 @@ class Transformer(Module):
                 f"src and tgt must agree in the batch dimension {axis}, got {tuple(src.shape)} and "
                 f"{tuple(tgt.shape)}"
             )
-        if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
+        if not src.shape[-1:] == tgt.shape[-1:] == (self.d_model,):
             raise RuntimeError(
                 f"the last dimension of src and tgt must be d_model={self.d_model}, got {tuple(src.shape)} "
                 f"and {tuple(tgt.shape)}"

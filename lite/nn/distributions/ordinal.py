@@ -56,5 +56,5 @@ class OneHotOrdinal(OneHotCategorical):
 
 
 def _logits(scores: Any) -> Any:
-    # The log-odds of passing a class are its score, so that up to a constant all that is left are running sums.
+    # the log-odds of passing a class are its score: up to a constant, what is left are running sums
     return np.cumsum(as_float(scores), -1)
