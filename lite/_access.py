@@ -339,7 +339,7 @@ class AccessMixin(TensorDictCore):
             return self._items()
         if include_nested and leaves_only and is_leaf is None and not sort:
             pairs: list[tuple[Any, Any]] = []
-            leaf_pairs(self._items(), None, False, pairs)
+            leaf_pairs(self._items(), None, pairs)
             return pairs
         found = walk(self, include_nested, leaves_only, is_leaf, start=None)
         if sort:

@@ -37,8 +37,8 @@ def walk(
         separator: joins the parts of a path, instead of tuples; needs `start=None`.
     """
     found: list[tuple[Any, Any]] = []
-    if nested and leaves_only and is_leaf is None and separator is None:  # what is asked most often
-        leaf_pairs(node._peek_items() if peek else node._items(), start, peek, found)
+    if nested and leaves_only and is_leaf is None and separator is None and not peek:  # asked most often
+        leaf_pairs(node._items(), start, found)
         return found
     known = is_leaf is None or is_leaf is is_leaf_nontensor  # both take arrays, and no container, for leaves
     how = (nested, leaves_only, is_leaf or default_is_leaf, known, peek, separator)
@@ -46,9 +46,7 @@ def walk(
     return found
 
 
-def leaf_pairs(
-    items: Iterable[tuple[str, Any]], prefix: Path | None, peek: bool, found: list[tuple[Any, Any]]
-) -> None:
+def leaf_pairs(items: Iterable[tuple[str, Any]], prefix: Path | None, found: list[tuple[Any, Any]]) -> None:
     """What `walk` finds most often: the arrays of the whole tree."""
     for name, entry in items:
         key: Any = name if prefix is None else (*prefix, name)
@@ -58,9 +56,37 @@ def leaf_pairs(
         child: Any = entry if isinstance(entry, TensorDictCore) else TensorDictCore._as_node(entry)
         if child is not None:
             below = (name,) if prefix is None else key
-            leaf_pairs(child._peek_items() if peek else child._items(), below, peek, found)
+            leaf_pairs(child._items(), below, found)
         elif default_is_leaf(type(entry)):
             found.append((key, entry))
+
+
+def _leaf_keys(node: TensorDictCore, prefix: Path, found: list[Any]) -> None:
+    """The keys of `leaf_pairs`, as users see them."""
+    for name, entry in node._peek_items():
+        if type(entry) is ndarray:
+            found.append((*prefix, name) if prefix else name)
+            continue
+        child: Any = entry if isinstance(entry, TensorDictCore) else TensorDictCore._as_node(entry)
+        if child is not None:
+            _leaf_keys(child, (*prefix, name), found)
+        elif default_is_leaf(type(entry)):
+            found.append((*prefix, name) if prefix else name)
+
+
+def _leaf_count(node: TensorDictCore) -> int:
+    """How many there are: `list` asks every view for its length before it goes through it."""
+    count = 0
+    for _, entry in node._peek_items():
+        if type(entry) is ndarray:
+            count += 1
+            continue
+        child: Any = entry if isinstance(entry, TensorDictCore) else TensorDictCore._as_node(entry)
+        if child is not None:
+            count += _leaf_count(child)
+        elif default_is_leaf(type(entry)):
+            count += 1
+    return count
 
 
 def _collect(
@@ -113,6 +139,9 @@ class TensorDictKeysView(Set[Any]):
         nested, leaves_only, is_leaf = self._args
         if not nested and not leaves_only:
             keys: list[Any] = list(self._td._keys())
+        elif nested and leaves_only and is_leaf is None:
+            keys = []
+            _leaf_keys(self._td, (), keys)
         else:
             keys = [key for key, _ in walk(self._td, nested, leaves_only, is_leaf, True, start=None)]
         if self._sort:
@@ -123,6 +152,8 @@ class TensorDictKeysView(Set[Any]):
         nested, leaves_only, is_leaf = self._args
         if not nested and not leaves_only:
             return sum(1 for _ in self._td._keys())
+        if nested and leaves_only and is_leaf is None:
+            return _leaf_count(self._td)
         return len(walk(self._td, nested, leaves_only, is_leaf, True))
 
     def __contains__(self, key: object) -> bool:

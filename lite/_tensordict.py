@@ -177,6 +177,9 @@ class TensorDict(DenseMixin):
     def _items(self) -> Iterable[tuple[str, Any]]:
         return self._data.items()
 
+    def _peek_items(self) -> Iterable[tuple[str, Any]]:
+        return self._data.items()
+
     def _values(self) -> Iterable[Any]:
         return self._data.values()
 
