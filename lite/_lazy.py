@@ -136,8 +136,12 @@ class LazyStackedTensorDict(LazyPartsMixin, TensorDictBase):
         return sorted(shared)
 
     def _get_str(self, key: str) -> Any:
+        parts = self.tensordicts
         try:
-            entries = [part._get_str(key) for part in self.tensordicts]
+            try:
+                entries = [part._data.get(key) for part in parts]  # without a call for each, if all are dense
+            except AttributeError:
+                entries = [part._get_str(key) for part in parts]
         except RuntimeError:  # ragged further down, which only matters if all parts have the key
             if self._peek(key) is None:
                 return None
