@@ -5,7 +5,7 @@ whatever its layout, without a copy where the axes on either side of time merge,
 shared by many steps has stride 0. So each kernel is compiled once for each floating type.
 
 Lanes are walked side by side in blocks. A recursion in time waits for its own last result; a few of
-them in turn do not.
+them in turn do not. Lines of a block are along whichever axis is contiguous.
 """
 
 import math
@@ -18,10 +18,11 @@ from numpy.typing import DTypeLike, NDArray
 from lite.kernels._arrays import Array, Memory, is_float, native
 from lite.kernels._rows import for_rows
 
-BLOCK = 16  # lanes side by side: one cache line of float32 where lanes lie side by side in memory
+_TILE = 8192  # entries that are worked out together: with all operands they stay in the second-level cache
+_SIDE = 8  # as in cpu/returns.py
 _FEW = 8  # lanes: with fewer, whole rows are walked side by side instead
-_SERIAL = 30_000  # values: below, starting a thread costs more than it saves
-_CHUNK = 15_000  # values handed to a thread at a time
+_SERIAL = 100_000  # values: below, starting a thread costs more than it saves
+_CHUNK = 50_000  # values handed to a thread at a time
 
 Operand = tuple[NDArray[Any], int, int, int]
 
@@ -37,7 +38,14 @@ class Sequences:
         self._swapped = self._lanes < _FEW and self._outer > self._lanes
         rows, lanes = (self._lanes, self._outer) if self._swapped else (self._outer, self._lanes)
         self.lanes = lanes
-        self._blocks = rows * -(-lanes // BLOCK)
+        self._by_time = self._lanes < _FEW  # time is the axis along which memory is contiguous, or nearly so
+        if self._by_time:
+            self._steps = min(self.time, _TILE // _SIDE)
+            self._beside = min(-(-lanes // _SIDE), _TILE // max(self._steps, 1) // _SIDE) * _SIDE
+        else:
+            self._beside = min(lanes, 1024)
+            self._steps = min(self.time, _TILE // max(self._beside, 1))
+        self._blocks = rows * -(-lanes // max(self._beside, 1))
 
     def operand(self, array: NDArray[Any], dtype: DTypeLike) -> Operand:
         """Flat memory of `array`, broadcast to the shape, and its strides for outer, time and lanes."""
@@ -72,19 +80,19 @@ class Sequences:
             return self.operand(np.ones(()), work)
         own = work_dtype(learner, actor)
         with np.errstate(over="ignore"):  # an infinite weight is cut like any other
-            ratios = np.exp(learner.astype(own, copy=False) - actor.astype(own, copy=False))
+            ratios = np.subtract(learner, actor, dtype=own)
+            ratios = np.exp(ratios, out=ratios)
         return self.operand(ratios, work)
 
     def run(self, name: str, *args: Any) -> None:
-        """Call the kernel `name(*args, time, lanes, start, stop)` over all blocks."""
+        """Call the kernel `name(*args, time, lanes, by_time, steps, beside, start, stop)` over all blocks."""
         from lite.kernels.cpu import returns
 
         kernel: Callable[..., None] = getattr(returns, name)
-        each = self.time * min(self.lanes, BLOCK)  # values of a block
+        walk = self.time, self.lanes, self._by_time, self._steps, self._beside
+        each = self.time * self._beside  # values of a block
         chunk = max(1, _CHUNK // max(each, 1)) if each * self._blocks > _SERIAL else self._blocks
-        for_rows(
-            lambda start, stop: kernel(*args, self.time, self.lanes, start, stop), self._blocks, max(chunk, 1)
-        )
+        for_rows(lambda start, stop: kernel(*args, *walk, start, stop), self._blocks, max(chunk, 1))
 
 
 def work_dtype(*arrays: Array) -> np.dtype[Any]:

@@ -1,0 +1,74 @@
+"""More steps and lanes than the recursions work out together, in every layout that they tell apart."""
+
+import numpy as np
+import pytest
+import reference
+
+from lite.kernels import gae, td_lambda_return, vtrace
+
+SHAPES = [(1, 2500), (9, 1025), (1100, 9), (3, 8), (17, 1), (1, 1)]
+LAYOUTS = ["time last", "time first", "every other"]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_tiles_join(rng, shape, layout):
+    arrays = [rng.normal(size=shape).astype(np.float32) for _ in range(5)]
+    done = rng.random(shape) < 0.02
+    arrays += [done, done & (rng.random(shape) < 0.5)]
+    gamma = rng.random(shape).astype(np.float32)
+    factors = gamma.astype(np.float64), np.broadcast_to(0.9, shape)  # one for each step, and one for all
+    reward, value, following, log_pi, log_mu = (a.astype(np.float64) for a in arrays[:5])
+    flags = arrays[5:]
+    plain = reference.vtrace(np.ones(shape), reward, value, following, *flags, *factors, 1.0, 1.0)
+    weight = np.exp(log_pi - log_mu)
+    expected = [
+        reference.td_lambda_return(reward, following, *flags, *factors),
+        plain[1] - value,
+        plain[1],
+        *reference.vtrace(weight, reward, value, following, *flags, *factors, 0.8, 1.2),
+    ]
+    axis = -1
+    if layout == "time first":
+        axis, arrays, gamma = 0, [np.ascontiguousarray(a.T) for a in arrays], np.ascontiguousarray(gamma.T)
+    elif layout == "every other":
+        arrays = [np.repeat(a, 2, -1)[:, ::2] for a in arrays]
+    r, v, n, p, m, d, s = arrays
+    options = {"gamma": gamma, "lmbda": 0.9, "time_dim": axis}
+    got = [
+        td_lambda_return(r, n, d, s, **options),
+        *gae(r, v, n, d, s, **options),
+        *vtrace(p, m, r, v, n, d, s, rho_thresh=0.8, c_thresh=1.2, **options),
+    ]
+    for ours, theirs in zip(got, expected, strict=True):
+        np.testing.assert_allclose(ours.T if axis == 0 else ours, theirs, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("lanes", [3, 8, 20, 1030])
+def test_lanes_beside_each_other(rng, lanes):
+    """Features after time: too few, or enough, to be walked along memory."""
+    reward = rng.normal(size=(2, 50, lanes))
+    done = rng.random((2, 50)) < 0.1
+    got = td_lambda_return(reward, reward, done, gamma=0.9, lmbda=0.8)
+    flat = np.moveaxis(reward, -1, 1).reshape(2 * lanes, 50)
+    ends = np.repeat(done, lanes, 0)
+    factors = np.full(flat.shape, 0.9), np.full(flat.shape, 0.8)
+    expected = reference.td_lambda_return(flat, flat, ends, ends, *factors)
+    np.testing.assert_allclose(np.moveaxis(got, -1, 1).reshape(flat.shape), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("poison", [np.nan, np.inf])
+@pytest.mark.parametrize("shape", [(9, 2100), (2, 50, 20)])
+def test_non_finite_values_stay_in_their_episode(rng, poison, shape):
+    """Across tiles, and beside lanes that are worked out together."""
+    reward, done = np.ones(shape), np.zeros(shape, bool)
+    lane = (0, slice(None), 3) if len(shape) == 3 else (3,)
+    done[(*lane[:1], 20, *lane[2:])] = True
+    reward[(*lane[:1], 25, *lane[2:])] = poison
+    hit = np.zeros(shape, bool)
+    hit[(*lane[:1], slice(21, 26), *lane[2:])] = True
+    for got in (
+        td_lambda_return(reward, np.ones(shape), done, gamma=0.9, lmbda=0.9, time_dim=1),
+        gae(reward, np.ones(shape), np.ones(shape), done, gamma=0.9, lmbda=0.9, time_dim=1).advantage,
+    ):
+        np.testing.assert_array_equal(~np.isfinite(got), hit)
