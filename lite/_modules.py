@@ -5,6 +5,7 @@ The containers know nothing of modules; `lite.nn` is imported when one of these 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -112,6 +113,7 @@ class ModulesMixin(TensorDictCore):
         swap_dest: Any = None,
         use_state_dict: bool = False,
         non_blocking: bool = False,
+        memo: Any = None,
         preserve_module_state: bool | None = True,
     ) -> Any:
         """Put the entries into a module, by name; or for the time of a `with` statement.
@@ -127,9 +129,10 @@ class ModulesMixin(TensorDictCore):
             swap_dest: a TensorDict that gets what the module had before, and is returned.
             use_state_dict: run the module's load-state-dict pre-hooks on the entries first.
             non_blocking: accepted for compatibility.
+            memo: not to be given.
             preserve_module_state: keep kinds: an array in the place of a parameter becomes a Parameter
                 over the same memory with the old one's `requires_grad`, and buffers stay buffers. If
-                false, an array becomes a plain attribute of the module.
+                false, an array becomes a plain attribute of the module; None means that too, and warns.
 
         Returns:
             What the module had before, to be given back with `swap.to_module(module)`; or None.
@@ -137,7 +140,7 @@ class ModulesMixin(TensorDictCore):
         Raises:
             KeyError: the module lacks a name of self. It is unchanged then.
             TypeError: `module` is neither a Module nor a `TensorDictParams`.
-            RuntimeError: `inplace` together with `use_state_dict`, or a load hook reports an error.
+            RuntimeError: `inplace` together with `use_state_dict`, a `memo`, or a load hook reports an error.
 
         Example:
             >>> import numpy as np
@@ -148,5 +151,13 @@ class ModulesMixin(TensorDictCore):
             ...     net(np.ones(2, np.float32))
             array([0.], dtype=float32)
         """
+        if memo is not None:
+            raise RuntimeError("memo cannot be passed to to_module: shared modules are found without.")
+        if preserve_module_state is None:
+            warnings.warn(
+                "preserve_module_state=None means False; pass False, or True to keep kinds.",
+                FutureWarning,
+                stacklevel=2,
+            )
         put = _to_module or _import_to_module()
         return put(self, module, inplace, return_swap, swap_dest, use_state_dict, preserve_module_state)

@@ -7,8 +7,8 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from lite._collection import TensorCollection
-from lite.nn._dtypes import bfloat16, is_floating, is_inexact, resolve_dtype
+from lite._collection import TensorCollection, raw
+from lite.nn._dtypes import bfloat16, is_floating, is_inexact, is_numeric, resolve_dtype
 from lite.nn._meta import MetaArray, check_device
 from lite.nn._registry import Registry
 from lite.nn.parameter import Parameter
@@ -32,8 +32,24 @@ class Casting(Registry):
                 self._set_buffer(name, buffer._map_leaves(fn) if collection else fn(buffer))
         return self
 
+    def _convert_arrays(self, fn: Callable[[Any], Any], recurse: bool = True) -> Self:
+        """As `_apply`, but an error of `fn`, which gets all arrays beforehand, leaves them as they were.
+
+        What several names hold is still one array afterwards.
+        """
+        made: dict[int, tuple[Any, Any]] = {}  # with the arrays themselves, whose ids must stay taken
+        for module in self.modules() if recurse else [self]:
+            for value in (*module._parameters.values(), *module._buffers.values()):
+                if value is None:
+                    continue
+                tree: Any = value if isinstance(value, TensorCollection) else None
+                leaves = [value] if tree is None else tree.values(True, True)
+                for array in map(raw, leaves):
+                    made[id(array)] = array, fn(array)
+        return self._apply(lambda array: made[id(array)][1] if id(array) in made else fn(array), recurse)
+
     def _cast_floats(self, dtype: np.dtype[Any]) -> Self:
-        return self._apply(lambda x: x.astype(dtype, copy=False) if is_floating(x.dtype) else x)
+        return self._convert_arrays(lambda x: x.astype(dtype, copy=False) if is_floating(x.dtype) else x)
 
     def float(self) -> Self:
         """Cast floating parameters and buffers to float32; returns self."""
@@ -59,9 +75,15 @@ class Casting(Registry):
         return self._cast_floats(bfloat16())
 
     def type(self, dst_type: Any) -> Self:
-        """Cast all parameters and buffers, integers too, to a dtype or the name of one; returns self."""
-        dtype = resolve_dtype(dst_type)
-        return self._apply(lambda x: x.astype(dtype, copy=False))
+        """Cast all parameters and buffers, integers too, to a dtype or the name of one; returns self.
+
+        Raises:
+            TypeError: if `dst_type` is no dtype of numbers.
+        """
+        dtype = _as_dtype(dst_type)
+        if dtype is None or not is_numeric(dtype):
+            raise TypeError(f"type() takes a dtype of numbers or its name, got {dst_type!r}.")
+        return self._convert_arrays(lambda x: x.astype(dtype, copy=False))
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Change dtype or device in place.
@@ -100,7 +122,7 @@ class Casting(Registry):
                 )
             return x
 
-        return self._apply(convert)
+        return self._convert_arrays(convert)
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
         """Replace all arrays by uninitialised ones of the same shape and dtype; returns self.
@@ -110,8 +132,8 @@ class Casting(Registry):
             recurse: include the children's arrays.
         """
         if check_device(device) == "meta":
-            return self._apply(lambda x: MetaArray(x.shape, x.dtype), recurse)
-        return self._apply(lambda x: np.empty(x.shape, x.dtype), recurse)
+            return self._convert_arrays(lambda x: MetaArray(x.shape, x.dtype), recurse)
+        return self._convert_arrays(lambda x: np.empty(x.shape, x.dtype), recurse)
 
     def cpu(self) -> Self:
         """Return self: modules live on the CPU."""

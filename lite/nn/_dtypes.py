@@ -19,6 +19,11 @@ def is_inexact(dtype: Dtype) -> bool:
     return dtype.kind == "c" or is_floating(dtype)
 
 
+def is_numeric(dtype: Dtype) -> bool:
+    """True for dtypes of numbers, Booleans among them."""
+    return dtype.kind in "biu" or is_inexact(dtype)
+
+
 def bfloat16() -> Dtype:
     """The bfloat16 dtype, or a RuntimeError that names the package which brings it."""
     try:

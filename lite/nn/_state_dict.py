@@ -14,14 +14,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from lite._collection import TensorCollection
+from lite._collection import TensorCollection, raw
 from lite.nn._hooks import Hooks
 from lite.nn._meta import MetaArray
-from lite.nn._registry import Registry
+from lite.nn._registry import Registry, assignments
+from lite.nn._state_values import checked, remember_values
 from lite.nn.parameter import Parameter
 
 EXTRA_STATE = "_extra_state"
-_WRITES = "pending_writes"
+_PENDING = "pending"
 
 
 class IncompatibleKeys(NamedTuple):
@@ -44,6 +45,13 @@ class StateDict(OrderedDict[str, Any]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._metadata = {}
+
+
+class _Pending(NamedTuple):
+    """What loading is to write once the whole dict has been checked."""
+
+    arrays: list[Callable[[], None]]
+    states: list[Callable[[], None]]  # extra states, by methods of subclasses, which may raise
 
 
 class StateDictMethods(Registry, Hooks):
@@ -140,7 +148,8 @@ class StateDictMethods(Registry, Hooks):
         Raises:
             TypeError: if `state_dict` is not a mapping.
             RuntimeError: if names (with `strict`), shapes or types do not fit; the message lists all
-                of them, and nothing has been loaded, unless a load post-hook took part.
+                of them. After any error, also one of a hook or of `set_extra_state`, parameters and
+                buffers are what they were.
 
         Example:
             >>> import numpy as np
@@ -159,24 +168,46 @@ class StateDictMethods(Registry, Hooks):
         entries: dict[str, Any] = dict(state_dict)
         keys = IncompatibleKeys([], [])
         errors: list[str] = []
-        writes: list[Callable[[], None]] = []
+        pending = _Pending([], [])
         visited: list[StateDictMethods] = []
-        self._plan_load(entries, "", metadata, assign, keys, errors, writes, visited)
+        self._plan_load(entries, "", metadata, assign, keys, errors, pending, visited)
         post_hooks = [
             (module, hook) for module in visited for hook in module._load_state_dict_post_hooks.values()
         ]
         # Without post-hooks nothing can silence an error any more, so raise before writing.
         if errors or not post_hooks:
             self._raise_on_errors(strict, keys, errors)
-        for write in writes:
-            write()
-        for module, hook in post_hooks:
-            if hook(module, keys) is not None:
-                raise AssertionError(
-                    "a load_state_dict post-hook edits the keys in place and must return None."
-                )
-        self._raise_on_errors(strict, keys, errors)
+        # Arrays that were checked are written without fail; what others define may raise.
+        may_fail = post_hooks or pending.states
+        restores = [module._restorer() for module in visited] if may_fail else []
+        try:
+            for write in (*pending.arrays, *pending.states):
+                write()
+            for module, hook in post_hooks:
+                if hook(module, keys) is not None:
+                    raise AssertionError(
+                        "a load_state_dict post-hook edits the keys in place and must return None."
+                    )
+            self._raise_on_errors(strict, keys, errors)
+        except Exception:
+            for restore in restores:
+                restore()
+            raise
         return keys
+
+    def _restorer(self) -> Callable[[], None]:
+        """What gives this module its own parameters and buffers back, with the values of now."""
+        registries = [(registry, dict(registry)) for registry in (self._parameters, self._buffers)]
+        values = remember_values(self._local_state().values())
+
+        def restore() -> None:
+            assignments[0] += 1
+            for registry, entries in registries:
+                registry.clear()
+                registry.update(entries)
+            values()
+
+        return restore
 
     def _plan_load(
         self,
@@ -186,20 +217,20 @@ class StateDictMethods(Registry, Hooks):
         assign: bool,
         keys: IncompatibleKeys,
         errors: list[str],
-        writes: list[Callable[[], None]],
+        pending: _Pending,
         visited: list[StateDictMethods],
     ) -> None:
         """Check this module's entries and its children's, collecting the writes to make."""
         local_metadata = dict(metadata.get(prefix[:-1], {}))
         local_metadata["assign_to_params_buffers"] = assign
-        local_metadata[_WRITES] = writes
+        local_metadata[_PENDING] = pending
         self._load_from_state_dict(entries, prefix, local_metadata, True, *keys, errors)
         for name, child in self._modules.items():
             if child is not None:
                 start = f"{prefix}{name}."
                 # A child sees its own entries only, as its hooks and overrides expect.
                 own = {key: value for key, value in entries.items() if key.startswith(start)}
-                child._plan_load(own, start, metadata, assign, keys, errors, writes, visited)
+                child._plan_load(own, start, metadata, assign, keys, errors, pending, visited)
         visited.append(self)
 
     def _load_from_state_dict(
@@ -219,7 +250,7 @@ class StateDictMethods(Registry, Hooks):
         for hook in tuple(self._load_state_dict_pre_hooks.values()):
             hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         assign = local_metadata.get("assign_to_params_buffers", False)
-        writes: list[Callable[[], None]] = local_metadata.get(_WRITES, [])
+        pending: _Pending = local_metadata.get(_PENDING, _Pending([], []))
         local = self._local_state()
         for name, current in local.items():
             key = prefix + name
@@ -227,16 +258,16 @@ class StateDictMethods(Registry, Hooks):
                 if strict:
                     missing_keys.append(key)
                 continue
-            value, problem = _checked(state_dict[key], current, assign)
+            value, problem = checked(state_dict[key], current, assign)
             if problem is None:
-                writes.append(self._write_of(name, current, value, assign))
+                pending.arrays.append(self._write_of(name, current, value, assign))
             else:
                 error_msgs.append(f'"{key}": {problem}')
-        self._plan_extra_state(state_dict, prefix, strict, missing_keys, unexpected_keys, writes)
+        self._plan_extra_state(state_dict, prefix, strict, missing_keys, unexpected_keys, pending)
         if strict:
             unexpected_keys.extend(self._unexpected(state_dict, prefix, local))
-        if _WRITES not in local_metadata:
-            for write in writes:
+        if _PENDING not in local_metadata:
+            for write in (*pending.arrays, *pending.states):
                 write()
 
     def _local_state(self) -> dict[str, Any]:
@@ -247,17 +278,17 @@ class StateDictMethods(Registry, Hooks):
     def _write_of(self, name: str, current: Any, value: Any, assign: bool) -> Callable[[], None]:
         if assign:
             return lambda: self._assign_entry(name, current, value)
-        return lambda: self._copy_entry(name, current, _raw(value))
+        return lambda: self._copy_entry(name, current, raw(value))
 
     def _assign_entry(self, name: str, current: Any, value: Any) -> None:
         if isinstance(current, Parameter):
             param = value if isinstance(value, Parameter) else Parameter(value, requires_grad=False)
             self._set_parameter(name, param.requires_grad_(current.requires_grad))
         else:
-            self._set_buffer(name, _raw(value))
+            self._set_buffer(name, raw(value))
 
     def _copy_entry(self, name: str, current: Any, value: Any) -> None:
-        array = _raw(current)
+        array = raw(current)
         if isinstance(array, TensorCollection):
             array.update_(value)  # type: ignore[attr-defined]
             return
@@ -269,11 +300,11 @@ class StateDictMethods(Registry, Hooks):
             )
             return
         if array.flags.writeable:
-            np.copyto(array, value, casting="unsafe")
+            np.copyto(array, value)
         elif isinstance(current, Parameter):
-            current.data = value.astype(array.dtype)
+            current.data = value.copy()
         else:
-            self._set_buffer(name, value.astype(array.dtype))
+            self._set_buffer(name, value.copy())
 
     def _plan_extra_state(
         self,
@@ -282,13 +313,13 @@ class StateDictMethods(Registry, Hooks):
         strict: bool,
         missing_keys: list[str],
         unexpected_keys: list[str],
-        writes: list[Callable[[], None]],
+        pending: _Pending,
     ) -> None:
         key = prefix + EXTRA_STATE
         if self._has_extra_state("set_extra_state"):
             if key in state_dict:
                 state = state_dict[key]
-                writes.append(lambda: self.set_extra_state(state))
+                pending.states.append(lambda: self.set_extra_state(state))
             elif strict:
                 missing_keys.append(key)
         elif strict and key in state_dict:
@@ -313,46 +344,6 @@ class StateDictMethods(Registry, Hooks):
         if problems:
             details = "\n\t".join(problems)
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{details}")
-
-
-def _checked(value: Any, current: Any, assign: bool) -> tuple[Any, str | None]:
-    """The value as an array (or Parameter) that can take the place of `current`, or what is wrong with it."""
-    wanted = tuple(current.shape)
-    if isinstance(current, TensorCollection) or isinstance(value, TensorCollection):
-        return value, _tree_problem(value, current)
-    if not isinstance(value, Parameter | np.ndarray | MetaArray):
-        if not hasattr(value, "__array__") or not hasattr(value, "shape"):
-            return None, f"expected an array, got {type(value).__name__}."
-        value = np.asarray(value)
-    if not assign and isinstance(_raw(value), MetaArray):
-        return None, "the state dict has an array without data (meta device), which only assign=True takes."
-    shape = tuple(value.shape)
-    if shape == (1,) and wanted == ():
-        return value.reshape(()), None
-    if shape != wanted:
-        return None, f"size mismatch: the state dict has shape {shape}, the module has shape {wanted}."
-    return value, None
-
-
-def _tree_problem(value: Any, current: Any) -> str | None:
-    """What keeps a TensorDict from taking the place of a buffer that is one."""
-    if not (isinstance(current, TensorCollection) and isinstance(value, TensorCollection)):
-        return f"expected {_kind(current)}, got {_kind(value)}."
-    shapes, wanted = (
-        {key: tuple(leaf.shape) for key, leaf in tree.items(True, True)}  # type: ignore[attr-defined]
-        for tree in (value, current)
-    )
-    if shapes != wanted:
-        return f"size mismatch: the state dict has entries of shapes {shapes}, the module {wanted}."
-    return None
-
-
-def _kind(value: Any) -> str:
-    return "a TensorDict" if isinstance(value, TensorCollection) else "an array"
-
-
-def _raw(value: Any) -> Any:
-    return value.data if isinstance(value, Parameter) else value
 
 
 def _quoted(keys: list[str]) -> str:

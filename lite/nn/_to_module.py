@@ -96,7 +96,7 @@ class _Special:
             else:
                 state[name] = old
         for array, old in reversed(self.copies):
-            np.copyto(array, old)
+            _write(array, old)
 
 
 def to_module(
@@ -303,10 +303,17 @@ def _copy_into(target: Any, value: Any, name: Any, special: _Special) -> Any:
             f"inplace=True needs entries of the module's shapes: {name!r} has {tuple(array.shape)}, "
             f"the entry {tuple(new.shape)}."
         )
-    old = array.copy()
-    np.copyto(array, new, casting="unsafe")
+    old = array.clone() if isinstance(array, TensorCollection) else array.copy()  # type: ignore[attr-defined]
+    _write(array, new)
     special.copies.append((array, old))
     return old
+
+
+def _write(target: Any, value: Any) -> None:
+    if isinstance(target, TensorCollection):
+        target.update_(value)  # type: ignore[attr-defined]
+    else:
+        np.copyto(target, value, casting="unsafe")
 
 
 def _exchange_params(source: Any, state: dict[str, Any], swap: Swap) -> Any:

@@ -9,7 +9,7 @@ from lite.nn._compile import compile_functions
 from lite.nn._hooks import call_with_hooks
 from lite.nn._state_dict import StateDictMethods
 from lite.nn._traversal import Traversal
-from lite.nn.parameter import Parameter
+from lite.nn.parameter import Parameter, check_requires_grad
 
 
 class Module(Traversal, Casting, StateDictMethods):
@@ -66,9 +66,16 @@ class Module(Traversal, Casting, StateDictMethods):
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Set the flag of all parameters, which nothing here reads; returns self."""
-        for param in self.parameters():
-            param.requires_grad_(requires_grad)
+        """Set the flag of all parameters, which nothing here reads; returns self.
+
+        Raises:
+            RuntimeError: if one of them is neither floating nor complex; no flag is set then.
+        """
+        params = list(self.parameters())
+        for param in params:
+            check_requires_grad(param.dtype, requires_grad)
+        for param in params:
+            param.requires_grad = bool(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -119,6 +126,10 @@ class Module(Traversal, Casting, StateDictMethods):
         lines = extra.split("\n") if extra else []
         children = [f"({name}): {indented(repr(module))}" for name, module in self._modules.items()]
         return repr_lines(type(self).__name__, lines, children)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # For subclasses that call it, as those of torch do.
+        self.__dict__.update(state)
 
     def _tensor(self, name: str) -> Any:
         """The raw array of a parameter (None if it is); also when a plain array took its place."""

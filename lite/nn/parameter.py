@@ -60,7 +60,7 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
             array = array.astype(get_default_dtype()) if array.dtype.kind == "f" else array
         elif isinstance(array, np.generic):
             array = np.asarray(array)
-        _check_requires_grad(array.dtype, requires_grad)
+        check_requires_grad(array.dtype, requires_grad)
         self.data: Any = array
         self.requires_grad = bool(requires_grad)
         self.grad: Any = None
@@ -106,7 +106,7 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
 
     def requires_grad_(self, requires_grad: bool = True) -> Parameter:
         """Set the `requires_grad` flag, which nothing in lite reads; returns self."""
-        _check_requires_grad(self.dtype, requires_grad)
+        check_requires_grad(self.dtype, requires_grad)
         self.requires_grad = bool(requires_grad)
         return self
 
@@ -180,7 +180,8 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
         return f"Parameter containing:\n{self.data!r}"
 
 
-def _check_requires_grad(dtype: Any, requires_grad: bool) -> None:
+def check_requires_grad(dtype: Any, requires_grad: bool) -> None:
+    """Raise RuntimeError if an array of this dtype cannot have gradients."""
     if requires_grad and not is_inexact(np.dtype(dtype)):
         raise RuntimeError(
             f"requires_grad needs a floating or complex dtype, got {dtype}; pass requires_grad=False."

@@ -14,29 +14,28 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from lite._access import AccessMixin
-from lite._collection import Names, Shape, TensorCollection, raw
+from lite._collection import Names, Shape, TensorCollection
 from lite._core import MISSING, TensorDictCore
 from lite._keys import NestedKey, Path
 from lite._lock import LOCK_ERROR
 from lite._tensordict import TensorDict
+from lite.nn._params_state import ParamsState
 from lite.nn._params_tree import (
     as_kinds,
     as_parameter,
     convert_node,
-    flattened,
     kept,
     nodes,
     refuse_lazy,
     replace_arrays,
 )
-from lite.nn._state_dict import StateDictMethods
 from lite.nn.module import Module
 from lite.nn.parameter import Parameter
 
 _Hook = Callable[[Any, Any], Any]
 
 
-class TensorDictParams(TensorDict, Module):
+class TensorDictParams(ParamsState, TensorDict, Module):
     """A TensorDict whose floating entries are Parameters, to be a child of a Module.
 
     The TensorDict is wrapped, not copied; its floating arrays become `Parameter`s. As a child of a module,
@@ -296,11 +295,6 @@ class TensorDictParams(TensorDict, Module):
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
-    def _named_leaves(self) -> Iterator[tuple[str, Path, Any]]:
-        for key, leaf in self._param_td.items(True, True):
-            path = (key,) if isinstance(key, str) else key
-            yield ".".join(path), path, leaf
-
     @property
     def _parameters(self) -> dict[str, Parameter | None]:  # type: ignore[override]
         return {name: leaf for name, _, leaf in self._named_leaves() if isinstance(leaf, Parameter)}
@@ -315,53 +309,6 @@ class TensorDictParams(TensorDict, Module):
     def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Self:
         """Replace every array, for the module that this is part of; Parameter objects stay the same."""
         replace_arrays(self._param_td, fn)
-        return self
-
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        for name, _, leaf in self._named_leaves():
-            destination[prefix + name] = leaf if keep_vars else raw(leaf)
-
-    def _local_state(self) -> dict[str, Any]:
-        return {name: leaf for name, _, leaf in self._named_leaves()}
-
-    def _unexpected(self, state_dict: dict[str, Any], prefix: str, local: dict[str, Any]) -> list[str]:
-        return [key for key in state_dict if key.startswith(prefix) and key[len(prefix) :] not in local]
-
-    def _replace_entry(self, name: str, leaf: Any) -> None:
-        path = next(path for found, path, _ in self._named_leaves() if found == name)
-        node = self._param_td if len(path) == 1 else self._as_node(self._param_td._get_path(path[:-1]))
-        node._put(path[-1], leaf)
-
-    def _assign_entry(self, name: str, current: Any, value: Any) -> None:
-        if isinstance(current, Parameter):
-            self._replace_entry(name, Parameter(value, current.requires_grad))
-        else:
-            self._replace_entry(name, raw(value))
-
-    def _copy_entry(self, name: str, current: Any, value: Any) -> None:
-        array = raw(current)
-        if isinstance(current, Parameter) or array.flags.writeable:
-            super()._copy_entry(name, current, value)
-        else:
-            self._replace_entry(name, value.astype(array.dtype))
-
-    def state_dict(  # type: ignore[override]
-        self, destination: Any = None, prefix: str = "", keep_vars: bool = False, flatten: bool = True
-    ) -> Any:
-        """The arrays by dotted name, in the order of the keys; or nested, if not `flatten`."""
-        if not flatten:
-            return self.data.state_dict(destination, prefix, keep_vars, False)
-        return StateDictMethods.state_dict(self, destination=destination, prefix=prefix, keep_vars=keep_vars)
-
-    def load_state_dict(  # type: ignore[override]
-        self, state_dict: Any, strict: bool = True, assign: bool = False, from_flatten: bool | None = None
-    ) -> Self:
-        """Copy the values of a state dict, flat or nested, into the entries; returns self.
-
-        Raises:
-            RuntimeError: key sets differ (with `strict`), or shapes do; nothing is loaded then.
-        """
-        StateDictMethods.load_state_dict(self, flattened(state_dict, ""), strict, assign)
         return self
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:

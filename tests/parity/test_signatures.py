@@ -117,7 +117,6 @@ PARAMETERS = {
     "new_tensor": ({"pin_memory"}, TORCH),
     "new_zeros": ({"empty_lazy", "pin_memory"}, "internal"),
     "tile": ({"dims"}, ANY_FORM),
-    "to_module": ({"memo"}, "internal"),
     "update_at_": ({"index"}, "idx, as on TensorDict"),
 }
 
