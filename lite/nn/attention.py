@@ -257,7 +257,8 @@ class MultiheadAttention(Module):
                 "is_causal says what attn_mask is, got is_causal=True without attn_mask; "
                 "Transformer.generate_square_subsequent_mask makes one"
             )
-        # torch checks key and value against each other, and meets wrong sizes only in its products
+        # torch checks key and value against each other; with one matrix for both, sizes only in products
+        of_size = RuntimeError if self._joint else AssertionError
         if key.shape[:-1] != value.shape[:-1] or (self._joint and key.shape != value.shape):
             raise AssertionError(
                 "key and value must agree in all but the last dimension (in that, too, without kdim and "
@@ -265,8 +266,8 @@ class MultiheadAttention(Module):
             )
         for name, x, size, error in (
             ("query", query, self.embed_dim, AssertionError),
-            ("key", key, self.kdim, RuntimeError),
-            ("value", value, self.vdim, RuntimeError),
+            ("key", key, self.kdim, of_size),
+            ("value", value, self.vdim, of_size),
         ):
             if x.shape[-1] != size:
                 raise error(f"the last dimension of {name} must be {size}, got {tuple(x.shape)}")
@@ -279,8 +280,11 @@ class MultiheadAttention(Module):
             )
         pairs = (query.shape[time], key.shape[time])
         per_head = (math.prod(batch) * self.num_heads, *pairs)
+        per_head_alone = not batch and attn_mask is not None and attn_mask.ndim == 3
+        _check_mask(
+            "attn_mask", attn_mask, [pairs, per_head], AssertionError if per_head_alone else RuntimeError
+        )
         _check_mask("key_padding_mask", key_padding_mask, [(*batch, pairs[1])], AssertionError)
-        _check_mask("attn_mask", attn_mask, [pairs, per_head], RuntimeError if batch else AssertionError)
 
 
 def _check_mask(name: str, mask: Any, shapes: list[tuple[int, ...]], error: type[Exception]) -> None:

@@ -103,8 +103,7 @@ class _Convolution(Module):
         extents = span(kernel, self.dilation)
         if any(n < e for n, e in zip(x.shape[2:], extents, strict=True)):
             raise RuntimeError(
-                f"the window of {extents} must not exceed the input, which has, with padding, "
-                f"{tuple(x.shape[2:])}"
+                f"the window, {extents}, must fit into the input, got {tuple(x.shape[2:])} with padding"
             )
         out = tuple((n - e) // s + 1 for n, e, s in zip(x.shape[2:], extents, self.stride, strict=True))
         slices = offset_slices(out, kernel, self.stride, self.dilation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -228,6 +229,13 @@ class BatchNorm1d(Module):
         if input.ndim not in (2, 3):
             raise ValueError(f"expected 2D or 3D input (got {input.ndim}D input)")
         features = self.num_features
+        mean, variance = self.running_mean, self.running_var
+        of_batch = self.training or mean is None
+        count = input.shape[0] * math.prod(input.shape[2:])
+        if of_batch and count <= 1:
+            raise ValueError(
+                f"expected more than 1 value per channel when training, got input size {tuple(input.shape)}"
+            )
         if input.shape[1] != features:
             raise RuntimeError(
                 f"dimension 1 of the input must be num_features={features}, got {tuple(input.shape)}"
@@ -235,14 +243,7 @@ class BatchNorm1d(Module):
         x, dtype = floats(input)
         axes = (0,) if x.ndim == 2 else (0, 2)
         row = (features,) if x.ndim == 2 else (features, 1)  # how statistics line up with x
-        mean, variance = self.running_mean, self.running_var
-        if self.training or mean is None:
-            count = input.size // max(features, 1)
-            if self.training and count <= 1:
-                raise ValueError(
-                    "expected more than 1 value per channel when training, got input size "
-                    f"{tuple(input.shape)}"
-                )
+        if of_batch:
             # NumPy adds up rows one after the other: in float32, many rows would lose digits
             mean = x.mean(axes, dtype=np.float64).astype(x.dtype)
             centred = x - mean.reshape(row)

@@ -110,6 +110,7 @@ class _Cell(Module):
         for h in given or ():
             if h.ndim not in (1, 2):
                 raise ValueError(f"hx must be (hidden_size,) or (N, hidden_size), got shape {tuple(h.shape)}")
+        for h in given or ():
             if tuple(h.shape) != shape:
                 raise RuntimeError(f"hx must have shape {shape}, got {tuple(h.shape)}")
         compute, result = compute_dtype(input.dtype, w_ih.dtype, *(h.dtype for h in given or ()))
