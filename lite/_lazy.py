@@ -267,7 +267,10 @@ class LazyStackedTensorDict(LazyPartsMixin, TensorDictBase):
         node = self._blank()
         node._set_path(path[1:], item, False)
         for part, child in zip(self.tensordicts, node.tensordicts, strict=True):
-            writes.put(part, path[0], child)
+            if part._peek(path[0]) is None:
+                writes.put(part, path[0], child)
+            else:  # some parts have the node, with entries of their own
+                part._set_path(path, child._peek_path(path[1:]), False, writes)
 
     def _blank(self) -> LazyStackedTensorDict:
         return self._from_parts([part._blank() for part in self.tensordicts])

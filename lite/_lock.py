@@ -50,7 +50,7 @@ class LockMixin:
 `set_()` method and make sure the key is present.
         """
         self._before = self.is_locked
-        if not self._before:
+        if not self._locked:
             self._lock(None)
         return self
 
@@ -63,16 +63,15 @@ class LockMixin:
                 child._lock(self)
 
     def unlock_(self) -> Self:
-        """Allow new and removed keys again; returns self.
+        """Allow new and removed keys again, here and in all that is nested; returns self.
 
         Raises:
             RuntimeError: if a locked parent that is still alive holds this TensorDict.
         """
         self._before = self.is_locked
-        if self._before:
-            for node in self._unlockable():
-                node._locked = False
-                node._lock_parents = ()
+        for node in self._unlockable():  # what is below can be locked alone
+            node._locked = False
+            node._lock_parents = ()
         return self
 
     def _unlockable(self) -> list[Any]:

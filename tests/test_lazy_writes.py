@@ -159,3 +159,20 @@ def test_parts_that_are_sources_of_an_assignment_are_read_first() -> None:
     np.testing.assert_array_equal(stack["a"], [[3, 4], [1, 2]])
     assert [stack[0]["s"], stack[1]["s"]] == [["two"] * 2, ["one"] * 2]
     np.testing.assert_array_equal(stack[1]["x"], [5, 6])
+
+
+def test_a_new_key_in_a_node_that_only_some_parts_have_leaves_their_entries() -> None:
+    first, second = TensorDict({"n": {"a": np.ones(2)}}), TensorDict(b=0)
+    stack = lazy_stack([first, second])
+    stack["n", "new"] = np.arange(2.0)
+    np.testing.assert_array_equal(stack["n", "new"], [0, 1])
+    np.testing.assert_array_equal(first["n", "a"], np.ones(2))
+    assert set(second.keys(True, True)) == {"b", ("n", "new")}
+
+
+def test_a_new_key_below_an_array_of_some_part_changes_nothing() -> None:
+    parts = [TensorDict(), TensorDict({"n": {"a": 1}}), TensorDict(n=1)]
+    stack = lazy_stack(parts)
+    with pytest.raises(KeyError, match="already present"):
+        stack["n", "new"] = np.arange(3.0)
+    assert [set(part.keys(True, True)) for part in parts] == [set(), {("n", "a")}, {"n"}]

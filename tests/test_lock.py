@@ -102,6 +102,23 @@ def test_unlocking_a_stack_unlocks_parts_that_were_locked_one_by_one() -> None:
     assert not any(part.is_locked for part in parts)
 
 
+def test_unlocking_reaches_what_was_locked_alone() -> None:
+    td = TensorDict(n=TensorDict(a=1).lock_())
+    assert not td.unlock_()["n"].is_locked
+    parts = [TensorDict(a=1), TensorDict(a=1).lock_()]
+    with lazy_stack(parts).unlock_() as stack:
+        stack["new"] = np.arange(2)
+    assert [int(part["new"]) for part in parts] == [0, 1]
+
+
+def test_locking_a_stack_of_locked_parts_holds_them() -> None:
+    parts = [TensorDict(a=1).lock_() for _ in range(2)]
+    stack = lazy_stack(parts).lock_()
+    with pytest.raises(RuntimeError, match="part of a locked graph"):
+        parts[0].unlock_()
+    assert stack.is_locked
+
+
 def test_a_node_set_while_unlocked_is_locked_with_the_next_lock() -> None:
     td = nested().lock_()
     td.unlock_()
