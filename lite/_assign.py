@@ -12,7 +12,7 @@ from lite._collection import Shape, TensorCollection
 from lite._index import basic_shape, normalise, result_shape, slice_length
 from lite._lock import LOCK_ERROR
 from lite._nontensor import NonTensorBase, NonTensorStack, rows
-from lite._writes import Writes, fits, fitting, trimmed
+from lite._writes import Writes, cast_too_early, fits, fitting, trimmed
 
 _ALL = slice(None)
 _NUMBERS = (float, int, bool)
@@ -23,7 +23,7 @@ def set_index(td: Any, index: Any, value: Any, writes: Writes | None = None) -> 
     if writes is not None:
         _plan(td, index, value, writes)
     elif not write_arrays(td, index, value):
-        with Writes() as own:
+        with Writes(in_turn=True) as own:
             _plan(td, index, value, own)
 
 
@@ -40,6 +40,7 @@ def _plan(td: Any, index: Any, value: Any, writes: Writes) -> None:
     if not td._data.keys() >= set(node._keys()):
         node = node._clone(False)  # it may be, or hold, the one that gets new entries
     for key in node._keys():
+        writes.step()
         source, target = node._get_str(key), td._data.get(key)
         if target is None:
             if td._locked:
@@ -91,10 +92,11 @@ def write_arrays(td: Any, index: Any, value: Any) -> bool:
     elif kind is ndarray and index.dtype.kind == "b" and index.shape == td._batch_size[:1]:
         index = index.nonzero()[0]
     found: list[tuple[Any, Any]] = []
+    casts: list[Any] = []
     if type(value) in _NUMBERS:
         if _simple_shape(index, td._batch_size) is None or not _fill(td, td._to_entry(value), found):
             return False
-    elif not collect(td, index, value, found):
+    elif not collect(td, index, value, found, casts) or cast_too_early(found, casts):
         return False
     for target, source in found:  # the first says if an index array is out of bounds
         target[index] = source
@@ -115,8 +117,11 @@ def _fill(td: Any, number: Any, found: list[tuple[Any, Any]]) -> bool:
     return True
 
 
-def collect(td: Any, index: Any, value: Any, found: list[tuple[Any, Any]]) -> bool:
-    """Find what is to be written at an index: (array, array that fits), if there is nothing else."""
+def collect(td: Any, index: Any, value: Any, found: list[tuple[Any, Any]], casts: list[Any]) -> bool:
+    """Find what is to be written at an index: (array, array that fits), if there is nothing else.
+
+    Arrays that are replaced by their casts are added to `casts`.
+    """
     if type(value) is not type(td) or not value._data:
         return False
     size = td._batch_size
@@ -129,7 +134,7 @@ def collect(td: Any, index: Any, value: Any, found: list[tuple[Any, Any]]) -> bo
     for key, source in value._data.items():
         target = targets.get(key)
         if type(target) is not ndarray:
-            if type(target) is type(td) and collect(target, index, source, found):
+            if type(target) is type(td) and collect(target, index, source, found, casts):
                 continue
             return False
         if target.shape != own:
@@ -138,6 +143,8 @@ def collect(td: Any, index: Any, value: Any, found: list[tuple[Any, Any]]) -> bo
         ready = fitting(target, source, wanted)
         if ready is None:
             return False
+        if ready is not source:
+            casts.append(source)
         found.append((target, ready))
     return True
 

@@ -190,7 +190,7 @@ def write_arrays(stack: LazyStackedTensorDict, index: Any, value: Any) -> bool:
         return False
     found: list[tuple[Any, Any]] = []
     for part, piece in pairs:
-        if not isinstance(part, DenseMixin) or not collect(part, rest, piece, found):
+        if not isinstance(part, DenseMixin) or not collect(part, rest, piece, found, []):
             return False
     targets = [target for target, _ in found]
     for target, source in zip(targets, apart(targets, [source for _, source in found]), strict=True):

@@ -89,24 +89,7 @@ class LazyPartsMixin(LazyKeysMixin):
             TypeError: `tensordict` is not a TensorDict.
             ValueError: its batch size or device is not that of the parts.
         """
-        if self.is_locked:
-            raise RuntimeError(LOCK_ERROR)
-        node = self._as_node(tensordict)
-        if node is None:
-            raise TypeError(f"Expected new value to be a TensorDict, got {type(tensordict)}.")
-        size = self._part_size()
-        fits = len(size) == node.ndim and all(
-            n in (-1, m) for n, m in zip(size, node.batch_size, strict=True)
-        )
-        if not fits:
-            raise ValueError(
-                f"Batch sizes in tensordicts differ: the parts have {size}, the new one {node.batch_size}."
-            )
-        if self.tensordicts and node.device != self.device:
-            raise ValueError(
-                f"Devices differ: the parts have device {self.device}, the new one {node.device}."
-            )
-        self.tensordicts.insert(index, node)
+        self.tensordicts[index:index] = self._new_parts([tensordict])
         return self
 
     def append(self, tensordict: Any) -> Self:
@@ -114,11 +97,37 @@ class LazyPartsMixin(LazyKeysMixin):
         return self.insert(len(self.tensordicts), tensordict)
 
     def extend(self, tensordict: Any) -> Self:
-        """Add every TensorDict of a sequence, or every part of a TensorDict along `stack_dim`."""
+        """Add every TensorDict of a sequence, or every part of a TensorDict along `stack_dim`.
+
+        Raises what `insert` raises, and then adds none of them.
+        """
         node = self._as_node(tensordict)
-        for td in list(tensordict) if node is None else node.unbind(self.stack_dim):
-            self.append(td)
+        self.tensordicts += self._new_parts(tensordict if node is None else node.unbind(self.stack_dim))
         return self
+
+    def _new_parts(self, tensordicts: Iterable[Any]) -> list[Any]:
+        """What is to be added to the parts, if all of it can be."""
+        if self.is_locked:
+            raise RuntimeError(LOCK_ERROR)
+        size, device, empty = self._part_size(), self.device, not self.tensordicts
+        nodes: list[Any] = []
+        for td in tensordicts:
+            node = self._as_node(td)
+            if node is None:
+                raise TypeError(f"Expected new value to be a TensorDict, got {type(td)}.")
+            own = node.batch_size
+            if len(size) != len(own) or any(n not in (-1, m) for n, m in zip(size, own, strict=True)):
+                raise ValueError(
+                    f"Batch sizes in tensordicts differ: the parts have {size}, the new one {own}."
+                )
+            if empty:  # the first one decides
+                device, empty = node.device, False
+            if node.device != device:
+                raise ValueError(
+                    f"Devices differ: the parts have device {device}, the new one {node.device}."
+                )
+            nodes.append(node)
+        return nodes
 
     def unbind(self, dim: int) -> tuple[Any, ...]:
         """Split along a batch dimension; along `stack_dim` this gives the parts themselves."""

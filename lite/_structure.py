@@ -239,6 +239,8 @@ class StructureMixin(UpdateMixin):
     ) -> tuple[Self, ...]:
         """Distribute entries over one TensorDict per key set, plus one with the rest.
 
+        Every entry goes to one of them: for later sets, what an earlier one took is missing.
+
         Args:
             key_sets: iterables of keys, or mappings from key to new key.
             inplace: the rest is self, without the taken entries.
@@ -246,6 +248,10 @@ class StructureMixin(UpdateMixin):
             strict: raise KeyError for a missing key without default.
             reproduce_struct: keep the tree of nested TensorDicts in all results, also where nothing is
                 left in them.
+
+        Raises:
+            KeyError: a key is missing or in two sets, `strict`, and there is no default.
+            RuntimeError: self is locked, and `inplace`.
 
         Example:
             >>> from lite import TensorDict
@@ -261,24 +267,35 @@ class StructureMixin(UpdateMixin):
         if inplace and self._locked:
             raise RuntimeError(LOCK_ERROR)
         outputs: list[Self] = []
-        taken: list[Path] = []
+        taken: dict[Path, None] = {}
         for group in pairs:
             out: Self = self.empty(recurse=True) if reproduce_struct else self._with({})  # type: ignore[attr-defined]
             for old, new in group:
-                entry = self._get_path(old)
+                entry = self._untaken(old, taken)
                 if entry is None:
                     if default is MISSING and strict:
-                        raise self._missing(old)
+                        raise self._missing(old) if self._peek_path(old) is None else _taken_twice(old)
                     if default is MISSING:
                         continue
                     entry = default
                 else:
-                    taken.append(old)
+                    taken[old] = None
                 out._set_path(new, entry, False)
             outputs.append(out)
-        left = self._excluded(taken)._entries()
+        left = self._excluded(list(taken))._entries()
         rest: Self = self._with(left if reproduce_struct else _without_empty(self, left))
         return (*outputs, self._become({k: rest._get_str(k) for k in rest._keys()}) if inplace else rest)
+
+    def _untaken(self, path: Path, taken: Mapping[Path, None]) -> Any:
+        """The entry at a path without what is taken of it; None if there is none, or it is taken itself."""
+        if any(path[:n] in taken for n in range(1, len(path) + 1)):
+            return None
+        entry = self._get_path(path)
+        node = self._as_node(entry)
+        if node is None:
+            return entry
+        below = [other[len(path) :] for other in taken if other[: len(path)] == path]
+        return self._rewrap(entry, node._excluded(below)) if below else entry
 
     def filter_empty_(self) -> Self:
         """Remove nested TensorDicts without any leaf; returns self."""
@@ -311,6 +328,10 @@ def _overridden(path: Path) -> KeyError:
     return KeyError(
         f"Unflattening key(s) in tensordict will override an existing for unflattened key {path}."
     )
+
+
+def _taken_twice(path: Path) -> KeyError:
+    return KeyError(f"key {to_key(path)!r}, or one above it, is in the key sets more than once.")
 
 
 def _without_empty(td: StructureMixin, entries: dict[str, Any]) -> dict[str, Any]:

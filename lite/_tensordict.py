@@ -240,8 +240,11 @@ class TensorDict(DenseMixin):
         if node is None:
             self._data[key] = entry
             return
-        nameless = self._names is None and node._names is None
-        named = [] if nameless else self._shared_names(key, node)  # raises before anything changes
+        named: list[tuple[Any, Names]] = []
+        if self._names is not None:
+            entry, node = self._named(entry, node)  # raises before anything changes
+        elif node._names is not None and self._batch_size:
+            named = self._names_of(key, node)
         self._data[key] = entry
         if self._locked:
             node._lock(self)
@@ -292,16 +295,25 @@ class TensorDict(DenseMixin):
                     nodes.append(node)
         return nodes
 
-    def _shared_names(self, key: str, node: Any) -> list[tuple[Any, Names]]:
-        """Who gets which names when a node is stored: the node those of self, or self those of the node."""
+    def _named(self, entry: Any, node: Any) -> tuple[Any, Any]:
+        """An entry and its node with the names of self: a copy of the containers if they had none."""
+        wanted: Any = self._names
+        own = [None] * node.ndim if node._names is None else node._names
+        head, rest = own[: len(wanted)], own[len(wanted) :]
+        if head == wanted:
+            return entry, node
+        if any(name is not None and name != other for name, other in zip(head, wanted, strict=True)):
+            raise RuntimeError(f"refine_names: cannot coerce TensorDict names {own} with {[*wanted, *rest]}.")
+        node = node._clone(False)
+        node._set_names(check_names([*wanted, *rest], node.ndim))
+        return self._rewrap(entry, node), node
+
+    def _names_of(self, key: str, node: Any) -> list[tuple[Any, Names]]:
+        """What self and the nodes in it are named by when a node that has names is stored."""
         named: list[tuple[Any, Names]] = []
-        if self._names is not None:
-            rest = [None] * (node.ndim - self.ndim) if node._names is None else node._names[self.ndim :]
-            node._collect_names(check_names([*self._names, *rest], node.ndim), named)
-        elif node._names is not None and self._batch_size:
-            head = check_names(list(node._names[: self.ndim]), self.ndim)
-            if head is not None:
-                self._collect_names(head, named, but=key)
+        head = check_names(list(node._names[: self.ndim]), self.ndim)
+        if head is not None:
+            self._collect_names(head, named, but=key)
         return named
 
     # -- metadata -----------------------------------------------------------------------------

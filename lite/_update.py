@@ -17,7 +17,7 @@ from lite._device_array import on_leaves
 from lite._keys import NestedKey, Path, require_path
 from lite._lock import LOCK_ERROR
 from lite._nontensor import NonTensorBase
-from lite._writes import Writes, apart, fitting
+from lite._writes import Writes, apart, cast_too_early, fitting
 
 _copy = methodcaller("copy")
 
@@ -54,7 +54,9 @@ class UpdateMixin(AccessMixin):
         Raises:
             RuntimeError: batch sizes differ, or self is locked and a key is new.
         """
-        source: Any = {} if input_dict_or_td is None else input_dict_or_td
+        source: Any = input_dict_or_td
+        if source is None:
+            source, kwargs = kwargs, {}
         if source is self and not kwargs:
             return self
         if self._locked and not ignore_lock and not inplace:
@@ -71,7 +73,7 @@ class UpdateMixin(AccessMixin):
         if relock:
             self._locked = False
         try:
-            with Writes() as writes:
+            with Writes(in_turn=self._parts() is None) as writes:
                 node = self._as_node(source)
                 if node is not None:
                     self._match_batch(node, update_batch_size, writes)
@@ -123,6 +125,7 @@ class UpdateMixin(AccessMixin):
         node = self._as_node(source)
         pairs = source.items() if node is None else ((k, node._get_str(k)) for k in list(node._keys()))
         for key, value in pairs:
+            writes.step()
             path = require_path(key)
             rest = None
             if chosen is not None:
@@ -167,6 +170,9 @@ class UpdateMixin(AccessMixin):
     ) -> Self:
         """Copy the entries of a source into existing buffers (casting, broadcasting); returns self.
 
+        Entries are copied one after the other, in the order of the source: one that is a view of a buffer
+        copied to before has its new content. In a lazy stack all are read first.
+
         Args:
             input_dict_or_td: a mapping or TensorDict with a subset of self's keys.
             keys_to_update: only these keys.
@@ -181,7 +187,7 @@ class UpdateMixin(AccessMixin):
             if _copy_plain(self, named):
                 return self
         chosen = None if keys is None else [require_path(k) for k in keys]
-        with Writes() as writes:
+        with Writes(in_turn=self._parts() is None) as writes:
             for source in (input_dict_or_td, kwargs):
                 if source is not None:
                     self._copy_entries(source, chosen, strict, writes)
@@ -191,6 +197,7 @@ class UpdateMixin(AccessMixin):
         for path, value in _leaf_items(self, source, ()):
             if chosen is not None and not any(path[: len(c)] == c for c in chosen):
                 continue
+            writes.step()
             if self._peek_path(path) is not None:
                 self._set_path(path, value, True, writes)
             elif strict:
@@ -213,8 +220,9 @@ class UpdateMixin(AccessMixin):
         if keys_to_update is None and self._parts() is None and write_arrays(self, idx, input_dict_or_td):
             return self
         chosen = None if keys_to_update is None else [require_path(k) for k in _key_list(keys_to_update)]
-        with Writes() as writes:
+        with Writes(in_turn=self._parts() is None) as writes:
             for path, value in _leaf_items(self, input_dict_or_td, ()):
+                writes.step()
                 if chosen is None or any(path[: len(c)] == c for c in chosen):
                     self._set_at(path, value, idx, writes)
         return self
@@ -272,10 +280,11 @@ def _copy_plain(td: Any, source: Any) -> bool:
     """`update_`, if all that there is to copy needs nothing but a cast."""
     pairs: list[tuple[Any, Any]] = []
     puts: list[tuple[Any, str, Any]] = []
+    casts: list[Any] = []
     if td._parts() is None:
-        if not _match(td, source, pairs, puts):
+        if not _match(td, source, pairs, puts, casts) or cast_too_early(pairs, casts):
             return False
-    elif all(_match(node, other, pairs, puts) for node, other in _side_by_side(td, source)):
+    elif all(_match(node, other, pairs, puts, casts) for node, other in _side_by_side(td, source)):
         # What is one array in a lazy stack must not be read when half of it is written.
         targets = [target for target, _ in pairs]
         pairs = list(zip(targets, apart(targets, [value for _, value in pairs]), strict=True))
@@ -288,8 +297,11 @@ def _copy_plain(td: Any, source: Any) -> bool:
     return True
 
 
-def _match(td: Any, source: Any, pairs: list[tuple[Any, Any]], puts: list[Any]) -> bool:
-    """Collect (target, value) for every leaf of a source, and objects; whether that is all of it."""
+def _match(td: Any, source: Any, pairs: list[tuple[Any, Any]], puts: list[Any], casts: list[Any]) -> bool:
+    """Collect (target, value) for every leaf of a source, and objects; whether that is all of it.
+
+    Values that are replaced by their casts are added to `casts`.
+    """
     if type(source) is dict:
         entries = source.items()
     elif isinstance(source, TensorDictCore) and source._parts() is None:
@@ -303,9 +315,11 @@ def _match(td: Any, source: Any, pairs: list[tuple[Any, Any]], puts: list[Any]) 
             ready = fitting(target, value)
             if ready is None:
                 return False
+            if ready is not value:
+                casts.append(value)
             pairs.append((target, ready))
         elif isinstance(target, TensorDictCore):
-            if target._parts() is not None or not _match(target, value, pairs, puts):
+            if target._parts() is not None or not _match(target, value, pairs, puts, casts):
                 return False
         # Objects are replaced, as results of operations may hold the same ones.
         elif (

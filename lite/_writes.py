@@ -23,13 +23,21 @@ class Writes:
     Arrays are written when the block ends, after everything has been checked: `copy` raises for a value
     that its array cannot take. Containers change at once, because later steps of the call look at them,
     and get their old content back if the block raises.
+
+    Values that are views of what is written to, too: within a step all are read before any is written,
+    and a step reads what those before it have written. There is one step unless `step` is called.
+
+    Args:
+        in_turn: whether `step` starts a new one.
     """
 
-    __slots__ = ("_pending", "_saved")
+    __slots__ = ("_in_turn", "_saved", "_steps", "_written")
 
-    def __init__(self) -> None:
-        self._pending: list[tuple[Any, Any, Any]] = []
+    def __init__(self, in_turn: bool = False) -> None:
+        self._in_turn = in_turn
+        self._steps: list[list[tuple[Any, Any, Any]]] = [[]]
         self._saved: dict[int, tuple[Any, Any]] = {}
+        self._written: set[int] = set()  # the owners of what earlier steps write to
 
     def __enter__(self) -> Self:
         return self
@@ -39,17 +47,23 @@ class Writes:
     ) -> None:
         try:
             if kind is None:
-                pending = self._pending
-                values = apart([target for target, _, _ in pending], [value for _, _, value in pending])
-                for (target, index, _), value in zip(pending, values, strict=True):
-                    if type(target) is ndarray:
-                        target[index] = value
-                    else:
-                        write_leaf(target, index, value)
+                for pending in self._steps:
+                    values = apart([target for target, _, _ in pending], [value for _, _, value in pending])
+                    for (target, index, _), value in zip(pending, values, strict=True):
+                        if type(target) is ndarray:
+                            target[index] = value
+                        else:
+                            write_leaf(target, index, value)
                 self._saved.clear()
         finally:
             for node, saved in self._saved.values():
                 node._reset(saved)
+
+    def step(self) -> None:
+        """Let what is planned from here on read what was planned before, if that is how it goes."""
+        if self._in_turn and self._steps[-1]:
+            self._written.update(owners([target for target, _, _ in self._steps[-1]]))
+            self._steps.append([])
 
     def copy(self, target: Any, value: Any, index: Any = ..., wanted: Shape | None = None) -> None:
         """Plan `target[index] = value` for a leaf.
@@ -85,14 +99,16 @@ class Writes:
                 raise ValueError(f"a value of shape {shape} does not fit the shape {wanted}.")
             if isinstance(value, np.ndarray) and not np.can_cast(value.dtype, target.dtype):
                 # What NumPy has to say about the numbers, it says here.
-                value = value.astype(target.dtype)
-        self._pending.append((target, index, value))
+                cast = value.astype(target.dtype)
+                value = cast if self._written.isdisjoint(owners([value])) else value
+        self._steps[-1].append((target, index, value))
 
     def take(self, target: Any, value: Any, index: Any = ..., wanted: Shape | None = None) -> bool:
         """Plan as `copy` does, if nothing but a cast is needed, or one number goes everywhere."""
         ready = fitting(target, value, () if type(value) is ndarray and not value.ndim else wanted)
         if ready is not None:
-            self._pending.append((target, index, ready))
+            early = self._written and not self._written.isdisjoint(owners([value]))
+            self._steps[-1].append((target, index, value if early else ready))
         return ready is not None
 
     def put(self, node: Any, key: str, entry: Any) -> None:
@@ -124,7 +140,7 @@ def _castable(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool | None:
 
 
 def fitting(target: Any, value: Any, wanted: Shape | None = None) -> Any:
-    """What can be written to an array where `value` is to go: it or its cast, if it has the shape; else None.
+    """What can be written to an array where `value` is to go: it, if it has the shape and casts; else None.
 
     Args:
         target: the leaf to write to.
@@ -150,16 +166,21 @@ def apart(targets: Sequence[Any], values: Sequence[Any]) -> Sequence[Any]:
     """The values for some targets, with copies of those that a write to another target may change first."""
     if len(targets) < 2:
         return values
-    written = {
-        id(array if type(array) is ndarray and array.base is None else _owner(array)) for array in targets
-    }
-    owners = [
-        id(array if type(array) is ndarray and array.base is None else _owner(array)) for array in values
-    ]
-    if written.isdisjoint(owners):
+    written, read = set(owners(targets)), owners(values)
+    if written.isdisjoint(read):
         return values
     written.discard(id(None))
-    return [value.copy() if owner in written else value for value, owner in zip(values, owners, strict=True)]
+    return [value.copy() if owner in written else value for value, owner in zip(values, read, strict=True)]
+
+
+def cast_too_early(pairs: Sequence[tuple[Any, Any]], casts: Sequence[Any]) -> bool:
+    """Whether values that were cast may get others first, when (target, value) pairs are written in turn."""
+    return bool(casts) and not set(owners([target for target, _ in pairs])).isdisjoint(owners(casts))
+
+
+def owners(arrays: Sequence[Any]) -> list[int]:
+    """Which memory each array is a view of, by the identity of the array that owns it."""
+    return [id(array if type(array) is ndarray and array.base is None else _owner(array)) for array in arrays]
 
 
 def _owner(array: Any) -> Any:

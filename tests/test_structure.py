@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from trees import tree, unchanged
 
-from lite import TensorDict, is_leaf_nontensor
+from lite import TensorDict, is_leaf_nontensor, lazy_stack
 
 LEAVES = ["a", "i", ("n", "b"), ("n", "m", "c"), "s", "r"]
 
@@ -179,6 +179,25 @@ def test_select_narrows_a_node_that_is_named_too() -> None:
     td = TensorDict({"n": {"c": 1, "d": 2}})
     for keys in (("n", ("n", "c")), (("n", "c"), "n")):
         assert list(td.select(*keys).keys(True, True)) == [("n", "c")]
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_split_keys_gives_every_entry_once(inplace: bool, lazy: bool) -> None:
+    def make() -> Any:
+        td = TensorDict({"a": np.zeros(2), "b": np.ones(2), "n": {"c": np.ones(2), "d": np.zeros(2)}}, [2])
+        return lazy_stack([td, td.clone()]) if lazy else td
+
+    for sets in (["a"], ["b", "a"]), (["n"], [("n", "c")]), (["a"], {"a": "z"}), (["n", ("n", "c")],):
+        td = make()
+        with pytest.raises(KeyError, match="in the key sets more than once"):
+            td.split_keys(*sets, inplace=inplace)
+        assert list(td.keys(True, True)) == ["a", "b", ("n", "c"), ("n", "d")]
+    parts = make().split_keys([("n", "c")], ["n"], inplace=inplace)
+    assert [list(part.keys(True, True)) for part in parts] == [[("n", "c")], [("n", "d")], ["a", "b"]]
+    assert make().split_keys(["a"], ["a"], strict=False, inplace=inplace)[1].is_empty()
+    second = make().split_keys(["a"], ["a"], default=np.full(2, 7.0), inplace=inplace)[1]
+    assert (second["a"] == 7).all()
 
 
 def test_split_keys_keeps_the_tree_on_request() -> None:

@@ -163,9 +163,10 @@ def test_names_given_to_a_source_are_taken_back() -> None:
     td = TensorDict({"a": np.zeros((2, 3))}, batch_size=[2], names=["p"])
     first = TensorDict({"q": np.zeros(2)}, [2])
     conflict = TensorDict({"q": np.zeros((2, 3))}, [2, 3], names=[None, "p"])
-    assert_unchanged(
-        lambda: td.update({"first": first, "conflict": conflict}), td, first, conflict, error=ValueError
-    )
+    for error, bad in (ValueError, conflict), (RuntimeError, TensorDict(batch_size=[2], names=["q"])):
+        source = {"first": first, "bad": bad}
+        assert_unchanged(lambda: td.update(source), td, first, bad, error=error)  # noqa: B023
+        assert_unchanged(lambda: TensorDict(source, [2], names=["p"]), first, bad, error=error)  # noqa: B023
     assert first.names == [None]
 
 
@@ -247,15 +248,6 @@ def test_a_bad_entry_anywhere_stops_everything(
     assert_unchanged(calls[how], td, source)
 
 
-def test_writes_in_one_call_happen_in_order() -> None:
-    td = TensorDict(a=np.zeros(2), b=np.ones(2))
-    td.update_({"a": td["b"], "b": td["a"]})  # as in a loop: b gets the new a
-    np.testing.assert_array_equal(td["a"], np.ones(2))
-    np.testing.assert_array_equal(td["b"], np.ones(2))
-    td.update({"n": {"x": 1}, ("n", "y"): 2}, inplace=True)  # y goes to the node made just before
-    assert sorted(td["n"].keys()) == ["x", "y"]
-
-
 def test_leading_dims_of_size_1_are_dropped_as_numpy_does() -> None:
     td = TensorDict({"a": np.zeros((2, 3))}, batch_size=[2])
     td[0] = TensorDict({"a": np.ones((1, 3))}, batch_size=[])
@@ -310,6 +302,16 @@ def test_results_of_operations_keep_their_objects() -> None:
     assert (td["r"], out["r"]) == (["p", "q"], ["new", "q"])
 
 
+def test_extend_is_all_or_nothing() -> None:
+    parts = stack()
+    good, of_other_size = parts[0].clone(), TensorDict(batch_size=[5])
+    for items, error in ([good, of_other_size], ValueError), ([good, 3], TypeError):
+        assert_unchanged(lambda: parts.extend(items), parts, good, error=error)  # noqa: B023
+    assert len(LazyStackedTensorDict().extend([TensorDict(device="cpu"), TensorDict(device="cpu")])) == 2
+    with pytest.raises(ValueError, match="Devices differ"):
+        LazyStackedTensorDict().extend([TensorDict(device="cpu"), TensorDict()])
+
+
 def test_in_place_edits_of_lazy_stacks_are_all_or_nothing() -> None:
     part = TensorDict({"n": {"a": np.zeros(2)}, "b": np.ones(2)}, batch_size=[2])
     twice = lazy_stack([part, part])  # the second split finds nothing any more
@@ -339,104 +341,9 @@ def test_loading_takes_the_batch_sizes_of_nodes(flatten: bool, sizes: tuple[list
     np.testing.assert_array_equal(td["n", "b"], np.ones((2, 3)))
 
 
-@pytest.mark.parametrize("index", [0, -1, slice(1, 3), slice(None), ..., (1,), (2, 0), (slice(None), 1)])
-@pytest.mark.parametrize("dtypes", [("f4", "f4"), ("f4", "f8"), ("f8", "f4"), ("i8", "f4"), ("f8", "i2")])
-def test_assigned_arrays_arrive_in_every_leaf(index: Any, dtypes: tuple[str, str]) -> None:
-    given, own = dtypes
-    arrays = [np.zeros((3, 2), own), np.zeros((3, 2, 4), own)]
-    td = TensorDict({"a": arrays[0].copy(), "n": {"b": arrays[1].copy()}}, batch_size=[3, 2])
-    source = TensorDict(
-        {"a": np.arange(6).reshape(3, 2).astype(given), "n": {"b": np.ones((3, 2, 4), given)}}, [3, 2]
-    )
-    td[index] = source[index]
-    for array, key in zip(arrays, ["a", ("n", "b")], strict=True):
-        array[index] = source[key][index]
-        np.testing.assert_array_equal(td[key], array)
-        assert td[key].dtype == own
-
-
-@pytest.mark.parametrize("index", [[2, 0], [True, False, True], [-1], []])
-@pytest.mark.parametrize("value", [5, 2.5, True, "rows"])
-def test_arrays_of_indices_write_rows(index: list[Any], value: Any) -> None:
-    array = np.arange(6.0).reshape(3, 2)
-    where = np.array(index, None if index else np.int64)
-    td = TensorDict({"a": array.copy(), "n": {"b": array.copy()}, "i": np.arange(3)}, batch_size=[3])
-    td[where] = td[where].apply(lambda x: x + 7) if value == "rows" else value
-    expected = array.copy()
-    expected[where] = array[where] + 7 if value == "rows" else value
-    np.testing.assert_array_equal(td["a"], expected)
-    np.testing.assert_array_equal(td["n", "b"], expected)
-    assert td["i"].dtype == np.int64
-
-
 def test_indices_out_of_bounds_write_nothing() -> None:
     td = TensorDict({"a": np.zeros(3), "n": {"b": np.zeros((3, 2))}}, batch_size=[3])
     rows = TensorDict({"a": np.ones(2), "n": {"b": np.ones((2, 2))}}, batch_size=[2])
     assert_unchanged(lambda: td.__setitem__(np.array([0, 3]), rows), td, rows, error=IndexError)
     assert_unchanged(lambda: td.__setitem__(np.array([0, 3]), 1), td, error=IndexError)
     assert_unchanged(lambda: td.__setitem__(3, 1), td, error=IndexError)
-
-
-def test_an_index_with_none_after_the_batch_dims_adds_a_dim() -> None:
-    td = TensorDict({"a": np.zeros((3, 2))}, batch_size=[3])
-    td[:, None] = TensorDict({"a": np.ones((3, 1, 2))}, batch_size=[3, 1])
-    np.testing.assert_array_equal(td["a"], np.ones((3, 2)))
-    assert td[:, None].batch_size == (3, 1)
-
-
-def test_entries_without_features_are_not_spread_over_features_of_a_stack() -> None:
-    stack_ = lazy_stack([TensorDict({"a": np.zeros(2)}, []) for _ in range(2)])
-    stack_.update_(TensorDict({"a": np.array([1.0, 2.0])}, [2]))  # as NumPy broadcasts (2,) to (2, 2)
-    np.testing.assert_array_equal(stack_["a"], [[1, 2], [1, 2]])
-    stack_.set_("a", np.array([3.0, 4.0]))
-    np.testing.assert_array_equal(stack_["a"], [[3, 4], [3, 4]])
-
-
-def test_an_update_of_a_stack_by_its_own_rows_reads_them_first() -> None:
-    base = np.arange(6.0).reshape(3, 2)
-    stack_ = lazy_stack(list(TensorDict({"a": base}, [3]).unbind(0)))
-    stack_.update_(stack_.flip([0]))
-    np.testing.assert_array_equal(stack_["a"], [[4, 5], [2, 3], [0, 1]])
-    stack_.set_("a", base[::-1])
-    np.testing.assert_array_equal(stack_["a"], [[0, 1], [2, 3], [4, 5]])
-    stack_[:] = stack_.flip([0])
-    np.testing.assert_array_equal(stack_["a"], [[4, 5], [2, 3], [0, 1]])
-
-
-@pytest.mark.parametrize("dim", [0, 1])
-def test_parts_get_their_rows(dim: int) -> None:
-    def parts() -> list[TensorDict]:
-        return [
-            TensorDict({"a": np.full((3, 2), float(i)), "n": {"b": np.full(3, i)}}, [3]) for i in range(2)
-        ]
-
-    for other in (lazy_stack(parts(), dim), lazy_stack(parts(), dim).contiguous()):
-        source = other + 10
-        for how in ("update_", "update", "inplace", "clone", "set index", "update_at_"):
-            td = lazy_stack(parts(), dim)
-            if how == "update_":
-                td.update_(source)
-            elif how == "set index":
-                td[:] = source
-            elif how == "update_at_":
-                td.update_at_(source, slice(None))
-            else:
-                td.update(source, inplace=how == "inplace", clone=how == "clone")
-            np.testing.assert_array_equal(td["a"], source["a"])
-            np.testing.assert_array_equal(td["n", "b"], source["n", "b"])
-            if how == "clone":
-                td["a"][...] = 0
-                td.tensordicts[0]["a"][...] = -1
-                assert not (source["a"] == -1).any()
-
-
-def test_chosen_keys_only_are_copied() -> None:
-    td = tree()
-    td.update_({"a": np.full(3, 5), "z": np.ones((3, 3))}, keys_to_update=["z"])
-    np.testing.assert_array_equal(td["a"], np.arange(3))
-    np.testing.assert_array_equal(td["z"], np.ones((3, 3)))
-    td.update_({("n", "b"): np.zeros((3, 2)), "a": np.full(3, 9)}, keys_to_update=[("n", "b")])
-    np.testing.assert_array_equal(td["n", "b"], np.zeros((3, 2)))
-    np.testing.assert_array_equal(td["a"], np.arange(3))
-    with pytest.raises(KeyError):
-        td.update_({"missing": np.zeros(3)}, keys_to_update=["missing"])

@@ -1,0 +1,177 @@
+"""What ends up in which entry: rows, views of what is written to, chosen keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import TensorDict, lazy_stack
+
+
+def _plain(td: TensorDict, source: dict[Any, Any]) -> None:
+    td.update_(source)
+
+
+def _from_tensordict(td: TensorDict, source: dict[Any, Any]) -> None:
+    td.update_(TensorDict(source, [2]))
+
+
+def _keywords(td: TensorDict, source: dict[Any, Any]) -> None:
+    td.update_(**source)
+
+
+def _chosen(td: TensorDict, source: dict[Any, Any]) -> None:
+    td.update_(source, keys_to_update=list(source))
+
+
+def _inplace(td: TensorDict, source: dict[Any, Any]) -> None:
+    td.update(source, inplace=True)
+
+
+def _at(td: TensorDict, source: dict[Any, Any]) -> None:
+    td.update_at_(source, slice(None))
+
+
+def _assigned(td: TensorDict, source: dict[Any, Any]) -> None:
+    td[:] = TensorDict(source, [2])
+
+
+def _masked(td: TensorDict, source: dict[Any, Any]) -> None:
+    td[np.array([True, True])] = TensorDict(source, [2])
+
+
+def _beside_an_object(td: TensorDict, source: dict[Any, Any]) -> None:
+    td.set("s", "old").update_({**source, "s": "new"})
+
+
+@pytest.mark.parametrize(
+    "how",
+    [_plain, _from_tensordict, _keywords, _chosen, _inplace, _at, _assigned, _masked, _beside_an_object],
+)
+@pytest.mark.parametrize("dtypes", [("f4", "f4", "f4"), ("f4", "f8", "i8"), ("f8", "f4", "f4")])
+def test_entries_are_written_one_after_the_other(
+    how: Callable[[TensorDict, dict[Any, Any]], None], dtypes: tuple[str, str, str]
+) -> None:
+    # As in a loop over the source: views of what was written before have its new content.
+    a, b, c = (np.array([i, i + 1], dtype) for i, dtype in zip((1, 3, 5), dtypes, strict=True))
+    td = TensorDict({"a": a, "b": b, "n": {"c": c}}, [2])
+    how(td, {"a": td["b"], "b": td["a"], "n": {"c": td["b"][:]}})
+    assert [td[key].tolist() for key in ("a", "b", ("n", "c"))] == [[3, 4]] * 3
+    assert [td[key].dtype for key in ("a", "b", ("n", "c"))] == list(dtypes)
+
+
+def test_an_entry_made_by_a_call_takes_its_later_entries() -> None:
+    td = TensorDict(a=np.zeros(2))
+    td.update({"n": {"x": 1}, ("n", "y"): 2}, inplace=True)  # y goes to the node made just before
+    assert sorted(td["n"].keys()) == ["x", "y"]
+
+
+def tree(n: int = 3) -> TensorDict:
+    inner = TensorDict({"x": np.arange(n * 2.0).reshape(n, 2), "s": "deep"}, batch_size=[n])
+    return TensorDict(
+        {
+            "a": np.arange(n),
+            "n": {"b": np.ones((n, 2)), "m": inner, "s": "text"},
+            "rows": [f"row{i}" for i in range(n)],
+            "z": np.zeros((n, 3)),
+        },
+        batch_size=[n],
+    )
+
+
+@pytest.mark.parametrize("index", [0, -1, slice(1, 3), slice(None), ..., (1,), (2, 0), (slice(None), 1)])
+@pytest.mark.parametrize("dtypes", [("f4", "f4"), ("f4", "f8"), ("f8", "f4"), ("i8", "f4"), ("f8", "i2")])
+def test_assigned_arrays_arrive_in_every_leaf(index: Any, dtypes: tuple[str, str]) -> None:
+    given, own = dtypes
+    arrays = [np.zeros((3, 2), own), np.zeros((3, 2, 4), own)]
+    td = TensorDict({"a": arrays[0].copy(), "n": {"b": arrays[1].copy()}}, batch_size=[3, 2])
+    source = TensorDict(
+        {"a": np.arange(6).reshape(3, 2).astype(given), "n": {"b": np.ones((3, 2, 4), given)}}, [3, 2]
+    )
+    td[index] = source[index]
+    for array, key in zip(arrays, ["a", ("n", "b")], strict=True):
+        array[index] = source[key][index]
+        np.testing.assert_array_equal(td[key], array)
+        assert td[key].dtype == own
+
+
+@pytest.mark.parametrize("index", [[2, 0], [True, False, True], [-1], []])
+@pytest.mark.parametrize("value", [5, 2.5, True, "rows"])
+def test_arrays_of_indices_write_rows(index: list[Any], value: Any) -> None:
+    array = np.arange(6.0).reshape(3, 2)
+    where = np.array(index, None if index else np.int64)
+    td = TensorDict({"a": array.copy(), "n": {"b": array.copy()}, "i": np.arange(3)}, batch_size=[3])
+    td[where] = td[where].apply(lambda x: x + 7) if value == "rows" else value
+    expected = array.copy()
+    expected[where] = array[where] + 7 if value == "rows" else value
+    np.testing.assert_array_equal(td["a"], expected)
+    np.testing.assert_array_equal(td["n", "b"], expected)
+    assert td["i"].dtype == np.int64
+
+
+def test_an_index_with_none_after_the_batch_dims_adds_a_dim() -> None:
+    td = TensorDict({"a": np.zeros((3, 2))}, batch_size=[3])
+    td[:, None] = TensorDict({"a": np.ones((3, 1, 2))}, batch_size=[3, 1])
+    np.testing.assert_array_equal(td["a"], np.ones((3, 2)))
+    assert td[:, None].batch_size == (3, 1)
+
+
+def test_entries_without_features_are_not_spread_over_features_of_a_stack() -> None:
+    stack_ = lazy_stack([TensorDict({"a": np.zeros(2)}, []) for _ in range(2)])
+    stack_.update_(TensorDict({"a": np.array([1.0, 2.0])}, [2]))  # as NumPy broadcasts (2,) to (2, 2)
+    np.testing.assert_array_equal(stack_["a"], [[1, 2], [1, 2]])
+    stack_.set_("a", np.array([3.0, 4.0]))
+    np.testing.assert_array_equal(stack_["a"], [[3, 4], [3, 4]])
+
+
+def test_an_update_of_a_stack_by_its_own_rows_reads_them_first() -> None:
+    base = np.arange(6.0).reshape(3, 2)
+    stack_ = lazy_stack(list(TensorDict({"a": base}, [3]).unbind(0)))
+    stack_.update_(stack_.flip([0]))
+    np.testing.assert_array_equal(stack_["a"], [[4, 5], [2, 3], [0, 1]])
+    stack_.set_("a", base[::-1])
+    np.testing.assert_array_equal(stack_["a"], [[0, 1], [2, 3], [4, 5]])
+    stack_[:] = stack_.flip([0])
+    np.testing.assert_array_equal(stack_["a"], [[4, 5], [2, 3], [0, 1]])
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_parts_get_their_rows(dim: int) -> None:
+    def parts() -> list[TensorDict]:
+        return [
+            TensorDict({"a": np.full((3, 2), float(i)), "n": {"b": np.full(3, i)}}, [3]) for i in range(2)
+        ]
+
+    for other in (lazy_stack(parts(), dim), lazy_stack(parts(), dim).contiguous()):
+        source = other + 10
+        for how in ("update_", "update", "inplace", "clone", "set index", "update_at_"):
+            td = lazy_stack(parts(), dim)
+            if how == "update_":
+                td.update_(source)
+            elif how == "set index":
+                td[:] = source
+            elif how == "update_at_":
+                td.update_at_(source, slice(None))
+            else:
+                td.update(source, inplace=how == "inplace", clone=how == "clone")
+            np.testing.assert_array_equal(td["a"], source["a"])
+            np.testing.assert_array_equal(td["n", "b"], source["n", "b"])
+            if how == "clone":
+                td["a"][...] = 0
+                td.tensordicts[0]["a"][...] = -1
+                assert not (source["a"] == -1).any()
+
+
+def test_chosen_keys_only_are_copied() -> None:
+    td = tree()
+    td.update_({"a": np.full(3, 5), "z": np.ones((3, 3))}, keys_to_update=["z"])
+    np.testing.assert_array_equal(td["a"], np.arange(3))
+    np.testing.assert_array_equal(td["z"], np.ones((3, 3)))
+    td.update_({("n", "b"): np.zeros((3, 2)), "a": np.full(3, 9)}, keys_to_update=[("n", "b")])
+    np.testing.assert_array_equal(td["n", "b"], np.zeros((3, 2)))
+    np.testing.assert_array_equal(td["a"], np.arange(3))
+    with pytest.raises(KeyError):
+        td.update_({"missing": np.zeros(3)}, keys_to_update=["missing"])
