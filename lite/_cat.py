@@ -65,7 +65,10 @@ def _cat_nodes(items: list[Any], dim: int) -> Any:
 
 
 def _cat_column(column: list[Any], dim: int, key: str) -> Any:
-    arrays = set(map(type, column)) == {np.ndarray}
+    kinds = set(map(type, column))
+    arrays = kinds == {np.ndarray}
+    if kinds == {TensorDict}:
+        return _cat_nodes(column, dim)
     if not arrays and all(isinstance(entry, NonTensorBase) for entry in column):
         return _cat_objects(column, dim)
     if not arrays and all(

@@ -41,7 +41,8 @@ def unready(entries: dict[Any, Any], batch_size: Shape, device: str | None) -> l
         if (
             type(value) is not ndarray
             # The length costs a quarter of what the shape costs, which is a new tuple each time.
-            or (not value.ndim or len(value) != rows if ndim == 1 else value.shape[:ndim] != batch_size)
+            or (ndim == 1 and (not value.ndim or len(value) != rows))
+            or (ndim > 1 and value.shape[:ndim] != batch_size)
             or value.dtype.kind not in "fibuc"
             or not host
         ):

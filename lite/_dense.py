@@ -21,7 +21,7 @@ from lite._core import MISSING
 from lite._device import parse_device
 from lite._device_array import on_leaves
 from lite._index import basic_shape, slice_length
-from lite._keys import NestedKey
+from lite._keys import NestedKey, to_path
 from lite._names import check_names
 from lite._ops import BatchOp, Index, Piece, Take
 from lite._writes import Writes
@@ -73,7 +73,8 @@ class DenseMixin(BatchSizeMixin):
             entry = self._data.get(index)
         else:
             return self._index(index)
-        return entry if type(entry) is ndarray else super().__getitem__(index)
+        kind = type(entry)
+        return entry if kind is ndarray or kind is type(self) else super().__getitem__(index)
 
     def get(self, key: NestedKey, default: Any = MISSING, **lazy_kwargs: Any) -> Any:
         """Return the entry at `key`; see `LazyStackedTensorDict.get` for the other arguments.
@@ -91,6 +92,8 @@ class DenseMixin(BatchSizeMixin):
             (array(1), None)
         """
         entry = self._data.get(key) if type(key) is str else self._reach(key)
+        if entry is None and type(key) is tuple:
+            entry = self._reach(to_path(key))  # with tuples in it
         if entry is None or lazy_kwargs:
             return super().get(key, default, **lazy_kwargs)
         return entry

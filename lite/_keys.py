@@ -5,6 +5,7 @@ TensorDict. Everything behind the public border works on flat tuples of strings.
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 Path: TypeAlias = tuple[str, ...]
@@ -74,12 +75,24 @@ def unravel_key(key: Any) -> NestedKey:
         >>> unravel_key(("a", ("b", ("c",)))), unravel_key(("a",)), unravel_key("a")
         (('a', 'b', 'c'), 'a', 'a')
     """
+    try:
+        return _unravelled(key)
+    except TypeError:  # what cannot be hashed is no key
+        raise _no_key(key) from None
+
+
+@lru_cache(maxsize=1024)  # programs use few keys, and each of them often
+def _unravelled(key: Any) -> NestedKey:
     if isinstance(key, tuple) and not key:
         return key
     path = to_path(key)
     if not path:
-        raise RuntimeError(f"key must be a NestedKey (a str or a tuple of str), got {key!r}.")
+        raise _no_key(key)
     return to_key(path)
+
+
+def _no_key(key: Any) -> RuntimeError:
+    return RuntimeError(f"key must be a NestedKey (a str or a tuple of str), got {key!r}.")
 
 
 def unravel_key_list(keys: Iterable[Any]) -> list[NestedKey]:
@@ -90,6 +103,9 @@ def unravel_key_list(keys: Iterable[Any]) -> list[NestedKey]:
         >>> unravel_key_list(["a", ("b", ("c",))])
         ['a', ('b', 'c')]
     """
-    if isinstance(keys, str) or not isinstance(keys, list | tuple):
+    if type(keys) is not list and not isinstance(keys, list | tuple):
         raise TypeError(f"keys must be a list or a tuple of keys, got {type(keys).__name__}.")
-    return [unravel_key(key) for key in keys]
+    try:
+        return list(map(_unravelled, keys))
+    except TypeError:
+        return list(map(unravel_key, keys))

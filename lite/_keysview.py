@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set, Sized
 from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
@@ -151,15 +151,18 @@ class TensorDictKeysView(Set[Any]):
     def __len__(self) -> int:
         nested, leaves_only, is_leaf = self._args
         if not nested and not leaves_only:
-            return sum(1 for _ in self._td._keys())
+            found = self._td._keys()
+            return len(found) if isinstance(found, Sized) else sum(1 for _ in found)
         if nested and leaves_only and is_leaf is None:
             return _leaf_count(self._td)
         return len(walk(self._td, nested, leaves_only, is_leaf, True))
 
     def __contains__(self, key: object) -> bool:
         nested, leaves_only, is_leaf = self._args
+        if type(key) is str and not leaves_only:  # what most questions are about
+            return self._td._peek(key) is not None
         if nested and not leaves_only and self._td._reach(key) is not None:
-            return True  # what most questions are about
+            return True
         path = to_path(key)
         if not path:
             raise TypeError(

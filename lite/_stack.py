@@ -134,16 +134,19 @@ def _stack_arrays(column: list[Any], dim: int, key: str, host: bool = False) -> 
 
 
 def _stack_column(column: list[Any], dim: int, key: str) -> Any:
-    if set(map(type, column)) == {np.ndarray}:
+    kinds = set(map(type, column))
+    if kinds == {np.ndarray}:
         return _stack_arrays(column, dim, key, host=True)
+    if kinds == {TensorDict}:
+        return _stack_nodes(column, dim)
     if all(isinstance(entry, NonTensorBase) for entry in column):
         return _stack_objects(column, dim)
     if all(isinstance(entry, TensorCollection) and not isinstance(entry, NonTensorBase) for entry in column):
         return uniform(column, "stack", lambda values: stack_values(values, dim))
     if all(is_array(entry) for entry in column):
         return on_leaves(lambda *arrays: _stack_arrays(list(arrays), dim, key), *column)
-    kinds = sorted({type(entry).__name__ for entry in column})
-    raise RuntimeError(f"The entries to stack for key {key} are of different kinds: {kinds}.")
+    names = sorted(kind.__name__ for kind in kinds)
+    raise RuntimeError(f"The entries to stack for key {key} are of different kinds: {names}.")
 
 
 def common_device(items: list[Any]) -> str | None:
