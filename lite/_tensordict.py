@@ -268,19 +268,22 @@ class TensorDict(DenseMixin):
     def _convert(self, value: Any) -> Any:
         if type(value) is dict:
             return self._node_from(value)  # of self's batch size and device
-        if as_is(value, self._batch_size, self._device):
+        size = self._batch_size
+        if as_is(value, size, self._device):
             return value
+        if type(value) is TensorDict and value is not self and value._batch_size[: len(size)] == size:
+            if self._device is None or value._device == self._device:
+                return value
         entry = self._to_entry(value)
         if isinstance(entry, TensorCollection):
             if entry is self:
                 raise ValueError("a TensorDict cannot be stored inside itself.")
-            entry = fit_node(entry, self._batch_size)
+            entry = fit_node(entry, size)
             if self._device is not None and not entry._is_non_tensor and entry.device != self._device:  # type: ignore[attr-defined]
                 entry = entry.to(self._device)  # type: ignore[attr-defined]
             return entry
-        batch_size = self._batch_size
-        if batch_size and entry.shape[: len(batch_size)] != batch_size:
-            fit_leaf(entry, batch_size)
+        if size and entry.shape[: len(size)] != size:
+            fit_leaf(entry, size)
         return entry if self._device is None else move(entry, self._device)
 
     def _blank(self) -> TensorDict:
