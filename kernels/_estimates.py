@@ -59,9 +59,8 @@ def sequences_of(flags: Array, like: Array, time_dim: int, gpu: "Gpu | None") ->
     return DeviceSequences(gpu, like, axis)
 
 
-def factor(name: str, value: ArrayLike, walk: Any) -> Any:
+def factor(name: str, array: Array, walk: Any) -> Any:
     """A discount or a mixing factor, one for all steps or one for each, as an operand."""
-    array = number_array(name, value)
     if not isinstance(array, np.ndarray):
         from lite.kernels.cuda._checks import check_range
 

@@ -202,7 +202,8 @@ def _advantages(
     if terminated is not None:
         stops = with_features("terminated", flag_array("terminated", terminated), rewards.shape)
     walk = sequences_of(flags, rewards, time_dim, gpu)
-    discounts, mixes = factor("gamma", gamma, walk), factor("lmbda", lmbda, walk)
+    discounts = factor("gamma", number_array("gamma", gamma), walk)
+    mixes = factor("lmbda", number_array("lmbda", lmbda), walk)
     work = work_dtype(rewards, values, nexts)
     dtype = result_dtype(values)
     advantage, advantage_out = walk.empty(work, dtype)

@@ -87,8 +87,9 @@ def td_lambda_return(
     same_shape("reward", rewards.shape, next_value=values)
     flags = flag_array("done", done)
     stops = None if terminated is None else flag_array("terminated", terminated)
+    factors = number_array("gamma", gamma), number_array("lmbda", lmbda)
     dtype = result_dtype(values)
-    return _returns(gpu, rewards, values, flags, stops, gamma, lmbda, time_dim, dtype, rolling=rolling)
+    return _returns(gpu, rewards, values, flags, stops, *factors, time_dim, dtype, rolling=rolling)
 
 
 def td1_return(
@@ -148,16 +149,22 @@ def td0_return(
     rewards, values = number_array("reward", reward), number_array("next_value", next_value)
     same_shape("reward", rewards.shape, next_value=values)
     ends = with_features("terminated", flag_array("terminated", terminated), rewards.shape)
-    shape = (*rewards.shape, 1)  # each entry is a sequence of one step
+    # No return looks ahead, so whatever axis may be time. On the CPU it is a new one, of one step; on a GPU
+    # one that fills a tile.
+    shape, axis, gammas = (*rewards.shape, 1), -1, expand_dims(number_array("gamma", gamma), -1)
+    if gpu is not None:
+        from lite.kernels.cuda._sequences import longest_axis
+
+        axis = longest_axis(shape)
     out = _returns(
         gpu,
         rewards.reshape(shape),
         values.reshape(shape),
         broadcast_to(ends, rewards.shape).reshape(shape),
         None,
-        expand_dims(number_array("gamma", gamma), -1),
-        0.0,
-        -1,
+        gammas,
+        np.zeros(()),
+        axis,
         result_dtype(values),
     )
     return out.reshape(rewards.shape)
@@ -243,7 +250,8 @@ def discounted_return(
                 f"last_value must have the shape of reward without time, {expected}: got {last.shape}"
             )
         last = expand_dims(last, axis)
-    return _returns(gpu, rewards, last, flags, None, gamma, 1.0, time_dim, result_dtype(rewards))
+    factors = number_array("gamma", gamma), np.ones(())
+    return _returns(gpu, rewards, last, flags, None, *factors, time_dim, result_dtype(rewards))
 
 
 def _returns(
@@ -252,8 +260,8 @@ def _returns(
     values: Array,
     done: Array,
     terminated: Array | None,
-    gamma: ArrayLike,
-    lmbda: ArrayLike,
+    gamma: Array,
+    lmbda: Array,
     time_dim: int,
     dtype: np.dtype[Any],
     *,

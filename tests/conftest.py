@@ -9,12 +9,30 @@ import os
 import tempfile
 from pathlib import Path
 
+import kernels_under_test
 import numpy as np
 import pytest
+import simulator
 
 _KERNELS = Path(__file__).parents[1] / "kernels"
 _SOURCES = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(_KERNELS.rglob("*.py"))))
 os.environ.setdefault("NUMBA_CACHE_DIR", f"{tempfile.gettempdir()}/lite-numba-{_SOURCES.hexdigest()[:16]}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "host_only: about NumPy arrays, not for kernels on a GPU")
+
+
+def pytest_report_header() -> str:
+    where = "on a GPU" if simulator.gpu_found() else "in Numba's simulator: no GPU was found"
+    return f"CUDA kernels: tested {where}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if kernels_under_test.ON_DEVICE:
+        host = [item for item in items if item.get_closest_marker("host_only")]
+        config.hook.pytest_deselected(items=host)
+        items[:] = [item for item in items if item not in host]
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

@@ -1,7 +1,12 @@
-"""Test files that run under Numba's CUDA simulator, which needs a process of its own."""
+"""Test files that meet arrays in CUDA memory: on a GPU where there is one, else in Numba's CUDA simulator.
+
+The simulator replaces Numba's compiler when Numba is imported, so these files have a process of their own.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import os
 import subprocess
 import sys
@@ -10,13 +15,26 @@ from pathlib import Path
 import pytest
 
 
-def run(file: Path, *, at_least: int) -> None:
-    """Run the tests of `file`: all pass, none is skipped, and there are `at_least` so many."""
+@functools.cache
+def gpu_found() -> bool:
+    """Whether Numba can use a GPU; asked in another process, because CUDA does not survive a fork."""
+    try:
+        ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        return False  # no driver, which Numba need not be imported for
+    question = "from numba import cuda; raise SystemExit(not cuda.is_available())"
+    return subprocess.run([sys.executable, "-c", question], capture_output=True).returncode == 0
+
+
+def run(*files: Path, at_least: int) -> None:
+    """Run the tests of `files` on device arrays: `at_least` so many, all pass, none is skipped."""
     pytest.importorskip("numba", reason="the CUDA simulator is Numba's")
-    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)]
+    environment = {**os.environ, "LITE_TEST_KERNELS": "cuda"}
+    if not gpu_found():
+        environment["NUMBA_ENABLE_CUDASIM"] = "1"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, files)]
     done = subprocess.run(
-        command, env=environment, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=300
+        command, env=environment, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stdout + done.stderr
     summary = done.stdout.strip().splitlines()[-1]

@@ -4,11 +4,13 @@ Under NUMBA_ENABLE_CUDASIM=1 a kernel is a Python function that runs once for ea
 function may use `cuda` only if it is in its kernel's file: the simulator replaces the module in that one.
 """
 
+import functools
 import importlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -16,11 +18,27 @@ cuda: Any = importlib.import_module("numba.cuda")
 _config: Any = numba.config
 
 SIMULATED = bool(_config.ENABLE_CUDASIM)
+REGISTERS = 128  # of a thread at most, so that blocks of 512 can be launched
 
 
 def kernel(function: Callable[..., None]) -> Any:
     """Compile a kernel, once for each set of argument types. NaN and infinity keep their meaning."""
-    return cuda.jit(function)
+    if SIMULATED:
+        return cuda.jit(_Silent(function))
+    return cuda.jit(function, max_registers=REGISTERS)
+
+
+class _Silent:
+    """A kernel whose infinities and NaN are no news, in the simulator as on a GPU."""
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        functools.update_wrapper(self, function)
+        self.__globals__ = function.__globals__  # where the simulator replaces `cuda`
+        self._function = function
+
+    def __call__(self, *args: Any) -> None:  # once for each thread, and the setting is each thread's own
+        with np.errstate(all="ignore"):
+            self._function(*args)
 
 
 def device(function: F) -> F:

@@ -67,9 +67,12 @@ class Sequences:
 
     def operand(self, array: Any, dtype: DTypeLike | None = None) -> Operand:
         """`array`, broadcast to the shape: on the device in its own type, or a number."""
+        if not self.sequences * self.time:
+            np.broadcast_to(array.view if isinstance(array, DeviceArray) else array, self.shape)
+            return _NOTHING
         if not isinstance(array, DeviceArray):
             memory, _ = self._like.memory()  # any will do
-            return (memory, *_integers(-1, 0, 0, 0), float(array))
+            return (memory, *_integers(-1, 0, 0, 0), float(np.asarray(array).item()))
         spread = array.broadcast_to(self.shape)
         parts = (self._outer, self.time, self._lanes)
         if array.dtype == np.uint16:  # which would be taken for bfloat16
@@ -84,7 +87,7 @@ class Sequences:
     def empty(self, work: DTypeLike, dtype: DTypeLike) -> tuple[Any, Operand]:
         """A new array of type `dtype` to write to, and the same as an operand."""
         out = self.gpu.empty(self.shape, dtype)
-        return out, self.operand(device_array("out", out)) if math.prod(self.shape) else _NOTHING
+        return out, self.operand(device_array("out", out))
 
     def weights(
         self, work: DTypeLike, learner: DeviceArray | None, actor: DeviceArray | None
@@ -108,7 +111,7 @@ class Sequences:
     def extent(self, tiles: Tiles) -> tuple[Any, ...]:
         """What every kernel's last arguments are."""
         numbers = (self.time, self._lanes, self.sequences, tiles.log_steps, tiles.log_width)
-        return (*(np.int32(number) for number in numbers), tiles.time_fast)
+        return (*_integers(*numbers, size=self.sequences), tiles.time_fast)
 
 
 def _innermost(array: DeviceArray, axis: int) -> bool:
@@ -117,6 +120,12 @@ def _innermost(array: DeviceArray, axis: int) -> bool:
         abs(stride) for stride, n in zip(array.strides(), array.shape, strict=True) if n > 1 and stride
     ]
     return array.shape[axis] > 1 and abs(array.strides()[axis]) == min(strides, default=0)
+
+
+def longest_axis(shape: tuple[int, ...]) -> int:
+    """The last axis that fills the steps of a thread, else the longest."""
+    axes = range(len(shape))
+    return next((axis for axis in reversed(axes) if shape[axis] >= ITEMS), max(axes, key=shape.__getitem__))
 
 
 def _integers(*numbers: int, size: int = 0) -> tuple[Any, ...]:

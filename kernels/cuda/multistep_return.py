@@ -83,7 +83,7 @@ def _move(values: Any, index: Any, time: Any, lanes: Any, features: Any, out: An
     if i < out.size:
         step = i // features
         outer = step // (time * lanes)
-        at = index[step]
+        at = np.int64(index[step])  # unsigned ones would make floats of what follows
         if 0 <= at < time:
             out[i] = values[((outer * time + at) * lanes + step % lanes) * features + i % features]
         else:

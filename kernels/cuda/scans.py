@@ -203,9 +203,9 @@ def lambda_returns(
             if t < time and q < sequences:
                 outer = q // lanes if lanes > 1 else q
                 lane = q - outer * lanes
-                bootstrap = 0.0
-                if not _flag(terminated, outer, t, lane):
-                    bootstrap = _number(value, outer, t, lane)
+                bootstrap = _number(value, outer, t, lane)
+                if _flag(terminated, outer, t, lane):
+                    bootstrap = 0.0
                 g, mix = _number(gamma, outer, t, lane), _number(lmbda, outer, t, lane)
                 term = _number(reward, outer, t, lane)
                 if _flag(done, outer, t, lane) or t == time - 1:
@@ -259,9 +259,9 @@ def fixed_lambda_returns(
                 end += 1
             total = 0.0
             for t in range(end, origin - 1, -1):
-                bootstrap = 0.0
-                if not _flag(terminated, outer, t, lane):
-                    bootstrap = _number(value, outer, t, lane)
+                bootstrap = _number(value, outer, t, lane)
+                if _flag(terminated, outer, t, lane):
+                    bootstrap = 0.0
                 ahead = _mixed(bootstrap, bootstrap if t == end else total, mix)
                 total = _number(reward, outer, t, lane) + _times(g, ahead)
             store(out[0], _place(out, outer, origin, lane), total)
@@ -294,9 +294,9 @@ def advantages(
             if t < time and q < sequences:
                 outer = q // lanes if lanes > 1 else q
                 lane = q - outer * lanes
-                bootstrap = 0.0
-                if not _flag(terminated, outer, t, lane):
-                    bootstrap = _number(next_value, outer, t, lane)
+                bootstrap = _number(next_value, outer, t, lane)
+                if _flag(terminated, outer, t, lane):
+                    bootstrap = 0.0
                 g = _number(gamma, outer, t, lane)
                 term = _number(reward, outer, t, lane) - _number(value, outer, t, lane) + _times(g, bootstrap)
                 factor = g * _number(lmbda, outer, t, lane)

@@ -10,26 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kernels_under_test import Foreign
 
 from lite.kernels._device import gpu_of
 from lite.kernels.cuda._arrays import device_array
-from lite.kernels.cuda._jit import SIMULATED, cuda, kernel
+from lite.kernels.cuda._jit import cuda, kernel
 from lite.kernels.cuda._numbers import store, widen
 
 if not cuda.is_available():
     pytest.skip("needs a GPU, or NUMBA_ENABLE_CUDASIM=1", allow_module_level=True)
-
-
-class Foreign:
-    """An array of another library: the interface alone."""
-
-    def __init__(self, array: Any, **changes: Any) -> None:
-        self.owner = cuda.to_device(np.ascontiguousarray(array).view(np.uint8).reshape(-1))
-        address = self.owner._ary.ctypes.data if SIMULATED else self.owner.device_ctypes_pointer.value
-        self.__cuda_array_interface__ = {
-            "data": (address, False), "shape": array.shape, "strides": None, "typestr": array.dtype.str,
-            "version": 3, **changes,
-        }  # fmt: skip
 
 
 @kernel

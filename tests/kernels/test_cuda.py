@@ -1,4 +1,4 @@
-"""Runs the CUDA kernels' tests under Numba's CUDA simulator."""
+"""Runs the tests that meet arrays in CUDA memory, on a GPU or under Numba's CUDA simulator."""
 
 from __future__ import annotations
 
@@ -7,9 +7,17 @@ from pathlib import Path
 import pytest
 import simulator
 
-TESTS = Path(__file__).parents[1] / "cuda"
+HERE, CUDA = Path(__file__).parent, Path(__file__).parents[1] / "cuda"
 
 
-@pytest.mark.parametrize(("name", "at_least"), [("test_kernel_arrays", 20)])
-def test_under_the_simulator(name: str, at_least: int) -> None:
-    simulator.run(TESTS / f"{name}.py", at_least=at_least)
+@pytest.mark.parametrize(
+    ("files", "at_least"),
+    [
+        ([CUDA / "test_kernel_arrays.py"], 20),
+        ([CUDA / "test_sequences.py"], 50),
+        ([HERE / "test_returns.py", HERE / "test_multistep_return.py"], 90),
+    ],
+    ids=["arrays", "sequences", "same tests as on the CPU"],
+)
+def test_on_device_arrays(files: list[Path], at_least: int) -> None:
+    simulator.run(*files, at_least=at_least)

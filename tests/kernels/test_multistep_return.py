@@ -1,15 +1,14 @@
 import numpy as np
 import pytest
 import reference
-
-from lite.kernels import gather_time, multistep_return
+from kernels_under_test import gather_time, multistep_return, thinned
 
 
 def episodes(rng: np.random.Generator, shape: tuple[int, ...], rate: float) -> np.ndarray:
     return rng.random(shape) < rate
 
 
-@pytest.mark.parametrize("n_steps", [1, 2, 3, 7, 16, 17, 40, 1000])
+@pytest.mark.parametrize("n_steps", thinned([1, 2, 3, 7, 17, 16, 1000, 40]))
 @pytest.mark.parametrize("rate", [0.0, 0.15, 1.0])
 def test_equals_the_loops(rng, n_steps, rate):
     reward = rng.normal(size=(3, 33)).astype(np.float32)
@@ -86,7 +85,7 @@ def test_integer_rewards_are_summed_as_floats(dtype):
 @pytest.mark.parametrize(
     ("shape", "time_dim"), [((7,), 0), ((2, 7), -1), ((7, 3), 0), ((2, 7, 3), 1), ((2, 7, 1), -2)]
 )
-@pytest.mark.parametrize("features", [(), (1,), (2, 3)])
+@pytest.mark.parametrize("features", thinned([(), (1,), (2, 3)]))
 def test_time_may_be_any_axis(rng, shape, time_dim, features):
     reward, done = rng.normal(size=shape + features), episodes(rng, shape, 0.2)
     out = multistep_return(reward, done, gamma=0.9, n_steps=3, time_dim=time_dim)
@@ -131,11 +130,13 @@ def test_empty(shape):
     assert gather_time(np.zeros((*shape, 2)), out.index).shape == (*shape, 2)
 
 
+@pytest.mark.host_only
 def test_gather_returns_the_array_where_nothing_moves():
     array = np.arange(6).reshape(2, 3)
     assert gather_time(array, np.array([[0, 1, 2], [0, 1, 2]])) is array
 
 
+@pytest.mark.host_only
 def test_gather_moves_objects_and_text():
     index = np.array([1, 1, 2])
     assert gather_time(np.array(["a", "b", "c"]), index).tolist() == ["b", "b", "c"]
@@ -163,13 +164,11 @@ def test_errors_name_the_argument():
         multistep_return(reward.T, done, gamma=0.9, n_steps=2)
     with pytest.raises(TypeError, match="done must be boolean or integer, got float64"):
         multistep_return(reward, reward, gamma=0.9, n_steps=2)
-    with pytest.raises(TypeError, match="reward must be of numbers"):
-        multistep_return(reward.astype(object), done, gamma=0.9, n_steps=2)
     with pytest.raises(ValueError, match="time_dim 2 is out of range"):
         multistep_return(reward, done, gamma=0.9, n_steps=2, time_dim=2)
     with pytest.raises(ValueError, match="time_dim"):
         multistep_return(np.float64(1), np.bool_(True), gamma=0.9, n_steps=2)
-    with pytest.raises(IndexError, match=r"index must be in \[0, 3\), got -1 to 0"):
+    with pytest.raises(IndexError, match=r"index must be in \[0, 3\), got -1"):
         gather_time(reward, np.array([[0, -1, 0], [0, 0, 0]]))
     with pytest.raises(TypeError, match="index must be of integers"):
         gather_time(reward, reward)
@@ -183,6 +182,13 @@ class DeviceArray:
         return {"version": 3}
 
 
+@pytest.mark.host_only
+def test_rewards_are_numbers():
+    with pytest.raises(TypeError, match="reward must be of numbers"):
+        multistep_return(np.zeros(3, object), np.zeros(3, bool), gamma=0.9, n_steps=2)
+
+
+@pytest.mark.host_only
 def test_cuda_memory_is_named():
     with pytest.raises(TypeError, match=r"reward is an array in CUDA memory \(DeviceArray\)"):
         multistep_return(DeviceArray(), np.zeros(3, bool), gamma=0.9, n_steps=2)

@@ -3,14 +3,13 @@
 import json
 from pathlib import Path
 
+import kernels_under_test
 import numpy as np
 import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-import lite.kernels
-from lite.kernels import (
+from kernels_under_test import (
     discounted_return,
     gae,
     reward_to_go,
@@ -19,6 +18,8 @@ from lite.kernels import (
     td_lambda_return,
     vtrace,
 )
+
+import lite.kernels
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "value_vectors.json").read_text())["cases"]
 
@@ -69,7 +70,7 @@ def problems(draw):
     return (*floats, done, terminated, *factors, draw(st.booleans()))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=kernels_under_test.examples(150), deadline=None)
 @given(problems())
 def test_equal_the_loops_in_any_layout(problem):
     reward, value, following, weight, done, terminated, gamma, lmbda, turned = problem
@@ -103,7 +104,7 @@ def test_equal_the_loops_in_any_layout(problem):
     check(target, expected[1])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=kernels_under_test.examples(50), deadline=None)
 @given(problems())
 def test_fixed_factors_are_those_of_the_step_the_return_starts_from(problem):
     reward, _, following, _, done, terminated, gamma, lmbda, _ = problem
@@ -220,6 +221,7 @@ def test_strided_and_read_only_input(rng, step):
     np.testing.assert_array_equal(reward_to_go(reward[:, step], done[:, step], gamma=0.9), expected)
 
 
+@pytest.mark.host_only
 def test_large_batches_on_threads_equal_small_ones(rng):
     reward, done = rng.normal(size=(300, 500)).astype(np.float32), rng.random((300, 500)) < 0.05
     got = reward_to_go(reward, done, gamma=0.9)
