@@ -114,16 +114,15 @@ def multistep_return(
     steps, index = np.empty(shape, np.int64), np.empty(shape, np.int64)
     discount, nonterminal = np.empty(shape, np.float32), np.empty(shape, np.bool_)
     args = (
-        contiguous(work.reshape((*shape, features)), work.dtype),
-        contiguous(ends.reshape(shape) != 0, np.bool_),
+        contiguous(work, work.dtype).reshape(-1),
+        contiguous(ends if ends.dtype == np.bool_ else ends != 0, np.bool_).reshape(-1),
+        time,
+        lanes,
+        features,
         window,
         float(gamma),
         float(gamma) ** np.arange(window + 1.0),
-        sums,
-        steps,
-        index,
-        discount,
-        nonterminal,
+        *(out.reshape(-1) for out in (sums, steps, index, discount, nonterminal)),
     )
     if ends.size:
         from lite.kernels.cpu import multistep_return as cpu

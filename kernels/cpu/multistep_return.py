@@ -3,7 +3,8 @@
 Time is cut into blocks of n steps. A window of n steps touches at most two of them: its part in the
 first block is a sum that was built backwards from the block's end, its part in the second a sum built
 forwards from that block's start. Both restart at every episode end, so a window is two numbers whatever
-n is, nothing is ever subtracted, and a value can only reach the windows that hold it.
+n is, nothing is ever subtracted, and a value can only reach the windows that hold it. Short windows are
+summed term by term, over full vectors.
 """
 
 from typing import Any
@@ -11,6 +12,9 @@ from typing import Any
 import numpy as np
 
 from lite.kernels._jit import jit
+from lite.kernels.cpu._width import full_width
+
+_SHORT = 3  # steps: as many terms cost less than two recursions
 
 
 @jit
@@ -18,68 +22,103 @@ def _steps(
     done: Any, n_steps: Any, powers: Any, steps: Any, index: Any, discount: Any, nonterminal: Any
 ) -> None:
     """One sequence: steps to the next observation, its index and what follows from them."""
-    last = done.size - 1
-    end = last
-    for t in range(last, -1, -1):
-        if done[t]:
-            end = t
-        s = min(n_steps, end - t + 1)
+    end = done.size - 1
+    for i in range(done.size):
+        back = np.uintp(done.size - 1 - i)
+        end = done.size - 1 - i if done[back] else end
+        index[back] = end
+    for t in range(done.size):
+        s = min(n_steps, index[t] - t + 1)
         steps[t] = s
         index[t] = t + s - 1
-        discount[t] = powers[s]
         nonterminal[t] = s != 1
+    for t in range(done.size):
+        discount[t] = powers[np.uintp(steps[t])]
 
 
 @jit
 def _sums(
     reward: Any, done: Any, index: Any, n_steps: Any, gamma: Any, powers: Any, prefix: Any, out: Any
 ) -> None:
-    """One sequence: the discounted sum of the rewards from t to index[t]."""
-    total = 0.0
-    scale = 1.0
-    left = 0  # steps left in the block
-    for t in range(done.size):
-        if left == 0:
-            total, scale, left = 0.0, 1.0, n_steps
-        total += scale * reward[t]
-        scale *= gamma
-        prefix[t] = total
-        left -= 1
-        if done[t]:
-            total, scale = 0.0, 1.0  # nobody reads across; the block goes on
-    block_end = done.size - 1
-    block_start = (block_end // n_steps) * n_steps
-    total = 0.0
-    for t in range(done.size - 1, -1, -1):
-        if t < block_start:
-            block_end = block_start - 1
-            block_start -= n_steps
-            total = 0.0
-        if done[t]:
-            total = 0.0
-        total = reward[t] + gamma * total
-        beyond = index[t]
-        out[t] = total + powers[block_end + 1 - t] * prefix[beyond] if beyond > block_end else total
+    """One sequence: the discounted sum of the rewards from t to index[t].
+
+    Both sums of a block are built side by side, as each waits for its own last result. A total that starts
+    anew is chosen, without a branch that nobody could foresee.
+    """
+    start, stop = ((done.size - 1) // n_steps) * n_steps, done.size
+    while stop > 0:
+        forward, scale, backward = 0.0, 1.0, 0.0
+        for i in range(stop - start):
+            ahead, back = np.uintp(start + i), np.uintp(stop - 1 - i)
+            forward += scale * reward[ahead]
+            prefix[ahead] = forward
+            scale = 1.0 if done[ahead] else scale * gamma
+            forward = 0.0 if done[ahead] else forward  # nobody reads across
+            backward = reward[back] + (0.0 if done[back] else gamma * backward)
+            out[back] = backward
+        if stop < done.size:
+            for t in range(start, stop):
+                if index[t] >= stop:
+                    out[t] += powers[np.uintp(stop - t)] * prefix[np.uintp(index[t])]
+        start, stop = start - n_steps, start
+
+
+@jit
+def _short_sums(reward: Any, done: Any, n_steps: Any, gamma: Any, out: Any) -> None:
+    """The same, for few steps: each term is one pass over the sequence."""
+    full_width()
+    for t in range(out.size):
+        out[t] = reward[t]
+    ahead, ends, first = out[1:], done[: done.size - 1], reward[: reward.size - 1]
+    for _ in range(n_steps - 1):
+        for t in range(ahead.size):  # what lies ahead is still that of one term less
+            more = first[t] + gamma * ahead[t]
+            out[t] = first[t] if ends[t] else more
+
+
+@jit
+def _line(values: Any, stride: Any, out: Any) -> None:
+    """Every `stride`-th value, as many as `out` holds."""
+    for i in range(out.size):
+        out[i] = values[np.uintp(i * stride)]
+
+
+@jit
+def _spread(line: Any, stride: Any, out: Any) -> None:
+    """The other way."""
+    for i in range(line.size):
+        out[np.uintp(i * stride)] = line[i]
 
 
 @jit
 def sequences(
-    reward: Any, done: Any, n_steps: Any, gamma: Any, powers: Any,
+    reward: Any, done: Any, time: Any, lanes: Any, features: Any, n_steps: Any, gamma: Any, powers: Any,
     sums: Any, steps: Any, index: Any, discount: Any, nonterminal: Any, start: Any, stop: Any,
 ) -> None:  # fmt: skip
     """Outer rows `start` to `stop`.
 
-    `reward` and `sums` are (outer, time, lanes, features), the other arrays (outer, time, lanes);
-    `powers[k]` is gamma**k for k from 0 to n_steps.
+    `reward` and `sums` are (outer, time, lanes, features), the other arrays (outer, time, lanes), all flat;
+    `powers[k]` is gamma**k for k from 0 to n_steps. Sequences that do not lie in one piece are worked out
+    in one, because only that is fast.
     """
-    time, lanes, features = reward.shape[1:]
-    prefix = np.empty(time)
+    totals, prefix = np.empty(time), np.empty(time)
+    rewards, flags = np.empty(time, reward.dtype), np.empty(time, np.bool_)
+    counts, ends = np.empty(time, np.int64), np.empty(time, np.int64)
+    factors, more = np.empty(time, np.float32), np.empty(time, np.bool_)
     for o in range(start, stop):
         for lane in range(lanes):
-            flags, ends = done[o, :, lane], index[o, :, lane]
-            _steps(
-                flags, n_steps, powers, steps[o, :, lane], ends, discount[o, :, lane], nonterminal[o, :, lane]
-            )
+            base = o * time * lanes + lane
+            _line(done[base:], lanes, flags)
+            _steps(flags, n_steps, powers, counts, ends, factors, more)
+            _spread(counts, lanes, steps[base:])
+            _spread(ends, lanes, index[base:])
+            _spread(factors, lanes, discount[base:])
+            _spread(more, lanes, nonterminal[base:])
             for f in range(features):
-                values, out = reward[o, :, lane, f], sums[o, :, lane, f]
-                _sums(values, flags, ends, n_steps, gamma, powers, prefix, out)
+                place = base * features + f
+                _line(reward[place:], lanes * features, rewards)
+                if n_steps <= _SHORT:
+                    _short_sums(rewards, flags, n_steps, gamma, totals)
+                else:
+                    _sums(rewards, flags, ends, n_steps, gamma, powers, prefix, totals)
+                _spread(totals, lanes * features, sums[place:])

@@ -54,7 +54,7 @@ def test_lanes_beside_each_other(rng, lanes):
     ends = np.repeat(done, lanes, 0)
     factors = np.full(flat.shape, 0.9), np.full(flat.shape, 0.8)
     expected = reference.td_lambda_return(flat, flat, ends, ends, *factors)
-    np.testing.assert_allclose(np.moveaxis(got, -1, 1).reshape(flat.shape), expected, rtol=1e-12)
+    np.testing.assert_allclose(np.moveaxis(got, -1, 1).reshape(flat.shape), expected, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("poison", [np.nan, np.inf])
