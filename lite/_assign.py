@@ -91,6 +91,8 @@ def write_arrays(td: Any, index: Any, value: Any) -> bool:
         index = Ellipsis if index == _ALL else index
     elif kind is ndarray and index.dtype.kind == "b" and index.shape == td._batch_size[:1]:
         index = index.nonzero()[0]
+    elif kind is range or (kind is list and set(map(type, index)) == {int}):
+        index = np.asarray(index, np.intp)
     found: list[tuple[Any, Any]] = []
     casts: list[Any] = []
     if type(value) in _NUMBERS:

@@ -20,7 +20,7 @@ from lite._collection import Array, Names, Shape, TensorCollection
 from lite._core import MISSING
 from lite._device import parse_device
 from lite._device_array import on_leaves
-from lite._index import basic_shape, slice_length
+from lite._index import basic_shape, result_names, slice_length, views
 from lite._keys import NestedKey, to_path
 from lite._names import check_names
 from lite._ops import BatchOp, Index, Piece, Take
@@ -121,6 +121,21 @@ class DenseMixin(BatchSizeMixin):
                 return None
         return self._data
 
+    def _arrays(self) -> int:
+        """The number of arrays at any depth; 0 if there is anything but arrays and TensorDicts."""
+        count = 0
+        for value in self._data.values():
+            if type(value) is ndarray:
+                count += 1
+            elif type(value) is type(self):
+                below = value._arrays()
+                if not below:  # or nothing in it, which is rare
+                    return 0
+                count += below
+            else:
+                return 0
+        return count
+
     def is_empty(self) -> bool:
         """True if there is no leaf at any depth; non-tensor data counts as a leaf."""
         for value in self._data.values():
@@ -175,11 +190,18 @@ class DenseMixin(BatchSizeMixin):
                 if names is not None:
                     names = [name for name, item in zip_longest(names, index) if type(item) is not int]
                 return self._basic(index, (*index, Ellipsis), shape, names)
+        if kind is tuple and (found := views(index, size)) is not None:
+            items, shape = found
+            if shape == size and items.count(_ALL) == len(items):
+                return self
+            if names is not None:
+                names = result_names(items, names, len(shape))
+            return self._basic(items, (*items, Ellipsis), shape, names)
         if kind is range or (kind is list and set(map(type, index)) == {int}):
             index = np.asarray(index)
             kind = ndarray
         # An array checks the bounds of `rows`, so there must be one.
-        if kind is ndarray and index.ndim == 1 and self._flat():
+        if kind is ndarray and index.ndim == 1 and self._arrays():
             if index.dtype.kind == "b" and index.shape == size[:1]:
                 return self._run(Take(size, 0, index.nonzero()[0]))
             if index.dtype.kind == "i":

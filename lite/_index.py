@@ -7,6 +7,7 @@ dimensions can neither reach the features nor fail half way.
 
 from __future__ import annotations
 
+from types import EllipsisType, NoneType
 from typing import Any
 
 import numpy as np
@@ -122,12 +123,43 @@ def basic_shape(items: tuple[Any, ...], batch_size: Shape) -> Shape | None:
     return (*shape, *batch_size[len(items) :])
 
 
+def views(index: tuple[Any, ...], size: Shape) -> tuple[tuple[Any, ...], Shape] | None:
+    """The index without its ellipsis and the batch size after it; None if it has arrays, or does not fit."""
+    if not _VIEWS.issuperset(map(type, index)):
+        return None
+    rest = len(size) + index.count(None) + index.count(Ellipsis) - len(index)
+    if rest < 0 or index.count(Ellipsis) > 1:
+        return None
+    items: list[Any] = []
+    shape: list[int] = []
+    dim = 0
+    for item in index:
+        kind = type(item)
+        if kind is EllipsisType:
+            items += [slice(None)] * rest
+            shape += size[dim : dim + rest]
+            dim += rest
+            continue
+        items.append(item)
+        if item is None:
+            shape.append(1)
+            continue
+        n = size[dim]
+        dim += 1
+        if kind is slice:
+            shape.append(slice_length(item, n))
+        elif not -n <= item < n:
+            return None
+    return tuple(items), (*shape, *size[dim:])
+
+
 def slice_length(index: slice, n: int) -> int:
     """The number of elements that a slice picks from `n`."""
     start, stop, step = index.indices(n)
     return max(stop - start, 0) if step == 1 else len(range(start, stop, step))
 
 
+_VIEWS = frozenset({int, slice, NoneType, EllipsisType})
 _NOTHING = np.zeros((), dtype=np.bool_)
 
 
