@@ -60,6 +60,7 @@ from lite.nn.td_probabilistic import ProbabilisticTensorDictModule
 from lite.nn.td_probabilistic_sequential import ProbabilisticTensorDictSequential
 from lite.nn.td_sequential import TensorDictSequential
 from lite.nn.td_wrappers import TensorDictModuleWrapper, WrapModule
+from lite.nn.tensorclass_module import TensorClassModuleBase, TensorClassModuleWrapper
 from lite.nn.transformer import Transformer, TransformerDecoder, TransformerEncoder
 from lite.nn.transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
 
@@ -110,6 +111,8 @@ __all__ = [
     "Softmax",
     "Softplus",
     "Tanh",
+    "TensorClassModuleBase",
+    "TensorClassModuleWrapper",
     "TensorDictModule",
     "TensorDictModuleBase",
     "TensorDictModuleWrapper",

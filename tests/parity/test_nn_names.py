@@ -19,11 +19,8 @@ from lite.nn import distributions  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-TENSORCLASS = "tensorclasses of torch modules"
-
 LEFT_OUT = {
     "CudaGraphModule": "records CUDA kernels of torch",
-    **dict.fromkeys(("TensorClassModuleBase", "TensorClassModuleWrapper"), TENSORCLASS),
     "make_tensordict": "in lite, where the containers are",
 }
 

@@ -1,0 +1,132 @@
+"""Modules from one tensorclass to another beside tensordict's: keys, results, state dicts, errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
+tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
+reference = pytest.importorskip("tensordict.nn", reason="needs the parity extra: tensordict")
+
+import lite  # noqa: E402
+from lite import nn  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+class Mine:
+    """lite's classes."""
+
+    lib, nn, layers, array = lite, nn, nn, staticmethod(np.array)
+
+    class Inner(lite.TensorClass):
+        b: Any
+
+    class Output(lite.TensorClass):
+        c: Any
+        d: Any
+
+
+class Theirs:
+    """tensordict's classes."""
+
+    lib, nn, layers = tensordict, reference, torch.nn
+
+    class Inner(tensordict.TensorClass):
+        b: Any
+
+    class Output(tensordict.TensorClass):
+        c: Any
+        d: Any
+
+    @staticmethod
+    def array(value: Any) -> Any:
+        return torch.tensor(value)
+
+
+def nested(side: Any) -> Any:
+    """A module whose input has a field that is a tensorclass."""
+    inner = side.Inner
+    outer = type("Outer", (side.lib.TensorClass,), {"__annotations__": {"a": Any, "inner": inner}})
+
+    class Module(side.nn.TensorClassModuleBase[outer, side.Output]):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = side.layers.Identity()
+
+        def forward(self, x: Any) -> Any:
+            b = x.inner.get("b")
+            return side.Output(c=x.a + b, d=x.a - b, batch_size=x.batch_size)
+
+    return Module(), outer
+
+
+def td(side: Any, **more: Any) -> Any:
+    a, b = side.array([1.0, 2.0]), side.array([3.0, 5.0])
+    return side.lib.TensorDict({"a": a, "inner": {"b": b}, **more}, batch_size=[2])
+
+
+def described(out: Any) -> Any:
+    return {str(key): value.tolist() for key, value in sorted(out.items(True, True))}, tuple(out.batch_size)
+
+
+def test_keys_and_results() -> None:
+    results = []
+    for side in (Mine, Theirs):
+        module = nested(side)[0].as_td_module()
+        given = td(side)
+        out = module(given)
+        results.append(
+            (
+                module.in_keys,
+                module.out_keys,
+                described(out),
+                type(out).__name__,
+                sorted(map(str, given.keys(True, True))),
+                [name for name, _ in module.named_modules()],
+                repr(module),
+            )
+        )
+    assert results[0] == results[1]
+
+
+def test_dispatch() -> None:
+    results = []
+    for side in (Mine, Theirs):
+        module = nested(side)[0].as_td_module()
+        a, b = side.array([1.0, 2.0]), side.array([3.0, 5.0])
+        for outputs in (module(a, b), module(a=a, inner_b=b)):
+            results.append([output.tolist() for output in outputs])
+    assert results == [[[4.0, 7.0], [-2.0, -3.0]]] * 4
+
+
+def test_on_instances() -> None:
+    results = []
+    for side in (Mine, Theirs):
+        module, outer = nested(side)
+        given = outer.from_tensordict(td(side))
+        out = module(given)
+        results.append((type(out).__name__, out.c.tolist(), tuple(out.batch_size)))
+    assert results[0] == results[1]
+
+
+def test_types_that_are_no_tensorclasses() -> None:
+    for side, array in ((Mine, np.ndarray), (Theirs, torch.Tensor)):
+
+        class Module(side.nn.TensorClassModuleBase[array, side.Output]):
+            def forward(self, x: Any) -> Any:
+                return x
+
+        assert Module.input_type is array
+        with pytest.raises(ValueError, match="TensorClass"):
+            Module().as_td_module()
+
+
+def test_other_entries_do_not_matter_here() -> None:
+    with pytest.raises(ValueError, match="do not belong to the class"):
+        nested(Theirs)[0].as_td_module()(td(Theirs, other=torch.zeros(2)))
+    out = nested(Mine)[0].as_td_module()(td(Mine, other=np.zeros(2)))
+    assert described(out) == described(nested(Mine)[0].as_td_module()(td(Mine)))
