@@ -12,6 +12,7 @@ from lite._combine import lazy_stack as lazily
 from lite._combine import stack
 from lite._keys import NestedKey
 from lite._tensordict import TensorDict
+from lite.nn._meta import MetaArray
 from lite.nn.module import Module
 from lite.nn.parameter import Parameter
 from lite.nn.params import TensorDictParams
@@ -85,7 +86,9 @@ def from_modules(
     trees = [from_module(module, use_state_dict=use_state_dict) for module in modules]
     if lazy_stack:
         out = lazily(trees)
-    elif expand_identical:
+        return out.lock_() if lock else out
+    _require_data(trees)
+    if expand_identical:
         out = _stacked_or_expanded(trees)
     else:
         out = _like_first(stack([tree.data for tree in trees]), trees[0])
@@ -100,6 +103,17 @@ def _like_first(stacked: Any, first: Any) -> Any:
         if isinstance(leaf, Parameter):
             stacked.set(key, Parameter(stacked.get(key), leaf.requires_grad))
     return stacked
+
+
+def _require_data(trees: list[Any]) -> None:
+    """Raise RuntimeError where there is nothing to stack."""
+    for number, tree in enumerate(trees):
+        for key, leaf in tree.items(True, True):
+            if isinstance(raw(leaf), MetaArray):
+                raise RuntimeError(
+                    f"module {number} has no data for {key!r} (meta device), so there is nothing to stack: "
+                    "give it some with to_empty(device='cpu') or a state dict."
+                )
 
 
 def _stacked_or_expanded(trees: list[Any]) -> Any:
