@@ -51,6 +51,30 @@ def _column_stack(tup: Any) -> Any:
     return np.concatenate([a.reshape(-1, 1) if a.ndim < 2 else a for a in items], 1)
 
 
+@composed(np.block)
+def _block(arrays: Any) -> Any:
+    parts, depth = arrays, 0
+    while isinstance(parts, list) and parts:
+        depth, parts = depth + 1, parts[0]
+
+    def widest(part: Any) -> int:
+        return max(map(widest, part)) if isinstance(part, list) else ndim_of(part)
+
+    ndim = max(depth, widest(arrays))
+
+    def join(part: Any, axis: int) -> Any:
+        if isinstance(part, list):
+            if not axis or not part:
+                raise NoRule  # NumPy names the list that is too deep, or empty
+            return np.concatenate([join(item, axis + 1) for item in part], axis)
+        if axis:
+            raise NoRule
+        missing = (None,) * (ndim - ndim_of(part))
+        return (part if hasattr(part, "ndim") else np.asarray(part))[missing]
+
+    return join(arrays, -depth)
+
+
 @composed(np.append)
 def _append(arr: Any, values: Any, axis: int | None = None) -> Any:
     if axis is None:
