@@ -14,6 +14,7 @@ from lite._keys import Path
 from lite._lock import LOCK_ERROR
 from lite._shape import as_shape
 from lite._structure import StructureMixin
+from lite._writes import Writes
 
 
 @dataclass(slots=True)
@@ -28,6 +29,7 @@ class _Call:
     filter_empty: bool | None
     call_on_nested: bool
     is_leaf: Callable[[type], bool]
+    writes: Writes | None = None  # to arrays in place, or to `out`
 
     def leaf(self, path: Path, entry: Any, others: list[Any]) -> Any:
         if not self.naming:
@@ -59,7 +61,9 @@ class ApplyMixin(StructureMixin):
         """Build a TensorDict from `fn(leaf, *leaves of others)` for every leaf, nested ones included.
 
         What `fn` returns is converted and checked as `set` does it; where it returns None the key is
-        left out. Non-tensor data is kept and not passed to `fn`, unless `is_leaf` accepts it.
+        left out. Non-tensor data is kept and not passed to `fn`, unless `is_leaf` accepts it. What is
+        written, in place or to `out`, is written when `fn` has been called for all leaves: if it raises,
+        nothing is.
 
         Args:
             fn: called with the leaf of self and the leaves of `others` under the same key.
@@ -158,7 +162,11 @@ class ApplyMixin(StructureMixin):
                     f"batch_size and out.batch_size must be equal, got {call.batch_size} and "
                     f"{out.batch_size}."
                 )
-        result = self._apply_node(call, nodes, out, ())
+        if call.inplace or out is not None:
+            with Writes() as call.writes:
+                result = self._apply_node(call, nodes, out, ())
+        else:
+            result = self._apply_node(call, nodes, None, ())
         if call.inplace or result is None or result is out:
             return self if call.inplace else result
         if device is not MISSING:
@@ -199,10 +207,8 @@ class ApplyMixin(StructureMixin):
             received = True
             if entries is not None:
                 entries[key] = result
-            elif not call.inplace:
-                target._set_here(key, result, False)
-            elif result is not entry:
-                self._set_here(key, result, True)
+            elif result is not entry or not call.inplace:
+                target._set_here(key, result, call.inplace, call.writes)
         if entries:
             target._fill(entries)
         if received or out is not None:
@@ -237,6 +243,11 @@ class ApplyMixin(StructureMixin):
         self, call: _Call, others: list[Any], out: Any, path: Path, parts: Sequence[Any], dim: int
     ) -> Any:
         rows = [[None] * len(parts) if other is None else other.unbind(dim) for other in others]
+        if out is not None and (out._parts() is None or out._parts()[1] != dim):
+            result = self._apply_parts(call, others, None, path, parts, dim)
+            if result is not None and call.writes is not None:
+                out._update(result, False, False, None, None, call.writes)
+            return out
         onto = [None] * len(parts) if out is None else out.unbind(dim)
         results = [
             part._apply_node(call, [row[i] for row in rows], onto[i], path) for i, part in enumerate(parts)

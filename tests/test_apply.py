@@ -145,3 +145,43 @@ def test_lazy_stacks_go_part_by_part() -> None:
     assert stack[1]["x"].tolist() == [5, 5, 5]
     pair = stack.apply(lambda x, y: x + y, stack)
     assert pair[1]["x"].tolist() == [10, 10, 10]
+
+
+def _fails_at(n: int) -> Any:
+    seen: list[Any] = []
+
+    def fn(leaf: Any) -> Any:
+        seen.append(leaf)
+        if len(seen) == n:
+            raise ZeroDivisionError
+        return leaf + 1
+
+    return fn
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("n", [2, 4])
+def test_a_function_that_raises_leaves_everything_as_it_was(lazy: bool, n: int) -> None:
+    td = (lazy_stack([tree(), tree()]) if lazy else tree()).clone()
+    out, before = td.empty(), td.clone()
+    with pytest.raises(ZeroDivisionError):
+        td.apply_(_fails_at(n))
+    with pytest.raises(ZeroDivisionError):
+        td.apply(_fails_at(n), out=out)
+    with pytest.raises(ValueError, match="Failed to update"):
+        td.apply_(lambda leaf: leaf + 1 if leaf.ndim == td["a"].ndim - lazy else np.zeros(7))
+    assert out.is_empty()
+    assert (td == before).all()
+
+
+def test_a_lazy_stack_writes_to_a_dense_out() -> None:
+    stack = lazy_stack([TensorDict({"a": np.ones(2), "n": {"b": i}}) for i in range(2)])
+    for out in TensorDict(batch_size=[2]), TensorDict({"a": np.zeros((2, 2))}, [2]), stack.to_lazystack(0):
+        assert stack.apply(lambda leaf: leaf + 1, out=out) is out
+        np.testing.assert_array_equal(out["a"], [[2, 2], [2, 2]])
+        np.testing.assert_array_equal(out["n", "b"], [1, 2])
+    ragged = lazy_stack([TensorDict(a=np.ones(1)), TensorDict(a=np.ones(2))])
+    out = TensorDict(batch_size=[2])
+    with pytest.raises(RuntimeError, match="Failed to stack"):
+        ragged.apply(lambda leaf: leaf + 1, out=out)
+    assert out.is_empty()
