@@ -275,6 +275,23 @@ def test_001_19_backward_hooks(register):
     assert fired(nn.Linear(2, 2), register) == 0
 
 
+def test_001_19_calls_without_forward():
+    with pytest.raises(NotImplementedError, match="forward"):
+        nn.Module()(1)
+
+
+def test_001_19_traversal():
+    net = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    assert [name for name, _ in net.named_parameters(prefix="net")] == ["net.0.weight", "net.0.bias"]
+    assert [len(list(found)) for found in (net.buffers(), net.modules(), net.parameters(recurse=False))] == [
+        0,
+        3,
+        0,
+    ]
+    assert nn.TensorDictModule.is_tdmodule_compatible(Mod(net, ["a"], ["b"]))
+    assert not nn.TensorDictModule.is_tdmodule_compatible(net)
+
+
 @pytest.mark.parametrize("method", ["get_extra_state", "set_extra_state"])
 def test_001_19_extra_state(method):
     with pytest.raises(RuntimeError, match=method):

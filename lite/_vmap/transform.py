@@ -173,10 +173,8 @@ def _mapped_dims(name: str, in_dims: Any, args: Any, flat: list[Any]) -> tuple[l
                 f"{call}: in_dims maps over a {type(item).__name__}, which is no array; give it None."
             )
         if not -len(shape) <= dim < len(shape):
-            raise ValueError(
-                f"{call}: in_dims has {dim} for an argument of shape {shape}, which needs a dimension from "
-                f"{-len(shape)} to {len(shape) - 1}."
-            )
+            allowed = f"needs one from {-len(shape)} to {len(shape) - 1}" if shape else "has no dimension"
+            raise ValueError(f"{call}: in_dims has {dim} for an argument of shape {shape}, which {allowed}.")
         dims.append(dim % len(shape))
         sizes.append(shape[dim])
     if not sizes:

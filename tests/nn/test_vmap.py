@@ -131,6 +131,7 @@ def test_function_keeps_its_name() -> None:
         ((2,), (rows(),), r"in_dims has 2 for an argument of shape \(3, 2\)"),
         ((-3,), (rows(),), "in_dims has -3"),
         ((1,), (TensorDict(a=rows(), batch_size=[3]),), r"in_dims has 1 for an argument of shape \(3,\)"),
+        ((0,), (np.ones(()),), r"in_dims has 0 for an argument of shape \(\), which has no dimension"),
         ((None,), (rows(),), "maps over no argument"),
         (0, (rows(3), rows(4)), r"one size, got \[3, 4\]"),
     ],
