@@ -62,12 +62,14 @@ _ERFC = (
 )
 
 
+def float_dtypes(x: Any) -> tuple[Dtype, Dtype]:
+    """The dtype to compute a function of `x` in, and that of its result; integers become default floats."""
+    return compute_dtype(x.dtype if is_inexact(x.dtype) else get_default_dtype())
+
+
 def floats(x: Any) -> tuple[Any, Dtype]:
-    """`x` in a dtype to compute in, and the dtype of the result; integers become default floats."""
-    dtype = x.dtype
-    if not is_inexact(dtype):
-        dtype = get_default_dtype()
-    compute, result = compute_dtype(dtype)
+    """`x` in the dtype to compute in, and the dtype of the result."""
+    compute, result = float_dtypes(x)
     return (x if x.dtype == compute else x.astype(compute)), result
 
 
@@ -151,14 +153,14 @@ def softmax(x: Any, axis: int) -> Any:
     return powers / powers.sum(axis, keepdims=True)
 
 
-def in_blocks(function: Callable[[Any], Any], x: Any) -> Any:
-    """An elementwise function of many passes, applied to what fits into a core's cache at a time."""
+def in_blocks(function: Callable[[Any], Any], x: Any, compute: Dtype, result: Dtype) -> Any:
+    """An elementwise function in the dtype `compute`, applied to what fits into a core's cache at a time."""
     if not isinstance(x, np.ndarray) or x.size <= _BLOCK or not x.flags.c_contiguous:
-        return function(x)
-    out = np.empty_like(x)
+        return function(x.astype(compute, copy=False)).astype(result, copy=False)
+    out = np.empty(x.shape, result)
     source, target = x.reshape(-1), out.reshape(-1)
     for i in range(0, x.size, _BLOCK):
-        target[i : i + _BLOCK] = function(source[i : i + _BLOCK])
+        target[i : i + _BLOCK] = function(source[i : i + _BLOCK].astype(compute, copy=False))
     return out
 
 

@@ -6,6 +6,7 @@ Everything is made of slices and joins, which also work on arrays that are not N
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -58,3 +59,14 @@ def offset_slices(out: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes) -> 
         for n, k, s, d in zip(out, kernel, stride, dilation, strict=True)
     ]
     return [(..., *index) for index in itertools.product(*axes)]
+
+
+def blocks(x: Any, size: Sizes) -> Any:
+    """Blocks of the last dimensions, with their entries as channels: (N, C prod(size), *n / size)."""
+    lead, inner = tuple(x.shape[:2]), x.shape[2:]
+    split = x.reshape(*lead, *(part for n, s in zip(inner, size, strict=True) for part in (n // s, s)))
+    places, within = range(2, 2 + 2 * len(size), 2), range(3, 3 + 2 * len(size), 2)
+    apart = split.transpose((0, 1, *within, *places))
+    return apart.reshape(
+        lead[0], lead[1] * math.prod(size), *(n // s for n, s in zip(inner, size, strict=True))
+    )

@@ -68,11 +68,9 @@ class _Pointwise(Module):
         raise NotImplementedError
 
     def forward(self, input: Any) -> Any:
-        """Apply the function, elementwise unless the class says otherwise."""
-        x, dtype = _special.floats(input)
-        return self._result(self._compute(x).astype(dtype, copy=False), input)
-
-    def _result(self, out: Any, input: Any) -> Any:
+        """Apply the function elementwise."""
+        compute, dtype = _special.float_dtypes(input)
+        out = _special.in_blocks(self._compute, input, compute, dtype)
         if getattr(self, "inplace", False):
             input[...] = out
             return input
@@ -259,8 +257,9 @@ class _AlongDim(_Pointwise):
 
     def forward(self, input: Any) -> Any:
         """Apply the function along `dim`."""
+        x, dtype = _special.floats(input)
         with np.errstate(invalid="ignore", over="ignore"):  # rows of infinities; log-probs beyond float16
-            return super().forward(input)
+            return self._compute(x).astype(dtype, copy=False)
 
     def _compute(self, x: Any) -> Any:
         return _along(self._function, x, self.dim, type(self).__name__)
@@ -312,10 +311,10 @@ class LogSoftmax(_AlongDim):
 def gelu(x: Any, approximate: str = "none") -> Any:
     """GELU of float32 or float64 arrays; see `GELU`."""
     if approximate == "tanh":
-        return _special.in_blocks(_gelu_by_tanh, x)
+        return _gelu_by_tanh(x)
     if approximate != "none":
         raise RuntimeError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
-    return _special.in_blocks(_gelu_by_erf, x)
+    return _gelu_by_erf(x)
 
 
 def _gelu_by_tanh(x: Any) -> Any:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from lite.nn._init import Rng
 
 
+_BLOCK = 1 << 20  # scores that are held at once, where weights are not asked for
+
+
 class NonDynamicallyQuantizableLinear(Linear):
     """A Linear, under the name that torch shows for the output projection."""
 
@@ -174,16 +177,15 @@ class MultiheadAttention(Module):
         q, k, v = self._extended(heads, compute)
         mask = self._mask(key_padding_mask, attn_mask, q, compute)
 
-        scores = np.matmul(q * compute.type(1.0 / math.sqrt(self.head_dim)), k.swapaxes(-1, -2))
-        powers, total = _powers(scores, mask, np.nan if need_weights else 1.0)
+        q = q * compute.type(1.0 / math.sqrt(self.head_dim))
         dropping = self.training and self.dropout > 0.0
         if need_weights or dropping:
-            weights = powers / total
+            weights = _divided(*_powers(q, k, mask, np.nan if need_weights else 1.0))
             if dropping:
                 weights = dropout(weights, self.dropout, generator(self))
             out = np.matmul(weights, v)
         else:
-            out = np.matmul(powers, v) / total  # fewer to divide
+            out = _attended(q, k, v, mask)
         out = out.transpose((0, 2, 1, 3) if not batched or self.batch_first else (2, 0, 1, 3))
         out = linear(
             out.reshape(*out.shape[:2], self.embed_dim), *map(self.out_proj._tensor, ("weight", "bias"))
@@ -312,8 +314,34 @@ def _floats(mask: Any, compute: Dtype) -> Any:
     return mask.astype(compute, copy=False)
 
 
-def _powers(scores: Any, mask: Any, empty: float) -> tuple[Any, Any]:
-    """exp(score - largest score), and the sums over keys; `empty` for the sum of no key. Reuses `scores`."""
+def _attended(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    """Means of values, a few elements of the batch at a time: scores are as many as all pairs."""
+    step = max(1, _BLOCK // max(1, math.prod(q.shape[1:3]) * k.shape[2]))
+    if q.shape[0] <= step or not all(isinstance(x, np.ndarray) for x in (q, k, v)) or _is_mapped(mask):
+        powers, total = _powers(q, k, mask, 1.0)
+        return _divided(np.matmul(powers, v), total)  # fewer to divide than weights
+    out = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
+    for i in range(0, q.shape[0], step):
+        at = slice(i, i + step)
+        part = mask[at] if mask is not None and mask.ndim == 4 else mask
+        out[at] = _attended(q[at], k[at], v[at], part)
+    return out
+
+
+def _is_mapped(mask: Any) -> bool:
+    return mask is not None and not isinstance(mask, np.ndarray)
+
+
+def _divided(fresh: Any, total: Any) -> Any:
+    """Quotient, in `fresh`, an array that nobody else has, where both are plain arrays."""
+    if isinstance(fresh, np.ndarray) and isinstance(total, np.ndarray):
+        return np.divide(fresh, total, out=fresh)
+    return fresh / total
+
+
+def _powers(q: Any, k: Any, mask: Any, empty: float) -> tuple[Any, Any]:
+    """exp(score - largest score), and the sums over keys; `empty` for the sum of no key."""
+    scores = np.matmul(q, k.swapaxes(-1, -2))
     if mask is not None:
         scores = accumulate(scores, mask)
     if scores.shape[-1] == 0:

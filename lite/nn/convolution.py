@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from lite.nn._dtypes import compute_dtype
 from lite.nn._init import empty_parameter, fill_uniform, reset
 from lite.nn._special import accumulate
-from lite.nn._windows import Sizes, offset_slices, pad, sizes, span
+from lite.nn._windows import Sizes, blocks, offset_slices, pad, sizes, span
 from lite.nn.module import Module
 
 if TYPE_CHECKING:
@@ -90,27 +91,37 @@ class _Convolution(Module):
                 f"with in_channels={channels} before the last {dims}; got {tuple(input.shape)}"
             )
         compute, result = compute_dtype(input.dtype, weight.dtype)
-        x = input.astype(compute, copy=False)
-        weight = weight.astype(compute, copy=False)
-        out = self._convolve(x if input.ndim == dims + 2 else x[None], weight)
+        out = self._convolve(
+            input if input.ndim == dims + 2 else input[None], weight.astype(compute, copy=False)
+        )
         if bias is not None:
             out = accumulate(out, bias.reshape(-1, *(1,) * dims))
         return (out if input.ndim == dims + 2 else out[0]).astype(result, copy=False)
 
     def _convolve(self, x: Any, weight: Any) -> Any:
-        kernel = tuple(weight.shape[2:])
-        x = self._padded(x, kernel)
+        kernel, stride = tuple(weight.shape[2:]), self.stride
         extents = span(kernel, self.dilation)
-        if any(n < e for n, e in zip(x.shape[2:], extents, strict=True)):
-            raise RuntimeError(
-                f"the window, {extents}, must fit into the input, got {tuple(x.shape[2:])} with padding"
-            )
-        out = tuple((n - e) // s + 1 for n, e, s in zip(x.shape[2:], extents, self.stride, strict=True))
-        slices = offset_slices(out, kernel, self.stride, self.dilation)
-        groups, rows, columns = self.groups, x.shape[1] * len(slices) // self.groups, math.prod(out)
+        before, after = self._around(x.shape[2:], extents)
+        inner = tuple(b + n + a for b, n, a in zip(before, x.shape[2:], after, strict=True))
+        if any(n < e for n, e in zip(inner, extents, strict=True)):
+            raise RuntimeError(f"the window, {extents}, must fit into the input, got {inner} with padding")
+        out = tuple((n - e) // s + 1 for n, e, s in zip(inner, extents, stride, strict=True))
+        reach = tuple(slice((n - 1) * s + e) for n, s, e in zip(out, stride, extents, strict=True))
+        channels, count = x.shape[1], x.shape[0]
+        # A window of some strides is one of step 1 over blocks, whose rows are read without gaps.
+        by_blocks = max(stride) > 1 and extents == kernel and not any(map(operator.mod, kernel, stride))
+        if by_blocks:
+            channels *= math.prod(stride)
+            weight, stride = blocks(weight, stride), (1,) * self._dims
+            kernel = tuple(weight.shape[2:])
+        slices = offset_slices(out, kernel, stride, self.dilation)
+        groups, rows, columns = self.groups, channels * len(slices) // self.groups, math.prod(out)
         matrix = weight.reshape(groups, weight.shape[0] // groups, rows)
 
         def product(part: Any, patches: Any = None, result: Any = None) -> Any:
+            part = self._padded(part.astype(weight.dtype, copy=False), before, after)
+            if by_blocks:
+                part = blocks(part[(..., *reach)], self.stride)
             # (N, channels, offsets, *out) in memory is the matrix of patches of each group already
             if len(slices) > 1:
                 patches = np.stack([part[index] for index in slices], axis=2, out=patches)
@@ -118,23 +129,23 @@ class _Convolution(Module):
                 patches = part[slices[0]]
             return np.matmul(matrix, patches.reshape(part.shape[0], groups, rows, columns), out=result)
 
-        count = x.shape[0]
         block = max(1, _BLOCK // max(groups * rows * columns, 1))
         if count <= block or not isinstance(x, np.ndarray) or not isinstance(matrix, np.ndarray):
             y = product(x)
         else:
-            y = np.empty((count, *matrix.shape[:2], columns), x.dtype)
-            buffer = np.empty((block, x.shape[1], len(slices), *out), x.dtype)
+            y = np.empty((count, *matrix.shape[:2], columns), matrix.dtype)
+            buffer = np.empty((block, channels, len(slices), *out), matrix.dtype)
             for i in range(0, count, block):
                 part = x[i : i + block]
                 product(part, buffer[: part.shape[0]], y[i : i + block])
         return y.reshape(count, weight.shape[0], *out)
 
-    def _padded(self, x: Any, kernel: Sizes) -> Any:
+    def _around(self, inner: Sizes, extents: Sizes) -> tuple[Sizes, Sizes]:
+        """How much to pad before and after each dimension, checked."""
         if min(*self.stride, *self.dilation) <= 0:
             raise RuntimeError(f"stride and dilation must be positive, got {self.stride} and {self.dilation}")
         if isinstance(self.padding, str):
-            total = [e - 1 if self.padding == "same" else 0 for e in span(kernel, self.dilation)]
+            total = [e - 1 if self.padding == "same" else 0 for e in extents]
             before = tuple(n // 2 for n in total)
             after = tuple(n - n // 2 for n in total)
         else:
@@ -142,19 +153,24 @@ class _Convolution(Module):
         if min(before) < 0:
             raise RuntimeError(f"padding must not be negative, got {before}")
         mode = _MODES[self.padding_mode]
-        if mode is None:
-            return pad(x, before, after)
-        for axis, b, a in zip(range(2, x.ndim), before, after, strict=True):
-            size = x.shape[axis]
-            limit = {"reflect": size - 1, "wrap": size}.get(mode, max(a, b) if size else 0)
+        for size, b, a in zip(inner, before, after, strict=True):
+            limit = {None: max(a, b), "reflect": size - 1, "wrap": size}.get(mode, max(a, b) if size else 0)
             if max(a, b) > limit:
                 raise RuntimeError(
                     f"padding_mode={self.padding_mode!r} pads a dimension of {size} by at most {limit}, "
                     f"got {max(a, b)}"
                 )
+        return before, after
+
+    def _padded(self, x: Any, before: Sizes, after: Sizes) -> Any:
+        mode = _MODES[self.padding_mode]
+        if mode is None:
+            return pad(x, before, after)
+        for axis, b, a in zip(range(2, x.ndim), before, after, strict=True):
             if a or b:
                 # Which entry each position shows: the padding of the positions themselves.
-                x = x[(slice(None),) * axis + (np.pad(np.arange(size), (b, a), mode=mode),)]  # type: ignore[call-overload]
+                shown = np.pad(np.arange(x.shape[axis]), (b, a), mode=mode)  # type: ignore[call-overload]
+                x = x[(slice(None),) * axis + (shown,)]
         return x
 
     def extra_repr(self) -> str:

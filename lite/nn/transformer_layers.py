@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite.nn._special import floats
+from lite.nn._special import float_dtypes, in_blocks
 from lite.nn.activations import gelu
 from lite.nn.attention import MultiheadAttention
 from lite.nn.dropout import Dropout
@@ -27,8 +27,7 @@ def relu(x: Any) -> Any:
 
 
 def _gelu(x: Any) -> Any:
-    wide, dtype = floats(x)
-    return gelu(wide).astype(dtype, copy=False)
+    return in_blocks(gelu, x, *float_dtypes(x))
 
 
 _ACTIVATIONS = {"relu": relu, "gelu": _gelu}
