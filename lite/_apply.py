@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from lite._keys import Path
 from lite._lock import LOCK_ERROR
 from lite._shape import as_shape
 from lite._structure import StructureMixin
-from lite._writes import Writes
+from lite._writes import Writes, fitting
 
 
 @dataclass(slots=True)
@@ -29,7 +29,8 @@ class _Call:
     filter_empty: bool | None
     call_on_nested: bool
     is_leaf: Callable[[type], bool]
-    writes: Writes | None = None  # to arrays in place, or to `out`
+    writes: Writes | None = None  # to `out`, and in place where more is needed than for `copies`
+    copies: list[tuple[Any, Any]] = field(default_factory=list)  # (array of self, what it takes as it is)
 
     def leaf(self, path: Path, entry: Any, others: list[Any]) -> Any:
         if not self.naming:
@@ -165,6 +166,8 @@ class ApplyMixin(StructureMixin):
         if call.inplace or out is not None:
             with Writes() as call.writes:
                 result = self._apply_node(call, nodes, out, ())
+            for target, value in call.copies:
+                target[...] = value
         else:
             result = self._apply_node(call, nodes, None, ())
         if call.inplace or result is None or result is out:
@@ -207,8 +210,14 @@ class ApplyMixin(StructureMixin):
             received = True
             if entries is not None:
                 entries[key] = result
-            elif result is not entry or not call.inplace:
-                target._set_here(key, result, call.inplace, call.writes)
+            elif not call.inplace:
+                target._set_here(key, result, False, call.writes)
+            elif result is not entry:
+                ready = fitting(entry, result)
+                if ready is None:
+                    self._set_here(key, result, True, call.writes)
+                else:
+                    call.copies.append((entry, ready))
         if entries:
             target._fill(entries)
         if received or out is not None:

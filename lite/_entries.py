@@ -92,15 +92,15 @@ class EntriesMixin(StructureMixin):
         Raises:
             ValueError: there is no array, or shapes do not fit.
         """
-        return np.concatenate(self._arrays(sorted), dim, out=out)
+        return np.concatenate(self._ordered(sorted), dim, out=out)
 
     def stack_from_tensordict(
         self, dim: int = 0, *, sorted: bool | Sequence[NestedKey] | None = None, out: Any = None
     ) -> Array:
         """All arrays stacked into one along a new dimension; see `cat_from_tensordict`."""
-        return np.stack(self._arrays(sorted), dim, out=out)
+        return np.stack(self._ordered(sorted), dim, out=out)
 
-    def _arrays(self, order: bool | Sequence[NestedKey] | None) -> list[Array]:
+    def _ordered(self, order: bool | Sequence[NestedKey] | None) -> list[Array]:
         if order is None or order is False:
             keys: Any = self.keys(True, True)
         else:
