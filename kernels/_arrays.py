@@ -54,6 +54,12 @@ def expand_dims(array: Array, axis: int) -> Array:
     return np.expand_dims(array, axis) if isinstance(array, np.ndarray) else array.expand_dims(axis)
 
 
+def moveaxis(array: Array, source: int, target: int) -> Array:
+    if isinstance(array, np.ndarray):
+        return np.moveaxis(array, source, target)
+    return array.moveaxis(source, target)
+
+
 def is_bfloat16(dtype: np.dtype[Any]) -> bool:
     return dtype.name == "bfloat16"
 

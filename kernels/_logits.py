@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite.kernels._arrays import contiguous, is_bfloat16, is_float, native, rows_of, to_numpy
+from lite.kernels._arrays import (
+    Array,
+    as_array,
+    contiguous,
+    is_bfloat16,
+    is_float,
+    moveaxis,
+    native,
+    rows_of,
+)
 from lite.kernels._rows import for_rows
 
 SMALLEST = 2.0**-126  # of normal float32 numbers
@@ -21,12 +30,19 @@ class Logits:
     Attributes:
         array: in native byte order.
         shape: of the rows.
-        counted: booleans of that shape, False for masked positions.
+        counted: booleans of that shape, False for masked positions; None: all count.
+        keep: booleans of the shape of `array`, False for masked tokens; None: all may be drawn.
         dtype: of results: float64 for float64 logits, else float32.
+
+    Args:
+        gpu: where all arrays are, None for the host.
     """
 
-    def __init__(self, logits: ArrayLike, mask: ArrayLike | None, temperature: float, axis: int = -1) -> None:
-        given = native(to_numpy("logits", logits))
+    def __init__(
+        self, logits: ArrayLike, mask: ArrayLike | None, temperature: float, axis: int = -1, gpu: Any = None
+    ) -> None:
+        given: Array = native(as_array("logits", logits))
+        self.gpu = gpu
         if not is_float(given.dtype):
             raise TypeError(f"logits must be float16, bfloat16, float32 or float64, got {given.dtype}")
         if not given.ndim:
@@ -34,7 +50,7 @@ class Logits:
         if not -given.ndim <= axis < given.ndim:
             raise ValueError(f"axis {axis} is out of range for logits of shape {given.shape}")
         self.axis = axis
-        self.array = given if axis in (-1, given.ndim - 1) else np.moveaxis(given, axis, -1)
+        self.array: Array = given if axis in (-1, given.ndim - 1) else moveaxis(given, axis, -1)
         self.shape, self.size = self.array.shape[:-1], self.array.shape[-1]
         self.dtype = np.dtype(np.float64 if given.dtype == np.float64 else np.float32)
         if not isinstance(temperature, (int, float, np.number)):
@@ -44,31 +60,46 @@ class Logits:
                 f"temperature must be positive and finite (and at least 2**-126), got {temperature}"
             )
         self.inverse = 1.0 / temperature
-        self.counted: NDArray[np.bool_] = np.ones(self.shape, np.bool_)
-        self._keep, self._keep_starts = np.empty(0, np.bool_), np.empty(0, np.int64)
+        self.counted: Array | None = None
+        self.keep: Array | None = None
         if mask is not None:
-            self._mask(to_numpy("mask", mask), given.shape)
+            self._mask(as_array("mask", mask), given.shape)
 
-    def _mask(self, flags: NDArray[Any], shape: tuple[int, ...]) -> None:
+    def _mask(self, flags: Array, shape: tuple[int, ...]) -> None:
         if flags.dtype != np.bool_:
             raise TypeError(f"mask must be boolean, got {flags.dtype}")
         if flags.shape == self.shape:
-            self.counted &= flags
+            self.counted = flags
         elif flags.shape == shape:
-            self._keep, self._keep_starts = rows_of(np.moveaxis(flags, self.axis, -1))
+            self.keep = moveaxis(flags, self.axis, -1)
         else:
             raise ValueError(
                 f"mask must have the shape of the positions {self.shape} or of logits {shape}, "
                 f"got {flags.shape}"
             )
 
-    def operands(self) -> tuple[Any, ...]:
-        """The first arguments of the compiled functions in `cpu.log_softmax`."""
+    def check_out(self, out: Array, writable: bool = True) -> None:
+        """Raise unless the log-softmax fits into `out`."""
+        shape = moveaxis(self.array, -1, self.axis).shape
+        if out.dtype != self.dtype:
+            raise TypeError(f"out must be an array of {self.dtype}, got {out.dtype}")
+        if out.shape != shape or not writable:
+            kind = "a writable" if writable else "a read-only"
+            raise ValueError(
+                f"out must be a writable array of the shape of logits {shape}, got {kind} {out.shape}"
+            )
+
+    def operands(self, flags: NDArray[Any] | None = None) -> tuple[Any, ...]:
+        """The first arguments of the functions in `cpu.log_softmax`; `flags` in place of `counted`."""
         narrow = self.array.dtype.itemsize == 2
         flat, starts = rows_of(self.array.view(np.uint16) if narrow else self.array)
-        counted = contiguous(self.counted, np.bool_).reshape(-1)
+        keep, keep_starts = np.empty(0, np.bool_), np.empty(0, np.int64)
+        if self.keep is not None:
+            keep, keep_starts = rows_of(self.keep)
+        flags = self.counted if flags is None else flags
+        counted = contiguous(np.ones(self.shape) if flags is None else flags, np.bool_).reshape(-1)
         bfloat16 = is_bfloat16(self.array.dtype)
-        return flat, bfloat16, starts, self.size, self._keep, self._keep_starts, counted, self.inverse
+        return flat, bfloat16, starts, self.size, keep, keep_starts, counted, self.inverse
 
     def run(self, kernel: Callable[..., None], *args: Any) -> None:
         """Call `kernel(*args, start, stop)` over all rows, on threads where it pays."""
@@ -78,23 +109,33 @@ class Logits:
 
     def numbers(
         self,
-        tokens: NDArray[Any] | None = None,
+        tokens: Array | None = None,
+        ignore: int = -1,
         *,
         entropies: bool = False,
         totals: bool = False,
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Log-probs of `tokens`, entropies, maxima and log-sums, each of the rows' shape; see `cpu.rows`.
 
-        What is not asked for is empty. Raises IndexError for a token outside the vocabulary.
+        What is not asked for is empty, or None. Rows with the token `ignore` do not count. Raises IndexError
+        for a token outside the vocabulary.
         """
+        if self.gpu is not None:
+            from lite.kernels.cuda import log_softmax as cuda
+
+            return cuda.numbers(self.gpu, self, tokens, ignore, entropies=entropies, totals=totals)
         from lite.kernels.cpu import log_softmax as cpu
 
         rows = math.prod(self.shape)
-        ids = np.empty(0, np.int64) if tokens is None else contiguous(tokens, np.int64).reshape(-1)
+        ids, flags = np.empty(0, np.int64), None
+        if tokens is not None:
+            ids, flags = contiguous(tokens, np.int64).reshape(-1), tokens != ignore
+            if self.counted is not None:
+                flags &= self.counted
         bad = np.full(1, -1, np.int64)
         wanted = (tokens is not None, entropies, totals, totals)
         out = [np.empty(rows if asked else 0, self.dtype) for asked in wanted]
-        self.run(cpu.rows, *self.operands(), ids, bad, *out)
+        self.run(cpu.rows, *self.operands(flags), ids, bad, *out)
         if bad[0] >= 0 and tokens is not None:
             position = tuple(int(i) for i in np.unravel_index(int(bad[0]), self.shape))
             raise IndexError(
@@ -105,9 +146,9 @@ class Logits:
         return shaped[0], shaped[1], shaped[2], shaped[3]
 
 
-def token_array(tokens: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
+def token_array(tokens: ArrayLike, shape: tuple[int, ...]) -> Array:
     """`tokens` as integers, one for each row of logits of `shape`."""
-    ids = to_numpy("tokens", tokens)
+    ids = as_array("tokens", tokens)
     if ids.dtype.kind not in "iu":
         raise TypeError(f"tokens must be integers, got {ids.dtype}")
     if ids.shape != shape[:-1]:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite.kernels._arrays import rows_of
+from lite.kernels._device import gpu_of
 from lite.kernels._logits import Logits
 
 
@@ -25,6 +26,7 @@ def masked_log_softmax(
     axis: int = -1,
     temperature: float = 1.0,
     out: NDArray[Any] | None = None,
+    stream: Any = None,
 ) -> NDArray[Any]:
     """Log-probs of all tokens: x - log(sum(exp(x))) with x = logits / temperature.
 
@@ -41,6 +43,8 @@ def masked_log_softmax(
         temperature: the logits are divided by it; positive.
         out: where to write: an array of the shape of the logits and of the result's type. It may be
             `logits` itself.
+        stream: for arrays in CUDA memory: a Numba stream, the handle of one, or a CuPy or torch stream. The
+            result lies there too, and is not waited for.
 
     Returns:
         The shape of `logits`, float32 (float64 for float64 logits); `out` where it is given. A row in
@@ -48,7 +52,8 @@ def masked_log_softmax(
         probability among themselves; NaN in a row's admitted logits makes that row NaN, and no other.
 
     Raises:
-        TypeError: logits not of a floating type, mask not booleans, `out` of another type, CUDA memory.
+        TypeError: logits not of a floating type, mask not booleans, `out` of another type, arrays
+            in CUDA memory beside others.
         ValueError: shapes that do not fit, no such axis, a temperature that is not positive.
 
     Example:
@@ -62,7 +67,12 @@ def masked_log_softmax(
         array([[ 0.   ,  0.   ,  0.   ],
                [-2.303, -2.303, -0.223]], dtype=float32)
     """
-    rows = Logits(logits, mask, temperature, axis)
+    gpu = gpu_of(stream, logits=logits, mask=mask, out=out)
+    rows = Logits(logits, mask, temperature, axis, gpu)
+    if gpu is not None:
+        from lite.kernels.cuda import log_softmax as cuda
+
+        return cuda.masked_log_softmax(gpu, rows, out)  # type: ignore[no-any-return]
     result = _result(rows, out)
     # Compiled code writes to memory whose rows are contiguous, and reads no row after it wrote to another.
     target = np.moveaxis(result, axis, -1)
@@ -83,20 +93,19 @@ def _result(rows: Logits, out: NDArray[Any] | None) -> NDArray[Any]:
     """`out`, checked, or a new array in which the rows lie side by side."""
     if out is None:
         return np.moveaxis(np.empty(rows.array.shape, rows.dtype), -1, rows.axis)
-    shape = np.moveaxis(rows.array, -1, rows.axis).shape
-    if not isinstance(out, np.ndarray) or out.dtype != rows.dtype:
-        got = out.dtype if isinstance(out, np.ndarray) else type(out).__name__
-        raise TypeError(f"out must be an array of {rows.dtype}, got {got}")
-    if out.shape != shape or not out.flags.writeable:
-        kind = "a writable" if out.flags.writeable else "a read-only"
-        raise ValueError(
-            f"out must be a writable array of the shape of logits {shape}, got {kind} {out.shape}"
-        )
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out must be an array of {rows.dtype}, got {type(out).__name__}")
+    rows.check_out(out, out.flags.writeable)
     return out
 
 
 def entropy(
-    logits: ArrayLike, mask: ArrayLike | None = None, *, axis: int = -1, temperature: float = 1.0
+    logits: ArrayLike,
+    mask: ArrayLike | None = None,
+    *,
+    axis: int = -1,
+    temperature: float = 1.0,
+    stream: Any = None,
 ) -> NDArray[Any]:
     """Entropy in nats of the softmax of each row of logits, in one pass over them.
 
@@ -109,6 +118,7 @@ def entropy(
             cannot be drawn.
         axis: the one of the vocabulary.
         temperature: the logits are divided by it; positive.
+        stream: as in `masked_log_softmax`.
 
     Returns:
         The shape of the logits without `axis`, float32 (float64 for float64 logits). Masked positions, and
@@ -116,7 +126,8 @@ def entropy(
         logits gives NaN for that row only.
 
     Raises:
-        TypeError: logits not of a floating type, mask not booleans, CUDA memory.
+        TypeError: logits not of a floating type, mask not booleans, arrays in CUDA
+            memory beside others.
         ValueError: shapes that do not fit, no such axis, a temperature that is not positive.
 
     Example:
@@ -128,11 +139,17 @@ def entropy(
         >>> entropy(logits, np.array([True, False])).round(4).tolist()
         [1.0986000299453735, 0.0]
     """
-    return Logits(logits, mask, temperature, axis).numbers(entropies=True)[1]
+    gpu = gpu_of(stream, logits=logits, mask=mask)
+    return Logits(logits, mask, temperature, axis, gpu).numbers(entropies=True)[1]
 
 
 def log_softmax_stats(
-    logits: ArrayLike, mask: ArrayLike | None = None, *, axis: int = -1, temperature: float = 1.0
+    logits: ArrayLike,
+    mask: ArrayLike | None = None,
+    *,
+    axis: int = -1,
+    temperature: float = 1.0,
+    stream: Any = None,
 ) -> LogSoftmaxStats:
     """The maximum and the log of the sum of exponentials of each row, in one pass over the logits.
 
@@ -145,6 +162,7 @@ def log_softmax_stats(
             are left out.
         axis: the one of the vocabulary.
         temperature: the logits are divided by it; positive.
+        stream: as in `masked_log_softmax`.
 
     Returns:
         `LogSoftmaxStats(max, log_sum_exp)`, each of the shape of the logits without `axis`, float32
@@ -152,7 +170,8 @@ def log_softmax_stats(
         -inf; rows with +inf inf; NaN in a row's admitted logits gives NaN for that row only.
 
     Raises:
-        TypeError: logits not of a floating type, mask not booleans, CUDA memory.
+        TypeError: logits not of a floating type, mask not booleans, arrays in CUDA
+            memory beside others.
         ValueError: shapes that do not fit, no such axis, a temperature that is not positive.
 
     Example:
@@ -161,4 +180,5 @@ def log_softmax_stats(
         >>> log_softmax_stats(np.log(np.array([[1.0, 2.0, 5.0]], np.float32))).log_sum_exp
         array([2.0794415], dtype=float32)
     """
-    return LogSoftmaxStats(*Logits(logits, mask, temperature, axis).numbers(totals=True)[2:])
+    gpu = gpu_of(stream, logits=logits, mask=mask)
+    return LogSoftmaxStats(*Logits(logits, mask, temperature, axis, gpu).numbers(totals=True)[2:])

@@ -4,6 +4,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
+from lite.kernels._device import gpu_of
 from lite.kernels._logits import Logits, token_array
 
 
@@ -14,6 +15,7 @@ def token_log_probs(
     *,
     temperature: float = 1.0,
     ignore_index: int = -100,
+    stream: Any = None,
 ) -> NDArray[Any]:
     """Natural log-prob of each token under the softmax of its row of logits.
 
@@ -29,6 +31,8 @@ def token_log_probs(
             cannot be drawn, they score -inf and the others share their probability.
         temperature: the logits are divided by it; positive.
         ignore_index: positions with this token get 0.
+        stream: for arrays in CUDA memory: a Numba stream, the handle of one, or a CuPy or torch stream. The
+            result lies there too; the call waits for it, because the kernel checks the tokens.
 
     Returns:
         Shape of `tokens`, float32 (float64 for float64 logits). A row in which nothing can be drawn
@@ -36,7 +40,8 @@ def token_log_probs(
         among themselves; NaN in a row's admitted logits gives NaN for that row only.
 
     Raises:
-        TypeError: logits not of a floating type, tokens not integers, mask not booleans, CUDA memory.
+        TypeError: logits not of a floating type, tokens not integers, mask not booleans, arrays in CUDA
+            memory beside others.
         ValueError: shapes that do not fit, a temperature that is not positive.
         IndexError: a token outside the vocabulary at a position that counts. Tokens are looked at by the
             kernel, which never reads there.
@@ -52,7 +57,7 @@ def token_log_probs(
         >>> token_log_probs(logits, np.array([1, 1]), np.array([[False, True, True], [True, False, True]]))
         array([-0.6931472,       -inf], dtype=float32)
     """
-    return _scored(logits, tokens, mask, temperature, ignore_index, entropies=False)[0]
+    return _scored(logits, tokens, mask, temperature, ignore_index, stream, entropies=False)[0]
 
 
 def token_log_probs_and_entropy(
@@ -62,6 +67,7 @@ def token_log_probs_and_entropy(
     *,
     temperature: float = 1.0,
     ignore_index: int = -100,
+    stream: Any = None,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """`token_log_probs` and `entropy` in the same pass over the logits, as policy gradients need them.
 
@@ -71,6 +77,7 @@ def token_log_probs_and_entropy(
         mask: booleans of the shape of `tokens` or of `logits`, as in `token_log_probs`.
         temperature: the logits are divided by it; positive.
         ignore_index: positions with this token get 0, twice.
+        stream: as in `token_log_probs`.
 
     Returns:
         Log-probs of the tokens and entropies in nats, each of the shape of `tokens`, float32 (float64
@@ -87,7 +94,7 @@ def token_log_probs_and_entropy(
         >>> np.exp(log_probs).round(4).tolist(), entropies.round(4).tolist()
         ([0.25, 1.0], [1.0397, 0.0])
     """
-    return _scored(logits, tokens, mask, temperature, ignore_index, entropies=True)
+    return _scored(logits, tokens, mask, temperature, ignore_index, stream, entropies=True)
 
 
 def _scored(
@@ -96,10 +103,11 @@ def _scored(
     mask: ArrayLike | None,
     temperature: float,
     ignore_index: int,
+    stream: Any,
     *,
     entropies: bool,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    rows = Logits(logits, mask, temperature)
+    gpu = gpu_of(stream, logits=logits, tokens=tokens, mask=mask)
+    rows = Logits(logits, mask, temperature, gpu=gpu)
     ids = token_array(tokens, rows.array.shape)
-    rows.counted &= ids != ignore_index
-    return rows.numbers(ids, entropies=entropies)[:2]
+    return rows.numbers(ids, ignore_index, entropies=entropies)[:2]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,8 @@ import lite.kernels
 
 ON_DEVICE = os.environ.get("LITE_TEST_KERNELS") == "cuda"
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
+if SIMULATED:
+    sys.setswitchinterval(1e-4)  # its threads wait for each other at every barrier
 
 
 def examples(number: int) -> int:

@@ -45,11 +45,20 @@ class DeviceArray:
     def expand_dims(self, axis: int) -> "DeviceArray":
         return self._like(np.expand_dims(self.view, axis))
 
+    def moveaxis(self, source: int, target: int) -> "DeviceArray":
+        return self._like(np.moveaxis(self.view, source, target))
+
     def real_parts(self) -> "DeviceArray":
         """Complex numbers as pairs on a new last axis."""
         part = self.view.real.dtype
         shape, strides = (*self.shape, 2), (*self.view.strides, part.itemsize)
         return self._like(_stand_in(shape, strides, part))
+
+    def bounds(self) -> tuple[int, int]:
+        """The addresses that hold all elements: the lowest, and the first above."""
+        low, high = np.lib.array_utils.byte_bounds(self.view)
+        own = self.view.ctypes.data
+        return self.address + low - own, self.address + high - own
 
     def memory(self) -> tuple[Any, int]:
         """Flat memory that holds all elements, and the place of the first one in it; bfloat16 as uint16."""

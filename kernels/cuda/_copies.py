@@ -6,7 +6,7 @@ from numpy.typing import DTypeLike
 
 from lite.kernels.cuda._arrays import DeviceArray, device_array
 from lite.kernels.cuda._gpu import Gpu
-from lite.kernels.cuda._jit import cuda, kernel
+from lite.kernels.cuda._jit import cuda, device, kernel
 
 _THREADS = 256
 
@@ -21,13 +21,35 @@ def c_ordered(gpu: Gpu, array: DeviceArray, dtype: DTypeLike | None = None) -> D
     return out
 
 
+def copy_into(gpu: Gpu, target: DeviceArray, source: DeviceArray) -> None:
+    """Write a C-ordered array to one of the same shape and type, of whatever strides."""
+    if target.size:
+        memory, first = target.memory()
+        blocks = -(-target.size // _THREADS)
+        args = source.memory()[0], memory, first, target.shape, target.strides(), target.size
+        gpu.launch(_spread, blocks, _THREADS, *args)
+
+
+@device
+def _place(i: Any, first: Any, shape: Any, strides: Any) -> Any:
+    """Where element i, counted in C order, lies."""
+    at = first
+    for axis in range(len(shape) - 1, -1, -1):
+        above = i // shape[axis]
+        at += (i - above * shape[axis]) * strides[axis]
+        i = above
+    return at
+
+
+@kernel
+def _spread(values: Any, memory: Any, first: Any, shape: Any, strides: Any, size: Any) -> None:
+    i = cuda.grid(1)
+    if i < size:
+        memory[_place(i, first, shape, strides)] = values[i]
+
+
 @kernel
 def _copy(memory: Any, first: Any, shape: Any, strides: Any, out: Any) -> None:
     i = cuda.grid(1)
     if i < out.size:
-        rest, at = i, first
-        for axis in range(len(shape) - 1, -1, -1):
-            above = rest // shape[axis]
-            at += (rest - above * shape[axis]) * strides[axis]
-            rest = above
-        out[i] = memory[at]
+        out[i] = memory[_place(i, first, shape, strides)]

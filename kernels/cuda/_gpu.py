@@ -4,7 +4,7 @@ import functools
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from lite.kernels.cuda._arrays import ordinal_of
 from lite.kernels.cuda._jit import SIMULATED, cuda
@@ -49,6 +49,11 @@ class Gpu:
         """A new Numba device array."""
         with self.active():
             return cuda.device_array(shape, np.dtype(dtype), stream=self.stream)
+
+    def upload(self, array: NDArray[Any]) -> Any:
+        """A copy of a host array."""
+        with self.active():
+            return cuda.to_device(array, stream=self.stream)
 
     def scratch(self, size: int, dtype: DTypeLike) -> Any:
         """Flat memory for a kernel's own use."""

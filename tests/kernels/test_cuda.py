@@ -16,8 +16,10 @@ HERE, CUDA = Path(__file__).parent, Path(__file__).parents[1] / "cuda"
         ([CUDA / "test_kernel_arrays.py"], 20),
         ([CUDA / "test_sequences.py"], 50),
         ([HERE / "test_returns.py", HERE / "test_multistep_return.py"], 90),
+        ([CUDA / "test_log_softmax.py"], 50),
+        ([HERE / "test_log_softmax.py", HERE / "test_token_log_probs.py"], 200),
     ],
-    ids=["arrays", "sequences", "same tests as on the CPU"],
+    ids=["arrays", "sequences", "returns", "logits", "log-probs"],
 )
 def test_on_device_arrays(files: list[Path], at_least: int) -> None:
     simulator.run(*files, at_least=at_least)
