@@ -270,6 +270,10 @@ def _storable(td: Any, source: Any, ready: list[tuple[Any, dict[Any, Any]]]) -> 
             if isinstance(target, TensorDictCore):
                 if not _storable(target, entries.pop(key), ready):
                     return False
+            elif target is None and td._names is None and type(entries[key]) in (dict, type(td)):
+                entry = entries[key] = td._convert(entries[key])  # a node of its own, or the one given
+                if entry._names is not None:
+                    return False
             elif not isinstance(entries[key], NonTensorBase) or entries[key].batch_size != td.batch_size:
                 return False
     ready.append((td, entries))
