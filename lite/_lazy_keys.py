@@ -145,13 +145,14 @@ class LazyKeysMixin(StructureMixin, LazyNamesMixin):
         with Writes() as writes:
             if inplace:
                 writes.keep(self)  # a part may fail when others are done
-            split = [
-                part.split_keys(
+            split = {  # once, where one part is there more than once
+                id(part): part.split_keys(
                     *sets, inplace=inplace, default=default, strict=strict, reproduce_struct=reproduce_struct
                 )
-                for part in self.tensordicts
-            ]
-        outs: list[Any] = [self._from_parts(list(parts)) for parts in zip(*split, strict=True)]
+                for part in {id(part): part for part in self.tensordicts}.values()
+            }
+        pieces = zip(*(split[id(part)] for part in self.tensordicts), strict=True)
+        outs: list[Any] = [self._from_parts(list(parts)) for parts in pieces]
         return (*outs[:-1], self if inplace else outs[-1])
 
     def del_(self, key: NestedKey) -> Self:

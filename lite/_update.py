@@ -156,7 +156,7 @@ class UpdateMixin(AccessMixin):
             return target
         stack = node._from_parts([part._clone(False) for part in target.unbind(dim)])
         self._set_path(path, self._rewrap(self._peek_path(path), stack), False, writes)  # type: ignore[attr-defined]
-        return stack
+        return self._as_node(self._peek_path(path))  # under names it is stored as a copy
 
     def update_(
         self,

@@ -176,3 +176,21 @@ def test_a_new_key_below_an_array_of_some_part_changes_nothing() -> None:
     with pytest.raises(KeyError, match="already present"):
         stack["n", "new"] = np.arange(3.0)
     assert [set(part.keys(True, True)) for part in parts] == [set(), {("n", "a")}, {"n"}]
+
+
+def test_a_lazy_stack_merged_into_a_node_under_names_is_stored() -> None:
+    td = TensorDict({"n": {"a": np.zeros((2, 1))}}, [2, 1], names=["x", "y"])
+    td.update({"n": lazy_stack([TensorDict({"a": np.ones(2), "g": np.ones(2)}, [2])], 1)})
+    np.testing.assert_array_equal(td["n", "a"], np.ones((2, 1)))
+    np.testing.assert_array_equal(td["n", "g"], np.ones((2, 1)))
+
+
+def test_split_keys_takes_entries_once_from_a_part_that_is_there_twice() -> None:
+    part = TensorDict({"a": 1, "b": 2})
+    stack = lazy_stack([part, part])
+    taken, rest = stack.split_keys(["a"], inplace=True)
+    np.testing.assert_array_equal(taken["a"], [1, 1])
+    assert rest is stack
+    assert list(part.keys()) == ["b"]
+    with pytest.raises(KeyError, match="missing"):
+        stack.split_keys(["missing"], inplace=True)
