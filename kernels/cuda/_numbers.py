@@ -77,6 +77,12 @@ else:
 
 
 @device
+def least(first: Any, second: Any) -> Any:
+    """min(first, second), which Numba's own CUDA target (unlike numba-cuda) does not compile."""
+    return first if first < second else second
+
+
+@device
 def to_bfloat16(value: Any) -> Any:
     """The bits of the bfloat16 nearest to a float32, ties to even."""
     if value != value:

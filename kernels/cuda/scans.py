@@ -25,7 +25,7 @@ import numpy as np
 from numba import float64, int32
 
 from lite.kernels.cuda._jit import cuda, device, kernel
-from lite.kernels.cuda._numbers import store, widen
+from lite.kernels.cuda._numbers import least, store, widen
 
 ITEMS = 8  # steps that a thread walks by itself
 TINY = 5e-324  # what a product of factors is at least: zero would make it an end
@@ -449,7 +449,7 @@ def windows(
                     lane = q - outer * lanes
                     if lane % features == 0:
                         place = _place(index_out, outer, t, lane // features)
-                        count = min(window, end - t + 1)
+                        count = least(window, end - t + 1)
                         steps_out[place] = count
                         index_out[0][place] = t + count - 1
                         discount_out[place] = table[count]
@@ -479,7 +479,7 @@ def windows(
                     outer = q // lanes if lanes > 1 else q
                     lane = q - outer * lanes
                     total = tile_terms[_padded(element)]
-                    beyond = t + min(window, ends[j] - t + 1) - 1
+                    beyond = t + least(window, ends[j] - t + 1) - 1
                     following = t - t % window + window  # the first step of the next piece
                     if beyond >= following:
                         there = _element_of(beyond & (steps - 1), along, log_steps, log_width, time_fast)

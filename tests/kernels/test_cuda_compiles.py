@@ -1,0 +1,41 @@
+"""The CUDA kernels compile for a GPU, in all types that calls lead to; no GPU is needed.
+
+Needs NVVM: of a CUDA toolkit, or of pip install "tensordict-lite[cuda]".
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+
+
+def run(task: str, file: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(TESTS / "cuda_launches.py"), task, str(file)],
+        env={**os.environ, "PYTHONPATH": str(TESTS.parent), **environment}, capture_output=True, text=True,
+        timeout=600,
+    )  # fmt: skip
+
+
+def test_all_launches_compile(tmp_path: Path) -> None:
+    pytest.importorskip("ml_dtypes", reason="bfloat16 is among the types")
+    launches = tmp_path / "launches"
+    able = run("compile", launches, NUMBA_ENABLE_CUDASIM="0")  # there is no file yet
+    if able.returncode == 77:
+        pytest.skip(able.stdout.strip())
+    assert able.returncode == 0, able.stderr
+    recorded = run("record", launches, NUMBA_ENABLE_CUDASIM="1")
+    assert recorded.returncode == 0, recorded.stderr
+    done = run("compile", launches, NUMBA_ENABLE_CUDASIM="0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    names = {line.split()[-1] for line in done.stdout.splitlines()}
+    assert names >= {
+        "_copy", "_count_outside", "_move", "advantages", "fixed_lambda_returns", "lambda_returns", "powers",
+        "windows",
+    }  # fmt: skip
