@@ -91,6 +91,11 @@ def _unravelled(key: Any) -> NestedKey:
     return to_key(path)
 
 
+@lru_cache(maxsize=256)
+def _all_unravelled(keys: tuple[Any, ...]) -> tuple[NestedKey, ...]:
+    return tuple(map(_unravelled, keys))
+
+
 def _no_key(key: Any) -> RuntimeError:
     return RuntimeError(f"key must be a NestedKey (a str or a tuple of str), got {key!r}.")
 
@@ -106,6 +111,6 @@ def unravel_key_list(keys: Iterable[Any]) -> list[NestedKey]:
     if type(keys) is not list and not isinstance(keys, list | tuple):
         raise TypeError(f"keys must be a list or a tuple of keys, got {type(keys).__name__}.")
     try:
-        return list(map(_unravelled, keys))
+        return list(_all_unravelled(tuple(keys)))
     except TypeError:
         return list(map(unravel_key, keys))
