@@ -25,6 +25,7 @@ from lite._constructors import (
     from_torch,
     from_tuple,
     fromkeys,
+    make_tensordict,
 )
 from lite._defaults import (
     default_dtype,
@@ -49,7 +50,6 @@ from lite._files.functions import (
     unpack_memmap,
 )
 from lite._foreign import from_dlpack
-from lite._from_any import make_tensordict
 from lite._keys import NestedKey, unravel_key, unravel_key_list
 from lite._lazy import LazyStackedTensorDict
 from lite._masking import where

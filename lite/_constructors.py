@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from lite._tensordict import TensorDict
 
 from_any = TensorDict.from_any
@@ -15,3 +18,26 @@ from_pandas = TensorDict.from_pandas
 from_parquet = TensorDict.from_parquet
 from_tuple = TensorDict.from_tuple
 fromkeys = TensorDict.fromkeys
+
+
+def make_tensordict(
+    input_dict: Mapping[Any, Any] | None = None,
+    batch_size: Any = None,
+    device: Any = None,
+    auto_batch_size: bool | None = None,
+    **kwargs: Any,
+) -> Any:
+    """A TensorDict from a mapping and from keyword arguments; see `TensorDict.from_dict`.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import make_tensordict
+        >>> make_tensordict(a=np.zeros((3, 2)), b=np.ones(3), auto_batch_size=True).batch_size
+        (3,)
+    """
+    return TensorDict.from_dict(
+        {**(input_dict or {}), **kwargs},
+        auto_batch_size=auto_batch_size,
+        batch_size=batch_size,
+        device=device,
+    )

@@ -12,7 +12,7 @@ import numpy as np
 
 from lite._collection import Array, TensorCollection
 from lite._core import TensorDictCore
-from lite._nontensor import NonTensorStack
+from lite._plain import is_dataclass, is_namedtuple, plain
 from lite._shape import as_shape
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class FromMixin(TensorDictCore):
             >>> TensorDict.from_namedtuple(namedtuple("Pair", "a b")(1, 2)).to_namedtuple()
             GenericDict(a=array(1), b=array(2))
         """
-        if not _is_namedtuple(named_tuple):
+        if not is_namedtuple(named_tuple):
             raise TypeError(f"from_namedtuple expects a named tuple, got {type(named_tuple).__name__}.")
         values = plain(named_tuple)
         return _build(values, "from_namedtuple", auto_batch_size, batch_dims, device, batch_size)
@@ -143,7 +143,7 @@ class FromMixin(TensorDictCore):
             >>> TensorDict.from_dataclass(Step(1.0)).to_dict(convert_tensors=True)
             {'reward': 1.0, 'text': 'ok'}
         """
-        if not _is_dataclass(dataclass):
+        if not is_dataclass(dataclass):
             raise TypeError(f"Expected a dataclass input, got a {type(dataclass)} input instead.")
         values = plain(dataclass)
         out = _build(values, "from_dataclass", auto_batch_size, batch_dims, device, batch_size)
@@ -300,31 +300,6 @@ def _like_structure(model: Any, td: Any) -> Any:
     return td
 
 
-def make_tensordict(
-    input_dict: Mapping[Any, Any] | None = None,
-    batch_size: Any = None,
-    device: Any = None,
-    auto_batch_size: bool | None = None,
-    **kwargs: Any,
-) -> Any:
-    """A TensorDict from a mapping and from keyword arguments; see `TensorDict.from_dict`.
-
-    Example:
-        >>> import numpy as np
-        >>> from lite import make_tensordict
-        >>> make_tensordict(a=np.zeros((3, 2)), b=np.ones(3), auto_batch_size=True).batch_size
-        (3,)
-    """
-    from lite._tensordict import TensorDict
-
-    return TensorDict.from_dict(
-        {**(input_dict or {}), **kwargs},
-        auto_batch_size=auto_batch_size,
-        batch_size=batch_size,
-        device=device,
-    )
-
-
 def _build(
     values: Mapping[Any, Any],
     name: str,
@@ -345,60 +320,8 @@ def _build(
     return out
 
 
-def plain(obj: Any) -> Any:
-    """Containers as plain dicts and `NonTensorStack`s; anything else as it is."""
-    kind = type(obj)
-    if kind is np.ndarray and obj.dtype.names is None:
-        return obj
-    if kind is dict:
-        return {key: plain(value) for key, value in obj.items()}
-    if isinstance(obj, TensorCollection):
-        return obj
-    if isinstance(obj, Mapping):
-        return {key: plain(value) for key, value in obj.items()}
-    if _is_namedtuple(obj):
-        return {name: plain(value) for name, value in zip(obj._fields, obj, strict=True)}
-    if isinstance(obj, tuple):
-        return {str(i): plain(value) for i, value in enumerate(obj)}
-    if _is_dataclass(obj):
-        return {field.name: plain(getattr(obj, field.name)) for field in dataclasses.fields(obj)}
-    if isinstance(obj, np.ndarray | np.void) and obj.dtype.names is not None:
-        return {name: _column(np.asarray(obj)[name]) for name in obj.dtype.names}
-    if isinstance(obj, list):
-        return _list(obj)
-    return obj
-
-
-def _column(field: Array) -> Any:
-    """A field of a structured array; a single text or object is taken out of its 0-d array."""
-    if field.dtype.names is not None:
-        return plain(field)
-    return field.item() if not field.ndim and field.dtype.kind in "USOV" else field
-
-
-def _list(items: list[Any]) -> Any:
-    from lite._convert import numeric_array
-
-    flat: list[Any] = items
-    while flat and all(isinstance(item, list) for item in flat):
-        flat = [leaf for row in flat for leaf in row]
-    kinds = {type(item) for item in flat}
-    array = numeric_array(items) if len(kinds) < 2 else None
-    if array is not None or any(isinstance(item, np.ndarray | TensorCollection) for item in items):
-        return items if array is None else array
-    return NonTensorStack.from_list(items)
-
-
 def _own_batch_size(obj: Any) -> Any:
     return obj.shape if isinstance(obj, np.ndarray | np.void) else None
-
-
-def _is_namedtuple(obj: Any) -> bool:
-    return isinstance(obj, tuple) and hasattr(obj, "_fields")
-
-
-def _is_dataclass(obj: Any) -> bool:
-    return dataclasses.is_dataclass(obj) and not isinstance(obj, type)
 
 
 @lru_cache(maxsize=256)

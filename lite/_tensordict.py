@@ -12,9 +12,9 @@ from lite._collection import Names, TensorCollection
 from lite._convert import as_is, fit_leaf, fit_node, to_entry, unready
 from lite._dense import DenseMixin
 from lite._device import move, parse_device
-from lite._from_any import plain
 from lite._keys import NestedKey, require_path
 from lite._names import check_names, take_names
+from lite._plain import plain
 from lite._writes import Writes, fitting
 
 
