@@ -6,22 +6,36 @@ import json
 import math
 import pickle
 import re
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
+import common_operations
 import numpy as np
 import tensordict
 import torch
+from common_operations import Library
 from side_by_side import RESULTS, machine, measure
 
 import lite
 
 KEYS = "abcde"
+ROUND_SECONDS = 2e-3
 
 
-def cases() -> dict[str, tuple[Callable[[Any], Any], Callable[[dict[str, Any]], Any] | None]]:
-    """Name -> (the operation on one library's objects `w`, the same on a plain dict of arrays)."""
+FLAT = "five leaves"
+FURTHER = "further operations"
+COMMON = "tensordict's own benchmark"
+Cases = dict[str, tuple[Callable[[Any], Any], Callable[[dict[str, Any]], Any] | None]]
+
+
+def flat_cases() -> Cases:
+    """Name -> (the operation on one library's objects `w`, the same on a plain dict of arrays).
+
+    What the specification has reference times of.
+    """
     rows = np.array([1, 5, 9, 3, 2, 8, 30, 11])
     return {
         "construct, 5 arrays": (lambda w: w.lib.TensorDict(w.data, [32]), lambda d: dict(d)),
@@ -73,7 +87,25 @@ def cases() -> dict[str, tuple[Callable[[Any], Any], Callable[[dict[str, Any]], 
         "stack of 100": (lambda w: w.stack(w.hundred), None),
         "lazy stack of 100": (lambda w: w.lib.lazy_stack(w.hundred), None),
         "cat of 100": (lambda w: w.cat(w.hundred), None),
-        # From here on: what else tensordict's own benchmark of common operations has.
+        "construct, no batch": (lambda w: w.lib.TensorDict(w.data), None),
+        "construct, 5 NumPy arrays": (lambda w: w.lib.TensorDict(w.numpy, [32]), None),
+        "construct, 5 scalars": (lambda w: w.lib.TensorDict(w.scalars), None),
+        "construct, device='cpu'": (lambda w: w.lib.TensorDict(w.data, [32], device="cpu"), None),
+        "set('a', NumPy array)": (lambda w: w.sink.set("a", w.numpy["a"]), None),
+        "set('s', text)": (lambda w: w.noted.set("s", "text"), None),
+        "stack of 100, with a string": (lambda w: w.stack(w.hundred_noted), None),
+        "td + td, locked": (lambda w: w.locked + w.locked, None),
+        "nested apply(x + 1)": (lambda w: w.nested.apply(lambda x: x + 1), None),
+        "unbind(0), with a string": (lambda w: w.noted.unbind(0), None),
+        "nested to_dict": (lambda w: w.nested.to_dict(), None),
+        "numpy()": (lambda w: w.td.numpy(), None),
+        "pad": (lambda w: w.lib.pad(w.td, [1, 1]), None),
+    }  # fmt: skip
+
+
+def further_cases() -> Cases:
+    """The same on nested and batched objects, and what else programs do all day."""
+    return {
         "construct, empty": (lambda w: w.lib.TensorDict({}, [32]), None),
         "set(nested, v)": (lambda w: w.deep.set(("n", "x", "y"), w.data["a"]), None),
         "set(new nested, v)": (lambda w: w.td.empty().set(("n", "x", "y"), w.data["a"]), None),
@@ -132,54 +164,84 @@ class World:
         self.deep_sink = self.deep.clone()
         self.column = self.td.unsqueeze(1)
         self.flattened = self.nested.flatten_keys(".")
+        self.numpy = {key: np.ones((32, 4), np.float32) for key in KEYS}
+        self.scalars = {key: float(i) for i, key in enumerate(KEYS)}
+        self.noted = self.td.clone().set("s", "text")
+        self.locked = self.td.clone().lock_()
+        self.hundred_noted = [self.td.clone().set("s", "text") for _ in range(100)]
         self.hundred = [copy.deepcopy(self.td) for _ in range(100)]
         self.lazy = lib.lazy_stack(self.hundred)
 
 
-def looped(fn: Callable[..., Any], argument: Any, loops: int) -> Callable[[], None]:
+def looped(call: Callable[[], Any], loops: int) -> Callable[[], None]:
     def run() -> None:
         for _ in range(loops):
-            fn(argument)
+            call()
 
     return run
 
 
+def calls_per_round(call: Callable[[], Any]) -> int:
+    """So many that a round of lite lasts two milliseconds: after a change of libraries caches are cold."""
+    looped(call, 3)()
+    start = time.perf_counter()
+    looped(call, 3)()
+    return max(1, round(3 * ROUND_SECONDS / (time.perf_counter() - start)))
+
+
+def alternatives(wanted: re.Pattern[str]) -> Iterator[tuple[str, str, dict[str, Callable[[], Any]]]]:
+    """(group, operation, the calls to time), made one after the other."""
+    ours = World(lite, lambda x: x, lite.stack, lite.cat, lite.zeros_like)
+    theirs = World(tensordict, torch.from_numpy, torch.stack, torch.cat, torch.zeros_like)
+    plain = {key: value.copy() for key, value in ours.data.items()}
+    for group, cases in ((FLAT, flat_cases()), (FURTHER, further_cases())):
+        for name, (operation, floor) in cases.items():
+            if wanted.search(name):
+                calls = {"lite": partial(operation, ours), "tensordict": partial(operation, theirs)}
+                yield group, name, calls if floor is None else calls | {"floor": partial(floor, plain)}
+    libraries = {
+        "lite": Library(lite, lambda x: x, lite.stack, lite.cat),
+        "tensordict": Library(tensordict, torch.from_numpy, torch.stack, torch.cat),
+    }
+    for name, prepare in common_operations.cases().items():
+        if wanted.search(name):
+            yield COMMON, name, {side: prepare(library) for side, library in libraries.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=41)
+    parser.add_argument("--rounds", type=int, default=31)
     parser.add_argument(
         "--only", metavar="PATTERN", help="time the operations whose name matches; nothing is saved"
     )
     arguments = parser.parse_args()
-    wanted = re.compile(arguments.only or "")
-    chosen = {name: case for name, case in cases().items() if wanted.search(name)}
-    if not chosen:
-        parser.error(f"--only {arguments.only!r} matches no operation")
     warnings.simplefilter("ignore")  # of the other library
     torch.set_num_threads(1)
     about = machine() | {"torch": torch.__version__, "tensordict": tensordict.__version__, "threads_torch": 1}
-    ours = World(lite, lambda x: x, lite.stack, lite.cat, lite.zeros_like)
-    theirs = World(tensordict, torch.from_numpy, torch.stack, torch.cat, torch.zeros_like)
-    plain = {key: value.copy() for key, value in ours.data.items()}
     table = []
-    for name, (operation, floor) in chosen.items():
-        loops = 5 if "100" in name or "32" in name else 100
-        runs = {"lite": looped(operation, ours, loops), "tensordict": looped(operation, theirs, loops)}
-        if floor is not None:
-            runs["floor"] = looped(floor, plain, loops)
+    for group, name, calls in alternatives(re.compile(arguments.only or "")):
+        loops = calls_per_round(calls["lite"])
+        runs = {side: looped(call, loops) for side, call in calls.items()}
         result = measure(runs, arguments.rounds, pause=0)  # one thread each
-        line: dict[str, Any] = {"case": name}
+        line: dict[str, Any] = {"group": group, "case": name}
         for side, times in result.items():
             line[f"{side}_us"] = 1e3 * times["median_ms"] / loops
             line[f"{side}_min_us"] = 1e3 * times["min_ms"] / loops
         line["ratio"] = line["tensordict_us"] / line["lite_us"]
-        line["over_floor"] = line["lite_us"] / line["floor_us"] if floor is not None else None
+        line["over_floor"] = line["lite_us"] / line["floor_us"] if "floor" in calls else None
         table.append(line)
+    if not table:
+        parser.error(f"--only {arguments.only!r} matches no operation")
     write(table, about, save=arguments.only is None)
 
 
+def geometric_mean(lines: list[dict[str, Any]], group: str | None = None) -> float:
+    ratios = [line["ratio"] for line in lines if group in (None, line["group"])]
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
 def write(table: list[dict[str, Any]], about: dict[str, Any], save: bool) -> None:
-    mean = math.exp(sum(math.log(line["ratio"]) for line in table) / len(table))
+    mean = geometric_mean(table)
     lines = [
         "# TensorDict",
         "",
@@ -188,19 +250,20 @@ def write(table: list[dict[str, Any]], about: dict[str, Any], save: bool) -> Non
         "Medians of interleaved rounds in one process, in microseconds; minima in brackets.",
         "The floor is the same on a plain dict of NumPy arrays.",
         "",
-        f"Geometric mean: {mean:.3g} times faster; lowest: {min(line['ratio'] for line in table):.3g}.",
-        "",
-        "| operation | lite | tensordict | floor | times faster | times the floor |",
-        "|---|--:|--:|--:|--:|--:|",
+        (
+            f"Geometric mean of {len(table)} operations: {mean:.3g} times faster; "
+            f"lowest: {min(line['ratio'] for line in table):.3g}."
+        ),
     ]
-    for line in table:
-        floor = f"{line['floor_us']:.3g}" if line["over_floor"] is not None else ""
-        over = f"{line['over_floor']:.2g}" if line["over_floor"] is not None else ""
-        lines.append(
-            f"| {line['case']} | {line['lite_us']:.3g} ({line['lite_min_us']:.3g}) "
-            f"| {line['tensordict_us']:.3g} ({line['tensordict_min_us']:.3g}) | {floor} "
-            f"| {line['ratio']:.3g} | {over} |"
-        )
+    for group in dict.fromkeys(line["group"] for line in table):
+        lines += [
+            "",
+            f"## {group[0].upper()}{group[1:]}: {geometric_mean(table, group):.3g} times faster",
+            "",
+            "| operation | lite | tensordict | floor | times faster | times the floor |",
+            "|---|--:|--:|--:|--:|--:|",
+        ]
+        lines += [table_row(line) for line in table if line["group"] == group]
     text = "\n".join(lines) + "\n"
     print(text)
     if not save:
@@ -209,6 +272,16 @@ def write(table: list[dict[str, Any]], about: dict[str, Any], save: bool) -> Non
     (RESULTS / "tensordict.md").write_text(text)
     (RESULTS / "tensordict.json").write_text(
         json.dumps({"about": about, "geometric_mean": mean, "rows": table}, indent=1) + "\n"
+    )
+
+
+def table_row(line: dict[str, Any]) -> str:
+    floor = f"{line['floor_us']:.3g}" if line["over_floor"] is not None else ""
+    over = f"{line['over_floor']:.2g}" if line["over_floor"] is not None else ""
+    return (
+        f"| {line['case']} | {line['lite_us']:.3g} ({line['lite_min_us']:.3g}) "
+        f"| {line['tensordict_us']:.3g} ({line['tensordict_min_us']:.3g}) | {floor} "
+        f"| {line['ratio']:.3g} | {over} |"
     )
 
 
