@@ -41,6 +41,8 @@ class Bernoulli(Distribution):
     """
 
     has_rsample = False
+    has_enumerate_support = True
+    _batched = ("probs", "logits")
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         if (probs is None) == (logits is None):
@@ -74,11 +76,11 @@ class Bernoulli(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """Log-probs of zeros and ones."""
-        return value * self.logits - softplus(self.logits)
+        return _log_likelihood(value, self.logits)
 
     def entropy(self) -> Any:
         """Entropy of each draw."""
-        return softplus(self.logits) - self.probs * self.logits
+        return -_log_likelihood(self.probs, self.logits)
 
     @property
     def mean(self) -> Any:
@@ -100,7 +102,19 @@ class Bernoulli(Distribution):
         """p (1 - p)."""
         return self.probs * (1 - self.probs)
 
+    def enumerate_support(self, expand: bool = True) -> Any:
+        """0 and 1; see `Distribution.enumerate_support`."""
+        values = np.arange(2, dtype=self.probs.dtype).reshape(2, *(1,) * len(self.batch_shape))
+        return np.broadcast_to(values, (2, *self.batch_shape)) if expand else values
+
     @property
     def support(self) -> Support:
         """0 and 1."""
         return IntegerInterval(0, 1)
+
+
+def _log_likelihood(value: Any, logits: Any) -> Any:
+    """value log p + (1 - value) log(1 - p), where what has no share counts as 0, also for infinite logits."""
+    with np.errstate(invalid="ignore"):
+        one, zero = value * softplus(-logits), (1 - value) * softplus(logits)
+    return -(np.where(value == 0, zero.dtype.type(0), one) + np.where(value == 1, zero.dtype.type(0), zero))

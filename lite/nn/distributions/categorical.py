@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite._collection import as_array, raw
 from lite._vmap.running import everything
+from lite.nn.distributions._arguments import require
 from lite.nn.distributions._draw import as_shape, generator_of
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import IntegerInterval, Support
@@ -35,7 +36,8 @@ class Categorical(Distribution):
         has_rsample: False.
 
     Raises:
-        ValueError: both or none of ``probs`` and ``logits`` are given, or there is no last axis.
+        ValueError: both or none of ``probs`` and ``logits`` are given, or there is no last axis; probs are
+            negative, not finite, or sum to 0. Rows of logits may be NaN, or all -inf: log-probs are NaN then.
         TypeError: they are not floats.
 
     Example:
@@ -48,6 +50,8 @@ class Categorical(Distribution):
     """
 
     has_rsample = False
+    has_enumerate_support = True
+    _batched = ("probs", "logits")
 
     def __init__(self, probs: ArrayLike | None = None, logits: ArrayLike | None = None) -> None:
         if (probs is None) == (logits is None):
@@ -61,7 +65,10 @@ class Categorical(Distribution):
         self.batch_shape = values.shape[:-1]
         self.event_shape: tuple[int, ...] = ()
         if name == "probs":
-            self.probs = values / values.sum(-1, keepdims=True)
+            total = values.sum(-1, keepdims=True)
+            require((values >= 0) & np.isfinite(values), "probs must not be negative", values)
+            require(total > 0, "probs of each row must have a positive sum", total)
+            self.probs = values / total
         else:
             self.logits = _log_softmax(values)
 
@@ -99,10 +106,20 @@ class Categorical(Distribution):
         """NaN, (*batch)."""
         return np.full(self.batch_shape, np.nan, self.probs.dtype)
 
+    def enumerate_support(self, expand: bool = True) -> NDArray[np.int64]:
+        """The classes; see `Distribution.enumerate_support`."""
+        values = np.arange(self._values).reshape(-1, *(1,) * len(self.batch_shape))
+        return np.broadcast_to(values, (len(values), *self.batch_shape)) if expand else values
+
     @property
     def support(self) -> Support:
         """0 to V-1."""
-        return IntegerInterval(0, self._classes - 1)
+        return IntegerInterval(0, self._values - 1)
+
+    @property
+    def _values(self) -> int:
+        """How many different values are drawn."""
+        return self._classes
 
     @property
     def _classes(self) -> int:
@@ -142,6 +159,9 @@ class Categorical(Distribution):
         Args:
             sample_shape: how many to draw for each element of the batch.
             rng: generator or seed; by default the generator that the process shares.
+
+        Raises:
+            RuntimeError: the probabilities of a row are NaN.
         """
         shape = as_shape(sample_shape)
         rows = self.probs.reshape(-1, self.probs.shape[-1])
@@ -170,6 +190,11 @@ def _search_at_once(rows: NDArray[Any], uniform: NDArray[Any], out: NDArray[np.i
 
 def _points(uniform: NDArray[Any], total: Any) -> Any:
     """Shares of the total, and just below it, so that a class of probability 0 is never found."""
+    if not np.isfinite(everything(total)).all():
+        raise RuntimeError(
+            "there is nothing to draw in a row of NaN: its logits must not hold NaN or +inf, or be all -inf "
+            f"(as where a mask admits no class), got probabilities that sum to {np.max(everything(total))}"
+        )
     return np.minimum(uniform * total, np.nextafter(total, 0))
 
 

@@ -132,6 +132,15 @@ class CompositeDistribution(Distribution, Mapping[NestedKey, Distribution]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.dists})"
 
+    def expand(self, batch_shape: Any) -> Self:
+        """The same distributions for a larger batch; see `Distribution.expand`."""
+        out = super().expand(batch_shape)
+        dims = len(self.batch_shape)
+        out.dists = {
+            name: dist.expand((*out.batch_shape, *dist.batch_shape[dims:])) for name, dist in self.items()
+        }
+        return out
+
     # -- values ------------------------------------------------------------------------------------
 
     def _each(self, value: Callable[[Distribution], Any], sample_shape: tuple[int, ...] = ()) -> TensorDict:

@@ -42,6 +42,7 @@ class Delta(Distribution):
     """
 
     has_rsample = False
+    _batched = ("param",)
 
     def __init__(
         self,
@@ -122,6 +123,7 @@ class TanhDelta(Distribution):
     """
 
     has_rsample = False
+    _batched = ("base_dist",)
 
     def __init__(
         self,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from lite.nn.distributions._draw import as_shape
 from lite.nn.distributions.support import Real, Support
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ class Distribution:
 
     Attributes:
         has_rsample: whether the reference's class has derivatives through samples.
+        has_enumerate_support: whether there are so few values that `enumerate_support` gives them all.
 
     Example:
         >>> import numpy as np
@@ -49,6 +52,9 @@ class Distribution:
     """
 
     has_rsample: ClassVar[bool] = False
+    has_enumerate_support: ClassVar[bool] = False
+    # Attributes whose dimensions begin with those of the batch: arrays and distributions; None if not made.
+    _batched: ClassVar[tuple[str, ...]] = ()
     batch_shape: tuple[int, ...]
     event_shape: tuple[int, ...]
 
@@ -76,6 +82,37 @@ class Distribution:
     def entropy(self) -> Any:
         """Entropy in nats, of shape `batch_shape`."""
         raise self._lacks("entropy")
+
+    def perplexity(self) -> Any:
+        """exp(entropy), of shape `batch_shape`: how many equally probable values are as hard to guess."""
+        return np.exp(self.entropy())
+
+    def expand(self, batch_shape: Any) -> Self:
+        """The same distributions for a larger batch, to which `batch_shape` broadcasts; nothing is copied.
+
+        Raises:
+            ValueError: this batch does not broadcast to that shape.
+        """
+        shape, dims = as_shape(batch_shape), len(self.batch_shape)
+        if not _broadcasts(self.batch_shape, shape):
+            raise ValueError(f"a batch of shape {self.batch_shape} cannot be expanded, got {shape}")
+        out = copy.copy(self)
+        for name in self._batched:
+            value = self.__dict__.get(name)
+            if isinstance(value, Distribution):
+                out.__dict__[name] = value.expand((*shape, *value.batch_shape[dims:]))
+            elif value is not None:
+                out.__dict__[name] = np.broadcast_to(value, (*shape, *value.shape[dims:]))
+        out.batch_shape = shape
+        return out
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        """All values, one after the other: (values, *batch_shape, *event_shape).
+
+        Args:
+            expand: False leaves the dimensions of the batch at 1.
+        """
+        raise self._lacks("enumerate_support")
 
     def cdf(self, value: Any) -> Any:
         """Probability of values up to this one."""
@@ -120,6 +157,13 @@ class Distribution:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(batch_shape={self.batch_shape}, event_shape={self.event_shape})"
+
+
+def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, target) == target
+    except ValueError:
+        return False
 
 
 def deterministic_sample(dist: Distribution) -> Any:

@@ -33,6 +33,8 @@ class Independent(Distribution):
         torch.distributions.Independent.
     """
 
+    _batched = ("base_dist",)
+
     def __init__(self, base_distribution: Distribution, reinterpreted_batch_ndims: int) -> None:
         base, dims = base_distribution, reinterpreted_batch_ndims
         if not 0 <= dims <= len(base.batch_shape):

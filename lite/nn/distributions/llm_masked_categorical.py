@@ -49,6 +49,7 @@ class LLMMaskedCategorical(Distribution):
     """
 
     has_rsample = False
+    _batched = ("logits", "mask", "masked_logits", "masked_dist")
 
     def __init__(self, logits: ArrayLike, mask: ArrayLike, ignore_index: int = -100) -> None:
         values, flags = np.asarray(logits), np.asarray(mask)

@@ -37,6 +37,7 @@ class LogProbDistribution(Distribution):
     """
 
     has_rsample = False
+    _batched = ("log_probs", "mask")
 
     def __init__(self, log_probs: ArrayLike, mask: ArrayLike | None = None) -> None:
         self.log_probs = np.asarray(log_probs)

@@ -22,7 +22,7 @@ class MaskedCategorical(Categorical):
         logits: floats (*batch, V), log-probs up to a constant per row.
         probs: floats (*batch, V), non-negative; what is excluded counts as 0, the rest is divided by its sum.
         mask: booleans that broadcast to (*batch, V), True for what is admitted.
-        indices: integers (*batch, K), the classes that are admitted.
+        indices: integers that broadcast to (*batch, K), the classes that are admitted.
         neg_inf: logits of what is excluded. A finite number leaves a chance of drawing it.
         padding_value: an entry of `indices` that stands for none.
         use_cross_entropy: has no effect here.
@@ -84,13 +84,13 @@ class MaskedCategorical(Categorical):
             classes = np.asarray(indices)
             if classes.dtype.kind not in "iu":
                 raise TypeError(f"indices must be integers, got {classes.dtype}")
+            lead = np.broadcast_shapes(table.shape[:-1], classes.shape[:-1])
+            classes = np.broadcast_to(classes, (*lead, classes.shape[-1]))
             admitted = np.broadcast_to(
                 np.True_ if padding_value is None else classes != padding_value, classes.shape
             )
             self._indices = classes = np.where(admitted, classes, 0)
-            table = np.take_along_axis(
-                np.broadcast_to(table, (*classes.shape[:-1], table.shape[-1])), classes, -1
-            )
+            table = np.take_along_axis(np.broadcast_to(table, (*lead, table.shape[-1])), classes, -1)
         self._admitted = admitted
         # what is excluded of probabilities counts as 0 before the rest is normalised
         fixed = table if probs is None else Categorical(logits=np.where(admitted, table, -np.inf)).logits
@@ -106,6 +106,11 @@ class MaskedCategorical(Categorical):
         if self._mask is None:
             raise ValueError("there is no mask: the distribution was made from indices")
         return self._mask
+
+    @property
+    def _values(self) -> int:
+        classes: int = self.num_samples
+        return classes
 
     @property
     def mode(self) -> NDArray[np.int64]:
@@ -138,8 +143,9 @@ class MaskedCategorical(Categorical):
         return np.where(found.any(-1), out, out.dtype.type(self.neg_inf))
 
     def entropy(self) -> NDArray[Any]:
-        """Entropy in nats over the classes that are admitted, (*batch)."""
-        return Categorical(logits=np.where(self._admitted, self.logits, -np.inf)).entropy()
+        """Entropy in nats over the classes that are admitted, (*batch); 0 where there are none."""
+        out = Categorical(logits=np.where(self._admitted, self.logits, -np.inf)).entropy()
+        return np.where(self._admitted.any(-1), out, out.dtype.type(0))
 
 
 class MaskedOneHotCategorical(OneHotMixin, MaskedCategorical):

@@ -43,6 +43,7 @@ class Normal(Distribution):
     """
 
     has_rsample = True
+    _batched = ("loc", "scale")
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = float_arrays(loc, scale)

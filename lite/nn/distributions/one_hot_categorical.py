@@ -38,6 +38,10 @@ class OneHotMixin(Categorical):
         """Log-prob of one-hot vectors (..., V): of the class of the largest number."""
         return super().log_prob(as_array(value).argmax(-1))
 
+    def enumerate_support(self, expand: bool = True) -> NDArray[np.int64]:
+        """The one-hot vectors; see `Distribution.enumerate_support`."""
+        return one_hot(super().enumerate_support(expand), self.num_samples)
+
     @property
     def mode(self) -> NDArray[np.int64]:
         """Vectors with a 1 for the most probable class; for several if they are equally probable."""

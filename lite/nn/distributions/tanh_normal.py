@@ -46,6 +46,7 @@ class TanhNormal(Distribution):
     """
 
     has_rsample = True
+    _batched = ("root_dist", "loc", "scale")
 
     def __init__(
         self,

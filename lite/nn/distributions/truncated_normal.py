@@ -54,6 +54,10 @@ class TruncatedNormal(Distribution):
     """
 
     has_rsample = True
+    _batched = (
+        *("loc", "scale", "_low", "_high"),
+        *("_below", "_inside", "_log_inside", "_mean", "_variance", "_entropy"),
+    )
 
     def __init__(
         self,

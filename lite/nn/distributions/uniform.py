@@ -37,6 +37,7 @@ class Uniform(Distribution):
     """
 
     has_rsample = True
+    _batched = ("low", "high")
 
     def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
         self.low, self.high = float_arrays(low, high)
