@@ -15,34 +15,35 @@ from lite._ops import BatchOp
 from lite._structure import StructureMixin
 
 
-def grown(array: Array, before: Sequence[int], after: Sequence[int], value: Any) -> Array:
-    """The array with `value` (None for objects) around its first dimensions; negative counts crop."""
-    crop = tuple(
-        slice(max(0, -a), max(0, n - max(0, -b))) for n, a, b in zip(array.shape, before, after, strict=False)
-    )
-    shape = tuple(n + a + b for n, a, b in zip(array.shape, before, after, strict=False))
-    out = np.full(shape + array.shape[len(shape) :], None if array.dtype == object else value, array.dtype)
-    inner = tuple(
-        slice(max(0, a), max(0, n - max(0, b))) for n, a, b in zip(shape, before, after, strict=True)
-    )
-    out[inner] = array[crop]
-    return out
-
-
 class Pad(BatchOp):
-    """Add elements before and after those of the batch; dimension names are dropped."""
+    """Add elements before and after those of the batch; dimension names are dropped.
 
-    __slots__ = ("after", "before", "fills", "value")
+    Negative counts crop. New elements hold `value`, those of objects None.
+    """
+
+    __slots__ = ("fills", "kept", "value", "within")
     keeps_lock = False
 
     def __init__(self, size: Shape, before: Sequence[int], after: Sequence[int], value: Any) -> None:
-        shape = tuple(n + a + b for n, a, b in zip(size, before, after, strict=True))
-        super().__init__(len(size), shape)
-        self.before, self.after, self.value = before, after, value
-        self.fills = any(n > 0 for n in (*before, *after))
+        counts = list(zip(size, before, after, strict=True))
+        super().__init__(len(size), tuple([n + a + b for n, a, b in counts]))
+        self.value = value
+        self.fills = any(a > 0 or b > 0 for _, a, b in counts)
+        # Where the elements that are kept are, and where they go.
+        self.kept = tuple([slice(max(0, -a), max(0, n - max(0, -b))) for n, a, b in counts])
+        self.within = tuple([slice(max(0, a), max(0, n + a + b - max(0, b))) for n, a, b in counts])
 
     def array(self, value: Array) -> Array:
-        return grown(value, self.before, self.after, self.value)
+        dtype = value.dtype
+        out = np.empty(self.shape + value.shape[self.ndim :], dtype)
+        out.fill(None if dtype.hasobject else self.value)
+        out[self.within] = value[self.kept]
+        return out
+
+
+def grown(array: Array, before: Sequence[int], after: Sequence[int], value: Any) -> Array:
+    """The array with `value` (None for objects) around its first dimensions; negative counts crop."""
+    return Pad(array.shape[: len(before)], before, after, value).array(array)
 
 
 class PadMixin(StructureMixin):
