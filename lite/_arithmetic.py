@@ -9,7 +9,8 @@ import numpy as np
 
 from lite._convert import fit_leaf
 from lite._core import MISSING
-from lite._elementwise import elementwise, elementwise_
+from lite._elementwise import elementwise
+from lite._elementwise_inplace import elementwise_
 from lite._operands import Const
 from lite._pointwise import PointwiseMixin, required
 from lite._ufuncs import Pointwise, lerp, swapped

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from itertools import repeat
 from typing import Any
 
 import numpy as np
 
-from lite._collection import Shape, as_array, is_array
+from lite._collection import as_array, is_array
 from lite._core import MISSING, TensorDictCore
-from lite._device_array import on_leaves, unwrap, wrap, write_leaf
+from lite._device_array import on_leaves, wrap
 from lite._nontensor import NonTensorBase
 from lite._operands import Const, Node, Operand, as_operand
 from lite._scalars import NUMBERS, beside
@@ -52,13 +52,13 @@ def elementwise(
     if None in operands:
         return NotImplemented
     source = td
-    td, resolved = _aligned(td, operands)  # type: ignore[arg-type]
+    td, resolved = aligned(td, operands)  # type: ignore[arg-type]
     compare = fn in COMPARISONS
     if compare:
         objects = partial(_compared, fn)
     fn = _as_array(fn) if _has_scalars(td) else fn
     if objects is not None or not all(type(operand) is Const for operand in resolved):
-        out = _walk(td, fn, resolved, default, objects)
+        out = walk(td, fn, resolved, default, objects)
     else:
         out = td._map_leaves(_bound(fn, [wrap(operand.leaf("", None)) for operand in resolved]))
     if compare:
@@ -67,55 +67,6 @@ def elementwise(
     elif source.is_locked and td is source:
         out.lock_()
     return out
-
-
-def elementwise_(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
-    """As `elementwise`, into the arrays of `td`; everything is checked before anything is written.
-
-    Raises:
-        RuntimeError: an operand has more batch dimensions or elements than `td`.
-        TypeError: a result cannot be cast to the dtype of its array.
-        ValueError: an array is read-only.
-    """
-    columns = columns_of(td, fn, others)
-    calls: list[tuple[Any, ...]] = [] if columns is None else list(zip(*columns, strict=False))
-    if columns is None:
-        operands = [as_operand(other, td) for other in others]
-        if None in operands:
-            return NotImplemented
-        same, resolved = _aligned(td, operands)  # type: ignore[arg-type]
-        if same is not td:
-            raise RuntimeError(
-                f"an in-place operation cannot change the batch size {td.batch_size} to {same.batch_size}."
-            )
-
-        def note(*args: Any) -> Any:
-            calls.append(args)
-            return args[0]
-
-        _walk(td, note, resolved, MISSING, None)
-        calls = _without_device_leaves(fn, calls)
-    _check_targets(fn, calls)
-    if isinstance(fn, np.ufunc):
-        for args in calls:
-            fn(*args, out=args[0])
-    else:
-        results = [fn(*args) for args in calls]
-        for args, result in zip(calls, results, strict=True):
-            _check_cast(np.asarray(result).dtype, args[0].dtype)
-        for args, result in zip(calls, results, strict=True):
-            np.copyto(args[0], result, casting="same_kind")
-    return td
-
-
-def _without_device_leaves(fn: Pointwise, calls: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Write the results for device leaves, which their own operators compute; the other calls."""
-    results = [
-        (unwrap(args[0]), on_leaves(fn, *args)) for args in calls if not isinstance(args[0], np.ndarray)
-    ]
-    for leaf, result in results:
-        write_leaf(leaf, ..., result)
-    return [args for args in calls if isinstance(args[0], np.ndarray)]
 
 
 def _quick(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
@@ -199,7 +150,7 @@ def columns_of(td: Any, fn: Pointwise, others: Sequence[Any]) -> tuple[Iterable[
     return flat.values(), map(theirs.__getitem__, flat)
 
 
-def _aligned(td: Any, operands: list[Operand]) -> tuple[Any, list[Operand]]:
+def aligned(td: Any, operands: list[Operand]) -> tuple[Any, list[Operand]]:
     """The TensorDict and its operands with one common batch size."""
     size = td.batch_size
     if all(type(operand) is Const or operand.batch_size == size for operand in operands):
@@ -261,13 +212,13 @@ def _bound(fn: Pointwise, values: list[Any]) -> Pointwise:
     return lambda leaf: fn(leaf, *values)
 
 
-def _walk(td: Any, fn: Pointwise, operands: list[Operand], default: Any, objects: Objects | None) -> Any:
+def walk(td: Any, fn: Pointwise, operands: list[Operand], default: Any, objects: Objects | None) -> Any:
     stacked = td._parts()
     if stacked is not None:
         parts, dim = stacked
         columns = [operand.parts(len(parts), dim) for operand in operands]
         return td._from_parts(
-            [_walk(part, fn, [c[i] for c in columns], default, objects) for i, part in enumerate(parts)]
+            [walk(part, fn, [c[i] for c in columns], default, objects) for i, part in enumerate(parts)]
         )
     nodes = [operand for operand in operands if isinstance(operand, Node)]
     if default is MISSING:
@@ -290,7 +241,7 @@ def _walk(td: Any, fn: Pointwise, operands: list[Operand], default: Any, objects
             result = entry if objects is None else objects(td, entry, operands, key)
         else:
             child = td._as_node(entry)
-            result = _walk(child, fn, [operand.child(key) for operand in operands], default, objects)
+            result = walk(child, fn, [operand.child(key) for operand in operands], default, objects)
             if default == INTERSECTION and result.is_empty() and not child.is_empty():
                 continue
             result = td._rewrap(entry, result)
@@ -330,7 +281,7 @@ def _add_missing(
                 continue
             node = td._as_node(entry)
             if node is not None:
-                entries[key] = _walk(node.empty(), fn, [o.child(key) for o in operands], default, None)
+                entries[key] = walk(node.empty(), fn, [o.child(key) for o in operands], default, None)
                 continue
             values = [default if (v := o.leaf(key, entry)) is None else v for o in operands]
             entries[key] = np.asarray(fn(default, *values))
@@ -361,50 +312,3 @@ def _check_keys(td: Any, other: Any, payloads: bool) -> None:
             f"keys in tensordicts mismatch. The first TD has keys {sorted(first - second)} that the second "
             f"does not have. The second TD has keys {sorted(second - first)} that the first does not have."
         )
-
-
-def _check_targets(fn: Pointwise, calls: list[tuple[Any, ...]]) -> None:
-    """Raise if one of the calls `fn(*args)` cannot be written to its first argument."""
-    dtype = number = None
-    for args in calls:
-        leaf = args[0]
-        if not leaf.flags.writeable:
-            raise ValueError("an in-place operation needs writeable arrays, and an array is read-only.")
-        if leaf.dtype is dtype and len(args) == 2 and args[1] is number:
-            continue  # the number, and the dtype, of the leaf before
-        kinds = [leaf.dtype]
-        for arg in args[1:]:
-            if type(arg) in NUMBERS:
-                kinds.append(_KINDS[type(arg)])
-                continue
-            if arg.ndim and arg.shape != leaf.shape:
-                _check_fits(arg.shape, leaf.shape)
-            kinds.append(arg.dtype)
-        if isinstance(fn, np.ufunc):
-            _check_cast(_result_dtype(fn, tuple(kinds)), leaf.dtype)
-        dtype = leaf.dtype
-        number = args[1] if len(args) == 2 and (type(args[1]) in NUMBERS or not args[1].ndim) else None
-
-
-def _check_fits(shape: Shape, target: Shape) -> None:
-    try:
-        fits = np.broadcast_shapes(shape, target) == target
-    except ValueError:
-        fits = False
-    if not fits:
-        raise RuntimeError(f"an operand of shape {shape} does not fit a leaf's shape {target}.")
-
-
-# What decides the dtype of a result where an argument is no array: for most numbers their type.
-_KINDS: dict[type, Any] = {bool: np.dtype(np.bool_), int: int, float: float, complex: complex}
-
-
-@lru_cache(maxsize=1024)
-def _result_dtype(fn: np.ufunc, kinds: tuple[Any, ...]) -> np.dtype[Any]:
-    dtype: np.dtype[Any] = fn.resolve_dtypes((*kinds, None))[-1]
-    return dtype
-
-
-def _check_cast(result: np.dtype[Any], target: np.dtype[Any]) -> None:
-    if result is not target and not np.can_cast(result, target, "same_kind"):
-        raise TypeError(f"cannot write a {result} result into a {target} array in place.")

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from lite._core import MISSING, TensorDictCore
-from lite._elementwise import elementwise, elementwise_
+from lite._elementwise import elementwise
+from lite._elementwise_inplace import elementwise_
 from lite._methods import AnyMethod, ArgsMethod, SelfMethod, described
 from lite._ufuncs import BINARY, PREDICATES, UNARY, Pointwise, swapped
 
