@@ -119,11 +119,25 @@ def maximum(values: Any) -> Any:
 
 
 @jit(reassociate=True)
-def sums_of_exp(values: Any, reference: Any, inverse: Any) -> Any:
-    """With d = (x - reference) * inverse: the sums of exp(d) and of d exp(d), and the largest d.
+def sum_of_exp(values: Any, reference: Any, inverse: Any) -> Any:
+    """With d = (x - reference) * inverse: the sum of exp(d), and the largest d.
 
-    A largest d below 0 may be any negative number; beyond 80 the sums are of no use.
+    A largest d below 0 may be any negative number; beyond 80 the sum is of no use.
     """
+    full_width()
+    total = values.dtype.type(0)
+    top = _bits(values.dtype.type(-1))
+    for i in range(values.size):
+        d = (values[i] - reference) * inverse
+        top = max(top, _bits(d))
+        _, e = _exp(d)
+        total += e
+    return np.float64(total), _float(top)
+
+
+@jit(reassociate=True)
+def sums_of_exp(values: Any, reference: Any, inverse: Any) -> Any:
+    """The same, with the sum of d exp(d) in the middle."""
     full_width()
     total = weighted = values.dtype.type(0)
     top = _bits(values.dtype.type(-1))
@@ -165,6 +179,7 @@ def _odd(values: Any) -> Any:
 @jit
 def _keep_only(keep: Any, values: Any) -> None:
     """Entries that may not be drawn become -inf."""
+    full_width()
     hidden = values.dtype.type(-np.inf)
     for i in range(values.size):
         values[i] = values[i] if keep[i] else hidden
@@ -172,6 +187,7 @@ def _keep_only(keep: Any, values: Any) -> None:
 
 @jit
 def _copy(values: Any, bfloat16: Any, out: Any) -> None:
+    full_width()
     for i in range(values.size):
         out[i] = values[i]
 
@@ -183,6 +199,7 @@ def _widen(values: Any, bfloat16: Any, out: Any) -> None:
     float16: shift the fields into place; one product sets the exponent's bias right and normalises
     subnormals.
     """
+    full_width()
     if bfloat16:
         for i in range(values.size):
             out[i] = np.int32(np.int32(values[i]) << np.int32(16)).view(np.float32)
@@ -247,9 +264,17 @@ def load(flat: Any, bfloat16: Any, begin: Any, keep: Any, allowed: Any, staged: 
 
 
 @jit
+def _sums(values: Any, reference: Any, inverse: Any, weigh: Any) -> Any:
+    if weigh:
+        return sums_of_exp(values, reference, inverse)
+    total, top = sum_of_exp(values, reference, inverse)
+    return total, 0.0, top
+
+
+@jit
 def statistics(
     flat: Any, bfloat16: Any, begin: Any, size: Any, keep: Any, allowed: Any, inverse: Any, spot: Any,
-    scratch: Any,
+    weigh: Any, scratch: Any,
 ) -> Any:  # fmt: skip
     """The softmax of one row in one pass: what it takes to score any of its entries.
 
@@ -261,12 +286,13 @@ def statistics(
         keep: flags of all rows, this one's from `allowed` on; see `load`.
         inverse: 1 / temperature.
         spot: the entry whose logit is returned.
+        weigh: whether the sum of d exp(d) is wanted.
         scratch: memory for one block.
 
     Returns:
         The highest logit; how many times its block has it, counted apart so that a log-prob close to zero
         keeps its relative precision; the sum of exp(d) over the others with d = (x - highest) * inverse;
-        the sum of d exp(d); the logit at `spot`; and whether there is NaN.
+        the sum of d exp(d), or anything; the logit at `spot`; and whether there is NaN.
     """
     floating = scratch.dtype.type
     reference, logit = floating(-np.inf), floating(-np.inf)
@@ -283,7 +309,7 @@ def statistics(
             logit = values[spot - first]
         more, more_weighted, top = 0.0, 0.0, floating(np.inf)
         if abs(reference) < np.inf:
-            more, more_weighted, top = sums_of_exp(values, reference, narrow)
+            more, more_weighted, top = _sums(values, reference, narrow, weigh)
         if top <= _REACH:
             if top > most:
                 rest, weighted = rest + held, weighted + held_weighted
@@ -306,7 +332,7 @@ def statistics(
         rest *= factor
         reference, holder, most, held, held_weighted = highest, first, 0.0, 0.0, 0.0
         if size > BLOCK:  # else its turn comes below
-            held, held_weighted, top = sums_of_exp(values, reference, narrow)
+            held, held_weighted, top = _sums(values, reference, narrow, weigh)
     highest = reference
     if abs(reference) < np.inf:
         masked = allowed + holder if allowed >= 0 else -1

@@ -37,7 +37,7 @@ def rows(
         if known:
             allowed = keep_starts[r] if keep_starts.size else -1
             highest, count, rest, weighted, logit, unknown = statistics(
-                flat, bfloat16, starts[r], size, keep, allowed, inverse, token, scratch
+                flat, bfloat16, starts[r], size, keep, allowed, inverse, token, entropies.size > 0, scratch
             )
             score = log_prob(logit, highest, inverse, count, rest, unknown)
             top = np.nan if unknown else np.float64(highest) * inverse
@@ -79,7 +79,7 @@ def log_softmax(
             row[:] = 0.0
             continue
         highest, count, rest, _, _, unknown = statistics(
-            flat, bfloat16, starts[r], size, keep, allowed, inverse, np.int64(-1), scratch
+            flat, bfloat16, starts[r], size, keep, allowed, inverse, np.int64(-1), False, scratch
         )
         total = log_total(count, rest) if count else 0.0
         if unknown:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lite.kernels._jit import jit
-from lite.kernels.cpu._blocks import BLOCK, log_prob, maximum, statistics, sums_of_exp
+from lite.kernels.cpu._blocks import BLOCK, log_prob, maximum, statistics, sum_of_exp
 from lite.kernels.cpu._width import full_width
 
 DRAWN, NOTHING, UNKNOWN = 0, 1, 2
@@ -138,7 +138,7 @@ def _block_totals(scores: Any, highest: Any, totals: Any) -> Any:
     total = 0.0
     for b in range(totals.size):
         block = scores[b * BLOCK : min((b + 1) * BLOCK, scores.size)]
-        totals[b] = sums_of_exp(block, highest, np.float32(1.0))[0]
+        totals[b] = sum_of_exp(block, highest, np.float32(1.0))[0]
         total += totals[b]
     return total
 
@@ -269,6 +269,6 @@ def rows(
             )  # fmt: skip
         tokens[r] = token
         top, count, rest, _, logit, unknown = statistics(
-            logits[r], False, np.int64(0), size, nowhere, np.int64(-1), 1.0, token, scratch
+            logits[r], False, np.int64(0), size, nowhere, np.int64(-1), 1.0, token, False, scratch
         )
         log_probs[r] = log_prob(logit, top, 1.0, count, rest, unknown)
