@@ -134,6 +134,13 @@ class NonTensorData(NonTensorBase):
             return NonTensorStack._wrap(op.array(self._objects()))
         return self._make(self.data, op.shape + self._batch_size[op.ndim :])
 
+    def unbind(self, dim: int) -> tuple[Any, ...]:
+        """Split along a batch dimension; the object is shared by all rows."""
+        at = self._dim(dim)
+        size = self._batch_size
+        rest = size[:at] + size[at + 1 :]
+        return tuple([self._make(self.data, rest) for _ in range(size[at])])
+
     def _rebatch(self, batch_size: Shape) -> Self:
         return self._make(self.data, batch_size)
 
