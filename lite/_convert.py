@@ -11,6 +11,7 @@ from numpy import ndarray
 from lite._collection import Array, Shape, TensorCollection, is_array
 from lite._defaults import get_default_dtype
 from lite._foreign import from_dlpack, is_foreign, is_tensor
+from lite._keys import Path, to_path
 from lite._nontensor import NonTensorData, NonTensorStack
 
 _NUMERIC = frozenset("biufc")
@@ -48,6 +49,30 @@ def unready(entries: dict[Any, Any], batch_size: Shape, device: str | None) -> l
         ):
             found.append(key)
     return found
+
+
+def as_tree(entries: dict[Any, Any]) -> dict[str, Any] | None:
+    """Entries under flat and nested keys as dicts in dicts; None if two keys meet, or one is none."""
+    out: dict[str, Any] = {}
+    nodes: dict[Path, dict[str, Any]] = {(): out}
+    for key, value in entries.items():
+        path = to_path(key)
+        if not path:
+            return None
+        node = nodes.get(path[:-1])
+        if node is None:
+            node = out
+            for depth, name in enumerate(path[:-1], 1):
+                below = nodes.get(path[:depth])
+                if below is None:
+                    if name in node:
+                        return None
+                    below = node[name] = nodes[path[:depth]] = {}
+                node = below
+        if path[-1] in node:
+            return None
+        node[path[-1]] = value
+    return out
 
 
 def as_is(value: Any, batch_size: Shape, device: str | None) -> bool:

@@ -9,7 +9,7 @@ from numpy import ndarray
 
 from lite._batch_size import parse_batch_size
 from lite._collection import Names, TensorCollection
-from lite._convert import as_is, fit_leaf, fit_node, to_entry, unready
+from lite._convert import as_is, as_tree, fit_leaf, fit_node, to_entry, unready
 from lite._dense import DenseMixin
 from lite._device import move, parse_device
 from lite._keys import NestedKey, require_path
@@ -107,6 +107,9 @@ class TensorDict(DenseMixin):
                 entry = data[key]
                 if type(entry) is not TensorDict or self._names is not None or entry._names is not None:
                     self._put(key, entry)
+            return
+        if type(source) is dict and (tree := as_tree(source)) is not None:
+            self._fill(tree)
             return
         for key, value in source.items():
             if type(key) is str:
@@ -271,9 +274,13 @@ class TensorDict(DenseMixin):
         size = self._batch_size
         if as_is(value, size, self._device):
             return value
-        if type(value) is TensorDict and value is not self and value._batch_size[: len(size)] == size:
-            if self._device is None or value._device == self._device:
-                return value
+        if (
+            type(value) is TensorDict
+            and value is not self
+            and value._batch_size[: len(size)] == size
+            and (self._device is None or value._device == self._device)
+        ):
+            return value
         entry = self._to_entry(value)
         if isinstance(entry, TensorCollection):
             if entry is self:

@@ -11,7 +11,7 @@ from numpy import ndarray
 from lite._access import AccessMixin
 from lite._assign import write_arrays
 from lite._collection import TensorCollection, is_array
-from lite._convert import unready
+from lite._convert import as_tree, unready
 from lite._core import TensorDictCore
 from lite._device_array import on_leaves
 from lite._keys import NestedKey, Path, require_path
@@ -263,6 +263,9 @@ def _storable(td: Any, source: Any, ready: list[tuple[Any, dict[Any, Any]]]) -> 
     else:
         return False
     others = unready(entries, td.batch_size, td.device)
+    if others is None and (tree := as_tree(entries)) is not None:
+        entries = tree
+        others = unready(entries, td.batch_size, td.device)
     if others:
         entries = entries.copy()
         for key in others:
