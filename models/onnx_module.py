@@ -51,6 +51,7 @@ class OnnxModule(TensorDictModule):
         FileNotFoundError: there is no such file, or data of the graph beside it are missing.
         ValueError: the file is no ONNX graph, or refers to data outside its folder; keys or axes that do not
             fit the graph; inputs of types other than numeric tensors.
+        TypeError: `model` is neither a path nor a session.
         ImportError: without onnxruntime; the message has the pip command.
         RuntimeError: `device="cuda"` without a usable GPU.
 
@@ -80,8 +81,10 @@ class OnnxModule(TensorDictModule):
         options = SessionOptions.from_arguments(device, providers, num_threads)
         if isinstance(model, str | Path):
             session = SharedSession.of(model, options)
-        else:
+        elif hasattr(model, "get_inputs"):
             session = GivenSession(model, options)
+        else:
+            raise TypeError(f"model must be a path or a session of onnxruntime, got {type(model).__name__}.")
         inputs, outputs = read_tensors(session.get(), batch_axes)
         super().__init__(
             GraphCall(session, inputs, outputs),
