@@ -1,0 +1,217 @@
+"""What the CUDA kernels are timed at; see cuda_kernels.py.
+
+Each function makes a `Job` with its arrays; `JOBS` lists them.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numba
+from cuda_clock import Bench, Job
+
+from lite import kernels
+
+
+def _torchrl() -> Any:
+    try:
+        from torchrl.objectives.value import functional
+    except ImportError:
+        return None
+    return functional
+
+
+@functools.cache
+def torch_on_gpu() -> Any:
+    """torch where it can use the GPU, else None; the simulator is no GPU."""
+    if numba.config.ENABLE_CUDASIM:
+        return None
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch if torch.cuda.is_available() else None
+
+
+def _tensors(*arrays: Any) -> list[Any]:
+    """The same memory as tensors, with the axis of features that torchrl wants."""
+    return [torch_on_gpu().as_tensor(array, device="cuda")[..., None] for array in arrays]
+
+
+def gae(bench: Bench) -> Job:
+    shape = bench.batch
+    reward, value, following = (bench.floats(*shape) for _ in range(3))
+    done, stop = bench.flags(*shape), bench.flags(*shape, rate=0.01)
+    theirs = None
+    if torch_on_gpu() and (functional := _torchrl()):
+        r, v, n, d, s = _tensors(reward, value, following, done, stop)
+
+        def theirs() -> Any:
+            return functional.vec_generalized_advantage_estimate(0.99, 0.95, v, n, r, d, s)
+
+    # three numbers and two flags in, two numbers out
+    return Job(
+        22 * math.prod(shape),
+        lambda: kernels.gae(reward, value, following, done, stop, gamma=0.99, lmbda=0.95),
+        theirs,
+    )
+
+
+def gae_time_first(bench: Bench) -> Job:
+    shape = bench.batch[::-1]
+    reward, value, following = (bench.floats(*shape) for _ in range(3))
+    done = bench.flags(*shape)
+    return Job(
+        21 * math.prod(shape),
+        lambda: kernels.gae(reward, value, following, done, gamma=0.99, lmbda=0.95, time_dim=0),
+    )
+
+
+def vtrace(bench: Bench) -> Job:
+    shape = bench.batch
+    pi, mu, reward, value, following = (bench.floats(*shape) for _ in range(5))
+    done, stop = bench.flags(*shape), bench.flags(*shape, rate=0.01)
+    theirs = None
+    if torch_on_gpu() and (functional := _torchrl()):
+        p, m, r, v, n, d, s = _tensors(pi, mu, reward, value, following, done, stop)
+
+        def theirs() -> Any:
+            return functional.vtrace_advantage_estimate(0.99, p, m, v, n, r, d, s)
+
+    return Job(
+        30 * math.prod(shape),
+        lambda: kernels.vtrace(pi, mu, reward, value, following, done, stop, gamma=0.99),
+        theirs,
+    )
+
+
+def td_lambda_return(bench: Bench) -> Job:
+    shape = bench.batch
+    reward, following, done = bench.floats(*shape), bench.floats(*shape), bench.flags(*shape)
+    theirs = None
+    if torch_on_gpu() and (functional := _torchrl()):
+        r, n, d = _tensors(reward, following, done)
+
+        def theirs() -> Any:
+            return functional.vec_td_lambda_return_estimate(0.99, 0.95, n, r, d, d)
+
+    return Job(
+        13 * math.prod(shape),
+        lambda: kernels.td_lambda_return(reward, following, done, gamma=0.99, lmbda=0.95),
+        theirs,
+    )
+
+
+def td0_return(bench: Bench) -> Job:
+    shape = bench.batch
+    reward, following, done = bench.floats(*shape), bench.floats(*shape), bench.flags(*shape)
+    theirs = None
+    if torch_on_gpu() and (functional := _torchrl()):
+        r, n, d = _tensors(reward, following, done)
+
+        def theirs() -> Any:
+            return functional.td0_return_estimate(0.99, n, r, d)
+
+    return Job(13 * math.prod(shape), lambda: kernels.td0_return(reward, following, done, gamma=0.99), theirs)
+
+
+def reward_to_go(bench: Bench) -> Job:
+    shape = bench.batch
+    reward, done = bench.floats(*shape), bench.flags(*shape)
+    theirs = None
+    if torch_on_gpu() and (functional := _torchrl()):
+        r, d = _tensors(reward, done)
+
+        def theirs() -> Any:
+            return functional.reward2go(r, d, 0.99)
+
+    return Job(9 * math.prod(shape), lambda: kernels.reward_to_go(reward, done, gamma=0.99), theirs)
+
+
+def multistep_return(steps: int) -> Callable[[Bench], Job]:
+    def make(bench: Bench) -> Job:
+        shape = bench.batch
+        reward, done = bench.floats(*shape), bench.flags(*shape)
+        theirs = None
+        if torch_on_gpu() and _torchrl():
+            from torchrl.data.postprocs.postprocs import _get_reward
+
+            r, d = (tensor[..., 0] for tensor in _tensors(reward, done))
+
+            def theirs() -> Any:
+                return _get_reward(0.99, r, d, steps - 1)
+
+        # a number and a flag in; a number, two integers of 64 bits, a discount and a flag out
+        return Job(
+            30 * math.prod(shape),
+            lambda: kernels.multistep_return(reward, done, gamma=0.99, n_steps=steps),
+            theirs,
+        )
+
+    return make
+
+
+def gather_time(bench: Bench) -> Job:
+    rows, steps = bench.batch
+    features = 2 if bench.toy else 64
+    array, index = bench.floats(rows, steps, features), bench.below(steps, rows, steps)
+    theirs = None
+    if torch := torch_on_gpu():
+        a, i = torch.as_tensor(array, device="cuda"), torch.as_tensor(index, device="cuda")[..., None]
+
+        def theirs() -> Any:
+            return torch.gather(a, 1, i.expand(-1, -1, features))
+
+    moved = 8 * features * rows * steps + 8 * rows * steps
+    return Job(moved, lambda: kernels.gather_time(array, index), theirs, waits=True)
+
+
+def token_log_probs(*shape: int, narrow: bool) -> Callable[[Bench], Job]:
+    def make(bench: Bench) -> Job:
+        *rows, size = (2, 3, 40) if bench.toy else shape
+        logits = bench.bfloat16(*rows, size) if narrow else bench.floats(*rows, size)
+        tokens = bench.below(size, *rows)
+        theirs = None
+        if torch := torch_on_gpu():
+            a = torch.as_tensor(logits.bits if narrow else logits, device="cuda")
+            a, b = a.view(torch.bfloat16) if narrow else a, torch.as_tensor(tokens, device="cuda")[..., None]
+
+            def theirs() -> Any:
+                return torch.log_softmax(a, -1).gather(-1, b)
+
+        moved = math.prod(rows) * (size * (2 if narrow else 4) + 8 + 4)
+        return Job(moved, lambda: kernels.token_log_probs(logits, tokens), theirs, waits=True)
+
+    return make
+
+
+def masked_log_softmax(bench: Bench) -> Job:
+    shape = (2, 3, 40) if bench.toy else (8, 1024, 32000)
+    logits, out = bench.floats(*shape), bench.floats(*shape)
+    mask = bench.flags(*shape, rate=0.9)
+    theirs = None
+    if torch := torch_on_gpu():
+        a, keep = (torch.as_tensor(array, device="cuda") for array in (logits, mask))
+
+        def theirs() -> Any:
+            return torch.log_softmax(a.masked_fill(~keep, -torch.inf), -1)
+
+    # a number and a flag in, a number out
+    return Job(9 * math.prod(shape), lambda: kernels.masked_log_softmax(logits, mask, out=out), theirs)
+
+
+JOBS: dict[str, Callable[[Bench], Job]] = {
+    "gae": gae,
+    "gae, time first": gae_time_first,
+    "vtrace": vtrace,
+    "td_lambda_return": td_lambda_return,
+    "td0_return": td0_return,
+    "reward_to_go": reward_to_go,
+    "multistep_return, n=3": multistep_return(3),
+    "multistep_return, n=1000": multistep_return(1000),
+    "gather_time": gather_time,
+    "token_log_probs, bfloat16": token_log_probs(64, 1024, 32000, narrow=True),
+    "token_log_probs, float32": token_log_probs(16, 512, 128256, narrow=False),
+    "masked_log_softmax": masked_log_softmax,
+}

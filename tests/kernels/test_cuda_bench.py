@@ -1,0 +1,49 @@
+"""bench/cuda_kernels.py runs: in the simulator at toy sizes, or on a GPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import simulator
+
+SCRIPT = Path(__file__).parents[2] / "bench" / "cuda_kernels.py"
+
+
+def run(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", str(SCRIPT), *options],
+        env={**os.environ, **environment}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+
+
+def test_all_jobs_run_at_toy_sizes() -> None:
+    pytest.importorskip("ml_dtypes", reason="one job is in bfloat16")
+    done = run("--toy", "--rounds", "1", NUMBA_ENABLE_CUDASIM="0" if simulator.gpu_found() else "1")
+    assert done.returncode == 0, done.stderr
+    for name in (
+        "copy",
+        "gae, time first",
+        "multistep_return, n=1000",
+        "gather_time",
+        "token_log_probs, bfloat16",
+    ):
+        assert name in done.stdout
+
+
+def test_only_some_jobs() -> None:
+    done = run("--toy", "--only", "gae", "--rounds", "1", NUMBA_ENABLE_CUDASIM="1")
+    assert done.stdout.split("\n  ")[1:] == ["copy", "gae", "gae, time first\n"]
+
+
+def test_times_are_not_taken_without_a_gpu() -> None:
+    done = run(NUMBA_ENABLE_CUDASIM="1")
+    assert done.returncode == 1
+    assert "times in the simulator mean nothing" in done.stderr
+    if not simulator.gpu_found():
+        done = run(NUMBA_ENABLE_CUDASIM="0")
+        assert done.returncode == 1
+        assert "no GPU was found" in done.stderr
