@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite.kernels._arrays import contiguous, is_float, to_numpy
+from lite.kernels._arrays import Array, as_array, contiguous, is_float, to_numpy
+from lite.kernels._device import gpu_of, in_cuda_memory
 from lite.kernels._logits import SMALLEST
 from lite.kernels._rows import for_rows
 from lite.kernels.token_log_probs import token_log_probs
 
+DRAWN, NOTHING, UNKNOWN = 0, 1, 2  # what kernels report of a row
 _SERIAL = 100_000  # logits: below, starting a thread costs more than it saves
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FACTORS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -31,6 +33,7 @@ def sample_tokens(
     repetition_penalty: ArrayLike = 1.0,
     previous: ArrayLike | Sequence[ArrayLike] | None = None,
     mask: ArrayLike | None = None,
+    stream: Any = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Draw one token per row, and give the model's own log-prob of it.
 
@@ -55,13 +58,16 @@ def sample_tokens(
         previous: tokens already there: one array per row, or one padded with -1. Tokens outside the
             vocabulary are passed over.
         mask: `(rows, vocabulary)` booleans, True for tokens that may be drawn.
+        stream: for logits in CUDA memory: a Numba stream, the handle of one, or a CuPy or torch stream. Mask
+            and `previous`, as one array, lie beside them; seeds, steps and options may be on the host, where
+            they are read in any case. The draws are those of the CPU but for rounding.
 
     Returns:
         Tokens, int64, and their natural log-probs, float32, both `(rows,)`. The log-probs are those of the
         model: of the logits before mask, penalty, temperature and filters.
 
     Raises:
-        TypeError: a type that does not fit the argument, CUDA memory.
+        TypeError: a type that does not fit the argument; logits in CUDA memory and a mask that is not.
         ValueError: a shape or value that does not fit; a row with NaN, or with nothing left to draw.
 
     Example:
@@ -76,28 +82,36 @@ def sample_tokens(
         >>> bool(both[1] == alone[0])
         True
     """
-    model = to_numpy("logits", logits)
+    gpu = gpu_of(stream, logits=logits, mask=mask)
+    model = as_array("logits", logits)
     if not is_float(model.dtype):
         raise TypeError(f"logits must be float16, bfloat16, float32 or float64, got {model.dtype}")
     if model.ndim != 2 or (model.shape[0] and not model.shape[1]):
         raise ValueError(f"logits must have the shape (rows, vocabulary), got {model.shape}")
     rows, size = model.shape
-    keep = np.empty((0, 0), np.bool_)
+    keep = None
     if mask is not None:
-        keep = to_numpy("mask", mask)
+        keep = as_array("mask", mask)
         if keep.dtype != np.bool_:
             raise TypeError(f"mask must be boolean, got {keep.dtype}")
         if keep.shape != model.shape:
             raise ValueError(f"mask must have the shape of logits {model.shape}, got {keep.shape}")
-    before, before_starts = _previous(previous, rows)
+    before, before_starts = _previous(previous, rows, gpu)
     options = (
-        _option("temperature", temperature, rows, 0.0, np.inf),
-        _option("top_k", top_k, rows, 0, np.inf, np.int64),
-        _option("top_p", top_p, rows, 0.0, 1.0),
-        _option("min_p", min_p, rows, 0.0, 1.0),
-        _option("repetition_penalty", repetition_penalty, rows, SMALLEST, np.inf),
+        _option("temperature", temperature, rows, 0.0, np.inf, gpu),
+        _option("top_k", top_k, rows, 0, np.inf, gpu, np.int64),
+        _option("top_p", top_p, rows, 0.0, 1.0, gpu),
+        _option("min_p", min_p, rows, 0.0, 1.0, gpu),
+        _option("repetition_penalty", repetition_penalty, rows, SMALLEST, np.inf, gpu),
     )
-    uniform = _uniform(seeds, step, rows)
+    uniform = _uniform(seeds, step, rows, gpu)
+    if gpu is not None:
+        from lite.kernels.cuda import sample_tokens as cuda
+
+        drawn, outcome = cuda.draw(gpu, model, keep, before, before_starts, np.stack([*options, uniform]))
+        _check(outcome)
+        scores = token_log_probs(logits, drawn, stream=stream)
+        return drawn, cuda.narrowed(gpu, scores)
     tokens, status = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
     log_probs = np.zeros(rows, np.float32)
     if rows:
@@ -107,7 +121,7 @@ def sample_tokens(
             narrow = contiguous(model, np.float32)
         args = (
             narrow,
-            contiguous(keep, np.bool_),
+            np.empty((0, 0), np.bool_) if keep is None else contiguous(keep, np.bool_),
             before,
             before_starts,
             *options,
@@ -117,23 +131,38 @@ def sample_tokens(
             status,
         )
         for_rows(lambda start, stop: cpu.rows(*args, start, stop), rows, 1 if rows * size > _SERIAL else rows)
-        if status.any():
-            row = int(status.argmax())
-            why = "contains NaN" if status[row] == cpu.UNKNOWN else "has no token left that may be drawn"
-            raise ValueError(f"logits[{row}] {why}")
+        _check(status)
     if model.dtype == np.float64:  # what float32 has rounded
         log_probs = token_log_probs(model, tokens).astype(np.float32)
     return tokens, log_probs
 
 
+def _check(status: NDArray[np.int64]) -> None:
+    """Raise for the first row from which nothing was drawn."""
+    if status.any():
+        row = int(status.argmax())
+        why = "contains NaN" if status[row] == UNKNOWN else "has no token left that may be drawn"
+        raise ValueError(f"logits[{row}] {why}")
+
+
+def _on_host(name: str, value: ArrayLike, gpu: Any) -> NDArray[Any]:
+    """`value`, which is small, as a NumPy array."""
+    if gpu is None or not in_cuda_memory(value):
+        return to_numpy(name, value)
+    from lite.kernels.cuda._copies import fetched
+
+    return fetched(gpu, as_array(name, value))
+
+
 def _option(
-    name: str, value: ArrayLike, rows: int, low: float, high: float, dtype: type[np.generic] = np.float64
-) -> NDArray[Any]:
+    name: str, value: ArrayLike, rows: int, low: float, high: float, gpu: Any,
+    dtype: type[np.generic] = np.float64,
+) -> NDArray[Any]:  # fmt: skip
     """`value` as one number per row, checked."""
     plain = type(value) is int or (type(value) is float and dtype is np.float64)
     if plain and low <= value <= high and value < np.inf:  # type: ignore[operator]
         return np.full(rows, value, dtype)  # the common case: a tenth of the work below
-    given = to_numpy(name, value)
+    given = _on_host(name, value, gpu)
     if given.dtype.kind not in ("iu" if dtype is np.int64 else "fiu"):
         raise TypeError(f"{name} must be {'integer' if dtype is np.int64 else 'a number'}, got {given.dtype}")
     if given.shape not in ((), (rows,)):
@@ -145,9 +174,19 @@ def _option(
 
 
 def _previous(
-    previous: ArrayLike | Sequence[ArrayLike] | None, rows: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """All previous tokens in a line, and where each row's begin (and the last one's end)."""
+    previous: ArrayLike | Sequence[ArrayLike] | None, rows: int, gpu: Any
+) -> tuple[Array, NDArray[np.int64]]:
+    """All previous tokens in a line, and where each row's begin (and the last one's end).
+
+    The tokens are on the GPU if there is one.
+    """
+    if gpu is not None and in_cuda_memory(previous):
+        given = as_array("previous", previous)  # type: ignore[arg-type]
+        if given.ndim != 2 or given.shape[0] != rows:
+            raise ValueError(f"previous must be {rows} rows of tokens, got the shape {given.shape}")
+        if given.dtype.kind not in "iu":
+            raise TypeError(f"previous must hold integers, got {given.dtype}")
+        return given, np.arange(rows + 1, dtype=np.int64) * given.shape[1]
     parts = [] if previous is None else [to_numpy("previous", part) for part in previous]  # type: ignore[union-attr]
     if previous is None or not rows:
         return np.empty(0, np.int64), np.zeros(rows + 1, np.int64)
@@ -163,11 +202,13 @@ def _previous(
     return np.concatenate(parts).astype(np.int64), np.cumsum(lengths, dtype=np.int64)
 
 
-def _uniform(seeds: ArrayLike | np.random.Generator, step: ArrayLike, rows: int) -> NDArray[np.float64]:
+def _uniform(
+    seeds: ArrayLike | np.random.Generator, step: ArrayLike, rows: int, gpu: Any
+) -> NDArray[np.float64]:
     """One number in [0, 1) per row."""
     if isinstance(seeds, np.random.Generator):
         return seeds.random(rows)
-    given, count = to_numpy("seeds", seeds), to_numpy("step", step)
+    given, count = _on_host("seeds", seeds, gpu), _on_host("step", step, gpu)
     if given.dtype.kind not in "iu" or count.dtype.kind not in "iu":
         raise TypeError(f"seeds and step must be integers, got {given.dtype} and {count.dtype}")
     if given.shape != (rows,) or count.shape not in ((), (rows,)):

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from numpy.typing import DTypeLike
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from lite.kernels.cuda._arrays import DeviceArray, device_array
 from lite.kernels.cuda._gpu import Gpu
@@ -12,13 +13,20 @@ _THREADS = 256
 
 
 def c_ordered(gpu: Gpu, array: DeviceArray, dtype: DTypeLike | None = None) -> DeviceArray:
-    """A C-ordered copy of `array`, of whatever strides, in another type of integers where one is given."""
+    """A C-ordered copy of `array`, of whatever strides, in another type where one is given."""
     out = device_array("copy", gpu.empty(array.shape, array.dtype if dtype is None else dtype))
     if array.size:
         memory, first = array.memory()
         blocks = -(-array.size // _THREADS)
         gpu.launch(_copy, blocks, _THREADS, memory, first, array.shape, array.strides(), out.memory()[0])
     return out
+
+
+def fetched(gpu: Gpu, array: DeviceArray) -> NDArray[Any]:
+    """`array`, of integers or float32 or float64, on the host. Waits for the device."""
+    if not array.size:
+        return np.empty(array.shape, array.dtype)
+    return gpu.fetch(c_ordered(gpu, array).memory()[0]).reshape(array.shape)
 
 
 def copy_into(gpu: Gpu, target: DeviceArray, source: DeviceArray) -> None:

@@ -55,6 +55,15 @@ class Gpu:
         with self.active():
             return cuda.to_device(array, stream=self.stream)
 
+    def fetch(self, array: Any) -> NDArray[Any]:
+        """A device array of this call's, on the host. Waits for the device."""
+        host: NDArray[Any] = np.empty(array.shape, array.dtype)
+        with self.active():
+            array.copy_to_host(host, stream=self.stream)
+            if not SIMULATED and self.stream:
+                self.stream.synchronize()
+        return host
+
     def scratch(self, size: int, dtype: DTypeLike) -> Any:
         """Flat memory for a kernel's own use."""
         return self.empty((max(size, 1),), dtype)
@@ -92,17 +101,13 @@ class Faults:
     """
 
     def __init__(self, gpu: Gpu) -> None:
-        self._stream = gpu.stream
-        with gpu.active():
-            self.memory: Any = cuda.to_device(np.zeros(2, np.int64), stream=gpu.stream)
+        self._gpu = gpu
+        self.memory: Any = gpu.upload(np.zeros(2, np.int64))
 
     def read(self) -> tuple[int, int]:
         """Wait for the kernels before, and return the numbers."""
-        host = np.empty(2, np.int64)
-        self.memory.copy_to_host(host, stream=self._stream)
-        if not SIMULATED and self._stream:
-            self._stream.synchronize()
-        return int(host[0]), int(host[1])
+        count, one = self._gpu.fetch(self.memory)
+        return int(count), int(one)
 
 
 _LEGACY = 1  # the handle that the interface's version 3 gives to the legacy default stream

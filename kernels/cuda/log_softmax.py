@@ -98,7 +98,7 @@ def numbers(
         count, row = faults.read()
         if count:
             position = [int(i) for i in np.unravel_index(row, logits.shape)]
-            token = ids[row : row + 1].copy_to_host()[0]
+            token = gpu.fetch(ids[row : row + 1])[0]
             raise IndexError(f"tokens{position} is {token}, which is outside the vocabulary of {rows.size}")
     return out[0], out[1], out[2], out[3]
 

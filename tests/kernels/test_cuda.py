@@ -18,8 +18,9 @@ HERE, CUDA = Path(__file__).parent, Path(__file__).parents[1] / "cuda"
         ([HERE / "test_returns.py", HERE / "test_multistep_return.py"], 90),
         ([CUDA / "test_log_softmax.py"], 50),
         ([HERE / "test_log_softmax.py", HERE / "test_token_log_probs.py"], 200),
+        ([CUDA / "test_sample_tokens.py", HERE / "test_sample_tokens.py"], 70),
     ],
-    ids=["arrays", "sequences", "returns", "logits", "log-probs"],
+    ids=["arrays", "sequences", "returns", "logits", "log-probs", "sampling"],
 )
 def test_on_device_arrays(files: list[Path], at_least: int) -> None:
     simulator.run(*files, at_least=at_least)

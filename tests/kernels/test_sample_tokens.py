@@ -1,16 +1,17 @@
 import numpy as np
 import pytest
 import reference
-
-from lite.kernels import sample_tokens, token_log_probs
+from kernels_under_test import SIMULATED, sample_tokens, token_log_probs
 
 
 def drawn(scores: np.ndarray, count: int = 400, **options: object) -> np.ndarray:
-    """Tokens of `count` draws from one row."""
+    """Tokens of `count` draws from one row; of fewer in the simulator."""
+    count = min(count, 10) if SIMULATED else count
     logits = np.broadcast_to(np.asarray(scores, np.float32), (count, len(scores)))
     return sample_tokens(logits, np.arange(count), **options)[0]
 
 
+@pytest.mark.host_only  # tests/cuda/test_sample_tokens.py: draws on a GPU are the same
 def test_frequencies_follow_the_probabilities():
     p = np.array([0.05, 0.15, 0.3, 0.5])
     tokens = drawn(np.log(p), 4000)
@@ -19,6 +20,7 @@ def test_frequencies_follow_the_probabilities():
     assert chi_square < 16.3  # 0.1% point with three degrees of freedom
 
 
+@pytest.mark.host_only
 def test_steps_are_independent_draws():
     logits = np.log(np.full((1, 2), 0.5, np.float32))
     tokens = np.array([sample_tokens(logits, np.array([3]), step=s)[0][0] for s in range(1000)])
@@ -66,16 +68,16 @@ def test_steps_may_differ_by_row(rng):
         assert sample_tokens(logits, seeds, step=step)[0][row] == together[row]
 
 
-@pytest.mark.parametrize("size", [1, 2, 31, 32, 33, 300])
-@pytest.mark.parametrize("top_k", [0, 1, 3, 8])
+@pytest.mark.parametrize("size", [1, 33] if SIMULATED else [1, 2, 31, 32, 33, 300])
+@pytest.mark.parametrize("top_k", [0, 3] if SIMULATED else [0, 1, 3, 8])
 @pytest.mark.parametrize("top_p", [1.0, 0.6, 0.0])
 @pytest.mark.parametrize("min_p", [0.0, 0.3])
 def test_only_kept_tokens_are_drawn(rng, size, top_k, top_p, min_p):
     scores = rng.normal(size=size).astype(np.float32) * 2
     kept = reference.kept_tokens(scores, top_k=top_k, top_p=top_p, min_p=min_p)
-    tokens = set(drawn(scores, 60, top_k=top_k, top_p=top_p, min_p=min_p).tolist())
+    tokens = set(drawn(scores, 6 if SIMULATED else 60, top_k=top_k, top_p=top_p, min_p=min_p).tolist())
     assert tokens <= kept
-    if len(kept) <= 3:
+    if len(kept) <= 3 and not SIMULATED:
         weights = np.exp(scores[sorted(kept)])
         assert tokens == kept or weights.min() / weights.sum() < 0.1
 
@@ -217,10 +219,10 @@ def test_errors_name_the_argument(options, error, message):
 
 
 def test_the_coldest_temperatures_take_the_highest():
-    seeds = np.arange(50)
+    seeds = np.arange(4 if SIMULATED else 50)
     for logits in ([1.0, 0.0, 3.0], [1e10, 0.9e10, 1.1e10], [-1.1e10, -1.2e10, -1e10]):
         for temperature in (1e-320, 1e-37, 1e-30):
-            rows = np.tile(np.array(logits, np.float32), (50, 1))
+            rows = np.tile(np.array(logits, np.float32), (len(seeds), 1))
             np.testing.assert_array_equal(sample_tokens(rows, seeds, temperature=temperature)[0], 2)
 
 

@@ -1,0 +1,355 @@
+"""One token per row of logits in CUDA memory, drawn after the usual filters.
+
+A block takes a row. As on the CPU nothing is sorted: a threshold (the k-th largest score, or the score at
+which the largest ones hold a share p of the probability) is found by bisection of the scores' ordered bits,
+over the few candidates that a bound leaves. A thread looks at a stretch of neighbouring candidates, so that
+sums over threads follow the order of tokens; they have one order, and so one result.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.kernels.cuda._arrays import DeviceArray, device_array
+from lite.kernels.cuda._copies import c_ordered
+from lite.kernels.cuda._gpu import Gpu
+from lite.kernels.cuda._jit import SIMULATED, cuda, device, kernel
+from lite.kernels.cuda._layouts import C_ORDER, Layout, flat, layout_of, nothing
+from lite.kernels.cuda._numbers import as_bits, as_float, widen
+from lite.kernels.cuda._softmax import place
+from lite.kernels.cuda._threads import before, meet, together
+from lite.kernels.sample_tokens import DRAWN, NOTHING, UNKNOWN
+
+_THREADS = 2 if SIMULATED else 512
+_WARPS = 32  # of a block at most
+_SLACK = 1e-3  # by which bounds are loosened against rounding
+_TINY = 5e-324
+_COLDEST = 2.0**-126  # the least divisor in float32
+_SIGN = 0x80000000
+
+
+def draw(
+    gpu: Gpu,
+    logits: DeviceArray,
+    keep: DeviceArray | None,
+    previous: Any,
+    starts: NDArray[np.int64],
+    options: NDArray[np.float64],
+) -> tuple[Any, NDArray[np.int64]]:
+    """A token of each row, and what became of the row. Waits for the device.
+
+    Args:
+        previous: all previous tokens, row r's from `starts[r]` to `starts[r + 1]`.
+        options: rows of temperatures, top_k, top_p, min_p, penalties, and uniform draws.
+
+    Returns:
+        Tokens on the device; `DRAWN`, `NOTHING` or `UNKNOWN` for each row on the host.
+    """
+    rows, size = logits.shape
+    tokens = gpu.empty((rows,), np.int64)
+    if not rows:
+        return tokens, np.zeros(0, np.int64)
+    before_ = flat(gpu, previous) if previous.size else nothing(gpu, np.int64)
+    memory, layout, _ = layout_of(gpu, logits)
+    flags, flags_layout = nothing(gpu, np.bool_), C_ORDER
+    if keep is not None:
+        flags, flags_layout, _ = layout_of(gpu, keep)
+    blocks = min(rows, 2 * gpu.multiprocessors())
+    scores, candidates = gpu.scratch(blocks * size, np.float32), gpu.scratch(blocks * size, np.int32)
+    maxima, status = gpu.scratch(blocks * _THREADS, np.float32), gpu.empty((rows,), np.int64)
+    gpu.launch(
+        sample, blocks, _THREADS, memory, layout, size, flags, flags_layout, keep is not None, before_,
+        gpu.upload(starts), gpu.upload(options.reshape(-1)), scores, candidates, maxima, tokens, status, rows,
+        shared=8 * (_WARPS + _THREADS),
+    )  # fmt: skip
+    return tokens, gpu.fetch(status)
+
+
+def narrowed(gpu: Gpu, log_probs: Any) -> Any:
+    """As float32."""
+    if log_probs.dtype == np.float32:
+        return log_probs
+    return c_ordered(gpu, device_array("log_probs", log_probs), np.float32).owner
+
+
+@device
+def _key(score: Any) -> Any:
+    """An integer in [0, 2**32) that orders as the float does; -0.0 and 0.0 get the same."""
+    bits = np.int64(as_bits(score + np.float32(0.0)))
+    return bits + _SIGN if bits < _SIGN else 2 * _SIGN - 1 - bits
+
+
+@device
+def _score(key: Any) -> Any:
+    """The float of a key."""
+    return as_float(np.uint32(key - _SIGN if key >= _SIGN else 2 * _SIGN - 1 - key))
+
+
+@device
+def _weight(score: Any, highest: Any) -> Any:
+    return np.float64(math.exp(np.float32(score - highest)))
+
+
+@device
+def _threshold(
+    scores: Any, first: Any, stop: Any, candidates: Any, base: Any, listed: Any, cut: Any, highest: Any,
+    weigh: Any, target: Any, thread: Any, threads: Any, slots: Any,
+) -> Any:  # fmt: skip
+    """The largest key whose holders, with those of all larger keys, weigh at least `target`.
+
+    Looks at keys from `cut` on, of which there is one. Each counts 1, or as its score is to `weigh`.
+
+    Returns:
+        The key, or the smallest one where all weigh too little; and the weight of the strictly larger ones.
+    """
+    low, high = np.int64(2 * _SIGN), _key(highest)
+    for j in range(first, stop):
+        key = _key(scores[base + (candidates[base + j] if listed else j)])
+        if cut <= key < low:
+            low = key
+    low = -np.int64(together(-np.float64(low), True, thread, threads, slots))
+    above = 0.0
+    while low < high:
+        middle = low + (high - low + 1) // 2
+        part = 0.0
+        for j in range(first, stop):
+            score = scores[base + (candidates[base + j] if listed else j)]
+            if middle <= _key(score) <= high:
+                part += _weight(score, highest) if weigh else 1.0
+        part = together(part, False, thread, threads, slots)
+        if above + part >= target:
+            low = middle
+        else:
+            high = middle - 1
+            above += part
+    return low, above
+
+
+@device
+def _prepare(
+    memory: Any, begin: Any, size: Any, flags: Any, allowed: Any, masked: Any, previous: Any, start: Any,
+    stop: Any, penalty: Any, scores: Any, base: Any, thread: Any, threads: Any,
+) -> None:  # fmt: skip
+    """Mask and penalty, in float32 as Hugging Face computes them."""
+    for i in range(thread, size, threads):
+        score = np.float32(widen(memory[begin + i]))
+        if masked and not flags[allowed + i]:
+            score = np.float32(-math.inf)
+        scores[base + i] = score
+    if penalty != 1.0:
+        meet()
+        factor = np.float32(penalty)
+        for j in range(start + thread, stop, threads):
+            token = np.int64(previous[j])
+            if 0 <= token < size and (not masked or flags[allowed + token]):
+                score = np.float32(widen(memory[begin + token]))  # the same however often it is there
+                scores[base + token] = score * factor if score < 0.0 else score / factor
+    meet()
+
+
+@device
+def _heated(
+    scores: Any, base: Any, size: Any, temperature: Any, highest: Any, thread: Any, threads: Any
+) -> Any:
+    """Divide the scores by the temperature; infinite ones become 0 and others -inf. Returns the highest."""
+    divisor, shift = np.float32(temperature), np.float32(0.0)
+    if abs(highest) < math.inf and abs(highest / divisor) == math.inf:
+        shift = highest  # what is different must not become equal
+    infinite = highest == math.inf
+    if infinite or temperature != 1.0:
+        for i in range(thread, size, threads):
+            score = scores[base + i]
+            if infinite:
+                scores[base + i] = np.float32(0.0 if score == math.inf else -math.inf)
+            else:
+                scores[base + i] = (score - shift) / divisor
+    meet()
+    return np.float32(0.0) if infinite else (highest - shift) / divisor
+
+
+@device
+def _bound(
+    scores: Any, base: Any, size: Any, top_k: Any, top_p: Any, min_p: Any, highest: Any, maxima: Any,
+    candidates: Any, thread: Any, threads: Any, slots: Any,
+) -> Any:  # fmt: skip
+    """A key below which no filter leaves anything, and the weight of all tokens where top-k is off."""
+    each = (size + threads - 1) // threads
+    first, stop = thread * each, min(size, (thread + 1) * each)
+    if 0 < top_k < size:
+        if top_k > threads:
+            return np.int64(0), 0.0
+        # Each maximum is a score, so the k-th largest score is no smaller than theirs.
+        top = np.float32(-math.inf)
+        for i in range(first, stop):
+            top = max(top, scores[base + i])
+        own = cuda.blockIdx.x * threads
+        maxima[own + thread] = top
+        meet()
+        key, _ = _threshold(
+            maxima, thread, thread + 1, candidates, own, False, 0, highest, False, top_k, thread, threads,
+            slots,
+        )  # fmt: skip
+        return key, 0.0
+    total = 0.0
+    for i in range(first, stop):
+        total += _weight(scores[base + i], highest)
+    total = together(total, False, thread, threads, slots)
+    # Tokens below the mean of what top-p drops hold no more than that together: it keeps none of them.
+    least = (1.0 - top_p) * total / size if top_p < 1.0 else min_p
+    bound = np.int64(0)
+    if least > 0.0:
+        bound = _key(np.float32(np.float64(highest) + math.log(least) - _SLACK * (1.0 + abs(highest))))
+    return bound, total
+
+
+@device
+def _collect(
+    scores: Any, base: Any, size: Any, bound: Any, candidates: Any, thread: Any, threads: Any, sums: Any
+) -> Any:
+    """List the tokens with at least the key `bound` that may be drawn, in order; returns how many."""
+    each = (size + threads - 1) // threads
+    first, stop = thread * each, min(size, (thread + 1) * each)
+    count = 0.0
+    for i in range(first, stop):
+        if _key(scores[base + i]) >= bound and scores[base + i] > -math.inf:
+            count += 1.0
+    place_, total = before(count, thread, threads, sums)
+    at = base + np.int64(place_)
+    for i in range(first, stop):
+        if _key(scores[base + i]) >= bound and scores[base + i] > -math.inf:
+            candidates[at] = i
+            at += 1
+    meet()
+    return np.int64(total)
+
+
+@device
+def _draw(
+    scores: Any, base: Any, size: Any, top_k: Any, top_p: Any, min_p: Any, uniform: Any, highest: Any,
+    candidates: Any, maxima: Any, thread: Any, threads: Any, slots: Any, sums: Any,
+) -> Any:  # fmt: skip
+    """The token drawn, for the one thread that finds it; -1 for the others."""
+    listed = 0 < top_k < size or top_p < 1.0 or min_p > 0.0
+    count, total, cut = size, 0.0, np.int64(0)
+    if listed:
+        bound, total = _bound(
+            scores, base, size, top_k, top_p, min_p, highest, maxima, candidates, thread, threads, slots
+        )
+        count = _collect(scores, base, size, bound, candidates, thread, threads, sums)
+    each = (count + threads - 1) // threads
+    first, stop = thread * each, min(count, (thread + 1) * each)
+    if 0 < top_k < count:
+        cut, _ = _threshold(
+            scores, first, stop, candidates, base, listed, 0, highest, False, top_k, thread, threads, slots
+        )
+    nucleus, spare, ties_before = cut, 0.0, 0.0
+    if top_p < 1.0:
+        own = 0.0
+        for j in range(first, stop):
+            score = scores[base + candidates[base + j]]
+            if _key(score) >= cut:
+                own += _weight(score, highest)
+        total = max(total, together(own, False, thread, threads, slots))
+        target = max(top_p * total, _TINY)
+        nucleus, above = _threshold(
+            scores, first, stop, candidates, base, listed, cut, highest, True, target, thread, threads, slots
+        )
+        own = 0.0
+        for j in range(first, stop):
+            if _key(scores[base + candidates[base + j]]) == nucleus:
+                own += 1.0
+        ties_before, ties = before(own, thread, threads, sums)
+        each_weight = _weight(_score(nucleus), highest)
+        wanted = ties
+        if each_weight * ties > target - above:
+            wanted = max(1.0, math.ceil((target - above) / each_weight))
+            if wanted > 1.0 and above + (wanted - 1.0) * each_weight >= target:
+                wanted -= 1.0
+        spare = ties - wanted  # of equal scores the last tokens stay, as after an ascending sort
+    own, seen = 0.0, ties_before
+    for j in range(first, stop):
+        score = scores[base + (candidates[base + j] if listed else j)]
+        key = _key(score)
+        if key == nucleus:
+            seen += 1.0
+        if (key > nucleus or (key == nucleus and seen > spare)) and _weight(score, highest) >= min_p:
+            own += _weight(score, highest)
+    reached, total = before(own, thread, threads, sums)
+    target = uniform * total
+    # The first thread whose share reaches beyond the target; against rounding, the last that has any.
+    finder = -together(
+        -np.float64(thread) if own > 0.0 and reached + own > target else -np.float64(threads),
+        True, thread, threads, slots,
+    )  # fmt: skip
+    last = together(np.float64(thread) if own > 0.0 else -1.0, True, thread, threads, slots)
+    if thread != np.int64(finder if finder < threads else last):
+        return np.int64(-1)
+    token, seen = np.int64(0), ties_before
+    for j in range(first, stop):
+        i = np.int64(candidates[base + j] if listed else j)
+        score = scores[base + i]
+        key = _key(score)
+        weight = _weight(score, highest)
+        if key == nucleus:
+            seen += 1.0
+        if (key > nucleus or (key == nucleus and seen > spare)) and weight >= min_p and weight > 0.0:
+            token = i
+            reached += weight
+            if reached > target:
+                break
+    return token
+
+
+@kernel
+def sample(
+    memory: Any, layout: Layout, size: Any, flags: Any, flags_layout: Layout, masked: Any, previous: Any,
+    starts: Any, options: Any, scores: Any, candidates: Any, maxima: Any, tokens: Any, status: Any, rows: Any,
+) -> None:  # fmt: skip
+    """A token of each row; see `draw`. The scores of a block's row lie in `scores`, which is its own."""
+    thread, threads = cuda.threadIdx.x, cuda.blockDim.x
+    shared = cuda.shared.array(0, options.dtype)
+    slots, sums = shared[:_WARPS], shared[_WARPS:]
+    base = cuda.blockIdx.x * size
+    for row in range(cuda.blockIdx.x, rows, cuda.gridDim.x):
+        temperature, top_k, top_p = options[row], np.int64(options[rows + row]), options[2 * rows + row]
+        min_p, penalty, uniform = options[3 * rows + row], options[4 * rows + row], options[5 * rows + row]
+        begin, allowed = place(layout, row), np.int64(0)
+        if masked:
+            allowed = place(flags_layout, row)
+        meet()  # the row before may still be looked at
+        _prepare(
+            memory, begin, size, flags, allowed, masked, previous, starts[row], starts[row + 1], penalty,
+            scores, base, thread, threads,
+        )  # fmt: skip
+        top, unknown = np.float64(-math.inf), 0.0
+        for i in range(thread, size, threads):
+            score = np.float64(scores[base + i])
+            if score != score:
+                unknown = 1.0
+            if score > top:
+                top = score
+        highest = np.float32(together(top, True, thread, threads, slots))
+        unknown = together(unknown, True, thread, threads, slots)
+        result, found = DRAWN, np.int64(-1)
+        if unknown > 0.0:
+            result = UNKNOWN
+        elif highest == -math.inf:
+            result = NOTHING
+        elif temperature < _COLDEST:
+            own = np.float64(size)
+            for i in range(thread, size, threads):
+                if scores[base + i] == highest:
+                    own = min(own, np.float64(i))
+            first = -together(-own, True, thread, threads, slots)
+            if own == first:
+                found = np.int64(first)
+        else:
+            highest = _heated(scores, base, size, temperature, highest, thread, threads)
+            found = _draw(
+                scores, base, size, top_k, top_p, min_p, uniform, highest, candidates, maxima, thread,
+                threads, slots, sums,
+            )  # fmt: skip
+        if found >= 0 or (result != DRAWN and thread == 0):
+            tokens[row], status[row] = max(found, np.int64(0)), result
