@@ -1,7 +1,9 @@
 """The reference libraries: absent, their tests are skipped by name; CI asks for them and must not skip."""
 
 import os
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -20,3 +22,20 @@ def pytest_collection_modifyitems() -> None:
         raise pytest.UsageError(
             f"LITE_REQUIRE_PARITY=1 but {missing} cannot be imported: pip install -e '.[parity]'"
         )
+
+
+@pytest.fixture
+def stdlib_json() -> Iterator[None]:
+    """Files as both libraries can write them: orjson writes NaN as null and refuses large integers."""
+    from tensordict.utils import set_json_backend
+
+    set_json_backend("json")
+    yield
+    set_json_backend("orjson" if find_spec("orjson") else "json")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Callable[..., str]:
+    """A new place at each call: hypothesis runs the function many times in one fixture."""
+    counter = iter(range(10**6))
+    return lambda suffix="": str(tmp_path / f"td{next(counter)}{suffix}")
