@@ -19,6 +19,12 @@ from lite.nn.module import Module
 class Identity(Module):
     """Return the input; any constructor arguments are ignored.
 
+    Shapes:
+        any; the output has that of the input.
+
+    Source:
+        torch.nn.Identity.
+
     Example:
         >>> from lite import nn
         >>> nn.Identity(54, unused=True)(3)
@@ -38,6 +44,15 @@ class ReLU(Module):
 
     Args:
         inplace: write the result into the input array.
+
+    Shapes:
+        any; the output has that of the input.
+
+    Raises:
+        ValueError: `inplace` and an input that cannot be written to.
+
+    Source:
+        torch.nn.ReLU.
 
     Example:
         >>> import numpy as np
@@ -80,6 +95,15 @@ class _Pointwise(Module):
 class Tanh(_Pointwise):
     """tanh(x) elementwise.
 
+    Shapes:
+        any; the output has that of the input.
+
+    Dtypes:
+        the input's; integers become the default float dtype.
+
+    Source:
+        torch.nn.Tanh.
+
     Example:
         >>> import numpy as np
         >>> from lite import nn
@@ -93,6 +117,15 @@ class Tanh(_Pointwise):
 
 class Sigmoid(_Pointwise):
     """1 / (1 + exp(-x)) elementwise.
+
+    Shapes:
+        any; the output has that of the input.
+
+    Dtypes:
+        the input's; integers become the default float dtype.
+
+    Source:
+        torch.nn.Sigmoid.
 
     Example:
         >>> import numpy as np
@@ -110,6 +143,15 @@ class SiLU(_Pointwise):
 
     Args:
         inplace: write the result into the input array.
+
+    Shapes:
+        any; the output has that of the input.
+
+    Dtypes:
+        the input's; integers become the default float dtype.
+
+    Raises:
+        ValueError: `inplace` and an input that cannot be written to.
 
     Source:
         Elfwing et al. (2018), Sigmoid-weighted linear units (arXiv:1702.03118).
@@ -140,6 +182,18 @@ class LeakyReLU(_Pointwise):
         negative_slope: the factor of negative inputs.
         inplace: write the result into the input array.
 
+    Shapes:
+        any; the output has that of the input.
+
+    Dtypes:
+        the input's; integers become the default float dtype.
+
+    Raises:
+        ValueError: `inplace` and an input that cannot be written to.
+
+    Source:
+        torch.nn.LeakyReLU.
+
     Example:
         >>> import numpy as np
         >>> from lite import nn
@@ -166,6 +220,15 @@ class ELU(_Pointwise):
     Args:
         alpha: minus the limit at -infinity.
         inplace: write the result into the input array.
+
+    Shapes:
+        any; the output has that of the input.
+
+    Dtypes:
+        the input's; integers become the default float dtype.
+
+    Raises:
+        ValueError: `inplace` and an input that cannot be written to.
 
     Source:
         Clevert et al. (2016), Exponential linear units (arXiv:1511.07289).
@@ -196,6 +259,15 @@ class GELU(_Pointwise):
     Args:
         approximate: "none", or "tanh" for a formula with tanh in place of the error function.
 
+    Shapes:
+        any; the output has that of the input.
+
+    Dtypes:
+        the input's; integers become the default float dtype.
+
+    Raises:
+        RuntimeError: `approximate` is neither, at the call.
+
     Source:
         Hendrycks and Gimpel (2016), Gaussian error linear units (arXiv:1606.08415).
 
@@ -224,6 +296,15 @@ class Softplus(_Pointwise):
     Args:
         beta: how sharp the bend at 0 is.
         threshold: above which the function is linear.
+
+    Shapes:
+        any; the output has that of the input.
+
+    Dtypes:
+        the input's; integers become the default float dtype.
+
+    Source:
+        torch.nn.Softplus.
 
     Example:
         >>> import numpy as np
@@ -275,8 +356,17 @@ class Softmax(_AlongDim):
     Args:
         dim: the dimension. None warns, and takes 0 for inputs of 0, 1 or 3 dimensions, else 1.
 
+    Shapes:
+        any; the output has that of the input.
+
+    Dtypes:
+        the input's; integers become the default float dtype.
+
     Raises:
         IndexError: the input has no such dimension.
+
+    Source:
+        torch.nn.Softmax.
 
     Example:
         >>> import numpy as np
@@ -295,8 +385,17 @@ class LogSoftmax(_AlongDim):
     Args:
         dim: the dimension. None warns, and takes 0 for inputs of 0, 1 or 3 dimensions, else 1.
 
+    Shapes:
+        any; the output has that of the input.
+
+    Dtypes:
+        the input's; integers become the default float dtype.
+
     Raises:
         IndexError: the input has no such dimension.
+
+    Source:
+        torch.nn.LogSoftmax.
 
     Example:
         >>> import numpy as np

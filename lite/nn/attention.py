@@ -54,6 +54,9 @@ class MultiheadAttention(Module):
         `v_proj_weight` (embed_dim, vdim); `in_proj_bias` (3 embed_dim,); `bias_k` and `bias_v`
         (1, 1, embed_dim); `out_proj.weight` (embed_dim, embed_dim) and `out_proj.bias` (embed_dim,).
 
+    Dtypes:
+        the promoted dtype of inputs and weights; float16 and bfloat16 compute in float32.
+
     Raises:
         ValueError: embed_dim or num_heads not positive.
         AssertionError: num_heads does not divide embed_dim; inputs or masks of other numbers of dimensions or

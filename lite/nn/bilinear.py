@@ -32,9 +32,16 @@ class Bilinear(Module):
         inputs (*B, in1_features) and (*B, in2_features), `weight` (out_features, in1_features,
         in2_features), `bias` (out_features,), output (*B, out_features).
 
+    Dtypes:
+        the promoted dtype of inputs and weight; integers take the weight's, float16 and bfloat16
+        compute in float32.
+
     Raises:
         ValueError: in1_features is not positive.
         RuntimeError: inputs whose shapes do not fit.
+
+    Source:
+        torch.nn.Bilinear.
 
     Example:
         >>> import numpy as np

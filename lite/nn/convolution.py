@@ -212,10 +212,18 @@ class Conv1d(_Convolution):
         kernel_size), `bias` (out_channels,), output (N, out_channels, L') or (out_channels, L') with
         L' = (L + padding - dilation (kernel_size - 1) - 1) // stride + 1, both sides' padding counted.
 
+    Dtypes:
+        the promoted dtype of input and weight; integers take the weight's, float16 and bfloat16
+        compute in float32.
+
     Raises:
         ValueError: channels that groups do not divide, an unknown padding or padding_mode.
         RuntimeError: an input of another shape, or shorter than the window; a padding, stride or dilation
             out of range.
+
+    Source:
+        torch.nn.Conv1d; products of patches as in Chellapilla et al. (2006), High Performance
+        Convolutional Neural Networks for Document Processing.
 
     Example:
         >>> import numpy as np
@@ -251,10 +259,18 @@ class Conv2d(_Convolution):
         *kernel_size), `bias` (out_channels,), output (N, out_channels, H', W') or (out_channels, H', W')
         with sizes as for `Conv1d`.
 
+    Dtypes:
+        the promoted dtype of input and weight; integers take the weight's, float16 and bfloat16
+        compute in float32.
+
     Raises:
         ValueError: channels that groups do not divide, an unknown padding or padding_mode.
         RuntimeError: an input of another shape, or smaller than the window; a padding, stride or dilation
             out of range.
+
+    Source:
+        torch.nn.Conv2d; products of patches as in Chellapilla et al. (2006), High Performance
+        Convolutional Neural Networks for Document Processing.
 
     Example:
         >>> import numpy as np

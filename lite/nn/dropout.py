@@ -21,6 +21,9 @@ class Dropout(Module):
         inplace: write the result into the input array.
         rng: a `numpy.random.Generator`, a seed, or None for fresh entropy.
 
+    Shapes:
+        any; the output has that of the input.
+
     Raises:
         ValueError: p outside [0, 1].
 

@@ -33,10 +33,16 @@ class Embedding(Module):
     Shapes:
         input (*B) of integers, `weight` (num_embeddings, embedding_dim), output (*B, embedding_dim).
 
+    Dtypes:
+        integers of any width in, the weight's dtype out.
+
     Raises:
         ValueError: padding_idx outside the table.
         TypeError: input that is not of integers.
         IndexError: input outside [0, num_embeddings).
+
+    Source:
+        torch.nn.Embedding.
 
     Example:
         >>> import numpy as np

@@ -15,9 +15,15 @@ class Flatten(Module):
         start_dim: the first dimension to merge.
         end_dim: the last one.
 
+    Shapes:
+        input (*A, *merged, *B), output (*A, prod(merged), *B); a view where there can be one.
+
     Raises:
         IndexError: dimensions that the input does not have.
         RuntimeError: start_dim after end_dim.
+
+    Source:
+        torch.nn.Flatten.
 
     Example:
         >>> import numpy as np

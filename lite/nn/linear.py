@@ -41,6 +41,9 @@ class Linear(Module):
     Raises:
         RuntimeError: if the last dimension of the input is not `in_features`.
 
+    Source:
+        torch.nn.Linear.
+
     Example:
         >>> import numpy as np
         >>> from lite import nn

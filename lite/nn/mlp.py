@@ -40,6 +40,12 @@ class MLP(Sequential):
         activate_last_layer: whether the last layer is followed by an activation, too.
         device: "cpu", or "meta" for parameters without data.
 
+    Shapes:
+        inputs (*B, n_i) whose sizes add up to in_features, output (*B, out_features) or (*B, *out_features).
+
+    Dtypes:
+        as for `Linear`.
+
     Raises:
         ValueError: out_features or in_features is missing.
         RuntimeError: depth and num_cells contradict each other.

@@ -23,6 +23,14 @@ class NormalParamExtractor(Module):
         scale_mapping: name of a mapping, see `mappings`.
         scale_lb: least scale.
 
+    Shapes:
+        input (*B, n), n at least 2; loc (*B, n - n // 2) and scale (*B, n // 2), both of the input's dtype.
+
+    Raises:
+        ValueError: a last axis of less than 2.
+        RuntimeError: an input without dimensions.
+        NotImplementedError: an unknown mapping.
+
     Example:
         >>> import numpy as np
         >>> from lite.nn import NormalParamExtractor
@@ -67,6 +75,13 @@ class AddStateIndependentNormalScale(Module):
         device: None, "cpu" or "meta".
         make_param: whether the scale is a parameter; otherwise it is a buffer.
         init_value: the parameter's first value, before the mapping.
+
+    Shapes:
+        loc (*B, *scale_shape), scale the same; `state_independent_scale` `scale_shape`.
+
+    Raises:
+        RuntimeError: the last dimensions of loc are not `scale_shape`.
+        NotImplementedError: an unknown mapping.
 
     Example:
         >>> import numpy as np

@@ -49,6 +49,9 @@ class LayerNorm(_OverLastDims):
         input and output (*B, *normalized_shape); `weight` (ones at first) and `bias` (zeros)
         `normalized_shape`.
 
+    Dtypes:
+        the input's; integers become the default float dtype; float16 and bfloat16 compute in float32.
+
     Raises:
         RuntimeError: an input that does not end in `normalized_shape`.
 
@@ -108,6 +111,9 @@ class RMSNorm(_OverLastDims):
 
     Shapes:
         input and output (*B, *normalized_shape); `weight` (ones at first) `normalized_shape`.
+
+    Dtypes:
+        the input's; integers become the default float dtype; float16 and bfloat16 compute in float32.
 
     Raises:
         RuntimeError: an input that does not end in `normalized_shape`.
@@ -170,6 +176,9 @@ class BatchNorm1d(Module):
     Shapes:
         input and output (N, num_features) or (N, num_features, L); `weight`, `bias`, `running_mean` and
         `running_var` (num_features,); `num_batches_tracked` ().
+
+    Dtypes:
+        the input's; integers become the default float dtype. Sums over the batch are float64.
 
     Raises:
         ValueError: an input of other dimensions, or of one value per feature in training mode.

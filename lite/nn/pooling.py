@@ -85,8 +85,14 @@ class MaxPool2d(_Pool2d):
         H' = (H + 2 padding - dilation (kernel_size - 1) - 1) // stride + 1, rounded up with `ceil_mode`;
         positions, int64, count the entries of one (H, W) plane.
 
+    Dtypes:
+        the input's, of any numbers.
+
     Raises:
         RuntimeError: an input of another shape, or smaller than the window; options out of range.
+
+    Source:
+        torch.nn.MaxPool2d.
 
     Example:
         >>> import numpy as np
@@ -141,6 +147,9 @@ class AvgPool2d(_Pool2d):
 
     Raises:
         RuntimeError: an input of another shape, or smaller than the window; options out of range.
+
+    Source:
+        torch.nn.AvgPool2d.
 
     Example:
         >>> import numpy as np

@@ -230,10 +230,16 @@ class RNN(_Recurrent):
         `weight_ih_l0` (hidden_size, input_size), `weight_hh_l0` (hidden_size, hidden_size), `bias_ih_l0` and
         `bias_hh_l0` (hidden_size,), and so on for `_l1`, and `_l0_reverse` after `_l0`.
 
+    Dtypes:
+        the promoted dtype of input, state and weights; float16 and bfloat16 compute in float32.
+
     Raises:
         ValueError: options out of range; an input of other numbers of dimensions.
         TypeError: options of another type.
         RuntimeError: input or state of another size; a sequence of no steps.
+
+    Source:
+        torch.nn.RNN; Elman (1990), Finding structure in time, Cognitive Science 14(2).
 
     Example:
         >>> import numpy as np
@@ -284,6 +290,9 @@ class GRU(_Recurrent):
 
     Shapes:
         as for `RNN`, with 3 hidden_size rows in each weight and bias.
+
+    Dtypes:
+        as for `RNN`.
 
     Raises:
         ValueError: options out of range; an input of other numbers of dimensions.
@@ -341,6 +350,9 @@ class LSTM(_Recurrent):
     Shapes:
         as for `RNN`, with 4 hidden_size rows in each weight and bias. There are two states, h and c: `hx` and
         the second output are tuples of both. h and the outputs have the size `proj_size`, if it is not 0.
+
+    Dtypes:
+        as for `RNN`.
 
     Raises:
         ValueError: options out of range; an input of other numbers of dimensions; not two states.

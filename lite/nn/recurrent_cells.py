@@ -146,9 +146,15 @@ class RNNCell(_Cell):
         (hidden_size,), `weight_ih` (hidden_size, input_size), `weight_hh` (hidden_size, hidden_size),
         `bias_ih` and `bias_hh` (hidden_size,).
 
+    Dtypes:
+        the promoted dtype of input, state and weights; float16 and bfloat16 compute in float32.
+
     Raises:
         ValueError: an unknown nonlinearity; input or state of other numbers of dimensions.
         RuntimeError: input or state of another size.
+
+    Source:
+        torch.nn.RNNCell; Elman (1990), Finding structure in time, Cognitive Science 14(2).
 
     Example:
         >>> import numpy as np
@@ -208,6 +214,9 @@ class GRUCell(_Cell):
         (hidden_size,), `weight_ih` (3 hidden_size, input_size), `weight_hh` (3 hidden_size, hidden_size),
         `bias_ih` and `bias_hh` (3 hidden_size,).
 
+    Dtypes:
+        the promoted dtype of input, state and weights; float16 and bfloat16 compute in float32.
+
     Raises:
         ValueError: input or state of other numbers of dimensions.
         RuntimeError: input or state of another size.
@@ -260,6 +269,9 @@ class LSTMCell(_Cell):
         input (N, input_size) or (input_size,), both states (zeros if not given) (N, hidden_size) or
         (hidden_size,), `weight_ih` (4 hidden_size, input_size), `weight_hh` (4 hidden_size, hidden_size),
         `bias_ih` and `bias_hh` (4 hidden_size,). The output is the tuple of the next states h and c.
+
+    Dtypes:
+        the promoted dtype of input, state and weights; float16 and bfloat16 compute in float32.
 
     Raises:
         ValueError: input or state of other numbers of dimensions.

@@ -12,13 +12,14 @@ from lite._keys import NestedKey, require_path, unravel_key
 from lite._nontensor import NonTensorBase, unwrap
 from lite._tensordict import TensorDict
 from lite.nn._dispatch import dispatch
+from lite.nn._distribution_class import distribution_of, explained
 from lite.nn._interaction_type import InteractionType, interaction_type
 from lite.nn._log_prob_names import add_suffix, composite_lp_aggregate, log_prob_names
 from lite.nn._seeds import DrawSource
 from lite.nn._skip_existing import _active as _skip_existing
 from lite.nn._skip_existing import all_present
 from lite.nn._taking import take
-from lite.nn.distributions import CompositeDistribution, Delta, distributions_maps
+from lite.nn.distributions import CompositeDistribution, Delta
 from lite.nn.distributions._draw import as_shape
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.module import indented
@@ -99,7 +100,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         generator: np.random.Generator | int | NestedKey | None = None,
     ) -> None:
         super().__init__()
-        self.distribution_class = _distribution_of(distribution_class)
+        self.distribution_class = distribution_of(distribution_class)
         given: Any = {} if distribution_kwargs is None else distribution_kwargs
         self.distribution_kwargs: dict[str, Any] = {key: given[key] for key in given.keys()}  # noqa: SIM118
         if isinstance(in_keys, Mapping):
@@ -226,25 +227,12 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
                 return state["_dist"]  # type: ignore[no-any-return]
             dist = state["distribution_class"](**params, **state["distribution_kwargs"])
         except Exception as err:
-            raise self._explained(err, params) from err
+            raise explained(err, self, params) from err
         if self.cache_dist:
             self._dist = dist
         return dist  # type: ignore[no-any-return]
 
     build_dist_from_params = get_dist
-
-    def _explained(self, err: Exception, params: dict[str, Any]) -> Exception:
-        missing = [key for key, value in zip(self.in_keys, params.values(), strict=False) if value is None]
-        name = getattr(self.distribution_class, "__name__", repr(self.distribution_class))
-        if missing and not _is_about_keywords(err):
-            return KeyError(f"{name} needs entries that are not in the tensordict: {missing}; {err}")
-        if _is_about_keywords(err):
-            return TypeError(
-                f"in_keys must name the keywords of {name}: {err}, with dist_keys={self.dist_keys} and "
-                f"distribution_kwargs={list(self.distribution_kwargs)}."
-            )
-        err.add_note(f"while making {name} from the entries {self.in_keys}")
-        return err
 
     def log_prob(self, tensordict: Any, *, dist: Distribution | None = None) -> Any:
         """Log-prob of the samples in a TensorDict.
@@ -375,26 +363,6 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         )
         body = indented(",\n".join(lines), 4)
         return f"{type(self).__name__}(\n    {body})"
-
-
-def _distribution_of(given: Callable[..., Any] | str) -> Callable[..., Any]:
-    if not isinstance(given, str):
-        if not callable(given):
-            raise ValueError(f"distribution_class must be a class, a function or a name, got {given!r}.")
-        return given
-    found = distributions_maps.get(given.lower())
-    if found is None:
-        raise ValueError(
-            f"distribution_class {given!r} is not a known name; there are {sorted(distributions_maps)}."
-        )
-    return found
-
-
-def _is_about_keywords(err: Exception) -> bool:
-    text = str(err)
-    return isinstance(err, TypeError) and (
-        "unexpected keyword argument" in text or "required positional argument" in text
-    )
 
 
 def _store(out: Any, values: dict[NestedKey, Any]) -> Any:

@@ -33,6 +33,12 @@ class TransformerEncoder(Module):
     Shapes:
         as for `TransformerEncoderLayer`.
 
+    Raises:
+        RuntimeError, AssertionError: inputs or masks that do not fit; see `TransformerEncoderLayer`.
+
+    Source:
+        torch.nn.TransformerEncoder; Vaswani et al. (2017), Attention is all you need (arXiv:1706.03762).
+
     Example:
         >>> import numpy as np
         >>> from lite import nn
@@ -81,6 +87,12 @@ class TransformerDecoder(Module):
 
     Shapes:
         as for `TransformerDecoderLayer`.
+
+    Raises:
+        RuntimeError, AssertionError: inputs or masks that do not fit; see `TransformerDecoderLayer`.
+
+    Source:
+        torch.nn.TransformerDecoder; Vaswani et al. (2017), Attention is all you need (arXiv:1706.03762).
 
     Example:
         >>> import numpy as np
@@ -137,6 +149,9 @@ class Transformer(Module):
 
     Shapes:
         src (S, N, d_model), tgt and output (T, N, d_model); with `batch_first` N comes first; or without N.
+
+    Dtypes:
+        as for `MultiheadAttention`.
 
     Raises:
         RuntimeError: src and tgt of other sizes; masks whose shapes do not fit.

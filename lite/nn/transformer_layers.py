@@ -115,6 +115,9 @@ class TransformerEncoderLayer(_Layer):
         input and output (S, N, d_model), with `batch_first` (N, S, d_model), or (S, d_model); parameters as
         for `MultiheadAttention`, `Linear` and `LayerNorm`.
 
+    Dtypes:
+        as for `MultiheadAttention`.
+
     Raises:
         RuntimeError: an unknown activation; masks whose shapes do not fit.
         AssertionError: inputs that do not fit; see `MultiheadAttention`.
@@ -184,6 +187,9 @@ class TransformerDecoderLayer(_Layer):
 
     Shapes:
         tgt and output (T, N, d_model), memory (S, N, d_model); with `batch_first` N comes first; or no N.
+
+    Dtypes:
+        as for `MultiheadAttention`.
 
     Raises:
         RuntimeError: an unknown activation; masks whose shapes do not fit.
