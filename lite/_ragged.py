@@ -50,6 +50,8 @@ def read(
         return td._get_str(key)
     if as_list or not all(isinstance(leaf, np.ndarray) for leaf in leaves):
         return rows
+    if not leaves:
+        return td._get_str(key)
     if as_nested_tensor:
         lengths = [len(leaf) for leaf in leaves]
         return np.concatenate(leaves), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

@@ -739,3 +739,8 @@ def test_work_on_leaves_goes_part_by_part():
     assert doubled["s"] == ["s0", "s1"]
     assert (ls.select("a") + 1)[1]["a"].tolist() == [11, 12]
     assert (ls.select("a") + ls.select("a"))[1]["a"].tolist() == [20, 22]
+
+
+def test_padding_of_no_objects_is_the_entry():
+    part = TensorDict({"s": np.array(["text"], dtype=object)}, [1])[:0]
+    assert lazy_stack([part], 0).get("s", as_padded_tensor=True).tolist() == [[]]
