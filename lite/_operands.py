@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._collection import Array, Shape, is_array
+from lite._collection import Array, ArrayHolder, HostArray, Shape, is_array
 from lite._convert import is_numeric, numeric_array
 from lite._core import TensorDictCore
 from lite._scalars import NUMBERS
@@ -159,4 +159,9 @@ def as_operand(value: Any, like: Any) -> Operand | None:
         if not is_numeric(value.dtype):
             return None
         return Rows(value) if isinstance(value, np.ndarray) and value.ndim else Const(value)
+    if isinstance(value, ArrayHolder):
+        return as_operand(value.data, like)
+    if isinstance(value, HostArray):
+        array: Any = value
+        return Rows(array) if array.ndim else Const(array)
     return Const(value) if is_array(value) else None

@@ -156,3 +156,15 @@ def test_repr_tells_parameters_apart() -> None:
     arrays, parameters = trees()
     assert repr(parameters).replace("Parameter(", "Array(") == repr(arrays)
     assert repr(parameters).count("Parameter(") == 2
+
+
+@pytest.mark.parametrize(
+    "act", [lambda td, v: td * v, lambda td, v: v + td, lambda td, v: td.where(v > 0, v)]
+)
+def test_parameters_as_operands_meet_the_batch(act: Any) -> None:
+    td = TensorDict({"a": np.arange(6.0).reshape(2, 3), "n": {"b": np.ones((2, 1, 2))}}, [2])
+    rows = np.array([2.0, -1.0])
+    got, expected = act(td, nn.Parameter(rows)), act(td, rows)
+    for key in td.keys(True, True):
+        assert type(got[key]) is np.ndarray
+        np.testing.assert_array_equal(got[key], expected[key])
