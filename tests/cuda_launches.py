@@ -48,6 +48,28 @@ def calls() -> Iterator[Callable[[], Any]]:
     for item, index in (("i1", "i4"), ("f2", "i8"), ("f4", "u8"), ("c16", "i4")):
         array, at = Foreign(np.ones((9, 2), item).T), Foreign(np.zeros((9, 2), index).T)
         yield lambda array=array, at=at: kernels.gather_time(array, at)
+    yield from _calls_on_logits()
+
+
+def _calls_on_logits() -> Iterator[Callable[[], Any]]:
+    from kernels_under_test import Foreign, to_device
+    from ml_dtypes import bfloat16
+
+    from lite import kernels
+
+    tokens, flags = to_device(np.zeros(3, np.int32)), to_device(np.ones((3, 700), bool))
+    for dtype in (np.float16, bfloat16, np.float32, np.float64):
+        x = to_device(np.zeros((3, 700), dtype))
+        one = to_device(np.zeros((1, 700), dtype))  # by several blocks
+        yield lambda x=x: kernels.token_log_probs_and_entropy(x, to_device(np.zeros(3, np.int64)), flags)
+        yield lambda x=x: kernels.token_log_probs(x, tokens)
+        yield lambda x=x: kernels.log_softmax_stats(x, axis=0)
+        yield lambda x=x: kernels.masked_log_softmax(x, flags)
+        yield lambda one=one: kernels.masked_log_softmax(one)
+        yield lambda x=x: kernels.sample_tokens(x, np.arange(3), top_k=2, mask=flags)
+    y, out = to_device(np.zeros((9, 4), np.float32)), Foreign(np.zeros((9, 8), np.float32)[:, ::2])
+    yield lambda: kernels.masked_log_softmax(y, out=out)
+    yield lambda: kernels.sample_tokens(y, np.arange(9), previous=to_device(np.zeros((9, 2), np.uint16)))
 
 
 def record(path: Path) -> None:

@@ -58,7 +58,7 @@ def draw(
         flags, flags_layout, _ = layout_of(gpu, keep)
     blocks = min(rows, 2 * gpu.multiprocessors())
     scores, candidates = gpu.scratch(blocks * size, np.float32), gpu.scratch(blocks * size, np.int32)
-    maxima, status = gpu.scratch(blocks * _THREADS, np.float32), gpu.empty((rows,), np.int64)
+    maxima, status = gpu.scratch(blocks * _THREADS, np.float32), gpu.upload(np.zeros(rows, np.int64))
     gpu.launch(
         sample, blocks, _THREADS, memory, layout, size, flags, flags_layout, keep is not None, before_,
         gpu.upload(starts), gpu.upload(options.reshape(-1)), scores, candidates, maxima, tokens, status, rows,

@@ -36,6 +36,6 @@ def test_all_launches_compile(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     names = {line.split()[-1] for line in done.stdout.splitlines()}
     assert names >= {
-        "_copy", "_count_outside", "_move", "advantages", "fixed_lambda_returns", "lambda_returns", "powers",
-        "windows",
+        "_copy", "_count_outside", "_move", "_spread", "advantages", "fixed_lambda_returns", "lambda_returns",
+        "powers", "row_numbers", "sample", "windows", "write_log_softmax",
     }  # fmt: skip
