@@ -35,7 +35,7 @@ __all__ = [
 # What shares the parts of a lazy stack in one of the libraries, and copies them in the other.
 COPIES = (
     "repeat", "repeat_interleave", "gather", "flip", "masked_select", "flatten_keys", "unflatten_keys",
-    "flat_round", "where", "masked_fill",
+    "flat_round", "where", "masked_fill", "split_keys",
 )  # fmt: skip
 
 

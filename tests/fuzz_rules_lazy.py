@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fuzz_case import Case, broken, lazy_somewhere, ragged, repeated, rule, same_content
+from fuzz_case import Case, aliased, broken, confused, lazy_somewhere, ragged, repeated, rule, same_content
 from fuzz_dense import (
     agrees,
     assigned,
@@ -16,10 +16,11 @@ from fuzz_dense import (
     locks_agree,
     names_agree,
     names_fit,
+    padded,
     parts_agree,
     split_apart,
 )
-from fuzz_sides import is_container, stacked
+from fuzz_sides import LITE, is_container, stacked
 
 
 def lazy(case: Case) -> bool:
@@ -33,6 +34,8 @@ def fails(case: Case, *pieces: str) -> bool:
 
 @rule("lazy stacks stay lazy")
 def _(case: Case) -> bool:
+    if case.kind == "lazy" and is_container(case.theirs) and -1 in case.theirs.batch_size:
+        return stacked(case.ours) and not stacked(case.theirs)  # a dense one cannot be ragged
     return case.kind in ("lazy", "stack_dim", "parts") and (same_content(case) or agrees(case))
 
 
@@ -61,6 +64,16 @@ def _(case: Case) -> bool:
     if case.name == "read shape":
         return -1 in case.ours
     return case.name == "split_keys" and split_apart(case)
+
+
+@rule("ragged leaves and exclusive keys take part in every shape operation")
+def _(case: Case) -> bool:
+    if case.name == "read padded" and case.other == "RuntimeError" and not case.error:
+        return (
+            "must match the size" in case.message and isinstance(case.step.facts["key"], str) and padded(case)
+        )
+    results = case.name == "split_keys" and case.kind == "keys" and case.path.startswith("[")
+    return results and lazy_somewhere(case.target) and split_apart(case)
 
 
 @rule("nodes shared by two TensorDicts")
@@ -181,7 +194,7 @@ def _(case: Case) -> bool:
         return False
     try:
         return len(case.theirs.names) != case.theirs.ndim
-    except IndexError:  # a stack without parts
+    except (IndexError, ValueError):  # a stack without parts; parts that disagree
         return True
 
 
@@ -208,7 +221,9 @@ def _(case: Case) -> bool:
 @rule("exclusive keys under `clear` and `filter_empty_`")
 def _(case: Case) -> bool:
     if case.name == "filter_empty_":
-        return (case.kind == "keys" and lazy(case) and agrees(case)) or fails(case, "not found in any of")
+        return (case.kind == "keys" and lazy(case) and agrees(case)) or fails(
+            case, "not found in any of", "No sub-tensordict with key"
+        )
     return case.name == "clear" and case.kind == "keys" and not any(td.keys() for td in parts(case.target))
 
 
@@ -225,9 +240,12 @@ def parts(value: Any) -> list[Any]:
 
 @rule("lock of the parts of a lazy stack")
 def _(case: Case) -> bool:
-    ours = [case.ours, *(td for td, _ in case.variables)]
-    theirs = [case.theirs, *(td for _, td in case.variables)]
-    if case.kind != "lock" or not parts_agree(ours, "is_locked"):
+    if case.kind != "lock":
+        return False
+    ours, theirs = case.ours, case.theirs
+    if case.path.startswith("v"):
+        ours, theirs = case.variables[int(case.path[1:].split("/")[0])]
+    if not parts_agree(ours, "is_locked"):
         return False
     return not parts_agree(theirs, "is_locked") or (lazy(case) and locks_agree(case))
 
@@ -236,6 +254,8 @@ def _(case: Case) -> bool:
 def _(case: Case) -> bool:
     if case.name in ("read keys", "read contains") and case.kind == "value":
         return lazy(case) and agrees(case)
+    if case.name == "read keys" and fails(case, "not found in TensorDict"):
+        return True  # nodes that only some parts have
     return case.kind == "batch_size" and not parts_agree([td for _, td in case.variables], "batch_size")
 
 
@@ -252,9 +272,14 @@ def _(case: Case) -> bool:
     return not broken(case.target) and len(case.target.batch_size) <= longest
 
 
-@rule("sizes of `split` of a lazy stack")
+@rule("sizes of `split` and `unflatten` of a lazy stack")
 def _(case: Case) -> bool:
-    return case.name == "split" and case.error == "RuntimeError" and not case.other and fails_alike(case)
+    return (
+        case.name in ("split", "unflatten")
+        and case.error == "RuntimeError"
+        and not case.other
+        and fails_alike(case)
+    )
 
 
 @rule("assignments to lazy stacks")
@@ -269,7 +294,15 @@ def _(case: Case) -> bool:
 
 @rule("a part that is in a lazy stack more than once")
 def _(case: Case) -> bool:
-    return repeated(case.target) and not case.error and agrees(case)
+    if repeated(case.target) and not case.error and agrees(case):
+        return True
+    return case.name == "set_index" and confused(case) and aliased(case.target)
+
+
+@rule("entries of different kinds in a lazy stack")
+def _(case: Case) -> bool:
+    read = case.name.startswith("read") and case.error == "RuntimeError"
+    return read and not case.other and "of different kinds" in str(case.ours_error)
 
 
 @rule("`is_empty` of a lazy stack")
@@ -296,8 +329,11 @@ def _(case: Case) -> bool:
     both = how is not None and case.kind == "error class"
     if both and "Failed to update" in str(case.ours_error):
         return True
-    if how in ("update", "clone") and "in a lazy TD" in case.message:
-        return agrees(case)
+    if how in ("update", "clone"):
+        return fails_alike(case) if case.error else "in a lazy TD" in case.message and agrees(case)
+    if how == "update_" and case.error == "ValueError" and "Failed to update" in str(case.ours_error):
+        from_lazy = lazy_somewhere(case.step.facts["source"](LITE, case.before()))
+        return not case.other and (from_lazy or fails_alike(case))
     if how not in ("set_", "inplace", "update_at_", "update_") or not lazy_somewhere(case.target):
         return False
     if case.error:

@@ -125,6 +125,14 @@ def _(case: Case) -> bool:
     return reduces(case) and "at least one tensor" in case.message
 
 
+@rule("dims named twice in a reduction without arrays")
+def _(case: Case) -> bool:
+    twice = (
+        case.error == "ValueError" and not case.other and "names a dimension twice" in str(case.ours_error)
+    )
+    return reduces(case) and twice and not list(case.target.keys(True, True))
+
+
 @rule("`logsumexp()` of a batch without dims")
 def _(case: Case) -> bool:
     return reduces(case, "logsumexp") and not case.target.ndim and given(case).get("dim") is None

@@ -6,9 +6,10 @@ Where lite gives a result and tensordict does not, `written` does the write with
 from __future__ import annotations
 
 import numpy as np
-from fuzz_case import Case, path_of, ragged, rule
-from fuzz_sides import LITE, arrays
-from fuzz_values import shares_nodes
+from fuzz_case import Case, aliased, confused, path_of, ragged, rule
+from fuzz_dense import agrees
+from fuzz_sides import LITE, Mismatch, arrays, compare
+from fuzz_values import nothing_below, shares_nodes
 from fuzz_written import flat_before, written
 
 import lite
@@ -44,8 +45,8 @@ def _(case: Case) -> bool:
     return (
         case.name in ("index", "set_index")
         and only_lite_fails(case, "IndexError")
-        and says(case, "out of bounds", "the mask has shape")
-        and not flat_before(case)
+        and says(case, "out of bounds", "the mask has shape", "could not be broadcast")
+        and all(leaf.dtype == object for leaf in flat_before(case).values())
     )
 
 
@@ -132,7 +133,7 @@ def _(case: Case) -> bool:
 @rule("values that broadcast to the batch size in `set_`, `set(inplace=True)` and `update_at_`")
 def _(case: Case) -> bool:
     refused = only_tensordict_fails(case, "batch dimension mismatch", "must match the existing size")
-    return case.step.facts.get("how") in IN_PLACE and refused and written(case)
+    return case.step.facts.get("how") in IN_PLACE and (refused or confused(case)) and written(case)
 
 
 @rule("one object per row over one object, in place")
@@ -175,7 +176,8 @@ def _(case: Case) -> bool:
 
 @rule("the same memory on both sides of an assignment")
 def _(case: Case) -> bool:
-    return only_tensordict_fails(case, "single memory location") and written(case)
+    same = only_tensordict_fails(case, "single memory location")
+    return same and (written(case) or aliased(case.target))
 
 
 @rule("lists of arrays as values")
@@ -189,23 +191,7 @@ def _(case: Case) -> bool:
 
 @rule("numbers and rows written to nested batches")
 def _(case: Case) -> bool:
-    refused = only_tensordict_fails(
-        case,
-        "differs from the source batch size",
-        "zip() argument",
-        "Incompatible dim",
-        "index out of range",
-        "Cannot expand",
-        "dim provided to squeeze",
-        "Received a new batch size",
-        "non-empty",
-        "cannot be empty",
-        "dimension names are non-unique",
-        "batch dimension mismatch",
-        "Stack dim",
-        "incompatible with the batch-size",
-    )
-    return case.name == "set_index" and refused and (written(case) or shared_objects(case))
+    return case.name == "set_index" and confused(case) and (written(case) or shared_objects(case))
 
 
 def shared_objects(case: Case) -> bool:
@@ -246,6 +232,12 @@ def _(case: Case) -> bool:
     return in_place and only_lite_fails(case, "ValueError") and says(case, "Failed to update")
 
 
+@rule("arrays assigned to a nested TensorDict")
+def _(case: Case) -> bool:
+    refused = case.name == "set_index" and only_lite_fails(case, "RuntimeError")
+    return refused and says(case, "cannot write a ndarray to the TensorDict")
+
+
 @rule("single bools as the index of an assignment")
 def _(case: Case) -> bool:
     single = any(isinstance(item, bool) for item in case.index)
@@ -278,6 +270,12 @@ def _(case: Case) -> bool:
     return shared or only_tensordict_fails(case, "Received a new batch size")
 
 
+@rule("`auto_batch_size_` beside an empty nested TensorDict")
+def _(case: Case) -> bool:
+    grown = case.name == "auto_batch_size_" and case.kind == "batch_size"
+    return grown and nothing_below(case.target) and len(case.ours.batch_size) < len(case.theirs.batch_size)
+
+
 @rule("objects of `update_` beside arrays")
 def _(case: Case) -> bool:
     return case.step.facts.get("how") == "update_" and case.kind.startswith("objects") and written(case)
@@ -286,14 +284,23 @@ def _(case: Case) -> bool:
 @rule("nodes shared by two TensorDicts")
 def _(case: Case) -> bool:
     # a variable that is not the target changes with it, because they hold the same node
-    if not case.path.startswith("v") or case.kind not in ("keys", "values", "objects"):
+    if not case.path.startswith("v"):
         return False
     i, at = int(case.path[1:].split("/")[0]), case.step.facts["target"]
-    names = ("exclude", "select", "del_", "pop", "rename_key_", "update", "set_index")
-    if case.name not in names or i == at:
-        return False
     before = case.before()
-    return shares_nodes(before[i], before[at]) or shares_nodes(case.variables[i][0], case.target)
+    sharing = [
+        shares_nodes(old, before[at]) or shares_nodes(new, case.target)
+        for old, (new, _) in zip(before, case.variables, strict=True)
+    ]
+    if i == at or not sharing[i]:
+        return False
+    try:
+        for j, pair in enumerate(case.variables):
+            if j == at or not sharing[j]:
+                compare(*pair)
+    except Mismatch:
+        return False
+    return True
 
 
 @rule("objects assigned through an index array of several dims")
@@ -304,9 +311,11 @@ def _(case: Case) -> bool:
 
 @rule("names in nested TensorDicts and lazy stacks")
 def _(case: Case) -> bool:
-    return case.name == "update" and only_tensordict_fails(case, "dim names match") and not case.error
+    return only_tensordict_fails(case, "dim names match") and (case.name == "update" or agrees(case))
 
 
 @rule("batch size of non-tensor data after the batch size changed")
 def _(case: Case) -> bool:
-    return case.name == "batch_size" and only_tensordict_fails(case, "the NonTensorData")
+    if not only_tensordict_fails(case, "the NonTensorData"):
+        return False
+    return case.name == "batch_size" or (case.name == "set" and written(case))

@@ -129,7 +129,9 @@ def compare(ours: Any, theirs: Any, path: str = "") -> None:
 
 
 def _list(value: Any) -> Any:
-    """Nested lists without the reference's list classes."""
+    """Nested lists without the reference's list classes, and without tensors, which cannot be compared."""
+    if isinstance(value, torch.Tensor):
+        return "tensor", value.tolist()
     return [_list(item) for item in value] if isinstance(value, list) else value
 
 
@@ -174,6 +176,26 @@ def _read(theirs: Any, key: str) -> Any:
         return theirs.get(key)
     except Exception as error:
         raise Mismatch("unreadable", key, f"tensordict cannot read its own entry: {error!r}") from error
+
+
+def readable(value: Any) -> bool:
+    """Whether tensordict can read everything of what it has put together."""
+    try:
+        _read_all(value)
+    except Exception:
+        return False
+    return True
+
+
+def _read_all(value: Any) -> None:
+    inner = value if isinstance(value, tuple | list) else []
+    if is_objects(value):
+        value.tolist()
+    elif is_container(value):
+        _names(value)
+        inner = value.tensordicts if stacked(value) else [value.get(key) for key in list(value.keys())]
+    for item in inner:
+        _read_all(item)
 
 
 def _names(td: Any) -> Any:

@@ -30,7 +30,8 @@ def combine(c: Choices, v: list[Any], at: int) -> Step:
         elif kind == "variable":
             items.append(v[other])
         elif kind == "three":
-            items += [v[at].clone(), v[at].copy()]
+            dense = name in ("stack", "cat")  # parts that share arrays are those of kind "self"
+            items += [v[at].clone(), v[at].copy() if dense else v[at].clone()]
         elif kind == "changed":
             items.append(v[at].clone())
             if drop in items[1].keys():  # noqa: SIM118

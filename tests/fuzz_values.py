@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from fuzz_sides import Array, Dense, Lazy, stacked
+from fuzz_sides import Array, Dense, Lazy, is_container, is_objects, stacked
 from fuzz_step import Choices
 
 import lite
@@ -203,3 +203,10 @@ def nodes(td: Any) -> set[int]:
 def shares_nodes(a: Any, b: Any) -> bool:
     """Whether storing one in the other could make a cycle."""
     return bool(nodes(a) & nodes(b))
+
+
+def nothing_below(value: Any) -> bool:
+    """Whether there is a nested TensorDict without entries at any depth."""
+    inner = [] if not is_container(value) else value.tensordicts if stacked(value) else value.values()
+    nodes = [entry for entry in inner if is_container(entry) and not is_objects(entry)]
+    return any(node.is_empty() or nothing_below(node) for node in nodes)

@@ -27,7 +27,7 @@ def written(case: Case) -> bool:
         else:
             _copy(expected, path_of(facts["key"]) if case.name == "set" else (), value)
         return same(flat(case.target), expected)
-    except (ValueError, IndexError, TypeError, RuntimeError, KeyError):
+    except (ValueError, IndexError, TypeError, RuntimeError, KeyError, AttributeError):
         return False  # NumPy would not do it, or the step says nothing about its source
 
 
