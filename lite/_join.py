@@ -6,6 +6,8 @@ import numpy as np
 
 from lite._collection import Array
 
+_SMALL = 256  # elements up to which a second copy costs less than a view of every array
+
 
 def stacked(arrays: list[Array], dim: int, host: bool) -> Array | None:
     """`np.stack(arrays, dim)`; None if the shapes differ.
@@ -27,6 +29,9 @@ def stacked(arrays: list[Array], dim: int, host: bool) -> Array | None:
     if shapes.count(shape) < len(shapes):
         return None
     if dim == len(shape):
+        if host and arrays[0].size <= _SMALL:
+            rows = np.array(arrays)
+            return np.ascontiguousarray(rows.transpose(*range(1, rows.ndim), 0))
         return np.stack(arrays, dim)
     # One concatenation and a reshape: np.stack would make a view of every array first.
     return np.concatenate(arrays, dim).reshape(shape[:dim] + (len(arrays),) + shape[dim:])

@@ -61,31 +61,29 @@ def leaf_pairs(items: Iterable[tuple[str, Any]], prefix: Path | None, found: lis
             found.append((key, entry))
 
 
-def _leaf_keys(node: TensorDictCore, prefix: Path, found: list[Any]) -> None:
-    """The keys of `leaf_pairs`, as users see them."""
+def _keys_below(node: TensorDictCore, prefix: Path, leaves_only: bool, found: list[Any]) -> None:
+    """The keys of the whole tree in the order of `walk`, as users see them."""
     for name, entry in node._peek_items():
-        if type(entry) is ndarray:
-            found.append((*prefix, name) if prefix else name)
-            continue
-        child: Any = entry if isinstance(entry, TensorDictCore) else TensorDictCore._as_node(entry)
-        if child is not None:
-            _leaf_keys(child, (*prefix, name), found)
-        elif default_is_leaf(type(entry)):
-            found.append((*prefix, name) if prefix else name)
+        if type(entry) is not ndarray:
+            child: Any = entry if isinstance(entry, TensorDictCore) else TensorDictCore._as_node(entry)
+            if child is not None:
+                _keys_below(child, (*prefix, name), leaves_only, found)
+            if leaves_only and (child is not None or not default_is_leaf(type(entry))):
+                continue
+        found.append((*prefix, name) if prefix else name)
 
 
-def _leaf_count(node: TensorDictCore) -> int:
+def _count_below(node: TensorDictCore, leaves_only: bool) -> int:
     """How many there are: `list` asks every view for its length before it goes through it."""
     count = 0
     for _, entry in node._peek_items():
-        if type(entry) is ndarray:
-            count += 1
-            continue
-        child: Any = entry if isinstance(entry, TensorDictCore) else TensorDictCore._as_node(entry)
-        if child is not None:
-            count += _leaf_count(child)
-        elif default_is_leaf(type(entry)):
-            count += 1
+        if type(entry) is not ndarray:
+            child: Any = entry if isinstance(entry, TensorDictCore) else TensorDictCore._as_node(entry)
+            if child is not None:
+                count += _count_below(child, leaves_only)
+            if leaves_only and (child is not None or not default_is_leaf(type(entry))):
+                continue
+        count += 1
     return count
 
 
@@ -139,9 +137,9 @@ class TensorDictKeysView(Set[Any]):
         nested, leaves_only, is_leaf = self._args
         if not nested and not leaves_only:
             keys: list[Any] = list(self._td._keys())
-        elif nested and leaves_only and is_leaf is None:
+        elif nested and is_leaf is None:
             keys = []
-            _leaf_keys(self._td, (), keys)
+            _keys_below(self._td, (), leaves_only, keys)
         else:
             keys = [key for key, _ in walk(self._td, nested, leaves_only, is_leaf, True, start=None)]
         if self._sort:
@@ -153,8 +151,8 @@ class TensorDictKeysView(Set[Any]):
         if not nested and not leaves_only:
             found = self._td._keys()
             return len(found) if isinstance(found, Sized) else sum(1 for _ in found)
-        if nested and leaves_only and is_leaf is None:
-            return _leaf_count(self._td)
+        if nested and is_leaf is None:
+            return _count_below(self._td, leaves_only)
         return len(walk(self._td, nested, leaves_only, is_leaf, True))
 
     def __contains__(self, key: object) -> bool:

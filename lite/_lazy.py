@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -10,21 +10,21 @@ import numpy as np
 from lite import _lazy_index, _lazy_shape
 from lite._base import TensorDictBase
 from lite._batch_size import parse_batch_size
-from lite._collection import Array, Names, Shape, TensorCollection, is_array
+from lite._collection import Array, Names, Shape, TensorCollection
 from lite._convert import to_entry
 from lite._dense import DenseMixin
-from lite._device_array import on_leaves
 from lite._index import normalise
+from lite._lazy_entries import LazyEntriesMixin
 from lite._lazy_parts import LazyPartsMixin
 from lite._lock import LOCK_ERROR
 from lite._names import check_names
-from lite._nontensor import NonTensorBase
 from lite._ops import BatchOp
-from lite._ragged import stack_arrays, stack_objects, unstackable
 from lite._writes import Writes
 
+_new = object.__new__
 
-class LazyStackedTensorDict(LazyPartsMixin, TensorDictBase):
+
+class LazyStackedTensorDict(LazyEntriesMixin, LazyPartsMixin, TensorDictBase):
     """A stack of TensorDicts that are kept as they are; entries are stacked on access.
 
     The parts may have different keys and leaves of different shapes (ragged). Keys are those that
@@ -102,15 +102,21 @@ class LazyStackedTensorDict(LazyPartsMixin, TensorDictBase):
         self._dim_name = name
         self._empty_size = empty_size
         self._locked = False
-        self._lock_parents = []
+        self._lock_parents = ()
 
     @classmethod
     def _make(
         cls, parts: list[Any], dim: int, name: str | None = None, empty_size: Shape = ()
     ) -> LazyStackedTensorDict:
         """The constructor that trusts its arguments; `empty_size` is a part's where there is none."""
-        self = cls.__new__(cls)
-        self._init(parts, dim, name, empty_size)
+        # As `_init`, whose call would cost as much: whatever goes through nested nodes ends here.
+        self = _new(cls)
+        self.tensordicts = parts
+        self.stack_dim = dim
+        self._dim_name = name
+        self._empty_size = empty_size
+        self._locked = False
+        self._lock_parents = ()
         return self
 
     def _like(
@@ -125,64 +131,6 @@ class LazyStackedTensorDict(LazyPartsMixin, TensorDictBase):
 
     def _from_parts(self, parts: Sequence[Any]) -> LazyStackedTensorDict:
         return self._like(parts, self.stack_dim, self._dim_name)
-
-    def _keys(self) -> Iterable[str]:
-        parts = self.tensordicts
-        if not parts:
-            return []
-        shared = set(parts[0]._keys())
-        for part in parts[1:]:
-            shared.intersection_update(part._keys())
-        return sorted(shared)
-
-    def _get_str(self, key: str) -> Any:
-        parts = self.tensordicts
-        try:
-            try:
-                entries = [part._data.get(key) for part in parts]  # without a call for each, if all are dense
-            except AttributeError:
-                entries = [part._get_str(key) for part in parts]
-        except RuntimeError:  # ragged further down, which only matters if all parts have the key
-            if self._peek(key) is None:
-                return None
-            raise
-        kinds = set(map(type, entries))
-        if not entries or type(None) in kinds:
-            return None
-        if kinds == {np.ndarray}:
-            return stack_arrays(key, entries, self.stack_dim, host=True)
-        if all(is_array(entry) for entry in entries):
-            return on_leaves(lambda *arrays: stack_arrays(key, list(arrays), self.stack_dim), *entries)
-        if all(isinstance(entry, NonTensorBase) for entry in entries):
-            return stack_objects(entries, self.stack_dim)
-        if all(self._as_node(entry) is not None for entry in entries):
-            return self._stack_nodes(key, entries)
-        raise unstackable(key, entries)
-
-    def _stack_nodes(self, key: str, entries: list[Any]) -> Any:
-        nodes = [self._as_node(entry) for entry in entries]
-        if len({node.ndim for node in nodes}) > 1:
-            raise unstackable(key, entries)
-        out = self._make(nodes, self.stack_dim, self._dim_name)
-        same = all(type(entry) is type(entries[0]) for entry in entries)
-        return self._rewrap(entries[0], out) if same else out
-
-    def _peek(self, key: str) -> Any:
-        """What tells the kind of an entry: a nested container is stacked, a leaf is that of one part."""
-        parts = self.tensordicts
-        first = parts[0]._peek(key) if parts else None
-        if first is None:
-            return None
-        entries = [first, *(part._peek(key) for part in parts[1:])]
-        if any(entry is None for entry in entries):
-            return None
-        if type(first) is np.ndarray:
-            return first
-        leaves = [entry for entry in entries if self._as_node(entry) is None]
-        return leaves[0] if leaves else self._stack_nodes(key, entries)
-
-    def _peek_items(self) -> Iterable[tuple[str, Any]]:
-        return [(key, self._peek(key)) for key in self._keys()]
 
     def _put(self, key: str, entry: Any) -> None:
         for part, piece in zip(self.tensordicts, self._pieces(entry), strict=True):
@@ -288,7 +236,10 @@ class LazyStackedTensorDict(LazyPartsMixin, TensorDictBase):
 
     def _part_size(self) -> Shape:
         """The batch size of the parts, -1 where they differ."""
-        sizes = {part.batch_size for part in self.tensordicts}
+        try:
+            sizes = _distinct([part._batch_size for part in self.tensordicts])
+        except AttributeError:
+            sizes = {part.batch_size for part in self.tensordicts}
         if len(sizes) == 1:
             return sizes.pop()  # type: ignore[no-any-return]
         if not sizes:

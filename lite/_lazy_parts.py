@@ -131,7 +131,7 @@ class LazyPartsMixin(LazyKeysMixin):
 
     def unbind(self, dim: int) -> tuple[Any, ...]:
         """Split along a batch dimension; along `stack_dim` this gives the parts themselves."""
-        if self._dim(dim) == self.stack_dim:
+        if dim == self.stack_dim or self._dim(dim) == self.stack_dim:
             return tuple(self.tensordicts)
         self._require_regular(dim, "unbind")
         return super().unbind(dim)

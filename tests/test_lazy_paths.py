@@ -1,0 +1,272 @@
+"""Paths through lazy stacks, which go down in each part: kinds of parts, what is missing, what differs."""
+
+import numpy as np
+import pytest
+
+from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, lazy_stack, tensorclass
+from lite.nn import TensorDictParams
+
+DEEP = ("n", "m", "x")
+
+
+def rows(*sizes, batch=(2,)):
+    """Parts with a leaf `(*batch, size)` two nodes down."""
+    return [
+        TensorDict({"n": {"m": {"x": np.full((*batch, size), i)}}, "a": np.full(batch, i)}, batch)
+        for i, size in enumerate(sizes)
+    ]
+
+
+def stacked(dim=0, n=3):
+    return lazy_stack(rows(*[4] * n), dim)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_leaf_at_a_path_is_stacked_along_the_stack_dim(dim):
+    stack = stacked(dim)
+    leaf = stack[DEEP]
+    np.testing.assert_array_equal(leaf, np.stack([part[DEEP] for part in stack.tensordicts], dim))
+    np.testing.assert_array_equal(stack.get(DEEP), leaf)
+    assert leaf.flags.c_contiguous
+
+
+@pytest.mark.parametrize("size", [1, 300])
+def test_leaf_without_further_dims_is_stacked_last(size):
+    parts = [TensorDict({"n": {"x": np.arange(size) + i}}, [size]) for i in range(3)]
+    leaf = lazy_stack(parts, 1)["n", "x"]
+    np.testing.assert_array_equal(leaf, np.arange(size)[:, None] + np.arange(3))
+    assert leaf.flags.c_contiguous
+    assert leaf.flags.writeable
+    assert not np.shares_memory(leaf, parts[0]["n", "x"])
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_node_at_a_path_is_a_lazy_stack_of_the_nodes(dim):
+    stack = LazyStackedTensorDict(*rows(4, 4, 4), stack_dim=dim, stack_dim_name="part")
+    node = stack["n", "m"]
+    assert isinstance(node, LazyStackedTensorDict)
+    assert node.stack_dim == dim
+    assert node.batch_size == stack.batch_size
+    assert node.names[dim] == "part"
+    for part, inner in zip(stack.tensordicts, node.tensordicts, strict=True):
+        assert part["n", "m"] is inner
+
+
+@pytest.mark.parametrize("lacking", range(3))
+@pytest.mark.parametrize("cut", range(1, 4))
+def test_what_one_part_lacks_is_missing(lacking, cut):
+    stack = stacked()
+    stack.tensordicts[lacking].del_(DEEP[:cut])
+    assert DEEP not in stack.keys(True)
+    assert DEEP not in stack.keys(True, True)
+    assert DEEP not in stack
+    assert stack.get(DEEP, "none") == "none"
+    with pytest.raises(KeyError, match=DEEP[cut - 1]):
+        stack[DEEP]
+    with pytest.raises(KeyError):
+        stack.set_(DEEP, np.zeros((3, 2, 4)))
+
+
+@pytest.mark.parametrize("other", range(3))
+def test_array_in_one_part_where_others_hold_a_node(other):
+    stack = stacked()
+    stack.tensordicts[other].set(("n", "m"), np.zeros(2))
+    assert DEEP not in stack.keys(True)
+    assert stack.get(DEEP) is None
+    assert ("n", "m") in stack.keys(True)
+    assert ("n", "m") in stack.keys(True, True)
+    assert list(stack.keys(True, True)) == ["a", ("n", "m")]
+    with pytest.raises(RuntimeError, match="different kinds"):
+        stack["n", "m"]
+    before = [part.clone() for part in stack.tensordicts]
+    with pytest.raises(KeyError, match="already present"):
+        stack.set(DEEP, np.zeros((3, 2, 4)))
+    assert all((old == part).all() for old, part in zip(before, stack.tensordicts, strict=True))
+
+
+def test_nodes_with_different_numbers_of_batch_dims_are_passed_but_not_stacked():
+    parts = rows(4, 4)
+    parts[1]["n"].batch_size = (2, 4)
+    parts[1]["n", "m"].batch_size = (2, 4)
+    stack = lazy_stack(parts)
+    np.testing.assert_array_equal(stack[DEEP], np.stack([part[DEEP] for part in parts]))
+    assert DEEP in stack.keys(True)
+    with pytest.raises(RuntimeError, match="different kinds"):
+        stack["n", "m"]
+
+
+def test_ragged_leaf_at_a_path():
+    stack = lazy_stack(rows(3, 4))
+    assert DEEP in stack.keys(True, True)
+    assert DEEP in stack
+    with pytest.raises(RuntimeError, match="different shapes"):
+        stack[DEEP]
+    assert [leaf.shape for leaf in stack.get(DEEP, as_list=True)] == [(2, 3), (2, 4)]
+    assert stack.get_item_shape(DEEP) == (2, 2, -1)
+    stack.tensordicts.append(TensorDict(batch_size=[2]))
+    assert stack.get(DEEP) is None
+
+
+@pytest.mark.parametrize("dims", [(0, 0), (0, 1), (1, 0), (1, 2), (2, 1), (2, 0)])
+def test_lazy_stacks_of_lazy_stacks(dims):
+    inner = [lazy_stack(rows(4, 4), dims[0]) if dims[0] < 2 else lazy_stack(rows(4, 4), 1) for _ in range(3)]
+    stack = lazy_stack(inner, dims[1])
+    expected = np.stack([np.stack([td[DEEP] for td in s.tensordicts], s.stack_dim) for s in inner], dims[1])
+    np.testing.assert_array_equal(stack[DEEP], expected)
+    np.testing.assert_array_equal(stack["n", "m"]["x"], expected)
+    assert list(stack.keys(True)) == ["a", DEEP, ("n", "m"), "n"]
+    stack.set(DEEP, expected + 1)
+    np.testing.assert_array_equal(stack[DEEP], expected + 1)
+    leaf = inner[0].tensordicts[1][DEEP]
+    stack.set_(DEEP, expected + 2)
+    assert inner[0].tensordicts[1][DEEP] is leaf
+    np.testing.assert_array_equal(leaf, np.full((2, 4), 3))
+
+
+def test_lazy_stacks_below_the_parts():
+    """A node of the parts is itself a lazy stack, along another dimension than theirs."""
+    parts = [TensorDict({"n": lazy_stack(rows(4, 4), 1)}, [2, 2]) for _ in range(3)]
+    stack = lazy_stack(parts, 1)
+    path = ("n", *DEEP)
+    expected = np.stack([part[path] for part in parts], 1)
+    assert expected.shape == (2, 3, 2, 4)
+    np.testing.assert_array_equal(stack[path], expected)
+    assert stack["n"].batch_size == (2, 3, 2)
+    assert list(stack.keys(True, True)) == [("n", "a"), path]
+    stack[path] = expected + 5
+    np.testing.assert_array_equal(parts[2]["n"].tensordicts[1][DEEP], np.full((2, 4), 6))
+
+
+@tensorclass
+class Point:
+    x: np.ndarray
+    below: TensorDict
+
+
+def test_tensorclasses_on_the_way_and_at_the_end():
+    points = [Point(np.full(2, i), TensorDict({"y": np.full(2, i)}, [2]), batch_size=[2]) for i in range(3)]
+    stack = lazy_stack([TensorDict({"p": point}, [2]) for point in points])
+    assert isinstance(stack["p"], Point)
+    assert isinstance(stack["p"].below, LazyStackedTensorDict)
+    np.testing.assert_array_equal(stack["p", "below", "y"], [[0, 0], [1, 1], [2, 2]])
+    assert list(stack.keys(True)) == [("p", "below", "y"), ("p", "below"), ("p", "x"), "p"]
+    assert len(stack.keys(True)) == 4
+    assert len(stack.keys(True, True)) == 2
+    stack.set(("p", "below", "y"), np.zeros((3, 2)))
+    np.testing.assert_array_equal(points[2].below["y"], [0, 0])
+    stack.tensordicts[0].set("p", TensorDict({"x": np.ones(2)}, [2]))
+    assert isinstance(stack["p"], LazyStackedTensorDict)
+    stack.tensordicts.reverse()
+    assert isinstance(stack["p"], LazyStackedTensorDict)
+    np.testing.assert_array_equal(stack["p", "x"], [[2, 2], [1, 1], [1, 1]])
+
+
+def test_parameters_as_parts():
+    parts = [TensorDictParams(TensorDict({"n": {"x": np.full(2, float(i))}})) for i in range(2)]
+    stack = lazy_stack(parts)
+    np.testing.assert_array_equal(stack["n", "x"], [[0, 0], [1, 1]])
+    assert list(stack.keys(True, True)) == [("n", "x")]
+
+
+def test_non_tensor_entries_at_a_path():
+    stack = lazy_stack([TensorDict({"n": {"s": f"row {i}", "x": np.ones(2)}}, [2]) for i in range(2)])
+    assert isinstance(stack.get(("n", "s")), NonTensorStack)
+    assert stack.get(("n", "s")).tolist() == [["row 0"] * 2, ["row 1"] * 2]
+    assert ("n", "s") in stack.keys(True)
+    assert ("n", "s") not in stack.keys(True, True)
+    assert ("n", "s", "more") not in stack.keys(True)
+    assert ("n", "x", "more") not in stack.keys(True)
+    assert list(stack.keys(True)) == [("n", "s"), ("n", "x"), "n"]
+    assert list(stack.keys(True, True)) == [("n", "x")]
+    assert len(stack.keys(True, True)) == 1
+
+
+def test_keys_are_those_of_all_parts_sorted_at_every_level():
+    parts = [
+        TensorDict({"z": 1, "n": {"c": 1, "b": 2, "only": 3}, "a": 1}),
+        TensorDict({"n": {"b": 2, "c": 1}, "a": 1, "z": 1, "other": 1}),
+    ]
+    stack = lazy_stack(parts)
+    assert list(stack.keys()) == ["a", "n", "z"]
+    assert list(stack.keys(True)) == ["a", ("n", "b"), ("n", "c"), "n", "z"]
+    assert [key for key, _ in stack.items(True, True)] == list(stack.keys(True, True))
+    assert len(stack.keys(True)) == 5
+    assert len(stack.keys(True, True)) == 4
+    for value in stack.values(True, True):
+        assert value.shape == (2,)
+
+
+def test_keys_without_parts():
+    stack = lazy_stack(rows(4))[:0]
+    assert list(stack.keys(True)) == []
+    assert list(stack.items()) == []
+    assert len(stack.keys(True)) == 0
+    assert DEEP not in stack.keys(True)
+    assert stack.get(DEEP) is None
+    assert stack.get("a") is None
+
+
+def test_entries_can_be_removed_while_they_are_gone_through():
+    stack = stacked()
+    for key, _ in stack.items():
+        del stack[key]
+    assert stack.is_empty()
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_set_by_path_gives_each_part_its_rows(dim):
+    stack = stacked(dim)
+    value = np.arange(24).reshape((3, 2, 4) if dim == 0 else (2, 3, 4))
+    stack.set(DEEP, value)
+    np.testing.assert_array_equal(stack[DEEP], value)
+    assert np.shares_memory(stack.tensordicts[1][DEEP], value)
+    leaves = [part[DEEP] for part in stack.tensordicts]
+    reverse = value[..., ::-1].copy()
+    stack.set(DEEP, reverse, inplace=True)
+    assert all(part[DEEP] is leaf for part, leaf in zip(stack.tensordicts, leaves, strict=True))
+    np.testing.assert_array_equal(leaves[2], reverse.take(2, dim))
+
+
+def test_set_by_path_that_fails_for_a_part_changes_none():
+    stack = lazy_stack(rows(4, 4, 4))
+    stack.tensordicts[2]["n", "m"].set("x", np.zeros((2, 5)))
+    before = [part[DEEP].copy() for part in stack.tensordicts]
+    with pytest.raises(ValueError, match="Failed to update"):
+        stack.set_(DEEP, np.ones((3, 2, 4)))
+    stack.tensordicts[2]["n", "m"].lock_()
+    with pytest.raises(RuntimeError, match="locked"):
+        stack.set(DEEP, np.ones((3, 2, 4)))
+    with pytest.raises(RuntimeError, match="batch dimension"):
+        stack.set(DEEP, np.ones((2, 2, 4)))
+    for part, old in zip(stack.tensordicts, before, strict=True):
+        np.testing.assert_array_equal(part[DEEP], old)
+
+
+def test_set_by_path_in_a_locked_stack():
+    stack = stacked().lock_()
+    with pytest.raises(RuntimeError, match="locked"):
+        stack.set(DEEP, np.ones((3, 2, 4)))
+    with pytest.raises(RuntimeError, match="locked"):
+        stack.set(("n", "m", "new"), np.ones((3, 2)))
+    stack.set_(DEEP, np.ones((3, 2, 4)))
+    np.testing.assert_array_equal(stack[DEEP], np.ones((3, 2, 4)))
+
+
+def test_set_by_path_of_what_is_no_array():
+    stack = stacked()
+    stack.set(("n", "m", "s"), "text")
+    assert stack.tensordicts[1]["n", "m", "s"] == "text"
+    stack.set(("n", "m", "d"), {"y": np.ones((3, 2))})
+    np.testing.assert_array_equal(stack.tensordicts[1]["n", "m", "d", "y"], [1, 1])
+    stack.set_(DEEP, 7)
+    assert (stack[DEEP] == 7).all()
+    stack.set(("n", "m", "l"), [np.zeros(2), np.zeros((2, 3)), np.zeros((2, 1))])
+    assert stack.get_item_shape(("n", "m", "l")) == (-1,)
+
+
+def test_unbind_along_the_stack_dim_gives_the_parts():
+    stack = stacked(1)
+    for dim in (1, -1):
+        assert all(a is b for a, b in zip(stack.unbind(dim), stack.tensordicts, strict=True))
+    with pytest.raises(IndexError):
+        stack.unbind(2)
