@@ -62,13 +62,14 @@ def gae(
         gamma: discount in [0, 1], a number or an array that broadcasts to the rewards.
         lmbda: decay of the estimates' weights in [0, 1], likewise.
         time_dim: the axis of `done` that is time.
-        stream: for arrays in CUDA memory: a Numba stream, the handle of one, or a CuPy or torch stream.
+        stream: for arrays in CUDA memory, where the results then are: a Numba stream, the handle of one,
+            or a stream of CuPy or torch.
 
     Returns:
         `Advantage(advantage, value_target)`; the targets are A + V.
 
     Raises:
-        TypeError: arrays of other types, arrays in CUDA memory.
+        TypeError: arrays of other types, arrays partly in CUDA memory.
         ValueError: shapes that do not fit, factors out of range, no such time_dim.
 
     Source:
@@ -135,7 +136,7 @@ def vtrace(
         `Advantage(advantage, value_target)`.
 
     Raises:
-        TypeError: arrays of other types, arrays in CUDA memory.
+        TypeError: arrays of other types, arrays partly in CUDA memory.
         ValueError: shapes that do not fit, factors out of range, a negative threshold, no such time_dim.
 
     Source:

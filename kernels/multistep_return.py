@@ -57,7 +57,8 @@ def multistep_return(
         gamma: discount per step, in [0, 1].
         n_steps: rewards per window, at least 1.
         time_dim: the axis of `done` that is time.
-        stream: for arrays in CUDA memory: a Numba stream, the handle of one, or a CuPy or torch stream.
+        stream: for arrays in CUDA memory, where the results then are: a Numba stream, the handle of one,
+            or a stream of CuPy or torch.
 
     Returns:
         `MultiStepReturn(reward, steps, index, gamma, nonterminal)`. Summed rewards keep their type, those
@@ -65,7 +66,7 @@ def multistep_return(
 
     Raises:
         TypeError: a reward that is no number, a done that is neither boolean nor integer, an `n_steps`
-            that is no integer, CUDA memory.
+            that is no integer, arrays partly in CUDA memory.
         ValueError: shapes that do not fit, gamma or n_steps out of range, no such time_dim.
 
     Source:
@@ -153,7 +154,7 @@ def gather_time(
         A new array; on the host, `array` itself where every index points at its own place.
 
     Raises:
-        TypeError: an index that is not of integers, CUDA memory.
+        TypeError: an index that is not of integers, one of the two arrays in CUDA memory.
         ValueError: shapes that do not fit, no such time_dim.
         IndexError: an index outside the time axis.
 

@@ -55,13 +55,14 @@ def td_lambda_return(
         rolling: whether gamma and lambda of a step apply at that step, whichever return passes it.
             False: the return from a step uses that step's own for all that follows; this costs
             time times the length of the episodes.
-        stream: for arrays in CUDA memory: a Numba stream, the handle of one, or a CuPy or torch stream.
+        stream: for arrays in CUDA memory, where the results then are: a Numba stream, the handle of one,
+            or a stream of CuPy or torch.
 
     Returns:
         The returns, in the shape of `reward` and the floating type of `next_value`.
 
     Raises:
-        TypeError: arrays of other types, arrays in CUDA memory.
+        TypeError: arrays of other types, arrays partly in CUDA memory.
         ValueError: shapes that do not fit, factors out of range, no such time_dim.
 
     Source:
@@ -182,13 +183,14 @@ def reward_to_go(
         done: `(*batch, time, *more)`, boolean or integers read as booleans; True at an episode's last step.
         gamma: discount in [0, 1], a number or an array that broadcasts to the rewards.
         time_dim: the axis of `done` that is time.
-        stream: for arrays in CUDA memory: a Numba stream, the handle of one, or a CuPy or torch stream.
+        stream: for arrays in CUDA memory, where the results then are: a Numba stream, the handle of one,
+            or a stream of CuPy or torch.
 
     Returns:
         The sums, in the shape of `reward` and its floating type; float32 for integers.
 
     Raises:
-        TypeError: arrays of other types, arrays in CUDA memory.
+        TypeError: arrays of other types, arrays partly in CUDA memory.
         ValueError: shapes that do not fit, gamma out of range, no such time_dim.
 
     Example:
@@ -219,13 +221,14 @@ def discounted_return(
             which counts where that step is not done. None: 0.
         gamma: discount in [0, 1], a number or an array that broadcasts to the rewards.
         time_dim: the axis of `done` that is time.
-        stream: for arrays in CUDA memory: a Numba stream, the handle of one, or a CuPy or torch stream.
+        stream: for arrays in CUDA memory, where the results then are: a Numba stream, the handle of one,
+            or a stream of CuPy or torch.
 
     Returns:
         The sums, in the shape of `reward` and its floating type; float32 for integers.
 
     Raises:
-        TypeError: arrays of other types, arrays in CUDA memory.
+        TypeError: arrays of other types, arrays partly in CUDA memory.
         ValueError: shapes that do not fit, gamma out of range, no such time_dim.
 
     Example:

@@ -15,8 +15,8 @@ class Gpu:
 
     Args:
         stream: a Numba stream, the handle of one (int), or an object that tells it as `ptr` (CuPy) or
-            `cuda_stream` (torch). None: Numba's default stream, which waits for those that the arrays'
-            libraries say they are written on.
+            `cuda_stream` (torch). None: Numba's default stream. Either waits for the streams that the
+            arrays' libraries say they are written on.
         arrays: by argument name, all in CUDA memory.
 
     Raises:
@@ -38,8 +38,7 @@ class Gpu:
         self.ordinal = next(iter(ordinals.values()))
         with self.active():
             self.stream = _stream(stream)
-            if stream is None:
-                self._wait_for(arrays)
+            self._wait_for(arrays)
 
     def active(self) -> Any:
         """A context in which this GPU is the current one."""
@@ -88,7 +87,7 @@ class Gpu:
             return
         interfaces = (getattr(value, "__cuda_array_interface__", {}) for value in arrays.values())
         handles = {interface.get("stream") for interface in interfaces}
-        for handle in handles - {None, _LEGACY}:  # the legacy default stream is ours
+        for handle in handles - {None, int(self.stream) or _LEGACY}:
             event = cuda.event(timing=False)
             event.record(cuda.external_stream(handle))
             event.wait(self.stream)
