@@ -17,6 +17,8 @@ import numpy as np
 
 # After a parallel region OpenMP's threads (torch's) spin for a while, on cores that the next one needs.
 _PAUSE = 0.01
+# A pause leaves processor and caches cold: what takes less than this runs once more before it is timed.
+_SHORT = 0.03
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -25,16 +27,22 @@ def measure(
 ) -> dict[str, dict[str, float]]:
     """Milliseconds of each alternative, on the wall and of processors; the first calls are not counted.
 
-    `pause` is the time in seconds before each run. Where nothing starts threads it should be 0: a processor
-    that has been idle runs the first millisecond several times slower.
+    `pause` is the time in seconds before each run, after which short ones run once untimed: a processor
+    that has been idle runs the first millisecond several times slower. Without threads, 0 will do.
     """
-    for run in alternatives.values():
+    short = {}
+    for name, run in alternatives.items():
         run()
+        start = time.perf_counter()
+        run()
+        short[name] = time.perf_counter() - start < _SHORT
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in alternatives}
     for _ in range(rounds):
         for name, run in alternatives.items():
             if pause:
                 time.sleep(pause)
+                if short[name]:
+                    run()
             start, start_cpu = time.perf_counter(), time.process_time()
             run()
             times[name].append((time.perf_counter() - start, time.process_time() - start_cpu))

@@ -1,6 +1,15 @@
-"""lite.kernels and MultiStep beside torch, torchrl and Hugging Face: `python bench/test_kernels.py`."""
+"""lite.kernels and MultiStep beside torch, torchrl and Hugging Face: `python bench/test_kernels.py`.
+
+`--only PATTERN` runs the parts whose names match and saves nothing.
+"""
 
 import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
 import tracemalloc
 import warnings
 from collections.abc import Callable
@@ -10,7 +19,7 @@ import numpy as np
 import tensordict
 import torch
 import torchrl
-from side_by_side import machine, measure, report, row
+from side_by_side import RESULTS, machine, measure, report, row
 from torchrl.data.postprocs import MultiStep as TorchMultiStep
 from torchrl.data.postprocs.postprocs import _get_reward
 from torchrl.objectives.value import functional
@@ -228,10 +237,92 @@ def sampling(rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
+FIRST_CALLS = """
+import json, sys, time
+import numpy as np
+import lite.kernels as k
+
+logits, tokens = np.zeros((1, 8), np.float32), np.zeros(1, np.int64)
+reward, done = np.zeros((1, 2), np.float32), np.zeros((1, 2), bool)
+calls = {
+    "multistep_return": lambda: k.multistep_return(reward, done, gamma=0.9, n_steps=2),
+    "reward_to_go": lambda: k.reward_to_go(reward, done, gamma=0.9),
+    "gae": lambda: k.gae(reward, reward, reward, done, gamma=0.9, lmbda=0.9),
+    "token_log_probs": lambda: k.token_log_probs(logits, tokens),
+    "masked_log_softmax": lambda: k.masked_log_softmax(logits),
+    "sample_tokens": lambda: k.sample_tokens(logits, tokens, top_k=2, top_p=0.9),
+}
+import numba  # a third of a second that is no kernel's
+start = time.process_time()  # one thread: what the clock on the wall shows where nothing else runs
+calls[sys.argv[1]]()
+print(json.dumps(time.process_time() - start))
+"""
+KERNELS = re.findall(r'^    "(\w+)": lambda', FIRST_CALLS, re.MULTILINE)
+
+
+def first_calls(rounds: int) -> list[dict[str, Any]]:
+    """Processor seconds of the first call in a new process: compiling, and reading what is compiled."""
+    rows = []
+    for name in KERNELS:
+        with tempfile.TemporaryDirectory() as folder:
+            environment = os.environ | {"NUMBA_CACHE_DIR": folder}
+
+            def seconds(name: str = name, environment: dict[str, str] = environment) -> float:
+                command = [sys.executable, "-c", FIRST_CALLS, name]
+                return float(subprocess.check_output(command, env=environment, text=True))
+
+            cold = seconds()
+            cached = min(seconds() for _ in range(2))
+        rows.append({"kernel": name, "cold_s": cold, "cached_s": cached})
+    return rows
+
+
+def add_first_calls(rows: list[dict[str, Any]]) -> None:
+    """A second table, below the one that `report` wrote."""
+    lines = [
+        "",
+        "Processor time of the first call in a new process, after `import numba`:",
+        "",
+        "| kernel | compiling | from the cache |",
+    ]
+    lines += ["|---|--:|--:|"]
+    lines += [f"| {r['kernel']} | {r['cold_s']:.2f} s | {r['cached_s']:.3f} s |" for r in rows]
+    print("\n".join(lines))
+    with (RESULTS / "kernels.md").open("a") as table:
+        table.write("\n".join(lines) + "\n\n![times faster](kernels.png)\n")
+    path = RESULTS / "kernels.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"first_calls": rows}, indent=1) + "\n")
+
+
+def plot(rows: list[dict[str, Any]]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    names = [f"{r['case']}\n{r['against']}" for r in rows]
+    figure, axis = plt.subplots(figsize=(9, 0.42 * len(rows) + 1), layout="constrained")
+    bars = axis.barh(
+        names, [r["ratio"] for r in rows], color=["C0" if r["ratio"] >= 1 else "C1" for r in rows]
+    )
+    axis.bar_label(bars, [f"{r['ratio']:.3g}" for r in rows], padding=3, fontsize=7)
+    axis.axvline(1, color="black", linewidth=0.8)
+    axis.set(xscale="log", xlabel="times faster than the other (medians)")
+    axis.invert_yaxis()
+    axis.tick_params(axis="y", labelsize=6)
+    axis.margins(x=0.1)
+    figure.savefig(RESULTS / "kernels.png", dpi=110)
+
+
+PARTS = (returns, estimates, multistep, log_probs, log_softmax, sampling)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
-    rounds = parser.parse_args().rounds
+    names = [part.__name__ for part in (*PARTS, first_calls)]
+    parser.add_argument("--only", metavar="PATTERN", help=f"of {', '.join(names)}; nothing is saved")
+    asked = parser.parse_args()
     warnings.simplefilter("ignore")  # of the other libraries
     about = machine() | {
         "torch": torch.__version__,
@@ -239,12 +330,21 @@ def main() -> None:
         "threads_lite": get_num_threads(),
         "threads_torch": torch.get_num_threads(),
     }
-    rows = [
-        line
-        for part in (returns, estimates, multistep, log_probs, log_softmax, sampling)
-        for line in part(rounds)
-    ]
+    chosen = re.compile(asked.only or "")
+    rows = [line for part in PARTS if chosen.search(part.__name__) for line in part(asked.rounds)]
+    first = first_calls(asked.rounds) if chosen.search("first_calls") else []
+    if asked.only:
+        for r in rows:
+            print(
+                f"{r['case']:50s} {r['lite_ms']:8.3f} ms ({r['lite_min_ms']:.3f}) "
+                f"{r['ratio']:7.3g} times faster ({r['cpu_ratio']:.3g}) than {r['against']}"
+            )
+        for r in first:
+            print(f"{r['kernel']:50s} {r['cold_s']:.2f} s compiling, {r['cached_s']:.3f} s from the cache")
+        return
     report("kernels", "Kernels", rows, about)
+    plot(rows)
+    add_first_calls(first)
 
 
 if __name__ == "__main__":
