@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+import numpy as np
 from cuda_clock import Bench, Job
 
 from lite import kernels
@@ -186,6 +187,60 @@ def token_log_probs(*shape: int, narrow: bool) -> Callable[[Bench], Job]:
     return make
 
 
+def token_log_probs_and_entropy(bench: Bench) -> Job:
+    *rows, size = (2, 3, 40) if bench.toy else (64, 1024, 32000)
+    logits, tokens = bench.bfloat16(*rows, size), bench.below(size, *rows)
+    theirs = None
+    if torch := torch_on_gpu():
+        a = torch.as_tensor(logits.bits, device="cuda").view(torch.bfloat16)
+        b = torch.as_tensor(tokens, device="cuda")[..., None]
+
+        def theirs() -> Any:
+            log_p = torch.log_softmax(a, -1)
+            return log_p.gather(-1, b), -(log_p.exp() * log_p).sum(-1)
+
+    moved = math.prod(rows) * (size * 2 + 8 + 4 + 4)
+    return Job(moved, lambda: kernels.token_log_probs_and_entropy(logits, tokens), theirs, waits=True)
+
+
+def log_softmax(bench: Bench) -> Job:
+    shape = (2, 3, 40) if bench.toy else (8, 1024, 32000)
+    logits, out = bench.floats(*shape), bench.floats(*shape)
+    theirs = None
+    if torch := torch_on_gpu():
+        a, b = (torch.as_tensor(array, device="cuda") for array in (logits, out))
+
+        def theirs() -> Any:
+            return torch.log_softmax(a, -1, out=b)
+
+    return Job(8 * math.prod(shape), lambda: kernels.masked_log_softmax(logits, out=out), theirs)
+
+
+def sample_tokens(rows: int) -> Callable[[Bench], Job]:
+    def make(bench: Bench) -> Job:
+        shape = (2, 40) if bench.toy else (rows, 50257)
+        logits, seeds = bench.floats(*shape), np.arange(shape[0])
+        theirs = None
+        if torch := torch_on_gpu():
+            a = torch.as_tensor(logits, device="cuda")
+
+            def theirs() -> Any:
+                scores = a / 0.8
+                scores = scores.masked_fill(scores < torch.topk(scores, 50)[0][..., -1:], -torch.inf)
+                ordered, order = torch.sort(scores)
+                dropped = ordered.softmax(-1).cumsum(-1) <= 0.1
+                scores = scores.masked_fill(dropped.scatter(1, order, dropped), -torch.inf)
+                tokens = torch.multinomial(scores.softmax(-1), 1)
+                return tokens, torch.log_softmax(a, -1).gather(-1, tokens)
+
+        def lite() -> Any:
+            return kernels.sample_tokens(logits, seeds, temperature=0.8, top_k=50, top_p=0.9)
+
+        return Job(4 * math.prod(shape), lite, theirs, waits=True)
+
+    return make
+
+
 def masked_log_softmax(bench: Bench) -> Job:
     shape = (2, 3, 40) if bench.toy else (8, 1024, 32000)
     logits, out = bench.floats(*shape), bench.floats(*shape)
@@ -213,5 +268,9 @@ JOBS: dict[str, Callable[[Bench], Job]] = {
     "gather_time": gather_time,
     "token_log_probs, bfloat16": token_log_probs(64, 1024, 32000, narrow=True),
     "token_log_probs, float32": token_log_probs(16, 512, 128256, narrow=False),
+    "token_log_probs_and_entropy, bfloat16": token_log_probs_and_entropy,
+    "masked_log_softmax, no mask": log_softmax,
     "masked_log_softmax": masked_log_softmax,
+    "sample_tokens, 8 rows": sample_tokens(8),
+    "sample_tokens, 256 rows": sample_tokens(256),
 }
