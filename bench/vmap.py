@@ -99,12 +99,22 @@ def main() -> None:
     rows = []
     with torch.no_grad():
         for activation in ACTIVATIONS:
-            for batch, width in ((1, 64), (16, 16), (16, 64), (256, 16), (256, 64), (256, 128)):
+            for batch, width in (
+                (1, 64),
+                (16, 16),
+                (16, 64),
+                (256, 4),
+                (256, 8),
+                (256, 16),
+                (256, 32),
+                (256, 64),
+                (256, 128),
+            ):
                 calls = cases(width, batch, activation)
                 results = {name: np.asarray(call()) for name, call in calls.items()}
                 for result in results.values():
                     np.testing.assert_allclose(result, results["by hand"], rtol=1e-3, atol=1e-4)
-                times = measure(calls)
+                times = measure(calls, rounds=25, pause=0)
                 name = f"{activation}, batch {batch}, width {width}"
                 rows += [row(name, other, times) for other in calls if other != "lite"]
     report("vmap", "vmap of a 3-layer network over 64 parameter sets", rows, about)
