@@ -33,7 +33,8 @@ class MaskMixin(StructureMixin):
         """Entries of self where `condition` holds, of `other` elsewhere.
 
         Args:
-            condition: bool array over the batch; feature dimensions follow.
+            condition: bool array over the leading batch dimensions, or one that broadcasts to them; the
+                dimensions that it lacks, and feature dimensions, follow.
             other: a number, an array over the batch, or a TensorDict.
             out: TensorDict whose arrays receive the result, and which is returned.
             pad: stands for entries that only one side has.
@@ -56,6 +57,8 @@ class MaskMixin(StructureMixin):
             raise RuntimeError(
                 f"condition has shape {mask.shape}, more dims than batch size {self.batch_size}."
             )
+        if mask.ndim < self.ndim:
+            mask = mask.reshape(mask.shape + (1,) * (self.ndim - mask.ndim))
         default = MISSING if pad is None else pad
         result = _chosen(self, mask, other)
         if result is None:

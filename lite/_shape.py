@@ -49,10 +49,20 @@ class ShapeMixin(TensorCollection):
         """Same as `batch_size`."""
         return self.batch_size
 
+    @shape.setter
+    def shape(self, value: Any) -> None:
+        self.batch_size = value  # type: ignore[misc]
+
     @property
     def batch_dims(self) -> int:
-        """Number of batch dimensions."""
+        """Number of batch dimensions; it follows from `batch_size`."""
         return len(self.batch_size)
+
+    @batch_dims.setter
+    def batch_dims(self, value: int) -> None:
+        raise RuntimeError(
+            "Setting batch dims on TensorDict instances is not allowed. Set `batch_size` instead."
+        )
 
     @property
     def ndim(self) -> int:

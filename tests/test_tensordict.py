@@ -158,6 +158,14 @@ def test_a_value_must_start_with_the_batch_size() -> None:
         TensorDict({"a": 1}, batch_size=[3])
 
 
+def test_shape_is_the_batch_size_and_batch_dims_follow_from_it() -> None:
+    td = TensorDict({"a": np.zeros((2, 3))}, [2, 3])
+    td.shape = [2]
+    assert (td.batch_size, td.batch_dims) == ((2,), 1)
+    with pytest.raises(RuntimeError, match="Setting batch dims"):
+        td.batch_dims = 2
+
+
 def test_batch_size_setter_reaches_shorter_nodes_only() -> None:
     td = TensorDict({"a": np.zeros((2, 3)), "n": {"b": np.zeros((2, 3))}, "s": "x"})
     td.batch_size = [2, 3]
