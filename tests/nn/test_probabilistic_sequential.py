@@ -1,6 +1,6 @@
 """ProbabilisticTensorDictSequential where it goes beyond tensordict, and its errors.
 
-What is equal to tensordict is compared with it in tests/parity/test_probabilistic.py.
+What is equal to tensordict is compared with it in tests/parity/test_probabilistic_sequential.py.
 """
 
 from __future__ import annotations

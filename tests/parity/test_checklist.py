@@ -19,6 +19,9 @@ ROWS = "parity/test_td_module_rows.py::"
 MODULE = "parity/test_td_module.py::"
 SEQ = "parity/test_td_sequential.py::"
 PROB = "parity/test_probabilistic.py::"
+PROB_SEQ = "parity/test_probabilistic_sequential.py::"
+COMPOSITE = "parity/test_composite.py::"
+NORMAL = "parity/test_normal_params.py::"
 FUNC = "parity/test_functional.py::"
 STEP = "data/test_multistep.py::"
 VALUES = "parity/test_value_estimates.py::"
@@ -142,19 +145,19 @@ CHECKLIST: dict[str, list[str]] = {
         ROWS + "test_key_exclusion",
         SEQ + "test_keys_of_random_graphs",
     ],
-    "NN test_prob_key_exclusion_*": [PROB + "test_selected_out_keys"],
-    "NN test_prob_seq_no_prob_modules (selected_out_keys)": [PROB + "test_without_probabilistic_modules"],
+    "NN test_prob_key_exclusion_*": [PROB_SEQ + "test_selected_out_keys"],
+    "NN test_prob_seq_no_prob_modules (selected_out_keys)": [PROB_SEQ + "test_without_probabilistic_modules"],
     "NN test_prob_seq_subclass_without_selected_out_keys_arg": [
         "nn/test_probabilistic_sequential.py::test_a_subclass_need_not_take_the_keyword_arguments"
     ],
     "NN TDSequence.test_stateful (and probabilistic)": [
         ROWS + "test_stateful_list",
-        PROB + "test_sequence_as_a_list",
+        PROB_SEQ + "test_sequence_as_a_list",
     ],
-    "NN test_probtdseq": [PROB + "test_sequence", PROB + "test_tensordict_out"],
+    "NN test_probtdseq": [PROB_SEQ + "test_sequence", PROB_SEQ + "test_tensordict_out"],
     "NN test_probtdseq_multdist, _intermediate_dist": [
-        PROB + "test_sequence",
-        PROB + "test_intermediate_distributions",
+        PROB_SEQ + "test_sequence",
+        PROB_SEQ + "test_intermediate_distributions",
     ],
     "NN test_submodule_sequence_nested": [
         ROWS + "test_submodule_sequence_nested",
@@ -185,13 +188,13 @@ CHECKLIST: dict[str, list[str]] = {
     ],
     "NN TestSelectOutKeys.test_tdmodule_wrap, _wrap_dispatch": [ROWS + "test_selection_through_a_wrapper"],
     # probabilistic modules
-    "NN TestProb.test_tdprobseq_inplace": [PROB + "test_inplace"],
+    "NN TestProb.test_tdprobseq_inplace": [PROB_SEQ + "test_inplace"],
     "NN test_probabilistic_n_samples, _seq_, _intermediate_seq_": [
         PROB + "test_num_samples",
         PROB + "test_num_samples_in_sequences",
     ],
     "NN test_nested_keys_probabilistic_delta, _normal": [PROB + "test_nested_keys"],
-    "NN test_index_prob_seq": [PROB + "test_index"],
+    "NN test_index_prob_seq": [PROB_SEQ + "test_index"],
     "NN test_no_warning_single_key": [PROB + "test_keys"],
     "NN test_generator_*": [
         PROB + "test_generator_errors",
@@ -202,17 +205,17 @@ CHECKLIST: dict[str, list[str]] = {
         "nn/test_probabilistic.py::test_what_an_entry_may_not_hold",
     ],
     "NN TestCompositeDist.test_const, _sample, _sample_named, _rsample, test_from_distributions": [
-        PROB + "test_composite_samples"
+        COMPOSITE + "test_composite_samples"
     ],
     "NN test_set_composite_lp_aggregate (build_and_get)": [
-        PROB + "test_aggregate_of_modules",
-        PROB + "test_aggregate_mode_mismatch",
+        COMPOSITE + "test_aggregate_of_modules",
+        COMPOSITE + "test_aggregate_mode_mismatch",
     ],
-    "NN test_log_prob, test_log_prob_composite": [PROB + "test_composite_log_prob"],
-    "NN test_entropy, test_entropy_composite": [PROB + "test_composite_entropy"],
-    "NN test_cdf, test_icdf": [PROB + "test_composite_cdf_and_icdf"],
-    "NN test_prob_module (nested, seq, seq_nested)": [PROB + "test_composite_modules"],
-    "NN TestAddStateIndependentNormalScale": [PROB + "test_state_independent_scale"],
+    "NN test_log_prob, test_log_prob_composite": [COMPOSITE + "test_composite_log_prob"],
+    "NN test_entropy, test_entropy_composite": [COMPOSITE + "test_composite_entropy"],
+    "NN test_cdf, test_icdf": [COMPOSITE + "test_composite_cdf_and_icdf"],
+    "NN test_prob_module (nested, seq, seq_nested)": [COMPOSITE + "test_composite_modules"],
+    "NN TestAddStateIndependentNormalScale": [NORMAL + "test_state_independent_scale"],
     # functional parameters
     "NN test_module_buffer": [FUNC + "test_a_tensordict_as_buffer"],
     "NN TestEnsemble.test_init": [

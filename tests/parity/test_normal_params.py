@@ -1,0 +1,78 @@
+"""Mappings and extractors of parameters against tensordict's.
+
+Every case is written once and run with both libraries; what it gives, or the class of what it raises, must
+be equal. Rows of the specification's checklist:
+
+| row | tests |
+|---|---|
+| TestAddStateIndependentNormalScale | test_state_independent_scale |
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
+pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
+reference = pytest.importorskip("tensordict.nn", reason="needs the parity extra: tensordict")
+pytest.importorskip("torchrl.modules.distributions", reason="needs the parity extra: torchrl")
+
+from parity.probabilistic import Lib, same  # noqa: E402
+
+from lite import nn  # noqa: E402
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
+
+# -- extractors ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "mapping", ["exp", "relu", "softplus", "expln", "none", "biased_softplus", "biased_softplus_1.0",
+                "biased_softplus_0.5_0.1", "biased_softplus_1_2_3", "unknown"]
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_mappings(mapping: str, dtype: str) -> None:
+    x = np.linspace(-30, 30, 61).astype(dtype)
+    same(lambda lib: lib.nn.mappings(mapping)(lib.array(x)))
+
+
+@pytest.mark.parametrize("shape", [(4,), (3, 5), (2, 3, 8), (1,), (2, 1), ()])
+@pytest.mark.parametrize("options", [{}, {"scale_mapping": "exp", "scale_lb": 0.5}])
+def test_normal_param_extractor(shape: tuple[int, ...], options: dict[str, Any]) -> None:
+    def case(lib: Lib) -> Any:
+        x = lib.array(np.linspace(-3, 3, int(np.prod(shape))).reshape(shape))
+        return lib.nn.NormalParamExtractor(**options)(x, 7)
+
+    out = same(case)
+    assert isinstance(out, type) == (shape in [(1,), (2, 1), ()])
+
+
+@pytest.mark.parametrize("make_param", [True, False])
+@pytest.mark.parametrize(
+    ("shape", "loc"), [(4, (4,)), (4, (3, 4)), ((2, 4), (3, 2, 4)), (4, (3, 5)), (4, ())]
+)
+def test_state_independent_scale(shape: Any, loc: tuple[int, ...], make_param: bool) -> None:
+    def case(lib: Lib) -> Any:
+        module = lib.nn.AddStateIndependentNormalScale(
+            shape, scale_mapping="relu", init_value=2.0, make_param=make_param
+        )
+        names = [n for n, _ in module.named_parameters()], [n for n, _ in module.named_buffers()]
+        assert list(module.state_dict()) == ["state_independent_scale"]
+        return names, module(lib.array(np.ones(loc, np.float32)), 7)
+
+    same(case)
+
+
+@pytest.mark.parametrize("value", [1.0, 0.5, 1e-9, 20.0])
+def test_inv_softplus(value: float) -> None:
+    assert nn.inv_softplus(value) == pytest.approx(reference.inv_softplus(value), rel=1e-5)
+    np.testing.assert_allclose(
+        nn.inv_softplus(np.array([value])), reference.inv_softplus(torch.tensor([value], dtype=torch.float64))
+    )

@@ -1,0 +1,222 @@
+"""Sequences with probabilistic modules against tensordict's.
+
+Every case is written once and run with both libraries; what it gives, or the class of what it raises, must
+be equal. Rows of the specification's checklist:
+
+| row | tests |
+|---|---|
+| test_prob_key_exclusion_* | test_selected_out_keys |
+| test_prob_seq_no_prob_modules(_selected_out_keys) | test_without_probabilistic_modules |
+| TDSequence.test_stateful, prob variants | test_sequence_as_a_list |
+| test_probtdseq, _multdist, _intermediate_dist | test_sequence, test_intermediate_distributions |
+| TestProb.test_tdprobseq_inplace | test_inplace |
+| test_index_prob_seq | test_index |
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="needs the parity extra: torch")
+pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
+pytest.importorskip("tensordict.nn", reason="needs the parity extra: tensordict")
+pytest.importorskip("torchrl.modules.distributions", reason="needs the parity extra: torchrl")
+
+from parity.probabilistic import LITE, LOC, Lib, chain, plain, same, same_error
+
+from lite import nn
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
+
+# -- sequences -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("log_prob", [False, True])
+@pytest.mark.parametrize("form", ["modules", "list", "dict"])
+def test_sequence(form: str, log_prob: bool, count: int) -> None:
+    def case(lib: Lib) -> Any:
+        modules: Any = chain(lib, return_log_prob=log_prob)[:count]
+        if form == "dict":
+            seq = lib.nn.ProbabilisticTensorDictSequential({f"m{i}": m for i, m in enumerate(modules)})
+        else:
+            seq = lib.nn.ProbabilisticTensorDictSequential(*([modules] if form == "list" else modules))
+        td = lib.td(obs=LOC, batch_size=[3])
+        out = seq(td)
+        assert out is td
+        keys = (
+            list(seq.in_keys),
+            list(seq.out_keys),
+            seq.log_prob_keys,
+            seq.dist_sample_keys,
+            seq.dist_params_keys,
+        )
+        scores = seq.log_prob(td.copy())
+        return keys, td, scores, type(seq.get_dist(td)).__name__, str(seq.default_interaction_type)
+
+    assert not isinstance(same(case), type)
+
+
+def test_tensordict_out() -> None:
+    def case(lib: Lib) -> Any:
+        seq = lib.nn.ProbabilisticTensorDictSequential(*chain(lib)[:2])
+        td, out = lib.td(obs=LOC, batch_size=[3]), lib.TD({}, batch_size=[3])
+        assert seq(td, out) is out
+        return td, out
+
+    same(case)
+
+
+@pytest.mark.parametrize("inplace", [True, False, None, "empty"])
+@pytest.mark.parametrize("dispatched", [False, True])
+def test_inplace(inplace: Any, dispatched: bool) -> None:
+    def case(lib: Lib) -> Any:
+        seq = lib.nn.ProbabilisticTensorDictSequential(
+            lib.nn.TensorDictModule(lambda x: x, ["obs"], ["logits"]),
+            lib.nn.ProbabilisticTensorDictModule(
+                ["logits"], ["action"], distribution_class=lib.Categorical, return_log_prob=True
+            ),
+            inplace=inplace,
+        )
+        if dispatched:
+            return seq(obs=lib.array(LOC))
+        td = lib.td(obs=LOC, batch_size=[3])
+        out = seq(td)
+        return out is td, td, out
+
+    same(case)
+
+
+def test_the_sample_is_there_already() -> None:
+    """The last module then only scores it."""
+
+    def case(lib: Lib) -> Any:
+        seq = lib.nn.ProbabilisticTensorDictSequential(
+            lib.nn.TensorDictModule(lambda a: (a * 0, a * 0 + 1, a * 0 + 5), ["a"], ["loc", "scale", "x"]),
+            lib.nn.ProbabilisticTensorDictModule(
+                ["loc", "scale"], ["x"], distribution_class=lib.Normal, return_log_prob=True
+            ),
+        )
+        return seq(lib.td(a=np.zeros(1)))
+
+    out = same(case)
+    np.testing.assert_allclose(out["x_log_prob"][2], [-13.4189], rtol=1e-5)
+
+
+@pytest.mark.parametrize("selected", [["u"], ["loc", "u"]])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_selected_out_keys(selected: list[str], at_once: bool) -> None:
+    def case(lib: Lib) -> Any:
+        modules = chain(lib, return_log_prob=True)[:2]
+        if at_once:
+            seq = lib.nn.ProbabilisticTensorDictSequential(*modules, selected_out_keys=selected)
+        else:
+            seq = lib.nn.ProbabilisticTensorDictSequential(*modules).select_out_keys(*selected)
+        td = lib.td(obs=LOC, other=LOC, batch_size=[3])
+        first = plain(seq(td))
+        values = seq(obs=lib.array(LOC))
+        seq.reset_out_keys()
+        return first, values, list(seq.out_keys)
+
+    same(case)
+
+
+@pytest.mark.parametrize("selected", [None, ["b"]])
+def test_without_probabilistic_modules(selected: Any) -> None:
+    def case(lib: Lib) -> Any:
+        seq = lib.nn.ProbabilisticTensorDictSequential(
+            lib.nn.TensorDictModule(lambda x: x + 1, ["a"], ["b"]),
+            lib.nn.TensorDictModule(lambda x: x + 1, ["b"], ["c"]),
+            selected_out_keys=selected,
+        )
+        return list(seq.in_keys), list(seq.out_keys), seq(lib.td(a=LOC))
+
+    same(case)
+
+
+def test_sequence_as_a_list() -> None:
+    def case(lib: Lib) -> Any:
+        modules = chain(lib)
+        seq = lib.nn.ProbabilisticTensorDictSequential(*modules)
+        assert [seq[i] is m for i, m in enumerate(modules)] == [True] * 4
+        assert list(seq.det_part) == modules[:3]
+        return len(seq), type(seq.det_part).__name__, list(seq.det_part.in_keys), list(seq.det_part.out_keys)
+
+    same(case)
+
+
+@pytest.mark.parametrize("composite", [None, True])
+@pytest.mark.parametrize(
+    "index", [slice(1), slice(2), slice(3), slice(1, None), slice(2, 3), slice(-1, None)]
+)
+@pytest.mark.parametrize("count", [2, 4])
+def test_index(index: slice, composite: Any, count: int) -> None:
+    if not range(count)[index]:
+        return check_empty_slice(composite, count, index)
+
+    def case(lib: Lib) -> Any:
+        seq = lib.nn.ProbabilisticTensorDictSequential(*chain(lib)[:count], return_composite=composite)
+        part = seq[index]
+        return type(part).__name__, len(part), getattr(part, "return_composite", None), list(part.out_keys)
+
+    assert not isinstance(same(case), type)
+    return None
+
+
+def check_empty_slice(composite: Any, count: int, index: slice) -> None:
+    """An error there; here a sequence without modules, as of a TensorDictSequential."""
+    seq = LITE.nn.ProbabilisticTensorDictSequential(*chain(LITE)[:count], return_composite=composite)
+    assert type(seq[index]) is nn.TensorDictSequential
+    assert len(seq[index]) == 0
+
+
+def test_intermediate_distributions() -> None:
+    """A probabilistic module that is not the last."""
+
+    def case(lib: Lib) -> Any:
+        modules = chain(lib, return_log_prob=True)[:3]
+        seq = lib.nn.ProbabilisticTensorDictSequential(*modules)
+        td = seq(lib.td(obs=LOC, batch_size=[3]))
+        dist = seq.get_dist(td)
+        return td, list(dist), dist.log_prob(td), seq.log_prob(td)
+
+    assert not isinstance(same(case), type)
+
+
+@pytest.mark.parametrize("composite", [True, False])
+def test_errors_inside_sequences(composite: bool) -> None:
+    def case(lib: Lib) -> Any:
+        def fail(x: Any) -> Any:
+            raise ZeroDivisionError("no")
+
+        seq = lib.nn.ProbabilisticTensorDictSequential(
+            lib.nn.TensorDictModule(fail, ["a"], ["param"]),
+            lib.nn.ProbabilisticTensorDictModule(["param"], ["x"]),
+            return_composite=composite,
+        )
+        return seq(lib.td(a=LOC))
+
+    same_error(case, RuntimeError if composite else ZeroDivisionError)
+
+
+def test_unknown_keyword() -> None:
+    def case(lib: Lib) -> Any:
+        return lib.nn.ProbabilisticTensorDictSequential(*chain(lib)[:2])(lib.td(obs=LOC), foo=1)
+
+    same_error(case, RuntimeError)
+
+
+def test_skip_existing() -> None:
+    def case(lib: Lib) -> Any:
+        module = lib.nn.ProbabilisticTensorDictModule(["param"], ["x"])
+        with lib.nn.set_skip_existing():
+            return module(lib.td(param=LOC, x=LOC * 0)), module(lib.td(param=LOC))
+
+    same(case)
