@@ -135,6 +135,22 @@ class Sequential(_Numbered):
         else:
             super()._drop(keys)
 
+    def __mul__(self, times: int) -> Self:
+        """The modules so many times over: the same objects, which share their parameters."""
+        return self._make(self._repeated(times))
+
+    __rmul__ = __mul__
+
+    def __imul__(self, times: int) -> Self:
+        return self.extend(self._repeated(times)[len(self) :])
+
+    def _repeated(self, times: int) -> list[Module]:
+        if not isinstance(times, int):
+            raise TypeError(f"a Sequential can be multiplied by an int, got {type(times).__name__}.")
+        if times <= 0:
+            raise ValueError(f"a Sequential can be multiplied by a positive int, got {times}.")
+        return [*self] * times
+
     def forward(self, input: Any) -> Any:
         """Call the modules in order."""
         for module in self._modules.values():

@@ -116,3 +116,21 @@ def test_module_dict():
     ]:
         with pytest.raises(error):
             call()
+
+
+def test_multiples_share_their_modules():
+    net = nn.Sequential(nn.Linear(2, 2, rng=0), nn.Tanh())
+    twice = net * 2
+    assert [twice[i] is net[i % 2] for i in range(4)] == [True] * 4
+    assert len(2 * net) == 4
+    x = np.ones(2, np.float32)
+    np.testing.assert_array_equal(twice(x), net(net(x)))
+    same = net
+    net *= 3
+    assert net is same
+    assert len(net) == 6
+    assert len(list(net.parameters())) == 2
+    for times, error in ((0, ValueError), (-1, ValueError), (1.5, TypeError), ("2", TypeError)):
+        with pytest.raises(error, match=r"multiplied by a"):
+            net * times
+    assert len(net) == 6

@@ -317,3 +317,23 @@ def test_none_replaces_a_child():
     net.first = None
     assert net.first is None
     assert list(net.state_dict()) == ["count", "second.1.weight", "second.1.bias"]
+
+
+class Restored(nn.Module):
+    """Sets its state as subclasses of torch's Module do."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 2, rng=0)
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        self.restored = True
+
+
+def test_subclasses_extend_setstate():
+    module = Restored()
+    copied = pickle.loads(pickle.dumps(module))
+    assert copied.restored
+    assert not hasattr(module, "restored")
+    np.testing.assert_array_equal(copied.layer.weight, module.layer.weight)
