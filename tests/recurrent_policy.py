@@ -1,12 +1,34 @@
-"""The recurrent policy tests/onnx/graphs/policy.onnx: the torch network and how it was exported.
+"""The recurrent policy tests/onnx/graphs/policy.onnx: what tests give it, the torch network, its export.
 
 Run ``python tests/recurrent_policy.py`` (torch, onnx and onnxscript) to write the graph again.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 PATH = Path(__file__).parent / "onnx" / "graphs" / "policy.onnx"
 SIZES = {"observation": 4, "layers": 2, "hidden": 16, "actions": 3}
+
+
+def inputs(*batch: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """An observation and a state, which cannot be written to."""
+    rng = np.random.default_rng(seed)
+    observation = rng.standard_normal((*batch, 4)).astype(np.float32)
+    hidden = rng.standard_normal((*batch, 2, 16)).astype(np.float32)
+    observation.flags.writeable = hidden.flags.writeable = False
+    return observation, hidden
+
+
+def expected(session: Any, observation: np.ndarray, hidden: np.ndarray) -> list[np.ndarray]:
+    """What the session gives, the batch in front."""
+    lead = observation.shape[:-1]
+    flat = np.moveaxis(hidden.reshape(-1, 2, 16), 0, 1)
+    action, value, state = session.run(None, {"observation": observation.reshape(-1, 4), "hidden": flat})
+    return [a.reshape(*lead, *a.shape[1:]) for a in (action, value, np.moveaxis(state, 1, 0))]
 
 
 def network():
