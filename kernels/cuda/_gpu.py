@@ -1,6 +1,8 @@
 """A GPU and a stream: where the results of one call are allocated and its kernels launched."""
 
 import functools
+import importlib
+import threading
 from typing import Any
 
 import numpy as np
@@ -70,7 +72,7 @@ class Gpu:
     def launch(self, kernel: Any, blocks: int, threads: int, *args: Any, shared: int = 0) -> None:
         """Start `kernel` with `shared` bytes of dynamic shared memory; it is not waited for."""
         with self.active():
-            kernel[blocks, threads, self.stream, shared](*args)
+            _configured(kernel, blocks, threads, self.stream, shared)(*args)
 
     def multiprocessors(self) -> int:
         if SIMULATED:
@@ -110,6 +112,22 @@ class Faults:
 
 
 _LEGACY = 1  # the handle that the interface's version 3 gives to the legacy default stream
+
+
+_configuring = threading.Lock()
+
+
+def _configured(kernel: Any, *how: Any) -> Any:
+    """kernel[how], without Numba's warning that few blocks leave a GPU idle, as small batches do."""
+    if SIMULATED:
+        return kernel[how]
+    config = importlib.import_module("numba.cuda.dispatcher").config  # of Numba, or of numba-cuda
+    with _configuring:
+        wanted, config.CUDA_LOW_OCCUPANCY_WARNINGS = config.CUDA_LOW_OCCUPANCY_WARNINGS, 0
+        try:
+            return kernel[how]
+        finally:
+            config.CUDA_LOW_OCCUPANCY_WARNINGS = wanted
 
 
 @functools.cache

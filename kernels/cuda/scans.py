@@ -9,9 +9,13 @@ of threads takes a tile of sequences and steps, from the last tile to the first:
 4. each thread walks its steps again, from the value that step 3 says enters them;
 5. it writes the results, in the order of step 1.
 
-Every element is read from memory and written to it once, whether time or the sequences lie side by side in
-memory. A map with a = 0 is an end: what follows is left out by a branch, never multiplied by zero, so that
-NaN and infinity do not cross it. All in float64, as on the CPU.
+So each operand moves from memory once and each result to it once, whether time or the sequences lie side by
+side; what a block reads again it has just read, and finds in a cache. With float32 these
+are, a step: 9 bytes for `reward_to_go`, 13 for `lambda_returns`, 21 for `advantages` (29 with weights), one
+more where `terminated` is not `done`, and 30 for `windows`.
+
+A map with a = 0 is an end: what follows is left out by a branch, never multiplied by zero, so that NaN and
+infinity do not cross it. All is computed in float64, as on the CPU.
 
 An operand is flat memory, the place of the first element, strides for (outer, time, lane), and a constant
 that stands for all elements where the place is negative. Sequence q is lane q % lanes of outer q // lanes.

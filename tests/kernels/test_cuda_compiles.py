@@ -39,3 +39,18 @@ def test_all_launches_compile(tmp_path: Path) -> None:
         "_copy", "_count_outside", "_move", "_spread", "advantages", "fixed_lambda_returns", "lambda_returns",
         "powers", "row_numbers", "sample", "windows", "write_log_softmax",
     }  # fmt: skip
+
+
+def test_small_grids_do_not_warn() -> None:
+    code = (
+        "from lite.kernels.cuda._copies import _copy; from lite.kernels.cuda._gpu import _configured\n"
+        "_configured(_copy, 1, 32, 0, 0)\n"
+        "try: _copy[2, 32, 0, 0]\n"
+        "except Warning: print('of others it does')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], env={**os.environ, "NUMBA_ENABLE_CUDASIM": "0"},
+        cwd=TESTS.parent, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "of others it does"
