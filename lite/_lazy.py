@@ -141,9 +141,8 @@ class LazyStackedTensorDict(LazyEntriesMixin, LazyPartsMixin, TensorDictBase):
         dim = self.stack_dim
         if isinstance(entry, TensorCollection):
             return entry.unbind(dim)  # type: ignore[attr-defined,no-any-return]
-        if dim:
-            return np.moveaxis(entry, dim, 0)[:, ...] if entry.ndim else []
-        return [entry[i, ...] for i in range(len(entry))]
+        before = (slice(None),) * dim
+        return [entry[(*before, i, ...)] for i in range(entry.shape[dim])] if entry.ndim > dim else []
 
     def _remove(self, key: str) -> None:
         holders = [part for part in self.tensordicts if part._peek(key) is not None]

@@ -180,7 +180,15 @@ def cast_too_early(pairs: Sequence[tuple[Any, Any]], casts: Sequence[Any]) -> bo
 
 def owners(arrays: Sequence[Any]) -> list[int]:
     """Which memory each array is a view of, by the identity of the array that owns it."""
-    return [id(array if type(array) is ndarray and array.base is None else _owner(array)) for array in arrays]
+    found = []
+    for array in arrays:
+        if type(array) is ndarray:  # nearly all; NumPy makes a view of a view one of the owner
+            base = array.base
+            if base is None or (type(base) is ndarray and base.base is None):
+                found.append(id(array if base is None else base))
+                continue
+        found.append(id(_owner(array)))
+    return found
 
 
 def _owner(array: Any) -> Any:
