@@ -11,7 +11,7 @@ from lite._base import TensorDictBase
 from lite._collection import TensorCollection
 from lite._device_array import on_leaves
 from lite._lazy import LazyStackedTensorDict
-from lite._nontensor import NonTensorBase, NonTensorData, NonTensorStack
+from lite._nontensor import NonTensorBase, NonTensorData, NonTensorStack, same_object
 from lite._stack import common_device, uniform
 from lite._tensordict import TensorDict
 
@@ -88,15 +88,11 @@ def _cat_objects(items: list[Any], dim: int) -> NonTensorBase:
     first = items[0]
     size = first.batch_size
     if all(isinstance(item, NonTensorData) for item in items) and all(
-        item.data is first.data or _equal(item.data, first.data) for item in items
+        same_object(item.data, first.data) for item in items
     ):
         joined = sum(item.batch_size[dim] for item in items)
         return NonTensorData._make(first.data, size[:dim] + (joined,) + size[dim:][1:])
     return NonTensorStack._wrap(np.concatenate([item._objects() for item in items], dim))
-
-
-def _equal(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and bool(np.all(a == b))
 
 
 def _cat_lazy(items: list[Any], dim: int, model: LazyStackedTensorDict) -> LazyStackedTensorDict:

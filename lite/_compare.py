@@ -6,13 +6,14 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lite._array_function import implements
 from lite._core import TensorDictCore
 from lite._elementwise import elementwise
 from lite._keys import NestedKey
 from lite._leaves import leaves
-from lite._nontensor import NonTensorBase
+from lite._nontensor import NonTensorBase, equal_objects
 from lite._pointwise import required
 
 
@@ -121,7 +122,8 @@ def _assert_close(
         if node is not None and other is not None:
             _assert_close(node, other, rtol, atol, equal_nan, intersection, msg, where)
         elif isinstance(a, NonTensorBase) or isinstance(b, NonTensorBase) or node is not other:
-            if not (isinstance(a, NonTensorBase) and isinstance(b, NonTensorBase) and bool(np.all(a == b))):
+            objects = isinstance(a, NonTensorBase) and isinstance(b, NonTensorBase)
+            if not objects or not _same_objects(a._objects(), b._objects()):
                 raise AssertionError(f"{msg}key {where} does not match, got {a!r} and {b!r}.")
         elif a.shape != b.shape:
             raise AssertionError(f"{msg}key {where} does not match, got shapes {a.shape} and {b.shape}.")
@@ -129,3 +131,7 @@ def _assert_close(
             gap = np.subtract(a, b, dtype=np.result_type(a, b, np.float64))
             mse = float(np.mean(np.abs(gap) ** 2))
             raise AssertionError(f"{msg}key {where} does not match, got mse = {mse:4.4f}")
+
+
+def _same_objects(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    return all(first is second or equal_objects(first, second) for first, second in np.broadcast(a, b))

@@ -135,7 +135,12 @@ def _from_array(
     if value.dtype.names is not None:
         return make_node({name: value[name] for name in value.dtype.names})
     if value.ndim and value.shape[: len(batch_size)] == batch_size:
-        return NonTensorStack._wrap(value.astype(object))
+        objects = value.astype(object)
+        if value.dtype.kind in "mM" and any(isinstance(item, int) for item in objects.flat):
+            # Dates and times that Python's own cannot hold, such as nanoseconds, stay NumPy's.
+            objects = np.empty(value.shape, object)
+            objects.reshape(-1)[:] = list(value.flat)
+        return NonTensorStack._wrap(objects)
     return NonTensorData._make(value, batch_size)
 
 

@@ -10,7 +10,7 @@ from lite._array_function import implements
 from lite._collection import Array, as_array, is_array
 from lite._core import MISSING
 from lite._elementwise import columns_of, elementwise
-from lite._nontensor import NonTensorBase, NonTensorStack
+from lite._nontensor import NonTensorBase, NonTensorStack, same_object
 from lite._operands import Node, Operand, Rows
 from lite._pointwise import required
 from lite._structure import StructureMixin
@@ -145,10 +145,12 @@ def _choose(leaf: Any, other: Any, mask: Array) -> Any:
 def _choose_objects(td: Any, entry: NonTensorBase, operands: list[Operand], key: str) -> Any:
     """Per-element objects where the two sides differ; the entry of self where there is no other."""
     other = operands[0].leaf(key, entry) if isinstance(operands[0], Node) else None
-    if not isinstance(other, NonTensorBase) or bool(np.all(entry == other)):
+    if not isinstance(other, NonTensorBase):
         return entry
-    mask = operands[1].leaf(key, entry)
-    return NonTensorStack._wrap(np.where(mask, entry._objects(), other._objects()))
+    mine, theirs = entry._objects(), other._objects()
+    if all(same_object(a, b) for a, b in np.broadcast(mine, theirs)):
+        return entry
+    return NonTensorStack._wrap(np.where(operands[1].leaf(key, entry), mine, theirs))
 
 
 @implements(np.where)

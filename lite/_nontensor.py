@@ -73,7 +73,8 @@ class NonTensorBase(ShapeMixin):
 
     def _assign(self, index: Any, value: Any) -> NonTensorBase:
         """What there is after writing `value` at a batch index; self stays as it is."""
-        if isinstance(self, NonTensorData) and isinstance(value, NonTensorData) and _same(self, value):
+        constants = isinstance(self, NonTensorData) and isinstance(value, NonTensorData)
+        if constants and same_object(self.data, value.data):  # type: ignore[attr-defined]
             return self
         objects = self._objects().copy()
         at = (*index, Ellipsis) if isinstance(index, tuple) else (index, Ellipsis)
@@ -85,13 +86,28 @@ class NonTensorBase(ShapeMixin):
             return False
         mine, theirs = self._objects(), other._objects()
         pairs = np.broadcast(mine, theirs)
-        return np.array([bool(np.all(a == b)) for a, b in pairs], dtype=np.bool_).reshape(pairs.shape)
+        return np.array([equal_objects(a, b) for a, b in pairs], dtype=np.bool_).reshape(pairs.shape)
 
     __hash__ = None  # type: ignore[assignment]
 
 
-def _same(a: NonTensorData, b: NonTensorData) -> bool:
-    return a.data is b.data or (type(a.data) is type(b.data) and bool(np.all(a.data == b.data)))
+def equal_objects(a: Any, b: Any) -> bool:
+    """What `a == b` says, also of arrays, which differ if their shapes do."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape != b.shape:
+        return False
+    return bool(np.all(a == b))
+
+
+def same_object(a: Any, b: Any) -> bool:
+    """Whether one object can stand for both; not if they cannot tell."""
+    if a is b:
+        return True
+    if type(a) is not type(b) or (isinstance(a, np.ndarray) and a.dtype != b.dtype):
+        return False
+    try:
+        return equal_objects(a, b)
+    except Exception:  # comparing is the objects' own code
+        return False
 
 
 def _boxed(value: Any) -> Array:
@@ -249,7 +265,7 @@ class NonTensorStack(NonTensorBase):
     def data(self) -> Any:
         """The value common to all elements; AttributeError when they differ."""
         items = list(self._array.flat)
-        if items and all(item is items[0] or bool(np.all(item == items[0])) for item in items[1:]):
+        if items and all(same_object(item, items[0]) for item in items[1:]):
             return items[0]
         raise AttributeError("Cannot get the non-unique data of a NonTensorStack. Use .tolist() instead.")
 

@@ -14,7 +14,7 @@ from lite._collection import Shape, TensorCollection
 from lite._core import TensorDictCore
 from lite._foreign import from_dlpack, is_foreign
 from lite._names import check_names
-from lite._nontensor import NonTensorBase, NonTensorData
+from lite._nontensor import NonTensorBase, NonTensorData, same_object
 
 _TYPE = "_pytree_type"
 _PAIR = "<NON_NESTED>"
@@ -141,7 +141,7 @@ class _Static:
         if not isinstance(other, _Static) or self._compared() != other._compared():
             return False
         pairs = zip(self.fixed.values(), other.fixed.values(), strict=True)
-        return all(a is b or (type(a) is type(b) and bool(np.all(a == b))) for a, b in pairs)
+        return all(same_object(a, b) for a, b in pairs)
 
     def __hash__(self) -> int:
         return hash(self._compared())

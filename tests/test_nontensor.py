@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import numpy as np
 import pytest
 
+import lite
 from lite import MetaData, NonTensorData, NonTensorStack, TensorDict, is_non_tensor, lazy_stack, stack
 
 
@@ -182,3 +184,55 @@ def test_metadata_stays_one_object_where_it_is_one() -> None:
     other = TensorDict({"u": MetaData(["m"])}, [2])  # equal is not the same
     assert type(stack([rows[0], other]).get("u")) is NonTensorStack
     assert type(rows[0][0].get("u")) is MetaData
+
+
+class _Uncomparable:
+    """As many arrays, and rows of data frames: `==` does not give one bool."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("cannot be compared")
+
+    __hash__ = object.__hash__
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (_Uncomparable(), _Uncomparable()),
+        (np.array([1, 1]), np.array(1)),  # equal where they broadcast, but not the same
+        (np.array([1, 2]), np.array([1, 2, 3])),
+        (np.array([1, 2]), np.array([1.0, 2.0])),
+        ([np.array([1, 2])], [np.array([1, 2])]),
+    ],
+)
+def test_objects_that_are_not_the_same_are_kept_apart(first: Any, second: Any) -> None:
+    def make(value: Any) -> TensorDict:
+        return TensorDict({"x": np.zeros(2)}, [2]).set_non_tensor("o", value)
+
+    td = make(first)
+    td[0] = make(second)[0]
+    assert td["o"][0] is second
+    assert td["o"][1] is first
+    both = lite.cat([make(first), make(second)])
+    assert both["o"][1] is first
+    assert both["o"][2] is second
+    chosen = make(first).where(np.array([True, False]), make(second))
+    assert chosen["o"][0] is first
+    assert chosen["o"][1] is second
+    with pytest.raises(AttributeError, match="non-unique"):
+        _ = lite.stack([make(first), make(second)]).get("o").data
+    assert lite.stack([make(first), make(first)]).get("o").data is first
+    assert lite.assert_close(make(first), make(first))
+
+
+def test_payloads_of_other_shapes_are_not_equal() -> None:
+    first, second = NonTensorData(np.array([1, 2])), NonTensorData(np.array([1, 2, 3]))
+    assert not (first == second).any()
+
+
+def test_times_that_python_cannot_hold_stay_numpys() -> None:
+    times = np.array(["2020-01-01T00:00:00.000000001", "NaT"], "M8[ns]")
+    td = TensorDict({"t": times, "day": times.astype("M8[D]")}, batch_size=[2])
+    assert td["t"][0] == times[0]
+    assert td["t"][0].dtype == times.dtype
+    assert td[0]["day"] == datetime.date(2020, 1, 1)

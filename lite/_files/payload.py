@@ -86,8 +86,9 @@ def as_pickle(value: Any, allow_pickle: bool, key: str) -> bytes:
         TypeError: `allow_pickle` is False.
     """
     if not allow_pickle:
+        held = value["data"] if isinstance(value, dict) else value  # as the file holds one object
         raise TypeError(
-            f"the object at key {key!r} is a {type(value).__name__} that JSON cannot hold: remove it, or "
+            f"the object at key {key!r} is a {type(held).__name__} that JSON cannot hold: remove it, or "
             "pass allow_pickle=True (the default is False) to write a pickle, which a reader must trust."
         )
     return pickle.dumps(value)
