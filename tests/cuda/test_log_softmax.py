@@ -21,8 +21,10 @@ from lite.kernels import (
 )
 from lite.kernels._device import gpu_of
 from lite.kernels._logits import Logits
+from lite.kernels.cuda import _softmax
 from lite.kernels.cuda._jit import cuda, kernel
 from lite.kernels.cuda._threads import WARP, before, together
+from lite.kernels.cuda._vectors import VALUES
 from lite.kernels.cuda.log_softmax import Rows
 
 if not cuda.is_available():
@@ -78,6 +80,32 @@ def test_rows_start_anywhere(rng: Any, first: int, dtype: Any) -> None:
     expected = reference.log_softmax(host.astype(np.float64))
     got = masked_log_softmax(Foreign(host)).copy_to_host()
     np.testing.assert_allclose(got, expected, rtol=1e-13 if dtype == np.float64 else 1e-6)
+
+
+@pytest.mark.skipif(not SIMULATED, reason="a GPU itself refuses accesses that are not aligned")
+@pytest.mark.parametrize("first", range(9))
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_wide_accesses_are_aligned_and_inside(
+    rng: Any, first: int, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = rng.normal(size=(2, 190)).astype(dtype)[:, first : first + 171]
+    logits, places = Foreign(host), []
+    load = _softmax.load
+
+    def checked(memory: Any, at: Any, stride: Any, values: Any) -> None:
+        width = 16 // host.itemsize
+        places.extend(range(at, at + VALUES // width * stride, stride))
+        load(memory, at, stride, values)
+
+    monkeypatch.setattr(_softmax, "load", checked)
+    masked_log_softmax(logits)
+    start = logits.__cuda_array_interface__["data"][0]
+    assert places
+    for place in places:
+        assert (start + place * host.itemsize) % 16 == 0
+        row, at = divmod(place, 190)
+        assert row < 2
+        assert at + 16 // host.itemsize <= 171
 
 
 def test_many_axes_that_do_not_merge(rng: Any) -> None:
