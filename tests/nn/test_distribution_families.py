@@ -1,13 +1,12 @@
-"""Distributions: samplers against distribution functions, identities, dtypes, errors.
+"""Distributions: identities, dtypes, errors.
 
-Densities and moments are compared with torch's in tests/parity/test_distribution_families.py.
+Densities and moments are compared with torch's in tests/parity/test_distribution_families.py; samplers with
+distribution functions in test_samplers.py.
 """
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,182 +15,7 @@ import pytest
 from lite.nn import distributions as d
 from lite.nn.distributions import support
 
-N = 20_000
 PARTS = np.array([-1.3, 0.0, 0.4, 2.0])
-
-
-def phi(x: Any) -> Any:
-    return 0.5 * (1 + np.vectorize(math.erf)(np.asarray(x) / math.sqrt(2)))
-
-
-def kolmogorov_smirnov(draws: np.ndarray, cdf: Callable[[Any], Any]) -> float:
-    """The largest distance of the empirical distribution function from `cdf`, times the root of n."""
-    ordered = np.sort(draws)
-    expected = cdf(ordered)
-    steps = np.arange(len(ordered) + 1) / len(ordered)
-    distance = max((steps[1:] - expected).max(), (expected - steps[:-1]).max())
-    return float(distance * math.sqrt(len(ordered)))
-
-
-KS_LIMIT = 1.95  # exceeded with probability 0.1%
-
-
-def chi_square(counts: Any, probs: Any) -> float:
-    expected = np.asarray(probs) * np.sum(counts)
-    seen = expected > 0
-    assert not np.asarray(counts)[~seen].any()
-    return float(((counts - expected)[seen] ** 2 / expected[seen]).sum())
-
-
-# -- samplers ----------------------------------------------------------------------------------------
-
-CONTINUOUS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
-    "Normal": (lambda loc: d.Normal(loc, 0.7), lambda loc: lambda x: phi((x - loc) / 0.7)),
-    "IndependentNormal": (
-        lambda loc: d.IndependentNormal(loc, 0.7),
-        lambda loc: lambda x: phi((x - loc) / 0.7),
-    ),
-    "TanhNormal": (
-        lambda loc: d.TanhNormal(loc, 0.7, low=-1.0, high=3.0),
-        lambda loc: lambda x: phi((np.arctanh((x - 1) / 2) - loc) / 0.7),
-    ),
-    "TruncatedNormal": (
-        lambda loc: d.TruncatedNormal(loc, 0.7, low=-1.0, high=0.5),
-        lambda loc: (
-            lambda x: (
-                (phi((x - loc) / 0.7) - phi((-1 - loc) / 0.7))
-                / (phi((0.5 - loc) / 0.7) - phi((-1 - loc) / 0.7))
-            )
-        ),
-    ),
-    "Uniform": (
-        lambda loc: d.Uniform(loc, loc + 2),
-        lambda loc: lambda x: np.clip((x - loc) / 2, 0, 1),
-    ),
-}
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", CONTINUOUS)
-def test_samples_follow_the_distribution_function(name: str, dtype: str) -> None:
-    make, cdf = CONTINUOUS[name]
-    loc = PARTS.astype(dtype)
-    dist = make(loc)
-    draws = dist.sample((N,), rng=1)
-    assert (draws.shape, draws.dtype) == ((N, 4), dtype)
-    for column, part in zip(draws.T.astype(np.float64), loc.astype(np.float64), strict=True):
-        assert kolmogorov_smirnov(column, cdf(part)) < KS_LIMIT
-    assert dist.support.check(draws).all()
-
-
-def test_the_statistic_tells_distributions_apart() -> None:
-    draws = d.Normal(np.array([0.03]), 1.0).sample((N,), rng=0)[:, 0]
-    assert kolmogorov_smirnov(draws, phi) > KS_LIMIT
-
-
-@pytest.mark.parametrize("by", ["probs", "logits"])
-def test_coins(by: str) -> None:
-    probs = np.array([0.0, 0.1, 0.5, 0.9, 1.0])
-    with np.errstate(divide="ignore"):
-        dist = d.Bernoulli(**{by: probs if by == "probs" else np.log(probs) - np.log1p(-probs)})
-    draws = dist.sample((N,), rng=0)
-    assert draws.dtype == np.float64
-    assert dist.support.check(draws).all()
-    for column, p in zip(draws.T, probs, strict=True):
-        counts = np.bincount(column.astype(int), minlength=2)
-        assert chi_square(counts, [1 - p, p]) < 10.8  # 0.1% for one degree of freedom
-
-
-@pytest.mark.parametrize("shape", [(N,), (N // 4, 4)])
-def test_one_hot_classes(shape: tuple[int, ...]) -> None:
-    """Many draws from few rows, and few from many."""
-    probs = np.array([0.05, 0.0, 0.25, 0.7])
-    for rows, dims in ((probs, shape), (np.broadcast_to(probs, (N, 4)), ())):
-        dist = d.OneHotCategorical(probs=rows)
-        draws = dist.sample(dims, rng=3)
-        assert draws.dtype == np.int64
-        assert dist.support.check(draws).all()
-        assert chi_square(draws.reshape(-1, 4).sum(0), probs) < 13.9  # 0.1%, two degrees of freedom
-
-
-def test_rows_and_repetitions_draw_alike() -> None:
-    """The two ways to search give the same classes of the same numbers."""
-    probs = np.random.default_rng(0).random((7, 5))
-    few = np.stack([d.Categorical(probs=probs).sample(rng=seed) for seed in range(3)])
-    for seed in range(3):
-        uniform = np.random.default_rng(seed).random(7)
-        total = probs / probs.sum(-1, keepdims=True)
-        np.testing.assert_array_equal(few[seed], (np.cumsum(total, -1) <= uniform[:, None]).sum(-1))
-
-
-@pytest.mark.parametrize("form", ["mask", "indices", "padded"])
-@pytest.mark.parametrize("cls", ["MaskedCategorical", "MaskedOneHotCategorical"])
-def test_masked_classes(cls: str, form: str) -> None:
-    probs = np.array([[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1]])
-    arguments: dict[str, Any] = {"mask": np.array([[True, False, True, False], [False, True, True, False]])}
-    if form != "mask":
-        arguments = {"indices": np.array([[0, 2], [1, 2]])}
-    if form == "padded":
-        arguments = {"indices": np.array([[0, 2, -1], [-1, 1, 2]]), "padding_value": -1}
-    expected = np.array([[0.25, 0, 0.75, 0], [0, 0.5, 0.5, 0]])
-    dist = getattr(d, cls)(probs=probs, **arguments)
-    draws = dist.sample((N,), rng=0)
-    if "OneHot" in cls:
-        np.testing.assert_allclose(dist.mean, expected)
-        np.testing.assert_allclose(dist.variance, expected * (1 - expected))
-        counts = draws.sum(0)
-        tie = [0, 1, 1, 0] if form == "mask" else [0, 1, 0, 0]
-        np.testing.assert_array_equal(dist.mode, [[0, 0, 1, 0], tie])
-        values: Any = np.eye(4, dtype=int)[:, None]
-    else:
-        counts = np.stack([np.bincount(column, minlength=4) for column in draws.T])
-        np.testing.assert_array_equal(dist.mode, [2, 1])
-        values = np.arange(4)[:, None]
-    for row in range(2):
-        assert chi_square(counts[row], expected[row]) < 10.8
-    with np.errstate(divide="ignore"):
-        np.testing.assert_allclose(dist.log_prob(values).T, np.log(expected))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        np.testing.assert_allclose(dist.entropy(), -np.nansum(expected * np.log(expected), -1))
-
-
-def test_a_finite_neg_inf() -> None:
-    dist = d.MaskedCategorical(logits=np.zeros(3), mask=np.array([True, True, False]), neg_inf=-100.0)
-    np.testing.assert_allclose(dist.log_prob(np.arange(3)), [-math.log(2), -math.log(2), -100 - math.log(2)])
-    np.testing.assert_allclose(dist.entropy(), math.log(2))
-    missing = d.MaskedCategorical(logits=np.zeros(3), indices=np.array([0, 1]), neg_inf=-5.0)
-    np.testing.assert_allclose(missing.log_prob(np.array([1, 2])), [-math.log(2), -5.0])
-
-
-# -- random numbers --------------------------------------------------------------------------------------
-
-
-def test_seeds_and_generators() -> None:
-    dist = d.Normal(np.zeros(3), 1.0)
-    np.testing.assert_array_equal(dist.sample((2,), rng=5), dist.sample((2,), rng=np.random.default_rng(5)))
-    rng = np.random.default_rng(5)
-    assert not np.array_equal(dist.sample((2,), rng=rng), dist.sample((2,), rng=rng))
-    assert not np.array_equal(dist.sample(), dist.sample())
-    np.random.seed(0)  # noqa: NPY002 - NumPy's own global state is not touched
-    before = np.random.get_state()[1].copy()  # noqa: NPY002
-    dist.sample()
-    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_forked_process_draws_its_own_numbers() -> None:
-    dist = d.Uniform(0.0, 1.0)
-    dist.sample()
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.write(writer, np.asarray(dist.sample((2,)), np.float64).tobytes())
-        os._exit(0)
-    os.waitpid(child, 0)
-    theirs = np.frombuffer(os.read(reader, 16))
-    assert not np.array_equal(theirs, dist.sample((2,)).astype(np.float64))
-    os.close(reader), os.close(writer)
 
 
 # -- identities ------------------------------------------------------------------------------------------
