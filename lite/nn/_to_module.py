@@ -151,7 +151,10 @@ def _exchange(source: Any, module: Any, swap: Swap, seen: dict[Any, Any]) -> Any
         if len(given) == len(own) == len(data):
             held = seen[module] = own.copy()
             for name, value in data.items():
-                if type(value) is ndarray:
+                kind = type(value)
+                if kind is Parameter:
+                    continue
+                if kind is ndarray:
                     # As Parameter._over, a call that would cost as much again.
                     new = given[name] = _new(Parameter)
                     new.data = value
@@ -159,7 +162,7 @@ def _exchange(source: Any, module: Any, swap: Swap, seen: dict[Any, Any]) -> Any
                     new.requires_grad = old is None or old.requires_grad
                     new.grad = None
                     swap.wrapped.append((new, value))
-                elif type(value) is not Parameter:
+                else:
                     given[name] = _over(value, own[name], swap)
             state["_parameters"] = given
             swap.append((state, "_parameters", own, given, source))
