@@ -3,7 +3,8 @@
 LLVM prefers 256-bit vectors on most processors with AVX-512, for the sake of programs that use them
 once in a while. A kernel that does nothing else gains from the full width. Numba has no option for
 this, so `full_width()` sets LLVM's function attribute from inside the kernel. On processors without
-such vectors the attribute means nothing.
+such vectors the attribute means nothing. A function that says so is called, never copied into its callers:
+there it would lose the attribute, and a kernel of many such loops would take seconds more to compile.
 """
 
 from typing import Any
@@ -28,6 +29,7 @@ else:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             # llvmlite checks attribute names against a list without this one; it keeps them in a set.
             set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+            builder.function.attributes.add("noinline")
             return context.get_dummy_value()
 
         return types.void(), generate

@@ -45,6 +45,7 @@ def _copy_tile(
     operand: Any, row: Any, since: Any, first: Any, rows: Any, n: Any, by_time: Any, out: Any
 ) -> None:
     """The entries of a tile of `rows` by `n`, which begins at step `since` of lane `first`."""
+    full_width()
     flat, outer, time, lane = operand
     base = row * outer + since * time + first * lane
     down, right = (lane, time) if by_time else (time, lane)
@@ -89,6 +90,7 @@ def _put_tile(
     values: Any, operand: Any, row: Any, since: Any, first: Any, rows: Any, n: Any, by_time: Any
 ) -> None:  # fmt: skip
     """Write a tile where it belongs."""
+    full_width()
     flat, outer, time, lane = operand
     base = row * outer + since * time + first * lane
     down, right = (lane, time) if by_time else (time, lane)
@@ -137,6 +139,7 @@ def _scan(a: Any, b: Any, rows: Any, n: Any, by_time: Any, tails: Any) -> None:
 @jit
 def _side_by_side(a: Any, b: Any, n: Any, tails: Any) -> None:
     """The same for `_SIDE` lanes, one after the other in memory."""
+    full_width()
     x0, x1, x2, x3, x4, x5, x6, x7 = (
         tails[0], tails[1], tails[2], tails[3], tails[4], tails[5], tails[6], tails[7],
     )  # fmt: skip
