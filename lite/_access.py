@@ -126,7 +126,7 @@ class AccessMixin(ReadMixin):
         if type(index) is str:
             self._set_here(index, value, False)
             return
-        path = to_path(index) if type(index) is tuple else ()
+        path = to_path(index) if isinstance(index, tuple | str) else ()
         if path:
             self._set_path(path, value, False)
         else:

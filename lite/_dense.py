@@ -71,8 +71,10 @@ class DenseMixin(BatchSizeMixin):
             entry = self._reach(index)
         elif kind is str:
             entry = self._data.get(index)
-        else:
+        elif kind is int or not isinstance(index, str):
             return self._index(index)
+        else:
+            entry = None
         kind = type(entry)
         return entry if kind is ndarray or kind is type(self) else super().__getitem__(index)
 

@@ -31,11 +31,11 @@ else:
 def to_path(key: Any) -> Path:
     """Flatten a nested key to a tuple of strings; `()` for anything that is not a nested key."""
     if isinstance(key, str):
-        return (key,)
+        return (key if type(key) is str else str.__str__(key),)  # an enum's value, a NumPy string's text
     if not isinstance(key, tuple):
         return ()
     for part in key:
-        if type(part) is not str and not isinstance(part, str):
+        if type(part) is not str:
             break
     else:
         return key

@@ -99,7 +99,7 @@ class ReadMixin(TensorDictCore):
         return shape
 
     def __getitem__(self, index: Any) -> Any:
-        path = to_path(index) if type(index) is str or type(index) is tuple else ()
+        path = to_path(index) if isinstance(index, str) or type(index) is tuple else ()
         if not path:
             return self._index(index)
         entry = self._get_path(path)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Any
 
 import numpy as np
 import pytest
 from trees import tree
 
-from lite import NestedKey, TensorDict, is_leaf_nontensor, unravel_key, unravel_key_list
+from lite import NestedKey, TensorDict, is_leaf_nontensor, lazy_stack, unravel_key, unravel_key_list
 
 
 @pytest.mark.parametrize(
@@ -94,3 +95,28 @@ def test_entries_may_be_set_while_nested_ones_are_gone_through(arguments: tuple[
         td["x", str(key)] = np.zeros(2)
     assert len(td["x"].keys()) == len(expected)
     assert len(td.items(True, True)) == 2 + len(expected)
+
+
+class Field(enum.StrEnum):
+    A = "a"
+    N = "n"
+
+
+@pytest.mark.parametrize("kind", [Field, np.str_])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_keys_of_subclasses_of_str_are_their_text(kind: Any, lazy: bool) -> None:
+    a, n = kind("a"), kind("n")
+    td: Any = TensorDict({a: np.ones(2), n: {a: np.zeros(2)}, (n, "b"): np.zeros(2)}, [2])
+    td = lazy_stack(list(td.unbind(0))) if lazy else td
+    assert all(type(name) is str for name in [*td.keys(), *td["n"].keys()])
+    np.testing.assert_array_equal(td[a], np.ones(2))
+    np.testing.assert_array_equal(td[n, a], td.get((n, a)))
+    td[a] = np.full(2, 5.0)
+    td[n, "c"] = np.full(2, 6.0)
+    td.update({kind("z") if kind is np.str_ else Field.A: np.full(2, 7.0)})
+    assert list(td.keys(True, True, sort=True))[:4] == ["a", ("n", "a"), ("n", "b"), ("n", "c")]
+    assert all(type(name) is str for name in td.keys())  # noqa: SIM118
+    assert a in td
+    assert a in td.keys()  # noqa: SIM118
+    assert list(td.select(a).rename_key_(a, "new").keys()) == ["new"]
+    assert a not in td.exclude(a)
