@@ -79,7 +79,13 @@ else:
 @device
 def least(first: Any, second: Any) -> Any:
     """min(first, second), which Numba's own CUDA target (unlike numba-cuda) does not compile."""
-    return first if first < second else second
+    return second if second < first else first
+
+
+@device
+def greatest(first: Any, second: Any) -> Any:
+    """max(first, second), likewise."""
+    return second if second > first else first
 
 
 @device

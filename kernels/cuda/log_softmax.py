@@ -16,7 +16,7 @@ from lite.kernels.cuda._copies import copy_into
 from lite.kernels.cuda._gpu import Gpu
 from lite.kernels.cuda._jit import SIMULATED, cuda, device, kernel
 from lite.kernels.cuda._layouts import C_ORDER, Layout, flat, layout_of, merged, nothing
-from lite.kernels.cuda._numbers import widen
+from lite.kernels.cuda._numbers import greatest, least, widen
 from lite.kernels.cuda._softmax import POSITIONS, TOKENS, joined, log_total, place, read
 from lite.kernels.cuda._threads import WARP
 from lite.kernels.cuda._vectors import VALUES
@@ -193,8 +193,9 @@ def row_numbers(
             each = (size + pieces - 1) // pieces
             first = part * each
             weigh = wanted & SPREADS != 0
+            length = greatest(0, least(each, size - first))
             top, ref, rest, weighted = read(
-                memory, begin + first, shift, max(0, min(each, size - first)), keep, allowed + first, masks,
+                memory, begin + first, shift, length, keep, allowed + first, masks,
                 lane, lanes, scale, weigh, values,
             )  # fmt: skip
     highest, count, rest, weighted = joined(top, count, ref, rest, weighted, inverse, thread, lanes, slots)
@@ -275,7 +276,7 @@ def write_log_softmax(
         return
     total, narrow = number(log_total(count, rest)), number(inverse)
     each = (size + pieces - 1) // pieces
-    last = min(size, (part + 1) * each) - 1
+    last = least(size, (part + 1) * each) - 1
     for start in range(last - lane, part * each - 1, -VALUES * lanes):
         for k in range(VALUES):
             i = start - k * lanes

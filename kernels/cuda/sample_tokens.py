@@ -17,7 +17,7 @@ from lite.kernels.cuda._copies import c_ordered
 from lite.kernels.cuda._gpu import Gpu
 from lite.kernels.cuda._jit import SIMULATED, cuda, device, kernel
 from lite.kernels.cuda._layouts import C_ORDER, Layout, flat, layout_of, nothing
-from lite.kernels.cuda._numbers import as_bits, as_float, widen
+from lite.kernels.cuda._numbers import as_bits, as_float, greatest, least, widen
 from lite.kernels.cuda._softmax import place
 from lite.kernels.cuda._threads import before, meet, together
 from lite.kernels.sample_tokens import DRAWN, NOTHING, UNKNOWN
@@ -176,14 +176,14 @@ def _bound(
 ) -> Any:  # fmt: skip
     """A key below which no filter leaves anything, and the weight of all tokens where top-k is off."""
     each = (size + threads - 1) // threads
-    first, stop = thread * each, min(size, (thread + 1) * each)
+    first, stop = thread * each, least(size, (thread + 1) * each)
     if 0 < top_k < size:
         if top_k > threads:
             return np.int64(0), 0.0
         # Each maximum is a score, so the k-th largest score is no smaller than theirs.
         top = np.float32(-math.inf)
         for i in range(first, stop):
-            top = max(top, scores[base + i])
+            top = greatest(top, scores[base + i])
         own = cuda.blockIdx.x * threads
         maxima[own + thread] = top
         meet()
@@ -197,10 +197,10 @@ def _bound(
         total += _weight(scores[base + i], highest)
     total = together(total, False, thread, threads, slots)
     # Tokens below the mean of what top-p drops hold no more than that together: it keeps none of them.
-    least = (1.0 - top_p) * total / size if top_p < 1.0 else min_p
+    smallest = (1.0 - top_p) * total / size if top_p < 1.0 else min_p
     bound = np.int64(0)
-    if least > 0.0:
-        bound = _key(np.float32(np.float64(highest) + math.log(least) - _SLACK * (1.0 + abs(highest))))
+    if smallest > 0.0:
+        bound = _key(np.float32(np.float64(highest) + math.log(smallest) - _SLACK * (1.0 + abs(highest))))
     return bound, total
 
 
@@ -210,7 +210,7 @@ def _collect(
 ) -> Any:
     """List the tokens with at least the key `bound` that may be drawn, in order; returns how many."""
     each = (size + threads - 1) // threads
-    first, stop = thread * each, min(size, (thread + 1) * each)
+    first, stop = thread * each, least(size, (thread + 1) * each)
     count = 0.0
     for i in range(first, stop):
         if _key(scores[base + i]) >= bound and scores[base + i] > -math.inf:
@@ -239,7 +239,7 @@ def _draw(
         )
         count = _collect(scores, base, size, bound, candidates, thread, threads, sums)
     each = (count + threads - 1) // threads
-    first, stop = thread * each, min(count, (thread + 1) * each)
+    first, stop = thread * each, least(count, (thread + 1) * each)
     if 0 < top_k < count:
         cut, _ = _threshold(
             scores, first, stop, candidates, base, listed, 0, highest, False, top_k, thread, threads, slots
@@ -251,8 +251,8 @@ def _draw(
             score = scores[base + candidates[base + j]]
             if _key(score) >= cut:
                 own += _weight(score, highest)
-        total = max(total, together(own, False, thread, threads, slots))
-        target = max(top_p * total, _TINY)
+        total = greatest(total, together(own, False, thread, threads, slots))
+        target = greatest(top_p * total, _TINY)
         nucleus, above = _threshold(
             scores, first, stop, candidates, base, listed, cut, highest, True, target, thread, threads, slots
         )
@@ -264,7 +264,7 @@ def _draw(
         each_weight = _weight(_score(nucleus), highest)
         wanted = ties
         if each_weight * ties > target - above:
-            wanted = max(1.0, math.ceil((target - above) / each_weight))
+            wanted = greatest(1.0, math.ceil((target - above) / each_weight))
             if wanted > 1.0 and above + (wanted - 1.0) * each_weight >= target:
                 wanted -= 1.0
         spare = ties - wanted  # of equal scores the last tokens stay, as after an ascending sort
@@ -341,7 +341,7 @@ def sample(
             own = np.float64(size)
             for i in range(thread, size, threads):
                 if scores[base + i] == highest:
-                    own = min(own, np.float64(i))
+                    own = least(own, np.float64(i))
             first = -together(-own, True, thread, threads, slots)
             if own == first:
                 found = np.int64(first)
@@ -352,4 +352,4 @@ def sample(
                 threads, slots, sums,
             )  # fmt: skip
         if found >= 0 or (result != DRAWN and thread == 0):
-            tokens[row], status[row] = max(found, np.int64(0)), result
+            tokens[row], status[row] = greatest(found, np.int64(0)), result
