@@ -1,6 +1,9 @@
-"""Trajectory transforms on TensorDicts."""
+"""Transforms of trajectories and transitions on TensorDicts."""
 
+from lite.data.densify_reward import DensifyReward
 from lite.data.multistep import MultiStep
+from lite.data.multistep_transform import MultiStepTransform
+from lite.data.split_trajectories import split_trajectories
 from lite.data.token_transitions import TokenTransitions
 
-__all__ = ["MultiStep", "TokenTransitions"]
+__all__ = ["DensifyReward", "MultiStep", "MultiStepTransform", "TokenTransitions", "split_trajectories"]

@@ -1,32 +1,18 @@
-import json
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
+from multistep_vectors import as_key, assert_entries, assert_same, build, cases
 
 from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, default_dtype, lazy_stack
 from lite.data import MultiStep
 from lite.nn import Module, TensorDictSequential
 
-VECTORS = Path(__file__).parents[1] / "vectors" / "multistep_vectors.json"
-CASES = [c for c in json.loads(VECTORS.read_text())["cases"] if c["kind"] == "MultiStep"]
 
-
-def as_key(key):
-    return tuple(key) if isinstance(key, list) else key
-
-
-def decode(entries):
-    return {tuple(e["key"]): np.array(e["data"], dtype=e["dtype"]).reshape(e["shape"]) for e in entries}
-
-
-@pytest.mark.parametrize("case", CASES, ids=[c["name"] for c in CASES])
+@pytest.mark.parametrize("case", cases("MultiStep"))
 def test_vectors(case):
-    source, expected = decode(case["input"]), decode(case["expected"])
-    td = TensorDict({}, batch_size=case["batch_size"])
-    for key, value in source.items():
-        td.set(key, value)
+    td = build(case["input"], case["batch_size"])
+    before = td.clone()
     step = MultiStep(case["gamma"], case["n_steps"])
     step.done_key = as_key(case["done_key"])
     step.done_keys = tuple(as_key(k) for k in case["done_keys"])
@@ -34,18 +20,8 @@ def test_vectors(case):
     step.mask_key = as_key(case["mask_key"])
     out = step(td)
     assert out.batch_size == tuple(case["batch_size"])
-    got = {k if isinstance(k, tuple) else (k,): out.get(k) for k in out.keys(True, True)}
-    assert set(got) == set(expected)
-    for key, value in expected.items():
-        assert got[key].dtype == value.dtype, key
-        if value.dtype.kind == "f":
-            np.testing.assert_allclose(got[key], value, rtol=1e-5, atol=1e-5, err_msg=str(key))
-        else:
-            np.testing.assert_array_equal(got[key], value, err_msg=str(key))
-        assert got[key].shape == value.shape, key
-    assert {k if isinstance(k, tuple) else (k,) for k in td.keys(True, True)} == set(source)
-    for key, value in source.items():
-        np.testing.assert_array_equal(td.get(key), value)
+    assert_entries(out, case["expected"])
+    assert_same(td, before)
 
 
 def data(batch=(3, 8), *, done_shape=None, reward_shape=None, rate=0.2, seed=0, **entries):
@@ -62,12 +38,6 @@ def data(batch=(3, 8), *, done_shape=None, reward_shape=None, rate=0.2, seed=0, 
         },
         batch_size=batch,
     )
-
-
-def assert_same(a, b):
-    assert set(a.keys(True, True)) == set(b.keys(True, True))
-    for key in a.keys(True, True):
-        np.testing.assert_array_equal(a.get(key), b.get(key), err_msg=str(key))
 
 
 def test_construction():

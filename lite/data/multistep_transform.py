@@ -1,0 +1,187 @@
+"""MultiStepTransform: n-step transitions of a stream that comes in chunks."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from lite._base import TensorDictBase
+from lite._combine import cat
+from lite._keys import NestedKey
+from lite.data._entries import require_time
+from lite.data._n_step import DEFAULT_DONE_KEYS, check_gamma, n_step
+from lite.nn import Module
+
+_NAME = "MultiStepTransform"
+
+
+class _OrDefault:
+    """An attribute for which None stands for its default."""
+
+    def __init__(self, default: Any) -> None:
+        self._default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = f"_{name}"
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self if instance is None else instance.__dict__[self._name]
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        default = self._default
+        if value is None:  # lists are the caller's to change
+            value = list(default) if isinstance(default, tuple) else default
+        instance.__dict__[self._name] = value
+
+
+class MultiStepTransform(Module):
+    """`MultiStep` on the way into a replay buffer, whatever the chunks that transitions come in.
+
+    `inv` takes the next frames of a stream and gives the ones that are ready, each once and in order. The
+    last `n_steps` frames are withheld until those after them are there, so that no window ends with a
+    chunk: as many frames come out as went in, less `n_steps` in all. What `MultiStep` does to the frames
+    is described there. Calling the module, which is the way out of a buffer, changes nothing.
+
+    The withheld frames are copies, as are those that come out: the arrays of a chunk may be used for the
+    next one. An environment that is reset between two chunks has to say so in done; otherwise two
+    trajectories become one. `flush` gives what is withheld at the end of a stream, `reset` forgets it.
+
+    Args:
+        n_steps: rewards per sum, at least 1. May be changed at any time: nothing is lost or given twice.
+        gamma: discount per step, in (0, 1].
+        reward_keys: what is summed; this and the following two are relative to `"next"`. None: `["reward"]`.
+        done_key: where an episode ends. None: `"done"`.
+        done_keys: what is not shifted. None: `["done", "truncated", "terminated"]`.
+        mask_key: a boolean entry at the root that is False at padding. None: `"mask"`.
+
+    All of these are attributes and may be changed at any time; None stands for the default there, too.
+
+    Raises:
+        ValueError: gamma out of range, n_steps no integer or out of range.
+
+    Source:
+        `MultiStepTransform` of TorchRL, https://github.com/pytorch/rl.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.data import MultiStepTransform
+        >>> def frames(*steps):
+        ...     reward, done = np.ones(len(steps), np.float32), np.zeros(len(steps), bool)
+        ...     entries = {"step": steps, "next": {"reward": reward, "done": done}}
+        ...     return TensorDict(entries, batch_size=[len(steps)])
+        >>> transform = MultiStepTransform(n_steps=2, gamma=0.5)
+        >>> transform.inv(frames(0, 1)) is None
+        True
+        >>> out = transform.inv(frames(2, 3, 4))
+        >>> out["step"], out["next", "reward"]
+        (array([0, 1, 2]), array([1.5, 1.5, 1.5], dtype=float32))
+        >>> rest = transform.flush()
+        >>> rest["step"], rest["next", "reward"]
+        (array([3, 4]), array([1.5, 1. ], dtype=float32))
+    """
+
+    reward_keys = _OrDefault(("reward",))
+    done_key = _OrDefault("done")
+    done_keys = _OrDefault(DEFAULT_DONE_KEYS)
+    mask_key = _OrDefault("mask")
+
+    def __init__(
+        self,
+        n_steps: int,
+        gamma: float,
+        *,
+        reward_keys: Sequence[NestedKey] | None = None,
+        done_key: NestedKey | None = None,
+        done_keys: Sequence[NestedKey] | None = None,
+        mask_key: NestedKey | None = None,
+    ) -> None:
+        super().__init__()
+        self.n_steps = n_steps
+        self.gamma = check_gamma(gamma)
+        self.reward_keys = reward_keys
+        self.done_key = done_key
+        self.done_keys = done_keys
+        self.mask_key = mask_key
+        self._withheld: TensorDictBase | None = None
+
+    @property
+    def n_steps(self) -> int:
+        """Rewards per sum, and how many frames are withheld; ValueError for anything but 1, 2, ..."""
+        return self._n_steps
+
+    @n_steps.setter
+    def n_steps(self, value: int) -> None:
+        try:
+            steps = operator.index(value)
+        except TypeError:
+            steps = 0
+        if steps < 1:
+            raise ValueError(f"n_steps must be an integer of at least 1, got {value!r}.")
+        self._n_steps = steps
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """`tensordict` as it is: samples of a buffer were transformed on their way in."""
+        return tensordict
+
+    def inv(self, tensordict: TensorDictBase) -> TensorDictBase | None:
+        """Take the next frames, and give those that are ready.
+
+        Args:
+            tensordict: the last batch dimension is time, the others and the keys are those of the frames
+                before; without batch dimensions, one frame. It stays as it is. Entries are as for
+                `MultiStep`.
+
+        Returns:
+            All frames that were withheld or are new, but for the last `n_steps`, as `MultiStep` gives them,
+            in new memory. None where there are no more than `n_steps`.
+
+        Raises:
+            KeyError: done or a reward is missing, or the keys are not those of the frames before.
+            RuntimeError: shapes do not fit, or not those of the frames before.
+            TypeError: done or the mask is not boolean, a reward is no array, or the input no TensorDict.
+
+        After an error the withheld frames are what they were.
+        """
+        if isinstance(tensordict, TensorDictBase) and not tensordict.ndim:
+            tensordict = tensordict.unsqueeze(0)
+        require_time(tensordict, _NAME)
+        held = self._withheld
+        frames = tensordict.clone() if held is None else cat([held, tensordict], -1)
+        count = frames.shape[-1]
+        ready = max(0, count - self.n_steps)
+        out = self._transformed(frames)[..., :ready] if ready else None
+        # A copy: a view would keep the memory of all the frames.
+        self._withheld = frames[..., ready:].clone()
+        return out
+
+    def flush(self) -> TensorDictBase | None:
+        """Give the withheld frames, whose windows end with the last one, and withhold none.
+
+        Returns:
+            The frames, as `MultiStep` gives them; None where none are withheld.
+
+        Raises:
+            KeyError, RuntimeError, TypeError: as for `inv`; the frames are withheld still.
+        """
+        held = self._withheld
+        out = None if held is None or not held.shape[-1] else self._transformed(held)
+        self._withheld = None
+        return out
+
+    def reset(self) -> None:
+        """Forget the withheld frames, as at the start of another stream."""
+        self._withheld = None
+
+    def _transformed(self, frames: TensorDictBase) -> TensorDictBase:
+        return n_step(
+            frames,
+            _NAME,
+            gamma=self.gamma,
+            n_steps=self.n_steps,
+            done_key=self.done_key,
+            done_keys=self.done_keys,
+            reward_keys=self.reward_keys,
+            mask_key=self.mask_key,
+        )

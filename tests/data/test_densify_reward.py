@@ -1,0 +1,149 @@
+import numpy as np
+import pytest
+
+from lite import TensorDict, default_dtype
+from lite.data import DensifyReward
+from lite.nn import TensorDictSequential
+
+
+def data(shape=(10, 1), batch=(10,), dtype=np.float32):
+    """Rewards 3 and 7 at two done steps of the first axis."""
+    reward, done = np.zeros(shape, dtype), np.zeros(shape, bool)
+    reward[3], reward[7] = 3, 7
+    done[3], done[7] = True, True
+    return TensorDict({"next": {"reward": reward, "done": done}}, batch_size=batch)
+
+
+EXPECTED = [3, 3, 3, 3, 7, 7, 7, 7, 0, 0]
+
+
+def test_construction():
+    module = DensifyReward()
+    assert (module.in_keys, module.out_keys) == (["reward", "done"], ["reward"])
+    assert (module.time_dim, module.discount) == (None, 1.0)
+    assert not module.state_dict()
+    named = DensifyReward(reward_key=("a", ("r",)), done_key=("a", "d"), reward_key_out="out")
+    assert (named.in_keys, named.out_keys) == ([("a", "r"), ("a", "d")], ["out"])
+
+
+@pytest.mark.parametrize("shape", [(10,), (10, 1)])
+def test_each_step_has_the_reward_of_its_end(shape):
+    td = data(shape)
+    sparse = td["next", "reward"]
+    before = sparse.copy()
+    assert DensifyReward()(td) is td
+    np.testing.assert_array_equal(td["next", "reward"].ravel(), EXPECTED)
+    assert (td["next", "reward"].shape, td["next", "reward"].dtype) == (shape, np.float32)
+    np.testing.assert_array_equal(sparse, before)
+
+
+def test_rewards_on_the_way_are_summed_and_discounted():
+    td = data()
+    td["next", "reward"][:] = 1
+    out = DensifyReward(discount=0.5)(td)["next", "reward"].ravel()
+    np.testing.assert_array_equal(out, [1.875, 1.75, 1.5, 1, 1.875, 1.75, 1.5, 1, 1.5, 1])
+    td["next", "reward"] = np.ones((10, 1))
+    np.testing.assert_array_equal(DensifyReward(discount=0.0)(td)["next", "reward"], np.ones((10, 1)))
+
+
+def test_far_rewards_are_not_dropped():
+    td = TensorDict({"next": {"reward": np.zeros(100), "done": np.zeros(100, bool)}}, batch_size=[100])
+    td["next", "reward"][-1] = 1
+    np.testing.assert_allclose(
+        DensifyReward(discount=0.5)(td)["next", "reward"], 0.5 ** np.arange(99, -1, -1.0), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "batch", "axis"),
+    [((2, 8), (2, 8), 1), ((2, 8, 1), (2, 8), 1), ((2, 8, 3, 1), (2, 8), 1), ((8, 3), (8,), 0)],
+)
+def test_time_is_the_last_batch_dimension(shape, batch, axis):
+    rng = np.random.default_rng(0)
+    reward, done = rng.normal(size=shape), rng.random(shape) < 0.3
+    td = TensorDict({"next": {"reward": reward, "done": done}}, batch_size=batch)
+    expected = DensifyReward(time_dim=0)(
+        TensorDict({"next": {"reward": np.moveaxis(reward, axis, 0), "done": np.moveaxis(done, axis, 0)}})
+    )
+    np.testing.assert_allclose(
+        np.moveaxis(DensifyReward()(td)["next", "reward"], axis, 0), expected["next", "reward"], rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("time_dim", [1, -2])
+def test_time_dim_is_a_dimension_of_done(time_dim):
+    td = data()
+    entries = {key: td["next", key].reshape(1, 10, 1) for key in ("reward", "done")}
+    whole = TensorDict({"next": entries}, batch_size=[])
+    np.testing.assert_array_equal(DensifyReward(time_dim=time_dim)(whole)["next", "reward"].ravel(), EXPECTED)
+
+
+def test_another_key_keeps_the_rewards():
+    td = data()
+    sparse = td["next", "reward"]
+    DensifyReward(reward_key_out=("dense", "reward"))(td)
+    assert td["next", "reward"] is sparse
+    np.testing.assert_array_equal(td["next", "dense", "reward"].ravel(), EXPECTED)
+
+
+def test_integer_rewards_are_discounted():
+    td = data(dtype=np.int64)
+    td["next", "reward"][:] = 1
+    assert DensifyReward(discount=0.5)(td.clone())["next", "reward"].dtype == np.float32
+    assert DensifyReward(discount=0.5)(td.clone())["next", "reward"][0, 0] == 1.875
+    with default_dtype(np.float64):
+        assert DensifyReward()(td)["next", "reward"].dtype == np.float64
+
+
+def test_read_only_arrays():
+    td = data()
+    for array in td.values(True, True):
+        array.flags.writeable = False
+    np.testing.assert_array_equal(DensifyReward()(td)["next", "reward"].ravel(), EXPECTED)
+
+
+@pytest.mark.parametrize("shape", [(0, 1), (3, 0, 1), (0, 3, 1)])
+def test_no_data(shape):
+    empty = {"reward": np.zeros(shape, np.float32), "done": np.zeros(shape, bool)}
+    out = DensifyReward()(TensorDict({"next": empty}, batch_size=shape[:-1]))
+    assert out["next", "reward"].shape == shape
+
+
+def test_in_a_sequence():
+    td = data()
+    assert TensorDictSequential(DensifyReward())(td) is td
+    np.testing.assert_array_equal(td["next", "reward"].ravel(), EXPECTED)
+
+
+@pytest.mark.parametrize("discount", [-0.1, 1.5, float("nan")])
+def test_discount_out_of_range(discount):
+    with pytest.raises(ValueError, match=r"discount must be in \[0, 1\], got"):
+        DensifyReward(discount=discount)
+
+
+def failing():
+    yield data().exclude(("next", "reward")), KeyError, r"DensifyReward reads the entry \('next', 'reward'\)"
+    yield data().exclude("next"), KeyError, r"\('next', 'reward'\)"
+    yield data().exclude(("next", "done")), KeyError, r"\('next', 'done'\)"
+    different = data()
+    different["next", "done"] = np.zeros((10, 2), bool)
+    yield different, RuntimeError, r"of shape \(10, 1\) and \('next', 'done'\) of shape \(10, 2\)"
+    floating = data()
+    floating["next", "done"] = np.zeros((10, 1))
+    yield floating, TypeError, "done must be boolean or integer, got float64"
+    yield data(batch=()), ValueError, r"needs a TensorDict with a time dimension, got batch_size=\(\)"
+    yield data().lock_(), RuntimeError, "locked"
+    yield {"next": {}}, TypeError, "DensifyReward needs a TensorDict, got dict"
+
+
+@pytest.mark.parametrize(("td", "error", "message"), list(failing()))
+def test_errors(td, error, message):
+    before = None if isinstance(td, dict) else td.get(("next", "reward"), None)
+    with pytest.raises(error, match=message):
+        DensifyReward()(td)
+    assert isinstance(td, dict) or td.get(("next", "reward"), None) is before
+
+
+def test_no_such_dimension():
+    with pytest.raises(ValueError, match=r"time_dim 2 is out of range for done of shape \(10, 1\)"):
+        DensifyReward(time_dim=2)(data())

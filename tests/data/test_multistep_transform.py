@@ -1,0 +1,334 @@
+import copy
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from multistep_vectors import assert_entries, assert_same, build, cases
+
+from lite import NonTensorStack, TensorDict, cat, default_dtype, lazy_stack
+from lite.data import MultiStep, MultiStepTransform
+from lite.nn import Module
+
+
+def stream(length=30, batch=(), *, rate=0.1, seed=0, start=0):
+    """Frames numbered from `start`; the next step is numbered one more."""
+    rng = np.random.default_rng(seed)
+    shape = (*batch, length)
+    step = np.broadcast_to(np.arange(start, start + length), shape).copy()
+    return TensorDict(
+        {
+            "step": step,
+            "next": {
+                "step": step + 1,
+                "reward": rng.normal(size=(*shape, 1)).astype(np.float32),
+                "done": rng.random((*shape, 1)) < rate,
+            },
+        },
+        batch_size=shape,
+    )
+
+
+def feed(transform, frames, chunks):
+    """What comes out for each chunk."""
+    edges = np.cumsum([0, *chunks])
+    return [transform.inv(frames[..., a:b]) for a, b in pairwise(edges)]
+
+
+def joined(outs):
+    return cat([out for out in outs if out is not None], -1)
+
+
+@pytest.mark.parametrize("case", cases("MultiStepTransform"))
+def test_vectors(case):
+    transform = MultiStepTransform(case["n_steps"], case["gamma"])
+    counts = case["n_steps_per_call"] or [case["n_steps"]] * len(case["calls"])
+    for call, count in zip(case["calls"], counts, strict=True):
+        td = build(call["input"], call["batch_size"])
+        before = td.clone()
+        transform.n_steps = count
+        out = transform.inv(td)
+        assert (out is None) == (call["expected"] is None)
+        if out is not None:
+            assert out.batch_size == tuple(call["expected"]["batch_size"])
+            assert_entries(out, call["expected"]["entries"])
+        assert_same(td, before)
+
+
+def test_construction():
+    transform = MultiStepTransform(3, 0.9)
+    assert isinstance(transform, Module)
+    assert (transform.n_steps, transform.gamma) == (3, 0.9)
+    assert transform.reward_keys == ["reward"]
+    assert transform.done_key == "done"
+    assert transform.done_keys == ["done", "truncated", "terminated"]
+    assert transform.mask_key == "mask"
+    assert not transform.state_dict()
+    assert MultiStepTransform(True, 1.0).n_steps == 1
+    assert MultiStepTransform(np.int64(2), 1.0).n_steps == 2
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, None, "3"])
+def test_n_steps_that_are_no_counts(value):
+    message = "n_steps must be an integer of at least 1, got "
+    with pytest.raises(ValueError, match=message):
+        MultiStepTransform(value, 0.9)
+    transform = MultiStepTransform(3, 0.9)
+    with pytest.raises(ValueError, match=message):
+        transform.n_steps = value
+    assert transform.n_steps == 3
+
+
+@pytest.mark.parametrize("gamma", [0.0, 5.0, float("nan")])
+def test_gamma_out_of_range(gamma):
+    with pytest.raises(ValueError, match=r"gamma must be in \(0, 1\], got"):
+        MultiStepTransform(3, gamma)
+
+
+def test_none_is_the_default_of_an_attribute():
+    transform = MultiStepTransform(3, 0.9, reward_keys=["r"], done_key="d", done_keys=["d"], mask_key="m")
+    assert (transform.reward_keys, transform.done_key) == (["r"], "d")
+    assert (transform.done_keys, transform.mask_key) == (["d"], "m")
+    for name in ("reward_keys", "done_key", "done_keys", "mask_key"):
+        setattr(transform, name, None)
+        assert getattr(transform, name) == getattr(MultiStepTransform(3, 0.9), name)
+    transform.done_keys.append("over")  # its own list
+    assert MultiStepTransform(3, 0.9).done_keys == ["done", "truncated", "terminated"]
+
+
+@pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
+@pytest.mark.parametrize("chunks", [[250], [50] * 5, [125] * 2, [1] * 250, [2, 0, 3, 245]])
+def test_chunks_make_no_difference(batch, chunks):
+    frames = stream(250, batch)
+    expected = MultiStep(0.9, 3, mask_key=None)(frames)[..., :-3]
+    assert_same(joined(feed(MultiStepTransform(3, 0.9), frames, chunks)), expected)
+
+
+def test_sizes_of_what_comes_out():
+    outs = feed(MultiStepTransform(3, 0.9), stream(250), [50] * 5)
+    assert [len(out) for out in outs] == [47, 50, 50, 50, 50]
+
+
+def test_nothing_comes_out_until_there_is_enough():
+    outs = feed(MultiStepTransform(4, 0.9), stream(6), [1] * 6)
+    assert [out if out is None else out["step"].tolist() for out in outs] == [None] * 4 + [[0], [1]]
+
+
+@pytest.mark.parametrize("single", [(), (1,)])
+def test_single_frames(single):
+    """Without batch dimensions a TensorDict is one frame."""
+    frames = stream(10, rate=0.0)
+    frames["next", "reward"] = np.arange(10, dtype=np.float32)[:, None]
+    transform = MultiStepTransform(3, 1.0)
+    out = joined([transform.inv(frames[t].reshape(single)) for t in range(10)])
+    assert out.batch_size == (7,)
+    assert (out["steps_to_next_obs"] == 3).all()
+    np.testing.assert_array_equal(out["next", "original_reward"][:, 0], np.arange(7))
+    np.testing.assert_array_equal(out["next", "reward"][:, 0], 3 * np.arange(7) + 3)
+
+
+def test_n_steps_may_grow_and_shrink_between_calls():
+    transform = MultiStepTransform(1, 0.9)
+    frames = stream(80, rate=0.0)
+    outs = []
+    for number, n_steps in enumerate([1, 2, 3, 4, 7, 3, 1, 2]):
+        transform.n_steps = n_steps
+        out = transform.inv(frames[10 * number : 10 * number + 10])
+        outs.append(out)
+        received = 10 * number + 10
+        assert out["step"][-1] == received - n_steps - 1
+        np.testing.assert_array_equal(out["steps_to_next_obs"], n_steps)
+        np.testing.assert_array_equal(out["next", "step"], out["step"] + n_steps)
+    np.testing.assert_array_equal(joined(outs)["step"], np.arange(78))
+    np.testing.assert_array_equal(transform.flush()["step"], [78, 79])
+
+
+def test_an_empty_chunk_gives_what_a_smaller_n_steps_sets_free():
+    transform = MultiStepTransform(4, 0.9)
+    assert transform.inv(stream(0)) is None
+    assert transform.flush() is None
+    assert transform.inv(stream(4)) is None
+    transform.n_steps = 2
+    np.testing.assert_array_equal(transform.inv(stream(0))["step"], [0, 1])
+    assert transform.inv(stream(0)) is None
+
+
+def test_empty_batches():
+    transform = MultiStepTransform(2, 0.9)
+    out = transform.inv(stream(5, (0,)))
+    assert out.batch_size == (0, 3)
+    assert out["next", "reward"].shape == (0, 3, 1)
+
+
+def test_flush_ends_the_stream():
+    frames = stream(12)
+    transform = MultiStepTransform(3, 0.9)
+    out = joined([*feed(transform, frames, [5, 7]), transform.flush()])
+    assert_same(out, MultiStep(0.9, 3, mask_key=None)(frames))
+    assert transform.flush() is None
+    assert transform.inv(stream(3)) is None
+
+
+def test_reset_forgets():
+    transform = MultiStepTransform(3, 0.9)
+    transform.inv(stream(12))
+    transform.reset()
+    assert_same(transform.inv(stream(9)), MultiStepTransform(3, 0.9).inv(stream(9)))
+
+
+def test_recycled_buffers_do_not_reach_earlier_frames():
+    """Neither what is withheld nor what came out shares memory with the arrays of a chunk."""
+    transform = MultiStepTransform(3, 0.9)
+    frames, buffer = stream(20), stream(5)
+    outs = []
+    for start in range(0, 20, 5):
+        buffer.update_(frames[start : start + 5])
+        outs.append(transform.inv(buffer))
+        for array in buffer.values(True, True):
+            array[...] = 1
+    assert_same(joined(outs), MultiStepTransform(3, 0.9).inv(frames))
+
+
+def test_writing_to_what_came_out_does_not_reach_withheld_frames():
+    transform, expected = MultiStepTransform(3, 0.9), MultiStepTransform(3, 0.9)
+    out = transform.inv(stream(9))
+    expected.inv(stream(9))
+    for array in out.values(True, True):
+        array[...] = 1
+    assert_same(transform.flush(), expected.flush())
+
+
+def test_withheld_frames_keep_no_memory_of_others():
+    transform = MultiStepTransform(3, 0.9)
+    transform.inv(stream(1000))
+    assert all(array.base is None or len(array.base) <= 3 for array in transform._withheld.values(True, True))
+
+
+def test_inputs_are_left_alone_and_may_be_locked_and_read_only():
+    transform = MultiStepTransform(3, 0.9)
+    for seed in range(2):
+        td = stream(6, seed=seed)
+        before = td.clone()
+        td.lock_()
+        for array in td.values(True, True):
+            array.flags.writeable = False
+        out = transform.inv(td)
+        assert td.is_locked
+        assert not out.is_locked
+        assert_same(td, before)
+    assert all(array.flags.writeable for array in transform.flush().values(True, True))
+
+
+def test_after_an_error_the_withheld_frames_are_what_they_were():
+    transform, expected = MultiStepTransform(3, 0.9), MultiStepTransform(3, 0.9)
+    transform.inv(stream(9))
+    expected.inv(stream(9))
+    with pytest.raises(KeyError, match="step"):
+        transform.inv(stream(4).exclude("step"))
+    with pytest.raises(RuntimeError, match="batch sizes must agree"):
+        transform.inv(stream(4, (2,)))
+    transform.done_key = "over"
+    for call in (lambda: transform.inv(stream(4)), transform.flush):
+        with pytest.raises(
+            KeyError, match=r"MultiStepTransform reads the entry \('next', 'over'\), which the"
+        ):
+            call()
+    transform.done_key = None
+    transform.gamma = 5.0
+    with pytest.raises(ValueError, match=r"gamma must be in \[0, 1\], got 5.0"):
+        transform.inv(stream(4))
+    transform.gamma = 0.9
+    assert_same(transform.inv(stream(4, seed=1)), expected.inv(stream(4, seed=1)))
+
+
+def test_a_chunk_that_fails_first_is_not_kept():
+    transform = MultiStepTransform(3, 0.9)
+    with pytest.raises(KeyError, match="reward"):
+        transform.inv(stream(9).exclude(("next", "reward")))
+    assert transform.flush() is None
+
+
+def test_what_is_no_tensordict_is_a_type_error():
+    with pytest.raises(TypeError, match="MultiStepTransform needs a TensorDict, got dict"):
+        MultiStepTransform(3, 0.9).inv({"next": {}})
+
+
+def test_other_keys():
+    frames = stream(20, rate=0.2)
+    frames["next", "sub", "payoff"] = frames["next", "reward"] * 2
+    frames["next", "over"] = frames["next", "done"].copy()
+    frames["valid"] = np.random.default_rng(1).random(20) < 0.5
+    options = {
+        "reward_keys": ["reward", ("sub", "payoff")],
+        "done_key": "over",
+        "done_keys": ["over"],
+        "mask_key": "valid",
+    }
+    out = joined(feed(MultiStepTransform(3, 0.9, **options), frames, [8, 12]))
+    assert_same(out, MultiStep(0.9, 3, **options)(frames)[:-3])
+    assert (out["next", "done"] != frames["next", "done"][:-3]).any()
+
+
+def test_one_done_per_agent():
+    rng = np.random.default_rng(0)
+    shape = (2, 12, 3)
+    frames = TensorDict(
+        {
+            "observation": rng.normal(size=shape),
+            "next": {"reward": rng.normal(size=shape), "done": rng.random(shape) < 0.2},
+        },
+        batch_size=shape[:2],
+    )
+    out = joined(feed(MultiStepTransform(2, 0.9), frames, [5, 7]))
+    expected = MultiStep(0.9, 2)(frames)[:, :-2]
+    assert_same(out, expected)
+    assert out["gamma"].shape == (2, 10, 3)
+
+
+@pytest.mark.parametrize("stack_dim", [0, 1])
+def test_lazy_stacks(stack_dim):
+    dense = stream(9, (2,))
+    lazy = lazy_stack(list(dense.unbind(stack_dim)), stack_dim)
+    outs = feed(MultiStepTransform(3, 0.9), lazy, [4, 5])
+    assert_same(joined(outs), joined(feed(MultiStepTransform(3, 0.9), dense, [4, 5])))
+
+
+def test_non_tensor_data_stays_with_its_frames():
+    frames = stream(9)
+    frames["word"] = NonTensorStack(*[f"w{t}" for t in range(9)])
+    frames.set_non_tensor("task", "walk")
+    outs = feed(MultiStepTransform(3, 0.9), frames, [4, 5])
+    assert [out["word"] for out in outs] == [["w0"], ["w1", "w2", "w3", "w4", "w5"]]
+    assert all(out["task"] == "walk" for out in outs)
+
+
+def test_names_are_kept():
+    frames = stream(9, (2,))
+    frames.names = ["env", "time"]
+    assert [out.names for out in feed(MultiStepTransform(3, 0.9), frames, [4, 5])] == [["env", "time"]] * 2
+
+
+def test_integer_rewards_are_discounted():
+    frames = stream(6, rate=0.0)
+    frames["next", "reward"] = np.ones((6, 1), np.int64)
+    out = MultiStepTransform(3, 0.5).inv(frames)
+    assert out["next", "reward"].dtype == np.float32
+    np.testing.assert_array_equal(out["next", "reward"], np.full((3, 1), 1.75))
+    with default_dtype(np.float64):
+        assert MultiStepTransform(3, 0.5).inv(frames)["next", "reward"].dtype == np.float64
+
+
+def test_samples_pass_through():
+    td = stream(5)
+    transform = MultiStepTransform(3, 0.9)
+    assert transform(td) is td
+    assert transform.flush() is None
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))])
+def test_copies_go_on_by_themselves(copied):
+    transform = MultiStepTransform(3, 0.9)
+    transform.inv(stream(9))
+    other = copied(transform)
+    transform.reset()
+    np.testing.assert_array_equal(other.flush()["step"], [6, 7, 8])

@@ -1,0 +1,254 @@
+import functools
+
+import numpy as np
+import pytest
+from multistep_vectors import assert_same
+
+from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, lazy_stack
+from lite.data import MultiStep, split_trajectories
+
+
+def rollout(batch=(3, 10), *, rate=0.3, seed=0, trailing=True, **entries):
+    rng = np.random.default_rng(seed)
+    done = rng.random((*batch, 1) if trailing else batch) < rate
+    return TensorDict(
+        {
+            "obs": rng.normal(size=(*batch, 2)).astype(np.float32),
+            "step": np.arange(1, 1 + int(np.prod(batch))).reshape(batch),
+            "next": {"done": done, "reward": rng.normal(size=(*batch, 1)).astype(np.float32)},
+            **entries,
+        },
+        batch_size=batch,
+    )
+
+
+def lengths_by_loop(td):
+    """Of each trajectory, row by row."""
+    done = td["next", "done"].reshape(-1, td.shape[-1])
+    lengths = []
+    for row in done:
+        count = 0
+        for t, end in enumerate(row):
+            count += 1
+            if end or t == len(row) - 1:
+                lengths.append(count)
+                count = 0
+    return lengths
+
+
+def workers(count, steps):
+    """As collectors give them: trajectories of length id + 1, with ids that no two workers share."""
+    ids, step = np.arange(count), np.zeros(count, int)
+    columns = {"ids": [], "step": [], "done": []}
+    for _ in range(steps):
+        done = step == ids
+        for name, value in (("ids", ids), ("step", step), ("done", done)):
+            columns[name].append(value.copy())
+        ids, step = ids.copy(), np.where(done, 0, step + 1)
+        ids[done] = ids.max() + np.arange(1, done.sum() + 1)
+    ids, step, done = (np.stack(columns[name], 1) for name in ("ids", "step", "done"))
+    return TensorDict(
+        {
+            "collector": {"traj_ids": ids},
+            "step_count": step,
+            "worker": np.broadcast_to(np.arange(count)[:, None], (count, steps)),
+            "next": {"done": done[..., None]},
+        },
+        batch_size=[count, steps],
+    )
+
+
+READINGS = {
+    "prefix": functools.partial(split_trajectories, prefix="collector"),
+    "default": split_trajectories,
+    "trajectory_key": functools.partial(split_trajectories, trajectory_key=("collector", "traj_ids")),
+}
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize(("count", "steps"), [(3, 10), (9, 17), (12, 97)])
+def test_batches_of_a_collector(count, steps, reading):
+    td = workers(count, steps)
+    out = READINGS[reading](td)
+    mask = out["collector", "mask"]
+    ids = out["collector", "traj_ids"]
+    assert out.batch_size == (ids.max() + 1, out["step_count"].max() + 1)
+    assert mask.sum() == count * steps
+    assert out["next", "done"].sum(1).max() == 1
+    np.testing.assert_array_equal(out["step_count"][mask], np.nonzero(mask)[1])
+    for row, own in zip(ids, mask, strict=True):
+        assert len(np.unique(row[own])) == 1
+        assert own[: own.sum()].all()
+    np.testing.assert_array_equal(np.bincount(out["worker"][mask]), steps)
+    # A trajectory is as long as its id says, or was not done yet.
+    ended = (out["next", "done"][..., 0] & mask).any(1)
+    np.testing.assert_array_equal(mask.sum(1)[ended], ids[ended, 0] + 1)
+    assert set(map(str, out.keys(True))) == {*map(str, td.keys(True)), str(("collector", "mask"))}
+
+
+@pytest.mark.parametrize("trailing", [True, False])
+@pytest.mark.parametrize("batch", [(12,), (3, 10), (2, 3, 5), (4, 1)])
+def test_trajectories_end_where_done_says(batch, trailing):
+    td = rollout(batch, trailing=trailing)
+    before = td.clone()
+    out = split_trajectories(td)
+    lengths = lengths_by_loop(td)
+    assert out.batch_size == (len(lengths), max(lengths))
+    mask = out["mask"]
+    np.testing.assert_array_equal(mask, np.arange(max(lengths)) < np.array(lengths)[:, None])
+    for key in td.keys(True, True):
+        np.testing.assert_array_equal(
+            out.get(key)[mask], td.get(key).reshape(-1, *td.get(key).shape[len(batch) :])
+        )
+        assert not out.get(key)[~mask].any()
+        assert out.get(key).dtype == td.get(key).dtype
+    np.testing.assert_array_equal(out["traj_ids"][mask], np.repeat(np.arange(len(lengths)), lengths))
+    assert_same(td, before)
+
+
+@pytest.mark.parametrize("batch", [(2, 4), (1, 2, 4), (2, 3, 4)])
+def test_rows_never_share_a_trajectory(batch):
+    """Not even where none is done, or where the ids say so."""
+    out = split_trajectories(rollout(batch, rate=0.0))
+    assert out.batch_size == (np.prod(batch[:-1]), 4)
+    assert out["mask"].all()
+    np.testing.assert_array_equal(out["traj_ids"][:, 0], np.arange(len(out)))
+    same = split_trajectories(rollout(batch, rate=0.0, traj_ids=np.zeros(batch, int)))
+    assert same.batch_size == out.batch_size
+
+
+def test_ids_may_come_back():
+    out = split_trajectories(rollout((6,), traj_ids=np.array([4, 4, 2, 4, 4, 4])))
+    np.testing.assert_array_equal(out["mask"].sum(1), [2, 1, 3])
+    np.testing.assert_array_equal(out["step"], [[1, 2, 0], [3, 0, 0], [4, 5, 6]])
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 1)])
+def test_ids_say_more_than_done(shape):
+    td = rollout((5,), rate=1.0, ids=np.array([7, 7, 7, 3, 3]).reshape(shape))
+    out = split_trajectories(td, trajectory_key="ids")
+    np.testing.assert_array_equal(out["mask"].sum(1), [3, 2])
+    assert out["ids"].shape == (2, 3, *shape[1:])
+    assert out.get("traj_ids", None) is None
+
+
+def test_where_ids_and_mask_are():
+    def written(td, **keywords):
+        return set(split_trajectories(td, **keywords).keys(True, True)) - set(td.keys(True, True))
+
+    td, collected = rollout(), rollout(collector={"worker": np.zeros((3, 10))})
+    assert written(td) == {"traj_ids", "mask"}
+    assert written(collected) == {("collector", "traj_ids"), ("collector", "mask")}
+    assert written(collected, prefix=()) == {"traj_ids", "mask"}
+    assert written(td, prefix="p") == {("p", "traj_ids"), ("p", "mask")}
+    assert written(td, prefix=("p", "q")) == {("p", "q", "traj_ids"), ("p", "q", "mask")}
+    assert written(collected, trajectory_key=("p", "ids")) == {("p", "ids"), ("p", "mask")}
+    assert written(collected, trajectory_key="ids", prefix="p") == {"ids", "mask"}
+
+
+def test_done_key():
+    td = rollout(rate=0.5)
+    td["next", "agents", "over"] = np.zeros((3, 10), np.int8)
+    td["next", "agents", "over"][1, 4] = 2
+    out = split_trajectories(td, done_key=("agents", "over"))
+    np.testing.assert_array_equal(out["mask"].sum(1), [10, 5, 5, 10])
+
+
+def test_the_mask_is_the_one_of_multistep():
+    td = rollout(rate=0.2, collector={"traj_ids": np.repeat(np.arange(6), 5).reshape(3, 10)})
+    out = MultiStep(0.9, 3)(split_trajectories(td))
+    assert not out["nonterminal"][~out["collector", "mask"]].any()
+
+
+def test_the_result_is_in_new_memory():
+    for rate in (0.0, 0.3):
+        td = rollout(rate=rate)
+        out = split_trajectories(td)
+        for key in td.keys(True, True):
+            assert not np.shares_memory(out.get(key), td.get(key))
+
+
+def test_inputs_may_be_locked_and_read_only():
+    td = rollout()
+    expected = split_trajectories(td)
+    td.lock_()
+    for array in td.values(True, True):
+        array.flags.writeable = False
+    out = split_trajectories(td)
+    assert not out.is_locked
+    assert_same(out, expected)
+    assert all(array.flags.writeable for array in out.values(True, True))
+
+
+def test_a_ragged_stack_instead_of_padding():
+    td = rollout()
+    ragged, padded = split_trajectories(td, as_nested=True), split_trajectories(td)
+    assert isinstance(ragged, LazyStackedTensorDict)
+    assert ragged.batch_size == (len(padded), -1)
+    assert ragged.get("mask", None) is None
+    assert np.shares_memory(ragged[0]["obs"], td["obs"])
+    assert_same(ragged.to_padded_tensor(mask_key="mask"), padded)
+
+
+def test_trajectories_of_equal_length_as_a_stack():
+    ragged = split_trajectories(rollout(rate=0.0), as_nested=True)
+    assert isinstance(ragged, LazyStackedTensorDict)
+    assert ragged.batch_size == (3, 10)
+
+
+@pytest.mark.parametrize("stack_dim", [0, 1])
+def test_lazy_stacks(stack_dim):
+    td = rollout()
+    lazy = lazy_stack(list(td.unbind(stack_dim)), stack_dim)
+    assert_same(split_trajectories(lazy), split_trajectories(td))
+
+
+def test_nodes_with_more_batch_dimensions():
+    td = rollout(agents=TensorDict({"action": np.ones((3, 10, 4, 2))}, batch_size=(3, 10, 4)))
+    out = split_trajectories(td)
+    assert out["agents"].batch_size == (*out.batch_size, 4)
+    assert out["agents", "action"].sum() == 3 * 10 * 4 * 2
+
+
+def test_objects_are_padded_with_none():
+    td = rollout((4,), traj_ids=np.array([0, 1, 1, 1]))
+    td["word"] = NonTensorStack("a", "b", "c", "d")
+    out = split_trajectories(td)
+    assert out["word"] == [["a", None, None], ["b", "c", "d"]]
+
+
+@pytest.mark.parametrize("batch", [(0,), (2, 0), (0, 4)])
+def test_no_steps(batch):
+    out = split_trajectories(rollout(batch))
+    assert out.batch_size == (0, 0)
+    assert (out["obs"].shape, out["mask"].shape) == ((0, 0, 2), (0, 0))
+    with pytest.raises(RuntimeError, match="as_nested needs at least one step, got a batch of size"):
+        split_trajectories(rollout(batch), as_nested=True)
+
+
+@pytest.mark.parametrize(
+    ("td", "keywords", "error", "message"),
+    [
+        ({"obs": 1}, {}, TypeError, "split_trajectories needs a TensorDict, got dict"),
+        (rollout(()), {}, ValueError, r"with a time dimension, got batch_size=\(\)"),
+        (
+            rollout().exclude(("next", "done")),
+            {},
+            KeyError,
+            r"ids from \('traj_ids',\) or done from \('next', 'done'\); the TensorDict has neither",
+        ),
+        (rollout(), {"done_key": "over"}, KeyError, r"done from \('next', 'over'\)"),
+        (rollout(traj_ids=np.zeros((3, 10))), {}, TypeError, "must be integers, got float64"),
+        (
+            rollout(traj_ids=np.zeros((3, 10, 2), int)),
+            {},
+            RuntimeError,
+            r"\('traj_ids',\) must have the shape \(3, 10\), got \(3, 10, 2\)",
+        ),
+        (rollout(), {"done_key": "reward"}, TypeError, "must be boolean or integers, got float32"),
+        (rollout(), {"as_nested": "jagged"}, TypeError, "as_nested must be True or False, got 'jagged'"),
+    ],
+)
+def test_errors(td, keywords, error, message):
+    with pytest.raises(error, match=message):
+        split_trajectories(td, **keywords)

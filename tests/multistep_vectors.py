@@ -1,0 +1,53 @@
+"""The vectors of `MultiStep` and `MultiStepTransform`, made by torchrl, and comparison with them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import TensorDict, TensorDictBase
+
+FILE = Path(__file__).parent / "vectors" / "multistep_vectors.json"
+
+
+def cases(kind: str) -> list[Any]:
+    """Parameters for the cases of a class, by name."""
+    found = [case for case in json.loads(FILE.read_text())["cases"] if case["kind"] == kind]
+    return [pytest.param(case, id=case["name"]) for case in found]
+
+
+def as_key(key: Any) -> Any:
+    return tuple(key) if isinstance(key, list) else key
+
+
+def build(entries: list[Any], batch_size: list[int]) -> TensorDict:
+    td = TensorDict({}, batch_size=batch_size)
+    for entry in entries:
+        array = np.array(entry["data"], dtype=entry["dtype"]).reshape(entry["shape"])
+        td.set(tuple(entry["key"]), array)
+    return td
+
+
+def assert_entries(td: TensorDictBase, expected: list[Any]) -> None:
+    """Keys, shapes, types and values of `td` are those of the file, floats within 1e-5."""
+    values = {tuple(entry["key"]): entry for entry in expected}
+    assert {key if isinstance(key, tuple) else (key,) for key in td.keys(True, True)} == set(values)
+    for key, entry in values.items():
+        got, value = td.get(key), np.array(entry["data"], dtype=entry["dtype"]).reshape(entry["shape"])
+        assert (got.dtype, got.shape) == (value.dtype, value.shape), key
+        if value.dtype.kind == "f":
+            np.testing.assert_allclose(got, value, rtol=1e-5, atol=1e-5, err_msg=str(key))
+        else:
+            np.testing.assert_array_equal(got, value, err_msg=str(key))
+
+
+def assert_same(a: TensorDictBase, b: TensorDictBase) -> None:
+    """Batch sizes, keys and values are equal."""
+    assert a.batch_size == b.batch_size
+    assert set(a.keys(True, True)) == set(b.keys(True, True))
+    for key in a.keys(True, True):
+        np.testing.assert_array_equal(a.get(key), b.get(key), err_msg=str(key))
