@@ -7,6 +7,7 @@ from operator import methodcaller
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from lite._collection import Array, TensorCollection, is_array
 from lite._device_array import on_leaves, wrap
@@ -43,9 +44,10 @@ class ExportMixin(StructureMixin):
             >>> TensorDict({"a": [1, 2], "n": {"s": "x"}}).to_dict(convert_tensors=True)
             {'a': [1, 2], 'n': {'s': 'x'}}
         """
-        flat = self._flat()
-        if flat is not None and convert_tensors is not True and not tolist_first:
-            return flat.copy()
+        if convert_tensors is not True and not tolist_first:
+            tree = _tree(self)
+            if tree is not None:
+                return tree
         _require_common_keys(self, "to_dict")
         if tolist_first and self.batch_size:
             return self.tolist(convert_tensors=convert_tensors, tolist_first=True)
@@ -175,6 +177,23 @@ def _column(td: StructureMixin, key: str, entry: Any) -> Array:
         raise TypeError(f"the objects at key {key!r} have no field type; only strings can be fields.")
     width = max([10, *(len(item) for item in objects.flat)])
     return objects.astype(f"U{width}")  # type: ignore[no-any-return]
+
+
+def _tree(td: Any) -> dict[str, Any] | None:
+    """Arrays in dicts in dicts; None if there is anything else in it."""
+    if td._parts() is not None:
+        return None
+    flat: dict[str, Any] | None = td._flat()
+    if flat is not None:
+        return flat.copy()
+    out: dict[str, Any] = td._entries().copy()
+    for key, entry in out.items():
+        if type(entry) is not ndarray:
+            below = _tree(entry) if type(entry) is type(td) else None
+            if below is None:
+                return None
+            out[key] = below
+    return out
 
 
 def _require_common_keys(td: StructureMixin, method: str) -> None:

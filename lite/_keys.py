@@ -92,7 +92,7 @@ def _unravelled(key: Any) -> NestedKey:
 
 
 @lru_cache(maxsize=256)
-def _all_unravelled(keys: tuple[Any, ...]) -> tuple[NestedKey, ...]:
+def _all_unravelled(*keys: Any) -> tuple[NestedKey, ...]:
     return tuple(map(_unravelled, keys))
 
 
@@ -108,9 +108,9 @@ def unravel_key_list(keys: Iterable[Any]) -> list[NestedKey]:
         >>> unravel_key_list(["a", ("b", ("c",))])
         ['a', ('b', 'c')]
     """
-    if type(keys) is not list and not isinstance(keys, list | tuple):
-        raise TypeError(f"keys must be a list or a tuple of keys, got {type(keys).__name__}.")
-    try:
-        return list(_all_unravelled(tuple(keys)))
-    except TypeError:
-        return list(map(unravel_key, keys))
+    if type(keys) is list or isinstance(keys, tuple | list):
+        try:
+            return [*_all_unravelled(*keys)]
+        except TypeError:
+            return list(map(unravel_key, keys))
+    raise TypeError(f"keys must be a list or a tuple of keys, got {type(keys).__name__}.")
