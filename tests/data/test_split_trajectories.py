@@ -104,6 +104,7 @@ def test_trajectories_end_where_done_says(batch, trailing):
         assert out.get(key).dtype == td.get(key).dtype
     np.testing.assert_array_equal(out["traj_ids"][mask], np.repeat(np.arange(len(lengths)), lengths))
     assert_same(td, before)
+    assert not td.is_locked
 
 
 @pytest.mark.parametrize("batch", [(2, 4), (1, 2, 4), (2, 3, 4)])
