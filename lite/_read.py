@@ -42,7 +42,11 @@ class ReadMixin(TensorDictCore):
         """The KeyError for a path, listing the keys of the node where the search ended."""
         node: TensorDictCore = self
         for name in path[:-1]:
-            child = self._as_node(node._peek(name))
+            entry = node._peek(name)
+            child = self._as_node(entry)
+            if child is None and entry is not None:
+                kind = type(unwrap(entry) if isinstance(entry, NonTensorBase) else entry).__name__
+                return KeyError(f"key {path} not found: the entry {name!r} is no TensorDict but a {kind}.")
             if child is None:
                 break
             node = child

@@ -35,6 +35,14 @@ def test_missing_keys_name_the_key_and_those_there_are() -> None:
         td.set(3, 1)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("value", "kind"), [(np.ones(2), "ndarray"), ("text", "str")])
+def test_keys_below_a_leaf_name_the_leaf(value: Any, kind: str) -> None:
+    td = TensorDict({"n": {"a": value}})
+    with pytest.raises(KeyError, match=f"the entry 'a' is no TensorDict but a {kind}"):
+        td["n", "a", "b"]
+    assert td.get(("n", "a", "b"), 3) == 3
+
+
 def test_get_may_raise_on_missing_keys() -> None:
     td = TensorDict(a=1)
     lite.set_get_defaults_to_none(False)
