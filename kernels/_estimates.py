@@ -81,9 +81,9 @@ def result_dtype(array: Array) -> np.dtype[Any]:
 
 
 def as_result(out: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """`out` in the type `dtype`, in which a GPU has written it."""
+    """`out` in the type `dtype`, in which a GPU has written it, and in the usual order."""
     result: NDArray[Any] = out
     if isinstance(out, np.ndarray):
         with np.errstate(over="ignore"):  # too large for a narrow type is infinite, as in a wide one
-            result = out.astype(dtype, copy=False)
+            result = np.ascontiguousarray(out, dtype).reshape(out.shape)
     return result

@@ -1,8 +1,8 @@
 """The one place where Numba options are chosen.
 
-Kernels say only `@jit` (or `@jit(reassociate=True)` where the order of a sum may change, which is
-what lets LLVM use vector registers for it). Numba itself is imported when the first kernel file is,
-never by `import lite.kernels`.
+Functions of compiled code say only `@jit` (`@jit(reassociate=True)` where the order of a sum may change,
+which is what lets LLVM use vector registers for it), kernels that Python calls `@jit(entry=True)`. Numba
+itself is imported when the first kernel file is, never by `import lite.kernels`.
 """
 
 import functools
@@ -20,21 +20,24 @@ R = TypeVar("R")
 @overload
 def jit(function: Callable[..., R], /) -> Callable[..., R]: ...
 @overload
-def jit(*, reassociate: bool = False) -> Callable[[Callable[..., R]], Callable[..., R]]: ...
 def jit(
-    function: Callable[..., R] | None = None, /, *, reassociate: bool = False
+    *, reassociate: bool = False, entry: bool = False
+) -> Callable[[Callable[..., R]], Callable[..., R]]: ...
+def jit(
+    function: Callable[..., R] | None = None, /, *, reassociate: bool = False, entry: bool = False
 ) -> Callable[..., R] | Callable[[Callable[..., R]], Callable[..., R]]:
     """Compile `function` on first call, without holding the GIL, cached on disk.
 
     Multiplications and additions may always fuse; with `reassociate` sums may also be reordered.
-    NaN and infinity keep their meaning in both cases.
+    NaN and infinity keep their meaning in both cases. Python may only call an `entry`: the others lack what
+    unpacks Python's objects, which took a fifth of the time to compile (Numba does not look, and crashes).
     """
     if function is None:
-        return functools.partial(_compile, reassociate=reassociate)
-    return _compile(function, reassociate=False)
+        return functools.partial(_compile, reassociate=reassociate, entry=entry)
+    return _compile(function, reassociate=False, entry=False)
 
 
-def _compile(function: Callable[..., R], *, reassociate: bool) -> Callable[..., R]:
+def _compile(function: Callable[..., R], *, reassociate: bool, entry: bool) -> Callable[..., R]:
     import numba
 
     njit: Any = numba.njit
@@ -47,8 +50,9 @@ def _compile(function: Callable[..., R], *, reassociate: bool) -> Callable[..., 
     function.__qualname__ = f"{function.__qualname__}_{_sources()}"
     # No wrapper for callers in C, who are none: it would be compiled with each kernel.
     compile_it = functools.partial(
-        njit, function, error_model="numpy", nogil=True, fastmath=flags, no_cfunc_wrapper=True
-    )
+        njit, function, error_model="numpy", nogil=True, fastmath=flags,
+        no_cfunc_wrapper=True, no_cpython_wrapper=not entry,
+    )  # fmt: skip
     compiled: Callable[..., R]
     try:
         compiled = compile_it(cache=True)

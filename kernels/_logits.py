@@ -22,6 +22,7 @@ from lite.kernels._rows import for_rows
 SMALLEST = 2.0**-126  # of normal float32 numbers
 _SERIAL = 300_000  # logits: below, starting a thread costs more than it saves
 _CHUNK = 200_000  # logits handed to a thread at a time
+_BLOCK = 2048  # as in cpu/_blocks.py
 
 
 class Logits:
@@ -102,10 +103,14 @@ class Logits:
         return flat, bfloat16, starts, self.size, keep, keep_starts, counted, self.inverse
 
     def run(self, kernel: Callable[..., None], *args: Any) -> None:
-        """Call `kernel(*args, start, stop)` over all rows, on threads where it pays."""
+        """Call `kernel(*args, memory for a block, start, stop)` over all rows, on threads where it pays."""
         rows = math.prod(self.shape)
         chunk = max(1, _CHUNK // max(self.size, 1)) if rows * self.size > _SERIAL else max(rows, 1)
-        for_rows(lambda start, stop: kernel(*args, start, stop), rows, chunk)
+
+        def work(start: int, stop: int) -> None:
+            kernel(*args, np.empty(_BLOCK, self.dtype), start, stop)
+
+        for_rows(work, rows, chunk)
 
     def numbers(
         self,
@@ -135,7 +140,8 @@ class Logits:
         bad = np.full(1, -1, np.int64)
         wanted = (tokens is not None, entropies, totals, totals)
         out = [np.empty(rows if asked else 0, self.dtype) for asked in wanted]
-        self.run(cpu.rows, *self.operands(flags), ids, bad, *out)
+        spread = out[1] if entropies else None  # code for entropies is compiled only with an array for them
+        self.run(cpu.rows, *self.operands(flags), ids, bad, out[0], spread, *out[2:])
         if bad[0] >= 0 and tokens is not None:
             position = tuple(int(i) for i in np.unravel_index(int(bad[0]), self.shape))
             raise IndexError(

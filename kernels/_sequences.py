@@ -1,11 +1,12 @@
 """Sequences along one axis of arrays of one shape, as compiled loops walk them.
 
-An array `(*batch, time, *more)` is read as (outer, time, lanes) through three strides over flat memory:
-whatever its layout, without a copy where the axes on either side of time merge, and a number or a value
-shared by many steps has stride 0. So each kernel is compiled once for each floating type.
+An array `(*batch, time, *more)` is read as rows of lines of entries, which are contiguous: lines are along
+time, or with enough lanes each one step of them. Strides lead from row to row and from line to line: what
+has its entries side by side is read where it lies, and other layouts are copied. A number for all steps is
+a line of it, with strides of 0. So each kernel is compiled once for each floating type.
 
-Lanes are walked side by side in blocks. A recursion in time waits for its own last result; a few of
-them in turn do not. Lines of a block are along whichever axis is contiguous.
+Sequences are walked side by side in blocks. A recursion in time waits for its own last result; a few of
+them in turn do not.
 """
 
 import math
@@ -33,51 +34,65 @@ class Sequences:
     def __init__(self, shape: tuple[int, ...], axis: int) -> None:
         self.shape = shape
         self.axis = axis
-        self._outer, self.time = math.prod(shape[:axis]), shape[axis]
-        self._lanes = math.prod(shape[axis + 1 :])
-        self._swapped = self._lanes < _FEW and self._outer > self._lanes
-        rows, lanes = (self._lanes, self._outer) if self._swapped else (self._outer, self._lanes)
-        self.lanes = lanes
-        self._by_time = self._lanes < _FEW  # time is the axis along which memory is contiguous, or nearly so
+        outer, time, lanes = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+        self._grid = outer, time, lanes
+        self._by_time = lanes < _FEW
+        self._time = time
+        self._rows, self._lanes = (1, outer * lanes) if self._by_time else (outer, lanes)
         if self._by_time:
-            self._steps = min(self.time, _TILE // _SIDE)
-            self._beside = min(-(-lanes // _SIDE), _TILE // max(self._steps, 1) // _SIDE) * _SIDE
+            self._steps = max(min(time, _TILE // _SIDE), 1)
+            self._beside = min(-(-self._lanes // _SIDE), _TILE // self._steps // _SIDE) * _SIDE
         else:
-            self._beside = min(lanes, 1024)
-            self._steps = min(self.time, _TILE // max(self._beside, 1))
-        self._blocks = rows * -(-lanes // max(self._beside, 1))
+            self._beside = min(lanes, _TILE // _SIDE)
+            self._steps = max(min(time, _TILE // max(self._beside, 1)), 1)
+        self._beside = max(self._beside, 1)
+        self._blocks = self._rows * -(-self._lanes // self._beside)
+        # Whether the lines of a tile follow each other in memory, if those of the operands do.
+        self._merged = self._steps == time if self._by_time else self._beside == lanes
 
     def operand(self, array: NDArray[Any], dtype: DTypeLike) -> Operand:
-        """Flat memory of `array`, broadcast to the shape, and its strides for outer, time and lanes."""
+        """Flat memory of `array`, broadcast to the shape, and its strides for rows, lines and entries.
+
+        Entries lie side by side; an array that has them elsewhere is copied. One number for all is a line
+        of it, with strides of 0.
+        """
         array = native(array).astype(dtype, copy=False)
         if array.size == 1:
-            return array.astype(dtype).reshape(-1), 0, 0, 0  # copied: compiled code wants writable memory
-        if array.shape == self.shape and array.flags.c_contiguous and array.flags.writeable:  # common
-            outer, time = self.time * self._lanes, self._lanes
-            strides = (1, time, outer) if self._swapped else (outer, time, 1)
-            return (array.reshape(-1), *strides)
-        spread = np.broadcast_to(array, self.shape)
-        view = spread.reshape(self._outer, self.time, self._lanes)
+            line = np.empty(self._steps * self._beside, dtype)
+            line.fill(array.item())
+            return line, 0, 0, 0
+        outer, time, lanes = self._grid
+        as_it_is = array.flags.c_contiguous and array.flags.writeable and array.shape == self.shape
+        if as_it_is and (lanes == 1 or not self._by_time):  # common
+            return array.reshape(-1), time * lanes, time if self._by_time else lanes, 1
+        view = np.broadcast_to(array, self.shape).reshape(self._grid)
+        if self._by_time:
+            view = view.swapaxes(1, 2).reshape(1, outer * lanes, time)
         size = view.itemsize
-        if any(stride < 0 or stride % size for stride in view.strides):
+        rows, lines, entries = view.strides
+        apart = view.shape[2] > 1 and entries != size
+        if view.size and (apart or min(rows, lines) < 0 or (rows | lines) % size):
             view = np.ascontiguousarray(view)
-        outer, time, lanes = (stride // size for stride in view.strides)
-        strides = (lanes, time, outer) if self._swapped else (outer, time, lanes)
-        span = 1 + sum((n - 1) * s for n, s in zip(view.shape, (outer, time, lanes), strict=True))
-        memory = np.asarray(Memory(view, view.ctypes.data, (span,), view.dtype))
-        return (memory, *strides)
+            rows, lines, entries = view.strides
+        rows, lines = rows // size, lines // size
+        self._merged &= lines == view.shape[2] or view.shape[1] == 1
+        span = 1 + sum((n - 1) * s for n, s in zip(view.shape, (rows, lines, 1), strict=True))
+        return np.asarray(Memory(view, view.ctypes.data, (max(span, 0),), view.dtype)), rows, lines, 1
 
     def empty(self, work: DTypeLike, dtype: DTypeLike) -> tuple[NDArray[Any], Operand]:
         """A new array of type `work` to write to, and the same as an operand; `dtype` is for later."""
-        out: NDArray[Any] = np.empty(self.shape, work)
-        if out.size == 1:  # operand() would copy it
-            return out, (out.reshape(-1), 0, 0, 0)
-        return out, self.operand(out, work)
+        outer, time, lanes = self._grid
+        lines = (outer * lanes, time) if self._by_time else (outer * time, lanes)
+        memory: NDArray[Any] = np.empty(lines, work)
+        operand = memory.reshape(-1), time * lanes, lines[1], 1
+        if self._by_time and lanes > 1:
+            memory = memory.reshape(outer, lanes, time).swapaxes(1, 2)
+        return memory.reshape(self._grid).reshape(self.shape), operand
 
-    def weights(self, work: DTypeLike, learner: Array | None, actor: Array | None) -> Operand:
-        """Ratios of two probabilities, from their logarithms; 1 where these are not given."""
+    def weights(self, work: DTypeLike, learner: Array | None, actor: Array | None) -> Operand | None:
+        """Ratios of two probabilities, from their logarithms, if these are given."""
         if learner is None or actor is None:
-            return self.operand(np.ones(()), work)
+            return None
         own = work_dtype(learner, actor)
         with np.errstate(over="ignore"):  # an infinite weight is cut like any other
             ratios = np.subtract(learner, actor, dtype=own)
@@ -85,14 +100,22 @@ class Sequences:
         return self.operand(ratios, work)
 
     def run(self, name: str, *args: Any) -> None:
-        """Call the kernel `name(*args, time, lanes, by_time, steps, beside, start, stop)` over all blocks."""
+        """Call the kernel `name(*args, *memory to work in, *walk, start, stop)` over all blocks."""
         from lite.kernels.cpu import returns
 
         kernel: Callable[..., None] = getattr(returns, name)
-        walk = self.time, self.lanes, self._by_time, self._steps, self._beside
-        each = self.time * self._beside  # values of a block
+        walk = self._time, self._lanes, self._by_time, self._merged, self._steps, self._beside
+        beside = -(-self._beside // _SIDE) * _SIDE
+        lengths = [self._steps * beside, self._steps * beside, beside]
+        if name == "advantages":
+            lengths += [self._steps * beside + beside, beside]
+
+        def work(start: int, stop: int) -> None:
+            kernel(*args, *(np.zeros(n) for n in lengths), *walk, start, stop)
+
+        each = self._time * self._beside  # values of a block
         chunk = max(1, _CHUNK // max(each, 1)) if each * self._blocks > _SERIAL else self._blocks
-        for_rows(lambda start, stop: kernel(*args, *walk, start, stop), self._blocks, max(chunk, 1))
+        for_rows(work, self._blocks, max(chunk, 1))
 
 
 def work_dtype(*arrays: Array) -> np.dtype[Any]:

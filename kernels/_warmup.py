@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from lite.kernels.advantages import gae
+from lite.kernels.advantages import gae, vtrace
 from lite.kernels.log_softmax import masked_log_softmax
 from lite.kernels.multistep_return import multistep_return
 from lite.kernels.returns import td_lambda_return
 from lite.kernels.sample_tokens import sample_tokens
-from lite.kernels.token_log_probs import token_log_probs
+from lite.kernels.token_log_probs import token_log_probs, token_log_probs_and_entropy
 
 
 def warmup() -> None:
@@ -23,11 +23,14 @@ def warmup() -> None:
     for dtype in (np.float32, np.float64):  # returns of float16 and integers are computed in these
         reward = np.zeros((1, 2), dtype)
         multistep_return(reward, done, gamma=0.9, n_steps=2)
-        gae(reward, reward, reward, done, gamma=0.9, lmbda=0.9)  # vtrace runs the same code
+        gae(reward, reward, reward, done, gamma=0.9, lmbda=0.9)
+        vtrace(reward, reward, reward, reward, reward, done, gamma=0.9)
         for rolling in (True, False):
             td_lambda_return(reward, reward, done, gamma=0.9, lmbda=0.9, rolling=rolling)
     for name in ("float16", "float32", "float64"):  # bfloat16 runs the code of float16
         logits = np.zeros((1, 2), name)
-        token_log_probs(logits, np.zeros(1, np.int64))  # entropies and statistics run the same code
+        tokens = np.zeros(1, np.int64)
+        token_log_probs(logits, tokens)  # statistics run the same code
+        token_log_probs_and_entropy(logits, tokens)  # as do entropies alone
         masked_log_softmax(logits)
     sample_tokens(np.zeros((1, 2), np.float32), np.zeros(1, np.int64))

@@ -152,7 +152,7 @@ def td0_return(
     ends = with_features("terminated", flag_array("terminated", terminated), rewards.shape)
     # No return looks ahead, so whatever axis may be time. On the CPU it is a new one, of one step; on a GPU
     # one that fills a tile.
-    shape, axis, gammas = (*rewards.shape, 1), -1, expand_dims(number_array("gamma", gamma), -1)
+    shape, axis = (1, *rewards.shape), 0
     if gpu is not None:
         from lite.kernels.cuda._sequences import longest_axis
 
@@ -163,7 +163,7 @@ def td0_return(
         values.reshape(shape),
         broadcast_to(ends, rewards.shape).reshape(shape),
         None,
-        gammas,
+        number_array("gamma", gamma),
         np.zeros(()),
         axis,
         result_dtype(values),

@@ -130,7 +130,11 @@ def sample_tokens(
             log_probs,
             status,
         )
-        for_rows(lambda start, stop: cpu.rows(*args, start, stop), rows, 1 if rows * size > _SERIAL else rows)
+
+        def work(start: int, stop: int) -> None:
+            cpu.rows(*args, *cpu.work_memory(size), start, stop)
+
+        for_rows(work, rows, 1 if rows * size > _SERIAL else rows)
         _check(status)
     if model.dtype == np.float64:  # what float32 has rounded
         log_probs = token_log_probs(model, tokens).astype(np.float32)

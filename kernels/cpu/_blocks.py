@@ -111,10 +111,12 @@ def maximum(values: Any) -> Any:
     full_width()
     top = _bits(values[0])
     for i in range(values.size):
-        top = max(top, _bits(values[i]))
+        bits = _bits(values[i])
+        top = bits if bits > top else top
     if top < 0:
         for i in range(values.size):
-            top = min(top, _bits(values[i]))
+            bits = _bits(values[i])
+            top = bits if bits < top else top
     return _float(top)
 
 
@@ -129,7 +131,8 @@ def sum_of_exp(values: Any, reference: Any, inverse: Any) -> Any:
     top = _bits(values.dtype.type(-1))
     for i in range(values.size):
         d = (values[i] - reference) * inverse
-        top = max(top, _bits(d))
+        bits = _bits(d)
+        top = bits if bits > top else top
         _, e = _exp(d)
         total += e
     return np.float64(total), _float(top)
@@ -143,7 +146,8 @@ def sums_of_exp(values: Any, reference: Any, inverse: Any) -> Any:
     top = _bits(values.dtype.type(-1))
     for i in range(values.size):
         d = (values[i] - reference) * inverse
-        top = max(top, _bits(d))
+        bits = _bits(d)
+        top = bits if bits > top else top
         d, e = _exp(d)
         total += e
         weighted += d * e
@@ -265,7 +269,7 @@ def load(flat: Any, bfloat16: Any, begin: Any, keep: Any, allowed: Any, staged: 
 
 @jit
 def _sums(values: Any, reference: Any, inverse: Any, weigh: Any) -> Any:
-    if weigh:
+    if weigh is not None:
         return sums_of_exp(values, reference, inverse)
     total, top = sum_of_exp(values, reference, inverse)
     return total, 0.0, top
@@ -286,7 +290,7 @@ def statistics(
         keep: flags of all rows, this one's from `allowed` on; see `load`.
         inverse: 1 / temperature.
         spot: the entry whose logit is returned.
-        weigh: whether the sum of d exp(d) is wanted.
+        weigh: whether the sum of d exp(d) is wanted: not if it is None.
         scratch: memory for one block.
 
     Returns:
@@ -302,7 +306,7 @@ def statistics(
     holder, most = 0, 0.0
     unknown = False
     for first in range(0, size, BLOCK):
-        length = min(BLOCK, size - first)
+        length = size - first if size - first < BLOCK else BLOCK
         masked = allowed + first if allowed >= 0 else -1
         values = load(flat, bfloat16, begin + first, keep, masked, False, scratch[:length])
         if first <= spot < first + length:
@@ -325,7 +329,8 @@ def statistics(
             if count > 0.0:
                 reference = floating(np.inf)
             continue
-        distance = max((np.float64(reference) - np.float64(highest)) * inverse, _COLDEST)
+        distance = (np.float64(reference) - np.float64(highest)) * inverse
+        distance = distance if distance > _COLDEST else _COLDEST  # NaN becomes _COLDEST, too
         factor = np.exp(distance)
         rest += held
         weighted = (weighted + held_weighted + distance * rest) * factor
@@ -336,7 +341,7 @@ def statistics(
     highest = reference
     if abs(reference) < np.inf:
         masked = allowed + holder if allowed >= 0 else -1
-        length = min(BLOCK, size - holder)
+        length = size - holder if size - holder < BLOCK else BLOCK
         values = load(flat, bfloat16, begin + holder, keep, masked, False, scratch[:length])
         highest = maximum(values)
         count, more, more_weighted = sums_apart(values, highest, narrow)

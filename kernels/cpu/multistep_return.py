@@ -90,7 +90,7 @@ def _spread(line: Any, stride: Any, out: Any) -> None:
         out[np.uintp(i * stride)] = line[i]
 
 
-@jit
+@jit(entry=True)
 def sequences(
     reward: Any, done: Any, time: Any, lanes: Any, features: Any, n_steps: Any, gamma: Any, powers: Any,
     sums: Any, steps: Any, index: Any, discount: Any, nonterminal: Any, start: Any, stop: Any,

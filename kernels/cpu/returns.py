@@ -1,11 +1,13 @@
 """Returns and advantages: recursions backwards in time, compiled for the CPU.
 
-Every operand is flat memory and its strides for (row, time, lane); see `_sequences.py`. A recursion is
-x(t) = a(t) + b(t) x(t+1). It is worked out a tile at a time: some steps of some lanes, with the axis last
-that is contiguous in memory. What goes into a and b is computed for a whole tile by loops over full
-vectors; then the recursion runs over several lanes at once, because one alone waits for its own last
-result. What follows an episode's end is left out by a choice, never multiplied by zero: NaN and infinity
-do not cross it.
+Every operand is flat memory of lines that are contiguous; see `_sequences.py`. A recursion is
+x(t) = a(t) + b(t) x(t+1). It is worked out a tile at a time: pieces of some lines, which are sequences or
+(`by_time` False) the same step of many. What goes into a and b is computed by loops over full vectors; then
+the recursion runs over several sequences at once, because one alone waits for its own last result. What
+follows an episode's end is left out by a choice, never multiplied by zero: NaN and infinity do not cross it.
+
+Each function here is compiled once more with each that calls it: they are few, and calls are not nested.
+Memory to work in comes from the caller, as compiling an allocation takes longer than all allocations do.
 """
 
 from typing import Any
@@ -15,227 +17,167 @@ import numpy as np
 from lite.kernels._jit import jit
 from lite.kernels.cpu._width import full_width
 
-_SIDE = 8  # lanes whose recursions run side by side in registers
+_SIDE = 8  # sequences whose recursions run side by side in registers
 
 
 @jit
-def _times(factor: Any, value: Any) -> Any:
-    """factor * value, where a factor of zero forgets even NaN."""
-    return factor * value if factor != 0.0 else 0.0
+def _side_by_side(a: Any, b: Any, first: Any, n: Any, tails: Any, lane: Any) -> None:
+    """x = a + b x of the next step, in the place of `a`, for `_SIDE` lines of n entries from `first` on.
 
-
-@jit
-def _mixed(bootstrap: Any, tail: Any, lmbda: Any) -> Any:
-    """(1 - lmbda) bootstrap + lmbda tail, likewise."""
-    if lmbda == 0.0:
-        return bootstrap
-    if lmbda == 1.0:
-        return tail
-    return (1.0 - lmbda) * bootstrap + lmbda * tail
-
-
-@jit
-def _copy(values: Any, out: Any) -> None:
-    for i in range(out.size):
-        out[i] = values[i]
-
-
-@jit
-def _copy_tile(
-    operand: Any, row: Any, since: Any, first: Any, rows: Any, n: Any, by_time: Any, out: Any
-) -> None:
-    """The entries of a tile of `rows` by `n`, which begins at step `since` of lane `first`."""
-    full_width()
-    flat, outer, time, lane = operand
-    base = row * outer + since * time + first * lane
-    down, right = (lane, time) if by_time else (time, lane)
-    for k in range(rows):
-        line = out[k * n : (k + 1) * n]
-        if right == 1:
-            _copy(flat[base + k * down : base + k * down + n], line)
-        else:
-            for i in range(n):
-                line[i] = flat[np.uintp(base + k * down + i * right)]
-
-
-@jit
-def _tile(
-    operand: Any, row: Any, since: Any, first: Any, rows: Any, n: Any, by_time: Any, scratch: Any
-) -> Any:  # fmt: skip
-    """The same where they lie if they lie side by side, else in `scratch`.
-
-    What is one number for all (strides of 0) is in `scratch` from the start.
+    `tails` hold, from `lane` on, the x after the tile, and in the end those that the tile begins with.
     """
-    flat, outer, time, lane = operand
-    down, right = (lane, time) if by_time else (time, lane)
-    if right == 1 and (down == n or rows == 1):
-        base = row * outer + since * time + first * lane
-        return flat[base : base + rows * n]
-    if outer != 0 or time != 0 or lane != 0:
-        _copy_tile(operand, row, since, first, rows, n, by_time, scratch)
-    return scratch[: rows * n]
-
-
-@jit
-def _scratch(operand: Any, size: Any) -> Any:
-    """Memory for a tile, filled with the first entry."""
-    flat = operand[0]
-    out = np.empty(size, flat.dtype)
-    out[:] = flat[0]
-    return out
-
-
-@jit
-def _put_tile(
-    values: Any, operand: Any, row: Any, since: Any, first: Any, rows: Any, n: Any, by_time: Any
-) -> None:  # fmt: skip
-    """Write a tile where it belongs."""
     full_width()
-    flat, outer, time, lane = operand
-    base = row * outer + since * time + first * lane
-    down, right = (lane, time) if by_time else (time, lane)
-    if right == 1 and (down == n or rows == 1):
-        _copy(values, flat[base : base + rows * n])
-        return
-    for k in range(rows):
-        line = values[k * n : (k + 1) * n]
-        if right == 1:
-            _copy(line, flat[base + k * down : base + k * down + n])
-        else:
-            for i in range(n):
-                flat[np.uintp(base + k * down + i * right)] = line[i]
+    one, two, three = np.uintp(n), np.uintp(2 * n), np.uintp(3 * n)
+    four, five, six, seven = np.uintp(4 * n), np.uintp(5 * n), np.uintp(6 * n), np.uintp(7 * n)
+    j = np.uintp(lane)  # counts from the start: spares the question whether it counts from the end
+    x0 = tails[j]
+    x1 = tails[j + np.uintp(1)]
+    x2 = tails[j + np.uintp(2)]
+    x3 = tails[j + np.uintp(3)]
+    x4 = tails[j + np.uintp(4)]
+    x5 = tails[j + np.uintp(5)]
+    x6 = tails[j + np.uintp(6)]
+    x7 = tails[j + np.uintp(7)]
+    for i in range(n):
+        k = np.uintp(first + n - 1 - i)
+        k1, k2, k3, k4 = k + one, k + two, k + three, k + four
+        k5, k6, k7 = k + five, k + six, k + seven
+        x0 = a[k] + b[k] * x0 if b[k] != 0.0 else a[k]
+        a[k] = x0
+        x1 = a[k1] + b[k1] * x1 if b[k1] != 0.0 else a[k1]
+        a[k1] = x1
+        x2 = a[k2] + b[k2] * x2 if b[k2] != 0.0 else a[k2]
+        a[k2] = x2
+        x3 = a[k3] + b[k3] * x3 if b[k3] != 0.0 else a[k3]
+        a[k3] = x3
+        x4 = a[k4] + b[k4] * x4 if b[k4] != 0.0 else a[k4]
+        a[k4] = x4
+        x5 = a[k5] + b[k5] * x5 if b[k5] != 0.0 else a[k5]
+        a[k5] = x5
+        x6 = a[k6] + b[k6] * x6 if b[k6] != 0.0 else a[k6]
+        a[k6] = x6
+        x7 = a[k7] + b[k7] * x7 if b[k7] != 0.0 else a[k7]
+        a[k7] = x7
+    tails[j] = x0
+    tails[j + np.uintp(1)] = x1
+    tails[j + np.uintp(2)] = x2
+    tails[j + np.uintp(3)] = x3
+    tails[j + np.uintp(4)] = x4
+    tails[j + np.uintp(5)] = x5
+    tails[j + np.uintp(6)] = x6
+    tails[j + np.uintp(7)] = x7
 
 
 @jit
-def _done_tile(
-    operand: Any, row: Any, since: Any, first: Any, rows: Any, n: Any, by_time: Any, last: Any, out: Any
-) -> Any:  # fmt: skip
-    """A copy of a tile of flags, True at the `last` step of the batch too, if the tile has it."""
-    done = out[: rows * n]
-    _copy(_tile(operand, row, since, first, rows, n, by_time, out), done)
-    if last:
-        if by_time:
-            for k in range(rows):
-                done[(k + 1) * n - 1] = True
-        else:
-            done[(rows - 1) * n :] = True
-    return done
-
-
-@jit
-def _scan(a: Any, b: Any, rows: Any, n: Any, by_time: Any, tails: Any) -> None:
-    """x = a + b x of the next step, in the place of `a`; `tails` are the x after the tile, and before it.
-
-    Where the rows are lanes, memory goes on to a number of rows that `_SIDE` divides.
-    """
-    if by_time:
-        for k in range(0, rows, _SIDE):
-            _side_by_side(a[k * n : (k + _SIDE) * n], b[k * n : (k + _SIDE) * n], n, tails[k : k + _SIDE])
-    else:
-        for k in range(rows - 1, -1, -1):
-            _step(a[k * n : (k + 1) * n], b[k * n : (k + 1) * n], tails[:n])
-
-
-@jit
-def _side_by_side(a: Any, b: Any, n: Any, tails: Any) -> None:
-    """The same for `_SIDE` lanes, one after the other in memory."""
+def _step(a: Any, b: Any, first: Any, n: Any, tails: Any) -> None:
+    """The same for one step of n sequences."""
     full_width()
-    x0, x1, x2, x3, x4, x5, x6, x7 = (
-        tails[0], tails[1], tails[2], tails[3], tails[4], tails[5], tails[6], tails[7],
-    )  # fmt: skip
-    for i in range(n - 1, -1, -1):
-        i0 = np.uintp(i)  # counts from the start: spares the question whether it counts from the end
-        i1, i2, i3, i4 = i0 + np.uintp(n), i0 + np.uintp(2 * n), i0 + np.uintp(3 * n), i0 + np.uintp(4 * n)
-        i5, i6, i7 = i0 + np.uintp(5 * n), i0 + np.uintp(6 * n), i0 + np.uintp(7 * n)
-        x0 = a[i0] + b[i0] * x0 if b[i0] != 0.0 else a[i0]
-        x1 = a[i1] + b[i1] * x1 if b[i1] != 0.0 else a[i1]
-        x2 = a[i2] + b[i2] * x2 if b[i2] != 0.0 else a[i2]
-        x3 = a[i3] + b[i3] * x3 if b[i3] != 0.0 else a[i3]
-        x4 = a[i4] + b[i4] * x4 if b[i4] != 0.0 else a[i4]
-        x5 = a[i5] + b[i5] * x5 if b[i5] != 0.0 else a[i5]
-        x6 = a[i6] + b[i6] * x6 if b[i6] != 0.0 else a[i6]
-        x7 = a[i7] + b[i7] * x7 if b[i7] != 0.0 else a[i7]
-        a[i0], a[i1], a[i2], a[i3] = x0, x1, x2, x3
-        a[i4], a[i5], a[i6], a[i7] = x4, x5, x6, x7
-    tails[0], tails[1], tails[2], tails[3] = x0, x1, x2, x3
-    tails[4], tails[5], tails[6], tails[7] = x4, x5, x6, x7
-
-
-@jit
-def _step(a: Any, b: Any, tails: Any) -> None:
-    """The same for one step of many lanes."""
-    full_width()
-    for i in range(a.size):
-        a[i] += b[i] * tails[i] if b[i] != 0.0 else 0.0
-    _copy(a, tails)
+    for i in range(n):
+        k = np.uintp(first + i)
+        a[k] += b[k] * tails[i] if b[k] != 0.0 else 0.0
+    for i in range(n):
+        tails[i] = a[np.uintp(first + i)]
 
 
 @jit
 def _lambda_terms(
-    reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, a: Any, b: Any
-) -> None:
-    """G = a + b G(t+1) for the entries of a tile."""
+    reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any,
+    row: Any, line: Any, since: Any, a: Any, b: Any, first: Any, n: Any,
+) -> None:  # fmt: skip
+    """G = a + b G(t+1) for n entries of a line."""
     full_width()
-    for i in range(a.size):
-        b[i] = 0.0 if done[i] else gamma[i] * lmbda[i]
-    for i in range(a.size):
-        bootstrap = 0.0 if terminated[i] else np.float64(value[i])
-        factor, mix = gamma[i], lmbda[i]
+    rewards, values, ends = reward[0], value[0], done[0]
+    stops, gammas, lmbdas = terminated[0], gamma[0], lmbda[0]
+    r = row * reward[1] + line * reward[2] + since * reward[3]
+    v = row * value[1] + line * value[2] + since * value[3]
+    d = row * done[1] + line * done[2] + since * done[3]
+    s = row * terminated[1] + line * terminated[2] + since * terminated[3]
+    g = row * gamma[1] + line * gamma[2] + since * gamma[3]
+    m = row * lmbda[1] + line * lmbda[2] + since * lmbda[3]
+    for i in range(n):
+        factor = gammas[np.uintp(g + i)] * lmbdas[np.uintp(m + i)]
+        b[np.uintp(first + i)] = 0.0 if ends[np.uintp(d + i)] else factor
+    for i in range(n):
+        following = np.float64(values[np.uintp(v + i)])
+        bootstrap = 0.0 if stops[np.uintp(s + i)] else following
+        factor, mix = gammas[np.uintp(g + i)], lmbdas[np.uintp(m + i)]
         kept = 0.0 if mix == 1.0 else (1.0 - mix) * bootstrap
-        ahead = bootstrap if done[i] else kept
-        a[i] = np.float64(reward[i]) + (factor * ahead if factor != 0.0 else 0.0)
+        ahead = bootstrap if ends[np.uintp(d + i)] else kept
+        gain = factor * ahead if factor != 0.0 else 0.0
+        a[np.uintp(first + i)] = np.float64(rewards[np.uintp(r + i)]) + gain
 
 
 @jit
+def _after(
+    value: Any, terminated: Any, row: Any, first: Any, time: Any, by_time: Any, n: Any, out: Any
+) -> None:
+    """What follows the last step of n sequences from the `first` on: its value, or 0 where it terminated."""
+    values, stops = value[0], terminated[0]
+    line, i = (first, time - 1) if by_time else (time - 1, first)
+    v = row * value[1] + line * value[2] + i * value[3]
+    s = row * terminated[1] + line * terminated[2] + i * terminated[3]
+    v_next, s_next = (value[2], terminated[2]) if by_time else (value[3], terminated[3])
+    for k in range(n):
+        following = np.float64(values[np.uintp(v + k * v_next)])
+        out[k] = 0.0 if stops[np.uintp(s + k * s_next)] else following
+
+
+@jit
+def _put(values: Any, first: Any, n: Any, operand: Any, row: Any, line: Any, since: Any) -> None:
+    full_width()
+    flat = operand[0]
+    base = row * operand[1] + line * operand[2] + since
+    for i in range(n):
+        flat[np.uintp(base + i)] = values[np.uintp(first + i)]
+
+
+@jit(entry=True)
 def lambda_returns(
     reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, out: Any,
-    time: Any, lanes: Any, by_time: Any, tile_time: Any, tile_lanes: Any, start: Any, stop: Any,
+    a: Any, b: Any, tails: Any,
+    time: Any, lanes: Any, by_time: Any, merged: Any, tile_time: Any, tile_lanes: Any, start: Any, stop: Any,
 ) -> None:  # fmt: skip
     """G(t) = r(t) + gamma ((1 - lmbda) W(t) + lmbda G(t+1)), with W(t) in place of G(t+1) at an end.
 
-    W(t) is the value after step t, or 0 where it terminated. Blocks `start` to `stop`, each `tile_lanes` of
-    the lanes of a row; tiles have their lines along time where `by_time`.
+    W(t) is the value after step t, or 0 where it terminated. `a`, `b` and `tails` are memory
+    to work in. Blocks `start` to `stop`, each `tile_lanes` of the
+    lanes of a row; lines are along time where `by_time`, and those of a tile are one in memory if `merged`.
     """
-    size = tile_time * tile_lanes
-    rewards, values, stops = _scratch(reward, size), _scratch(value, size), _scratch(terminated, size)
-    gammas, lmbdas, flags = _scratch(gamma, size), _scratch(lmbda, size), _scratch(done, size)
-    a, b, tails = np.zeros(size), np.zeros(size), np.zeros(tile_lanes)
     each = -(-lanes // tile_lanes)
     for block in range(start, stop):
         row = block // each
         first = (block - row * each) * tile_lanes
-        width = min(tile_lanes, lanes - first)
-        tails[:] = 0.0
-        for until in range(time, 0, -tile_time):
-            t = max(0, until - tile_time)
-            rows, n = (width, until - t) if by_time else (until - t, width)
-            _lambda_terms(
-                _tile(reward, row, t, first, rows, n, by_time, rewards),
-                _tile(value, row, t, first, rows, n, by_time, values),
-                _done_tile(done, row, t, first, rows, n, by_time, until == time, flags),
-                _tile(terminated, row, t, first, rows, n, by_time, stops),
-                _tile(gamma, row, t, first, rows, n, by_time, gammas),
-                _tile(lmbda, row, t, first, rows, n, by_time, lmbdas),
-                a[: rows * n],
-                b[: rows * n],
-            )
-            _scan(a, b, rows, n, by_time, tails)
-            _put_tile(a, out, row, t, first, rows, n, by_time)
+        width = lanes - first if lanes - first < tile_lanes else tile_lanes
+        _after(value, terminated, row, first, time, by_time, width, tails)
+        until = time
+        while until > 0:
+            t = until - tile_time if until > tile_time else 0
+            rows, n, line, since = until - t, width, t, first
+            if by_time:
+                rows, n, line, since = width, until - t, first, t
+            runs, length = (1, rows * n) if merged else (rows, n)
+            for k in range(runs):
+                _lambda_terms(
+                    reward, value, done, terminated, gamma, lmbda, row, line + k, since, a, b, k * n, length
+                )
+            if by_time:
+                for k in range(0, rows, _SIDE):
+                    _side_by_side(a, b, k * n, n, tails, k)
+            else:
+                for k in range(rows):
+                    _step(a, b, (rows - 1 - k) * n, n, tails)
+            for k in range(runs):
+                _put(a, k * n, length, out, row, line + k, since)
+            until = t
 
 
-@jit
+@jit(entry=True)
 def fixed_lambda_returns(
     reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, out: Any,
-    time: Any, lanes: Any, by_time: Any, tile_time: Any, tile_lanes: Any, start: Any, stop: Any,
+    a: Any, b: Any, tails: Any,
+    time: Any, lanes: Any, by_time: Any, merged: Any, tile_time: Any, tile_lanes: Any, start: Any, stop: Any,
 ) -> None:  # fmt: skip
     """As `lambda_returns`, but the return of a step uses that step's gamma and lmbda for all that follows."""
-    rewards, ro, rt, rl = reward
-    values, vo, vt, vl = value
-    ends, do, dt, dl = done
-    stops, so, st, sl = terminated
-    gammas, go, gt, gl = gamma
-    lmbdas, lo, lt, ll = lmbda
-    outs, oo, ot, ol = out
     each = -(-lanes // tile_lanes)
     for block in range(start, stop):
         row = block // each
@@ -243,118 +185,174 @@ def fixed_lambda_returns(
         for lane in range(first, min(first + tile_lanes, lanes)):
             end = time - 1
             for origin in range(time - 1, -1, -1):
-                if ends[np.uintp(row * do + lane * dl + origin * dt)]:
+                if _entry(done, row, origin, lane, by_time):
                     end = origin
-                factor = gammas[np.uintp(row * go + lane * gl + origin * gt)]
-                mix = lmbdas[np.uintp(row * lo + lane * ll + origin * lt)]
+                factor = _entry(gamma, row, origin, lane, by_time)
+                mix = _entry(lmbda, row, origin, lane, by_time)
                 total = 0.0
                 for t in range(end, origin - 1, -1):
-                    following = np.float64(values[np.uintp(row * vo + lane * vl + t * vt)])
-                    bootstrap = 0.0 if stops[np.uintp(row * so + lane * sl + t * st)] else following
-                    ahead = bootstrap if t == end else _mixed(bootstrap, total, mix)
-                    gain = np.float64(rewards[np.uintp(row * ro + lane * rl + t * rt)])
-                    total = gain + _times(factor, ahead)
-                outs[np.uintp(row * oo + lane * ol + origin * ot)] = total
+                    following = np.float64(_entry(value, row, t, lane, by_time))
+                    bootstrap = 0.0 if _entry(terminated, row, t, lane, by_time) else following
+                    ahead = bootstrap
+                    if t != end and mix != 0.0:
+                        ahead = total if mix == 1.0 else (1.0 - mix) * bootstrap + mix * total
+                    gain = np.float64(_entry(reward, row, t, lane, by_time))
+                    total = gain + (factor * ahead if factor != 0.0 else 0.0)
+                line, i = (lane, origin) if by_time else (origin, lane)
+                out[0][np.uintp(row * out[1] + line * out[2] + i)] = total
+
+
+@jit
+def _entry(operand: Any, row: Any, t: Any, lane: Any, by_time: Any) -> Any:
+    line, i = (lane, t) if by_time else (t, lane)
+    return operand[0][np.uintp(row * operand[1] + line * operand[2] + i * operand[3])]
 
 
 @jit
 def _gain_terms(
     reward: Any, value: Any, following: Any, done: Any, terminated: Any, weight: Any, gamma: Any, lmbda: Any,
-    rho_thresh: Any, c_thresh: Any, a: Any, b: Any,
+    rho_thresh: Any, c_thresh: Any, row: Any, line: Any, since: Any, a: Any, b: Any, first: Any, n: Any,
 ) -> None:  # fmt: skip
-    """x = a + b x(t+1) for the entries of a tile."""
+    """x = a + b x(t+1) for n entries of a line; without a `weight`, whose code is left out then, it is 1."""
     full_width()
-    for i in range(a.size):
-        ratio = np.float64(weight[i])
-        c = c_thresh if ratio > c_thresh else ratio
-        b[i] = 0.0 if done[i] else gamma[i] * lmbda[i] * c
-    for i in range(a.size):
-        bootstrap = 0.0 if terminated[i] else np.float64(following[i])
-        factor, ratio = gamma[i], np.float64(weight[i])
-        rho = rho_thresh if ratio > rho_thresh else ratio
-        now = np.float64(reward[i]) - np.float64(value[i])
-        a[i] = rho * (now + (factor * bootstrap if factor != 0.0 else 0.0))
+    rewards, values, nexts, ends = reward[0], value[0], following[0], done[0]
+    stops, gammas, lmbdas = terminated[0], gamma[0], lmbda[0]
+    r = row * reward[1] + line * reward[2] + since * reward[3]
+    v = row * value[1] + line * value[2] + since * value[3]
+    f = row * following[1] + line * following[2] + since * following[3]
+    d = row * done[1] + line * done[2] + since * done[3]
+    s = row * terminated[1] + line * terminated[2] + since * terminated[3]
+    g = row * gamma[1] + line * gamma[2] + since * gamma[3]
+    m = row * lmbda[1] + line * lmbda[2] + since * lmbda[3]
+    if weight is not None:
+        weights = weight[0]
+        w = row * weight[1] + line * weight[2] + since * weight[3]
+    for i in range(n):
+        factor = gammas[np.uintp(g + i)] * lmbdas[np.uintp(m + i)]
+        if weight is not None:
+            ratio = np.float64(weights[np.uintp(w + i)])
+            factor *= c_thresh if ratio > c_thresh else ratio
+        b[np.uintp(first + i)] = 0.0 if ends[np.uintp(d + i)] else factor
+    for i in range(n):
+        bootstrap = 0.0 if stops[np.uintp(s + i)] else np.float64(nexts[np.uintp(f + i)])
+        factor = gammas[np.uintp(g + i)]
+        now = np.float64(rewards[np.uintp(r + i)]) - np.float64(values[np.uintp(v + i)])
+        now += factor * bootstrap if factor != 0.0 else 0.0
+        if weight is not None:
+            ratio = np.float64(weights[np.uintp(w + i)])
+            now *= rho_thresh if ratio > rho_thresh else ratio
+        a[np.uintp(first + i)] = now
+
+
+@jit
+def _goals(
+    value: Any, row: Any, line: Any, since: Any, excess: Any, goals: Any, first: Any, n: Any, target: Any
+) -> None:
+    """V + x for n entries of a line, to `goals` and to `target`."""
+    full_width()
+    values, out = value[0], target[0]
+    v = row * value[1] + line * value[2] + since * value[3]
+    base = row * target[1] + line * target[2] + since
+    for i in range(n):
+        k = np.uintp(first + i)
+        goals[k] = np.float64(values[np.uintp(v + i)]) + excess[k]
+    for i in range(n):
+        out[np.uintp(base + i)] = goals[np.uintp(first + i)]
+
+
+@jit
+def _follow(goals: Any, rows: Any, n: Any, by_time: Any, ahead: Any) -> None:
+    """Make the entry after a tile's step the target of the next step, `ahead` those before the tile."""
+    if by_time:
+        head = goals[0]
+        for k in range(rows):
+            after = np.uintp((k + 1) * n)
+            following = goals[after]
+            goals[after], ahead[k] = ahead[k], head
+            head = following
+    else:
+        for i in range(n):
+            goals[np.uintp(rows * n + i)], ahead[i] = ahead[i], goals[i]
 
 
 @jit
 def _correct(
     reward: Any, value: Any, following: Any, done: Any, terminated: Any, weight: Any, gamma: Any,
-    rho_thresh: Any, ahead: Any, gain: Any,
+    rho_thresh: Any, row: Any, line: Any, since: Any, ahead: Any, skip: Any, out: Any, first: Any, n: Any,
 ) -> None:  # fmt: skip
-    """The advantages of V-trace from the targets `ahead` of each step."""
+    """The advantages of V-trace for n entries of a line, from the targets that `ahead` has from `skip` on."""
     full_width()
-    for i in range(gain.size):
-        goal = np.float64(following[i]) if done[i] else ahead[i]
-        goal = 0.0 if terminated[i] else goal
-        factor, ratio = gamma[i], np.float64(weight[i])
+    rewards, values, nexts, ends = reward[0], value[0], following[0], done[0]
+    stops, weights, gammas = terminated[0], weight[0], gamma[0]
+    r = row * reward[1] + line * reward[2] + since * reward[3]
+    v = row * value[1] + line * value[2] + since * value[3]
+    f = row * following[1] + line * following[2] + since * following[3]
+    d = row * done[1] + line * done[2] + since * done[3]
+    s = row * terminated[1] + line * terminated[2] + since * terminated[3]
+    w = row * weight[1] + line * weight[2] + since * weight[3]
+    g = row * gamma[1] + line * gamma[2] + since * gamma[3]
+    for i in range(n):
+        goal = np.float64(nexts[np.uintp(f + i)]) if ends[np.uintp(d + i)] else ahead[np.uintp(skip + i)]
+        out[np.uintp(first + i)] = 0.0 if stops[np.uintp(s + i)] else goal
+    for i in range(n):
+        factor, ratio = gammas[np.uintp(g + i)], np.float64(weights[np.uintp(w + i)])
         rho = rho_thresh if ratio > rho_thresh else ratio
-        now = np.float64(reward[i]) - np.float64(value[i])
-        gain[i] = rho * (now + (factor * goal if factor != 0.0 else 0.0))
+        now = np.float64(rewards[np.uintp(r + i)]) - np.float64(values[np.uintp(v + i)])
+        ahead_of_it = factor * out[np.uintp(first + i)] if factor != 0.0 else 0.0
+        out[np.uintp(first + i)] = rho * (now + ahead_of_it)
 
 
-@jit
-def _add(values: Any, excess: Any, out: Any) -> None:
-    full_width()
-    for i in range(excess.size):
-        out[i] = np.float64(values[i]) + excess[i]
-
-
-@jit
-def _shifted(goals: Any, following: Any, rows: Any, n: Any, by_time: Any, out: Any) -> None:
-    """The targets one step later than those of a tile; `following` are those after it, and then its first."""
-    size = rows * n
-    if by_time:
-        _copy(goals[1:size], out[: size - 1])
-        for k in range(rows):
-            out[(k + 1) * n - 1] = following[k]
-            following[k] = goals[k * n]
-    else:
-        _copy(goals[n:size], out[: size - n])
-        _copy(following[:n], out[size - n : size])
-        _copy(goals[:n], following[:n])
-
-
-@jit
+@jit(entry=True)
 def advantages(
     reward: Any, value: Any, next_value: Any, done: Any, terminated: Any, weight: Any, gamma: Any, lmbda: Any,
     rho_thresh: Any, c_thresh: Any, corrected: Any, advantage: Any, target: Any,
-    time: Any, lanes: Any, by_time: Any, tile_time: Any, tile_lanes: Any, start: Any, stop: Any,
+    a: Any, b: Any, tails: Any, goals: Any, ahead: Any,
+    time: Any, lanes: Any, by_time: Any, merged: Any, tile_time: Any, tile_lanes: Any, start: Any, stop: Any,
 ) -> None:  # fmt: skip
     """x(t) = rho(t) (r(t) + gamma W(t) - V(t)) + gamma lmbda c(t) x(t+1), nothing ahead of an end.
 
-    rho and c are `weight` cut at their thresholds, W(t) is the next value, or 0 where step t terminated.
-    The targets are V + x. The advantages are x, or, `corrected`, those of V-trace:
-    rho(t) (r(t) + gamma (target of t+1) - V(t)). Blocks and tiles as in `lambda_returns`.
+    rho and c are `weight` cut at their thresholds, 1 where it is None; W(t) is the next value, or 0 where
+    step t terminated. The targets are V + x. The advantages are x, or, `corrected`, those of V-trace:
+    rho(t) (r(t) + gamma (target of t+1) - V(t)); after the last step W(t) stands for that target.
+    Blocks, tiles and memory to work in as in `lambda_returns`.
     """
-    size = tile_time * tile_lanes
-    rewards, values, nexts = _scratch(reward, size), _scratch(value, size), _scratch(next_value, size)
-    stops, weights, flags = _scratch(terminated, size), _scratch(weight, size), _scratch(done, size)
-    gammas, lmbdas = _scratch(gamma, size), _scratch(lmbda, size)
-    a, b, tails = np.zeros(size), np.zeros(size), np.zeros(tile_lanes)
-    goals, ahead, following = np.empty(size), np.empty(size), np.empty(tile_lanes)
     each = -(-lanes // tile_lanes)
     for block in range(start, stop):
         row = block // each
         first = (block - row * each) * tile_lanes
-        width = min(tile_lanes, lanes - first)
-        tails[:] = 0.0
-        for until in range(time, 0, -tile_time):
-            t = max(0, until - tile_time)
-            rows, n = (width, until - t) if by_time else (until - t, width)
-            r = _tile(reward, row, t, first, rows, n, by_time, rewards)
-            v = _tile(value, row, t, first, rows, n, by_time, values)
-            w = _tile(next_value, row, t, first, rows, n, by_time, nexts)
-            d = _done_tile(done, row, t, first, rows, n, by_time, until == time, flags)
-            s = _tile(terminated, row, t, first, rows, n, by_time, stops)
-            ratio = _tile(weight, row, t, first, rows, n, by_time, weights)
-            g = _tile(gamma, row, t, first, rows, n, by_time, gammas)
-            m = _tile(lmbda, row, t, first, rows, n, by_time, lmbdas)
-            x = a[: rows * n]
-            _gain_terms(r, v, w, d, s, ratio, g, m, rho_thresh, c_thresh, x, b)
-            _scan(a, b, rows, n, by_time, tails)
-            _add(v, x, goals)
-            _put_tile(goals, target, row, t, first, rows, n, by_time)
-            if corrected:
-                _shifted(goals, following, rows, n, by_time, ahead)
-                _correct(r, v, w, d, s, ratio, g, rho_thresh, ahead, x)
-            _put_tile(a, advantage, row, t, first, rows, n, by_time)
+        width = lanes - first if lanes - first < tile_lanes else tile_lanes
+        for k in range(width):
+            tails[k] = 0.0
+        if weight is not None and corrected:
+            _after(next_value, terminated, row, first, time, by_time, width, ahead)
+        until = time
+        while until > 0:
+            t = until - tile_time if until > tile_time else 0
+            rows, n, line, since = until - t, width, t, first
+            if by_time:
+                rows, n, line, since = width, until - t, first, t
+            runs, length = (1, rows * n) if merged else (rows, n)
+            for k in range(runs):
+                _gain_terms(
+                    reward, value, next_value, done, terminated, weight, gamma, lmbda, rho_thresh, c_thresh,
+                    row, line + k, since, a, b, k * n, length,
+                )  # fmt: skip
+            if by_time:
+                for k in range(0, rows, _SIDE):
+                    _side_by_side(a, b, k * n, n, tails, k)
+            else:
+                for k in range(rows):
+                    _step(a, b, (rows - 1 - k) * n, n, tails)
+            for k in range(runs):
+                _goals(value, row, line + k, since, a, goals, k * n, length, target)
+            if weight is not None and corrected:
+                _follow(goals, rows, n, by_time, ahead)
+                skip = 1 if by_time else n
+                for k in range(runs):
+                    _correct(
+                        reward, value, next_value, done, terminated, weight, gamma, rho_thresh,
+                        row, line + k, since, goals, k * n + skip, a, k * n, length,
+                    )  # fmt: skip
+            for k in range(runs):
+                _put(a, k * n, length, advantage, row, line + k, since)
+            until = t

@@ -10,6 +10,7 @@ passes over the bits of the scores, highest bits first.
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lite.kernels._jit import jit
 from lite.kernels.cpu._blocks import BLOCK, log_prob, maximum, statistics, sum_of_exp
@@ -21,6 +22,12 @@ _SLACK = 1e-3  # by which bounds are loosened against rounding
 _BINS = 2048
 _TINY = 5e-324
 _COLDEST = 2.0**-126  # the least divisor in float32
+
+
+@jit
+def _end(part: Any, size: Any, total: Any) -> Any:
+    """Where a part of `size` entries ends."""
+    return (part + 1) * size if (part + 1) * size < total else total
 
 
 @jit
@@ -93,7 +100,7 @@ def _group_maxima(scores: Any, maxima: Any) -> None:
         group = scores[j * _GROUP : (j + 1) * _GROUP]
         top = group[0]
         for i in range(_GROUP):
-            top = max(top, group[i])
+            top = group[i] if group[i] > top else top
         maxima[j] = top
     if whole < maxima.size:
         maxima[whole] = maximum(scores[whole * _GROUP :])
@@ -105,7 +112,7 @@ def _collect(scores: Any, maxima: Any, bound: Any, candidates: Any, keys: Any, w
     n = 0
     for j in range(maxima.size):
         if maxima[j] >= bound:
-            for i in range(j * _GROUP, min((j + 1) * _GROUP, scores.size)):
+            for i in range(j * _GROUP, _end(j, _GROUP, scores.size)):
                 candidates[n] = i
                 n += 1 if scores[i] >= bound and scores[i] > -np.inf else 0
     for j in range(n):
@@ -137,7 +144,7 @@ def _block_totals(scores: Any, highest: Any, totals: Any) -> Any:
     """The sum of exp(score - highest) of each block, and over all."""
     total = 0.0
     for b in range(totals.size):
-        block = scores[b * BLOCK : min((b + 1) * BLOCK, scores.size)]
+        block = scores[b * BLOCK : _end(b, BLOCK, scores.size)]
         totals[b] = sum_of_exp(block, highest, np.float32(1.0))[0]
         total += totals[b]
     return total
@@ -154,7 +161,7 @@ def _draw_from_all(scores: Any, highest: Any, totals: Any, target: Any) -> Any:
                 break
             target -= totals[b]
     token = last * BLOCK
-    for i in range(last * BLOCK, min((last + 1) * BLOCK, scores.size)):
+    for i in range(last * BLOCK, _end(last, BLOCK, scores.size)):
         weight = np.exp(np.float64(scores[i]) - np.float64(highest))
         if weight > 0.0:
             token = i
@@ -208,9 +215,9 @@ def _draw(
     for j in range(n):
         weights[j] = np.exp(np.float64(scores[candidates[j]]) - np.float64(highest))
         sum_of_candidates += weights[j]
-    total = max(total, sum_of_candidates)
+    total = sum_of_candidates if sum_of_candidates > total else total
     if top_p < 1.0:
-        target = max(top_p * total, _TINY)
+        target = top_p * total if top_p * total > _TINY else _TINY
         key, above = _threshold(keys[:n], weights[:n], target)
         for j in range(n - 1, -1, -1):  # of equal scores the last tokens stay, as after an ascending sort
             chosen[j] = keys[j] > key
@@ -237,17 +244,27 @@ def _draw(
     return token
 
 
-@jit
+def work_memory(size: int) -> tuple[NDArray[Any], ...]:
+    """For `rows` of this many logits; made in Python, because compiling it takes longer than all calls do."""
+    return (
+        np.empty(size, np.float32), np.empty(-(-size // _GROUP), np.float32), np.empty(-(-size // BLOCK)),
+        np.empty(BLOCK, np.float32), np.empty(size + 1, np.int64), np.empty(size, np.int64),
+        np.empty(size), np.empty(size, np.bool_),
+    )  # fmt: skip
+
+
+@jit(entry=True)
 def rows(
     logits: Any, keep: Any, previous: Any, previous_starts: Any, temperature: Any, top_k: Any, top_p: Any,
-    min_p: Any, penalty: Any, uniform: Any, tokens: Any, log_probs: Any, status: Any, start: Any, stop: Any,
+    min_p: Any, penalty: Any, uniform: Any, tokens: Any, log_probs: Any, status: Any,
+    scores: Any, maxima: Any, totals: Any, scratch: Any, candidates: Any, keys: Any, weights: Any,
+    chosen: Any, start: Any, stop: Any,
 ) -> None:  # fmt: skip
-    """Rows `start` to `stop`; row r's previous tokens lie from `previous_starts[r]` to that of r + 1."""
+    """Rows `start` to `stop`; row r's previous tokens lie from `previous_starts[r]` to that of r + 1.
+
+    From `scores` to `chosen`: memory to work in, from `work_memory`.
+    """
     size = logits.shape[1]
-    scores, maxima = np.empty(size, np.float32), np.empty(-(-size // _GROUP), np.float32)
-    totals, scratch, nowhere = np.empty(-(-size // BLOCK)), np.empty(BLOCK, np.float32), np.empty(0, np.bool_)
-    candidates, keys = np.empty(size + 1, np.int64), np.empty(size, np.int64)
-    weights, chosen = np.empty(size), np.empty(size, np.bool_)
     for r in range(start, stop):
         before = previous[previous_starts[r] : previous_starts[r + 1]]
         allowed = keep[r] if keep.size else keep.reshape(-1)
@@ -269,6 +286,6 @@ def rows(
             )  # fmt: skip
         tokens[r] = token
         top, count, rest, _, logit, unknown = statistics(
-            logits[r], False, np.int64(0), size, nowhere, np.int64(-1), 1.0, token, False, scratch
+            logits[r], False, np.int64(0), size, chosen, np.int64(-1), 1.0, token, None, scratch
         )
         log_probs[r] = log_prob(logit, top, 1.0, count, rest, unknown)
