@@ -129,7 +129,11 @@ def multistep_return(
         from lite.kernels.cpu import multistep_return as cpu
 
         chunk = max(1, _CHUNK // max(work.size // outer, 1)) if work.size > _SERIAL else outer
-        for_rows(lambda start, stop: cpu.sequences(*args, start, stop), outer, chunk)
+
+        def walk(start: int, stop: int) -> None:
+            cpu.sequences(*args, *cpu.work_memory(time, work.dtype), start, stop)
+
+        for_rows(walk, outer, chunk)
     return MultiStepReturn(
         _as_rewards(sums, values),
         steps.reshape(ends.shape),

@@ -10,6 +10,7 @@ summed term by term, over full vectors.
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from lite.kernels._jit import jit
 from lite.kernels.cpu._width import full_width
@@ -28,7 +29,8 @@ def _steps(
         end = done.size - 1 - i if done[back] else end
         index[back] = end
     for t in range(done.size):
-        s = min(n_steps, index[t] - t + 1)
+        s = index[t] - t + 1
+        s = n_steps if n_steps < s else s
         steps[t] = s
         index[t] = t + s - 1
         nonterminal[t] = s != 1
@@ -90,21 +92,25 @@ def _spread(line: Any, stride: Any, out: Any) -> None:
         out[np.uintp(i * stride)] = line[i]
 
 
+def work_memory(time: int, dtype: DTypeLike) -> tuple[NDArray[Any], ...]:
+    """For `sequences` of this length, with rewards of `dtype`."""
+    types = np.float64, np.float64, dtype, np.bool_, np.int64, np.int64, np.float32, np.bool_
+    return tuple(np.empty(time, kind) for kind in types)
+
+
 @jit(entry=True)
 def sequences(
     reward: Any, done: Any, time: Any, lanes: Any, features: Any, n_steps: Any, gamma: Any, powers: Any,
-    sums: Any, steps: Any, index: Any, discount: Any, nonterminal: Any, start: Any, stop: Any,
+    sums: Any, steps: Any, index: Any, discount: Any, nonterminal: Any,
+    totals: Any, prefix: Any, rewards: Any, flags: Any, counts: Any, ends: Any, factors: Any, more: Any,
+    start: Any, stop: Any,
 ) -> None:  # fmt: skip
     """Outer rows `start` to `stop`.
 
     `reward` and `sums` are (outer, time, lanes, features), the other arrays (outer, time, lanes), all flat;
     `powers[k]` is gamma**k for k from 0 to n_steps. Sequences that do not lie in one piece are worked out
-    in one, because only that is fast.
+    in one, because only that is fast. From `totals` to `more`: memory to work in, from `work_memory`.
     """
-    totals, prefix = np.empty(time), np.empty(time)
-    rewards, flags = np.empty(time, reward.dtype), np.empty(time, np.bool_)
-    counts, ends = np.empty(time, np.int64), np.empty(time, np.int64)
-    factors, more = np.empty(time, np.float32), np.empty(time, np.bool_)
     for o in range(start, stop):
         for lane in range(lanes):
             base = o * time * lanes + lane

@@ -132,7 +132,7 @@ def _kth_largest(maxima: Any, k: Any, keys: Any, weights: Any) -> Any:
     for j in range(maxima.size):
         keys[j] = _key(maxima[j])
         weights[j] = 1.0
-    key = _threshold(keys[: maxima.size], weights[: maxima.size], k)[0]
+    key = _threshold(keys[: maxima.size], weights[: maxima.size], np.float64(k))[0]
     for j in range(maxima.size):
         if keys[j] == key:
             return maxima[j]
@@ -196,7 +196,7 @@ def _draw(
         bound = _kth_largest(maxima, top_k, keys, weights)
         n = _collect(scores, maxima, bound, candidates, keys, weights)
         if top_k < n:
-            key = _threshold(keys[:n], weights[:n], top_k)[0]
+            key = _threshold(keys[:n], weights[:n], np.float64(top_k))[0]
             for j in range(n):
                 chosen[j] = keys[j] >= key
             n = _retain(chosen[:n], candidates, keys, weights)
