@@ -47,7 +47,7 @@ class SharedMixin(TensorDictCore):
                 raise TypeError(
                     f'a {type(array).__name__} cannot be shared with processes; move it first: td.to("cpu").'
                 )
-            if array.size and block_of(array) is None:
+            if block_of(array) is None:
                 if source_of(array) is not None:
                     raise RuntimeError(
                         "share_memory_ and memory-mapped arrays exclude each other: mapped arrays are "
@@ -56,7 +56,7 @@ class SharedMixin(TensorDictCore):
                 moving[id(array)] = array
         if moving:
             starts = np.cumsum([0, *[-(-a.nbytes // _ALIGNMENT) * _ALIGNMENT for a in moving.values()]])
-            memory = np.asarray(SharedBlock.new(int(starts[-1])))
+            memory = np.asarray(SharedBlock.new(max(int(starts[-1]), 1)))  # empty arrays are views, too
             for start, (name, array) in zip(starts.tolist(), list(moving.items()), strict=False):
                 shared = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
                 shared[...] = array
@@ -71,7 +71,7 @@ class SharedMixin(TensorDictCore):
         """
         found = False
         for array in map(raw, leaves(self)):
-            if array.size and block_of(array) is None:
+            if block_of(array) is None:
                 return False
             found = True
         return found

@@ -116,7 +116,7 @@ def _reduced(td: Any) -> Any:
     state = td.__getstate__()
     for key, entry in state["_data"].items():
         block = block_of(entry)
-        if block is not None and entry.size:
+        if block is not None:
             state["_data"][key] = _Leaf(entry, block)
     return _restored, (type(td), state)
 

@@ -141,3 +141,16 @@ def test_memory_is_given_back() -> None:
     gc.collect()
     assert len(_blocks) == blocks
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_empty_arrays_are_shared_only_once_they_have_been() -> None:
+    td = TensorDict({"x": np.zeros((0, 2)), "n": {"y": np.zeros(0, np.int64)}}, [0])
+    assert not td.is_shared()
+    assert repr(td).count("is_shared=True") == 0
+    td.share_memory_()
+    assert td.is_shared()
+    assert td["x"].shape == (0, 2)
+    assert td["n", "y"].dtype == np.int64
+    with multiprocessing.get_context(safe_start_method()).Pool(1) as pool:
+        assert pool.apply(TensorDict.is_shared, (td,))
+    assert not td.clone().is_shared()
