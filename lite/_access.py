@@ -114,8 +114,14 @@ class AccessMixin(ReadMixin):
                 )
             if isinstance(entry, NonTensorData):
                 entry = entry._rebatch(current.batch_size)
-            # Objects are replaced, as results of operations may hold the same ones.
-            writes.put(self, key, entry._broadcast(current.batch_size))
+            try:
+                entry = entry._broadcast(current.batch_size)
+            except ValueError as error:
+                raise ValueError(
+                    f"Failed to update '{key}' in tensordict {self!r}: objects of shape {entry.batch_size} "
+                    f"do not broadcast to {current.batch_size}."
+                ) from error
+            writes.put(self, key, entry)  # replaced, as results of operations may hold the same objects
             return
         try:
             writes.copy(current, self._to_entry(item))

@@ -10,7 +10,7 @@ import numpy as np
 from lite import _lazy_index, _lazy_shape
 from lite._base import TensorDictBase
 from lite._batch_size import parse_batch_size
-from lite._collection import Array, Names, Shape, TensorCollection
+from lite._collection import Array, Names, Shape, TensorCollection, is_array
 from lite._convert import to_entry
 from lite._dense import DenseMixin
 from lite._index import normalise
@@ -173,8 +173,15 @@ class LazyStackedTensorDict(LazyEntriesMixin, LazyPartsMixin, TensorDictBase):
         return entry
 
     def _cut(self, item: Any) -> Sequence[Any]:
-        """One piece per part: those of a list of as many items, or the value cut up."""
+        """One piece per part: those of a list of as many items, or the value cut up.
+
+        Nested lists of plain values that have the shape of the batch are in its order, as `tolist` gives
+        them, wherever the parts are stacked.
+        """
+        dim = self.stack_dim
         listed = type(item) is list and len(item) == len(self.tensordicts)
+        if listed and dim and _in_order(item, self.batch_size[: dim + 1]):
+            listed = False
         return item if listed else self._pieces(self._convert(item))
 
     def _cut_to_copy(self, key: str, item: Any) -> Sequence[Any]:
@@ -287,7 +294,7 @@ class LazyStackedTensorDict(LazyEntriesMixin, LazyPartsMixin, TensorDictBase):
 
     def _run(self, op: BatchOp) -> Any:
         out = _lazy_shape.run(self, op)
-        if self._locked and op.keeps_lock:
+        if op.keeps_lock and self.is_locked:
             out.lock_()
         return out
 
@@ -348,3 +355,12 @@ def _part(td: Any) -> Any:
     if node is None:
         raise TypeError(f"the parts of a LazyStackedTensorDict must be TensorDicts, got {type(td)}.")
     return node
+
+
+def _in_order(value: Any, shape: Shape) -> bool:
+    """Whether a value is nested lists of a shape, and what is in them has no shape of its own."""
+    if shape:
+        return type(value) is list and len(value) == shape[0] and all(_in_order(v, shape[1:]) for v in value)
+    if type(value) is list:
+        return all(_in_order(item, shape) for item in value)
+    return not isinstance(value, TensorCollection | Mapping) and not is_array(value)

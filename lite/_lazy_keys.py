@@ -239,12 +239,17 @@ class LazyKeysMixin(StructureMixin, LazyNamesMixin):
             return isinstance(node, LazyKeysMixin) and not node._is_stackable()
         return any(self._as_node(part._peek_path(path)) is not None for part in self.tensordicts)
 
-    def _copy_entries(self, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes) -> None:
+    def _copy_entries(
+        self, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
+    ) -> None:
         if not self._pairs_up(source):
-            super()._copy_entries(source, chosen, strict, writes)
-            return
-        for part, other in zip(self.tensordicts, self._as_node(source).tensordicts, strict=True):
-            part._copy_entries(other, chosen, strict, writes)
+            whole, apart = self._apart(source)
+            super()._copy_entries(whole, chosen, strict, writes, above)
+        else:
+            apart = self._as_node(source).tensordicts
+        if apart:
+            for part, other in zip(self.tensordicts, apart, strict=True):
+                part._copy_entries(other, chosen, strict, writes, above)
 
     def _pairs_up(self, source: Any) -> bool:
         """Whether a source is stacked as self is, so that its parts, ragged or not, go to those of self.

@@ -127,12 +127,9 @@ class UpdateMixin(AccessMixin):
         for key, value in pairs:
             writes.step()
             path = require_path(key)
-            rest = None
-            if chosen is not None:
-                rest = [c[len(path) :] for c in chosen if c[: len(path)] == path[: len(c)]]
-                if not rest:
-                    continue
-                rest = None if any(not r for r in rest) else rest
+            rest = _below(chosen, path)
+            if rest == []:
+                continue
             mergeable = isinstance(value, Mapping) or self._as_node(value) is not None
             if mergeable and not (is_leaf is not None and is_leaf(type(value))):
                 target = self._as_node(self._peek_path(path))
@@ -193,15 +190,22 @@ class UpdateMixin(AccessMixin):
                     self._copy_entries(source, chosen, strict, writes)
         return self
 
-    def _copy_entries(self, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes) -> None:
+    def _copy_entries(
+        self, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
+    ) -> None:
         for path, value in _leaf_items(self, source, ()):
-            if chosen is not None and not any(path[: len(c)] == c for c in chosen):
+            rest, both_lazy = _below(chosen, path), _both_lazy(self, path, value)
+            if rest is not None and (not rest or not both_lazy):
                 continue
             writes.step()
-            if self._peek_path(path) is not None:
+            if both_lazy:
+                node = self._as_node(self._get_path(path))
+                node._match_batch(self._as_node(value), False, writes)
+                node._copy_entries(value, rest, strict, writes, (*above, *path))
+            elif self._peek_path(path) is not None:
                 self._set_path(path, value, True, writes)
             elif strict:
-                raise KeyError(f"The key {path} was not found in the dest tensordict.")
+                raise KeyError(f"The key {(*above, *path)} was not found in the dest tensordict.")
 
     def copy_(self, tensordict: TensorCollection, non_blocking: bool = False) -> Self:
         """Same as `update_`."""
@@ -363,6 +367,12 @@ def _only(source: Any, keys: list[Any]) -> Any:
     return {key: value for key, value in source.items() if key in keys}
 
 
+def _below(chosen: list[Path] | None, path: Path) -> list[Path] | None:
+    """What is chosen below a path: None for all of it, no items for nothing."""
+    rest = [c[len(path) :] for c in chosen or () if c[: len(path)] == path[: len(c)]]
+    return None if chosen is None or () in rest else rest
+
+
 def _key_list(keys: Any) -> list[Any]:
     return [keys] if isinstance(keys, str) else list(keys)
 
@@ -386,5 +396,8 @@ def _leaf_items(td: TensorDictCore, source: Any, prefix: Path) -> Iterator[tuple
 
 def _both_lazy(td: Any, path: Path, value: Any) -> bool:
     """Whether a value and its target are lazy stacks, which copy part by part, ragged leaves included."""
-    pair = (td._as_node(value), td._as_node(td._peek_path(path)))
-    return all(node is not None and node._parts() is not None for node in pair)
+    node = td._as_node(value)
+    if node is None or node._parts() is None:
+        return False
+    target = td._as_node(td._peek_path(path))
+    return target is not None and target._parts() is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -194,3 +196,77 @@ def test_split_keys_takes_entries_once_from_a_part_that_is_there_twice() -> None
     assert list(part.keys()) == ["b"]
     with pytest.raises(KeyError, match="missing"):
         stack.split_keys(["missing"], inplace=True)
+
+
+def test_nested_lists_are_in_the_order_of_the_batch() -> None:
+    def stack() -> LazyStackedTensorDict:
+        parts = [TensorDict({"r": [[f"{i}0"], [f"{i}1"]], "a": np.zeros((2, 1))}, [2, 1]) for i in range(2)]
+        return LazyStackedTensorDict(*parts, stack_dim=1)
+
+    rows = [[["A"], ["B"]], [["C"], ["D"]]]
+    writes: list[Callable[[LazyStackedTensorDict], object]] = [
+        lambda td: td.set("r", rows),
+        lambda td: td.set_("r", rows),
+        lambda td: td.update({"r": rows}),
+        lambda td: td.update({"r": rows}, inplace=True),
+        lambda td: td.update_({"r": rows}),
+        lambda td: td.__setitem__(..., {"r": rows}),
+        lambda td: td.__setitem__((slice(None), [1, 0]), {"r": [row[::-1] for row in rows]}),
+    ]
+    for write in writes:
+        td = stack()
+        write(td)
+        assert td.get("r").tolist() == rows
+    td = stack()
+    td[...] = td.to_dict()
+    assert td.get("r").tolist() == [[["00"], ["10"]], [["01"], ["11"]]]
+    td.update({"a": [[[1.0], [2.0]], [[3.0], [4.0]]]})
+    np.testing.assert_array_equal(td["a"], [[[1], [2]], [[3], [4]]])
+
+
+def test_lists_of_arrays_have_one_item_per_part() -> None:
+    td = LazyStackedTensorDict(*(TensorDict({}, [2]) for _ in range(2)), stack_dim=1)
+    td["g"] = [np.ones((2, 1)), np.ones((2, 3))]
+    assert [array.shape for array in td.get("g", as_list=True)] == [(2, 1), (2, 3)]
+    td["s"] = ["one", "other"]
+    assert td.get("s").tolist() == [["one", "other"]] * 2
+
+
+def _nested(*keys: str, dim: int = 0) -> TensorDict:
+    parts = [TensorDict({key: np.full((2, 1 + i), float(i)) for key in keys}, [2]) for i in range(2)]
+    return TensorDict({"n": LazyStackedTensorDict(*parts, stack_dim=dim)}, [2])
+
+
+def test_update_in_place_makes_no_keys_in_a_nested_stack() -> None:
+    td, source = _nested("g"), _nested("g", "x")
+    source["n"].tensordicts[1]["g"] = np.full((2, 2), 7.0)
+    with pytest.raises(KeyError, match=r"\('n', 'x'\)"):
+        td.update_(source)
+    assert [list(part.keys()) for part in td["n"].tensordicts] == [["g"], ["g"]]
+    np.testing.assert_array_equal(td["n"].tensordicts[1]["g"], np.ones((2, 2)))
+    td.update_(source, strict=False)
+    assert [list(part.keys()) for part in td["n"].tensordicts] == [["g"], ["g"]]
+    np.testing.assert_array_equal(td["n"].tensordicts[1]["g"], np.full((2, 2), 7))
+
+
+def test_update_in_place_of_some_keys_of_a_nested_stack() -> None:
+    td, source = _nested("g", "x"), _nested("g", "x")
+    source["n"].zero_()
+    td.update_(source, keys_to_update=[("n", "g")])
+    assert [part["g"].any() for part in td["n"].tensordicts] == [False, False]
+    np.testing.assert_array_equal(td["n"].tensordicts[1]["x"], np.ones((2, 2)))
+
+
+def test_an_object_that_does_not_fit_in_place_is_named() -> None:
+    td = TensorDict({"s": "text"}, [])
+    with pytest.raises(ValueError, match=r"objects of shape \(1,\) do not broadcast to \(\)"):
+        td.update_(lazy_stack([td.clone()]))
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_shapes_of_a_stack_whose_parts_are_all_locked_are_locked(dim: int) -> None:
+    td = LazyStackedTensorDict(
+        *(TensorDict({"x": np.zeros(2)}, [2]).lock_() for _ in range(2)), stack_dim=dim
+    )
+    results = [td.reshape(-1), td.flatten(0, 1), td.unsqueeze(0), *td.split(1, 1 - dim)]
+    assert [out.is_locked for out in results] == [True] * len(results)
