@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from fuzz_sides import arrays, is_container, is_objects, stacked
+from fuzz_sides import is_container, is_objects, stacked
 
 # NumPy and torch report the same mistake with different built-in exceptions, or of two mistakes each
 # library finds another first: lite's class, tensordict's, and the steps that may differ so.
@@ -183,12 +183,6 @@ def repeated(value: Any) -> bool:
     return len({id(p) for p in value.tensordicts}) < len(value.tensordicts) or any(
         map(repeated, value.tensordicts)
     )
-
-
-def aliased(value: Any) -> bool:
-    """Whether arrays below a container of lite share memory."""
-    found = [array for array in arrays(value) if array.dtype != object]
-    return any(np.may_share_memory(a, b) for i, a in enumerate(found) for b in found[:i])
 
 
 def confused(case: Case) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from fuzz_case import Case, elements, same_elements
-from fuzz_sides import LITE, is_container, is_objects, stacked
+from fuzz_sides import LITE, arrays, is_container, is_objects, stacked
 
 import lite
 
@@ -52,80 +52,6 @@ def fails_alike(case: Case) -> bool:
     except Exception as error:
         return type(error).__name__ == case.error
     return False
-
-
-def names_fit(value: Any, outer: tuple[Any, ...] = ()) -> bool:
-    """Whether the names of every nested container begin with those of what holds it."""
-    if isinstance(value, tuple):
-        return all(names_fit(item) for item in value)
-    if not is_container(value):
-        return True
-    try:
-        names = tuple(value.names)
-    except ValueError:  # parts that disagree
-        return stacked(value)
-    if names[: len(outer)] != outer:
-        return False
-    if stacked(value):
-        dim = value.stack_dim
-        return all(names_fit(part, names[:dim] + names[dim + 1 :]) for part in value.tensordicts)
-    return all(names_fit(entry, names) for _, entry in value._items())
-
-
-def names_agree(case: Case) -> bool:
-    """Whether the names of the result and the target are those of the dense forms."""
-    before = case.before()
-    try:
-        copies = [dense_copy(td, []) for td in before]
-        expected = case.step.run(LITE, copies)
-    except Exception:  # `cat` of parts with different keys
-        return case.name == "cat" and not case.error and _names(case.ours) == _names(case.target)
-    pairs = [(case.target, copies[case.step.facts["target"]])]
-    results = (case.ours, expected)
-    pairs += zip(*results, strict=True) if isinstance(case.ours, tuple) else [results]
-    return all(_names(ours) == _names(wanted) for ours, wanted in pairs)
-
-
-def locks_agree(case: Case) -> bool:
-    """Whether the result is locked as that of the dense forms is."""
-    try:
-        expected = case.step.run(LITE, [dense_copy(td, []) for td in case.before()])
-    except Exception:
-        return False
-    return is_container(case.ours) and is_container(expected) and case.ours.is_locked == expected.is_locked
-
-
-def _names(value: Any) -> Any:
-    return list(value.names) if is_container(value) else None
-
-
-def parts_agree(value: Any, attribute: str) -> bool:
-    """Whether every lazy stack, at any depth, says the same of itself as its parts do of themselves.
-
-    Args:
-        value: a container of either side.
-        attribute: `is_locked`, or `batch_size` (which tensordict keeps from when the stack was made).
-    """
-    if isinstance(value, tuple | list):
-        return all(parts_agree(item, attribute) for item in value)
-    if not is_container(value) or is_objects(value):
-        return True
-    if not stacked(value):
-        nodes = [entry for entry in value.values() if is_container(entry) and not is_objects(entry)]
-        if attribute == "is_locked" and value.is_locked and not all(node.is_locked for node in nodes):
-            return False
-        return all(parts_agree(node, attribute) for node in nodes)
-    parts, dim = value.tensordicts, value.stack_dim
-    if attribute == "is_locked":
-        fits = all(part.is_locked == value.is_locked for part in parts) and (parts or not value.is_locked)
-    else:
-        size = tuple(value.batch_size)
-        inner = size[:dim] + size[dim + 1 :]
-        fits = size[dim] == len(parts) and all(
-            part.ndim == len(inner) and all(n in (m, -1) for n, m in zip(inner, part.batch_size, strict=True))
-            for part in parts
-        )
-    return fits and all(parts_agree(part, attribute) for part in parts)
 
 
 def rows(value: Any) -> list[Any]:
@@ -210,21 +136,38 @@ def assigned(case: Case) -> bool:
     try:
         new = [value] * picked.numel() if number else rows(value.expand(picked.batch_size))
         for n, row in zip(picked["at"].ravel(), new, strict=True):
-            for same in _aliases(td, numbers, n):
-                content[same] = merged(content[same], row)
+            for same, itself in _aliases(td, numbers, n):
+                content[same] = merged(content[same], row if itself else _known(content[same], row))
     except ValueError:  # rows that have no element's shape
         return False
     return covers(rows(case.target), content, [])
 
 
-def _aliases(td: Any, numbers: Any, n: int) -> list[int]:
-    """The numbers of the elements that are the same one, as a part is in a lazy stack more than once."""
+def _aliases(td: Any, numbers: Any, n: int) -> list[tuple[int, bool]]:
+    """The numbers of the elements of parts with the same arrays, and whether it is the same part."""
     if not stacked(td):
-        return [n]
+        return [(n, True)]
     rows = np.moveaxis(numbers, td.stack_dim, 0)
     at, *rest = np.argwhere(rows == n)[0]
     part = td.tensordicts[at]
-    return [int(rows[i, *rest]) for i, other in enumerate(td.tensordicts) if other is part]
+    places = _places(part)
+    return [
+        (int(rows[i, *rest]), other is part)
+        for i, other in enumerate(td.tensordicts)
+        if other is part or _places(other) == places
+    ]
+
+
+def _known(old: Any, new: Any) -> Any:
+    """The entries of a row that an element has already."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return {key: _known(old[key], item) for key, item in new.items() if key in old}
+    return new
+
+
+def _places(td: Any) -> list[Any]:
+    """Where in memory the arrays below a part are, and how they are laid out."""
+    return [(array.ctypes.data, array.strides, array.shape) for array in arrays(td)] or [id(td)]
 
 
 def merged(old: Any, new: Any) -> Any:
@@ -249,6 +192,42 @@ def padded(case: Case) -> bool:
         row.ndim == 1 and np.array_equal(line[: len(row)], row) and bool(np.all(line[len(row) :] == -1))
         for line, row in zip(found, rows_of, strict=True)
     )
+
+
+def common_keys(case: Case) -> bool:
+    """Whether the keys that were read are those that all parts of lazy stacks have."""
+    keys = _keys(case.before()[case.step.facts["target"]])
+    everything = sorted(str(path if len(path) > 1 else path[0]) for path in keys)
+    return case.ours[0] == everything and sorted(case.ours[2]) == sorted(p[0] for p in keys if len(p) == 1)
+
+
+def _keys(value: Any) -> set[tuple[str, ...]]:
+    if stacked(value):
+        return set.intersection(*map(_keys, value.tensordicts)) if value.tensordicts else set()
+    found = set()
+    for key, entry in value._items():
+        found.add((key,))
+        if is_container(entry) and not is_objects(entry):
+            found |= {(key, *path) for path in _keys(entry)}
+    return found
+
+
+def flipped(case: Case) -> bool:
+    """Whether the parts of a lazy stack, whose batch may be ragged, are flipped, or their order is."""
+    before, ((d,),) = case.before()[case.step.facts["target"]], case.step.facts["args"]
+    parts, at = before.tensordicts, d % before.ndim
+    if at == before.stack_dim:
+        wanted = [elements(part) for part in reversed(parts)]
+    else:
+        axis = at - (at > before.stack_dim)
+        wanted = [_flip(elements(part), axis) for part in parts]
+    return case.ours.stack_dim == before.stack_dim and same_elements(
+        [elements(part) for part in case.ours.tensordicts], wanted
+    )
+
+
+def _flip(rows: list[Any], axis: int) -> list[Any]:
+    return [_flip(row, axis - 1) for row in rows] if axis else rows[::-1]
 
 
 def split_apart(case: Case) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import fuzz_rules_lazy
 import fuzz_rules_other
 import fuzz_rules_reduce
+import fuzz_rules_shape
 import fuzz_rules_writes
 from fuzz_case import RULES, Case, same_error
 from fuzz_sides import Mismatch
@@ -21,6 +22,7 @@ __all__ = [
     "fuzz_rules_lazy",
     "fuzz_rules_other",
     "fuzz_rules_reduce",
+    "fuzz_rules_shape",
     "fuzz_rules_writes",
     "same_error",
 ]

@@ -8,18 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fuzz_case import Case, aliased, broken, confused, lazy_somewhere, ragged, repeated, rule, same_content
-from fuzz_dense import (
-    agrees,
-    assigned,
-    fails_alike,
-    locks_agree,
-    names_agree,
-    names_fit,
-    padded,
-    parts_agree,
-    split_apart,
-)
+from fuzz_case import Case, broken, confused, lazy_somewhere, ragged, repeated, rule, same_content
+from fuzz_dense import agrees, assigned, common_keys, fails_alike, flipped, padded, split_apart
+from fuzz_metadata import locked_alike, locks_agree, names_agree, names_fit, parts_agree
 from fuzz_sides import LITE, is_container, stacked
 
 
@@ -54,6 +45,12 @@ def _(case: Case) -> bool:
     return case.name in names and fails(
         case, "Failed to stack tensors", "exclusive", "got keys", "Sizes of tensors must match"
     )
+
+
+@rule("ragged leaves and exclusive keys take part in every shape operation")
+def _(case: Case) -> bool:
+    refused = case.name == "flip" and "Failed to stack tensors" in case.message
+    return refused and not case.error and stacked(case.target) and flipped(case)
 
 
 @rule("ragged leaves and exclusive keys take part in every shape operation")
@@ -245,17 +242,21 @@ def _(case: Case) -> bool:
     ours, theirs = case.ours, case.theirs
     if case.path.startswith("v"):
         ours, theirs = case.variables[int(case.path[1:].split("/")[0])]
+    elif case.path.startswith("["):
+        ours, theirs = (value[int(case.path[1:].split("]")[0])] for value in (ours, theirs))
     if not parts_agree(ours, "is_locked"):
         return False
+    if ours.is_locked == theirs.is_locked and locked_alike(ours, ours.is_locked):
+        return lazy(case)  # tensordict locks some of it
     return not parts_agree(theirs, "is_locked") or (lazy(case) and locks_agree(case))
 
 
 @rule("a lazy stack after its parts changed")
 def _(case: Case) -> bool:
     if case.name in ("read keys", "read contains") and case.kind == "value":
-        return lazy(case) and agrees(case)
-    if case.name == "read keys" and fails(case, "not found in TensorDict"):
-        return True  # nodes that only some parts have
+        return lazy(case) and (common_keys(case) if case.name == "read keys" else agrees(case))
+    if case.name == "read keys" and "not found in TensorDict" in case.message:
+        return not case.error and common_keys(case)  # nodes that only some parts have
     return case.kind == "batch_size" and not parts_agree([td for _, td in case.variables], "batch_size")
 
 
@@ -296,7 +297,7 @@ def _(case: Case) -> bool:
 def _(case: Case) -> bool:
     if repeated(case.target) and not case.error and agrees(case):
         return True
-    return case.name == "set_index" and confused(case) and aliased(case.target)
+    return case.name == "set_index" and confused(case) and assigned(case)
 
 
 @rule("entries of different kinds in a lazy stack")
@@ -330,7 +331,11 @@ def _(case: Case) -> bool:
     if both and "Failed to update" in str(case.ours_error):
         return True
     if how in ("update", "clone"):
-        return fails_alike(case) if case.error else "in a lazy TD" in case.message and agrees(case)
+        refused = "in a lazy TD" in case.message or "Incompatible dim" in case.message
+        return fails_alike(case) if case.error else refused and agrees(case)
+    if how == "inplace" and case.error == "RuntimeError" and "Failed to stack" in str(case.ours_error):
+        # a dense node becomes no lazy stack in place
+        return not case.other and ragged(case.step.facts["source"](LITE, case.before()))
     if how == "update_" and case.error == "ValueError" and "Failed to update" in str(case.ours_error):
         from_lazy = lazy_somewhere(case.step.facts["source"](LITE, case.before()))
         return not case.other and (from_lazy or fails_alike(case))

@@ -6,11 +6,11 @@ Where lite gives a result and tensordict does not, `written` does the write with
 from __future__ import annotations
 
 import numpy as np
-from fuzz_case import Case, aliased, confused, path_of, ragged, rule
-from fuzz_dense import agrees
+from fuzz_case import Case, confused, path_of, ragged, rule
+from fuzz_dense import agrees, assigned
 from fuzz_sides import LITE, Mismatch, arrays, compare
 from fuzz_values import nothing_below, shares_nodes
-from fuzz_written import flat_before, written
+from fuzz_written import Leaves, flat, flat_before, written
 
 import lite
 
@@ -46,8 +46,20 @@ def _(case: Case) -> bool:
         case.name in ("index", "set_index")
         and only_lite_fails(case, "IndexError")
         and says(case, "out of bounds", "the mask has shape", "could not be broadcast")
-        and all(leaf.dtype == object for leaf in flat_before(case).values())
+        and (no_arrays(flat_before(case)) or no_source(case))
     )
+
+
+def no_arrays(leaves: Leaves) -> bool:
+    return all(leaf.dtype == object for leaf in leaves.values())
+
+
+def no_source(case: Case) -> bool:
+    """Whether an assignment has no arrays to write."""
+    if case.name != "set_index":
+        return False
+    source = case.step.facts["source"](LITE, case.before())
+    return isinstance(source, lite.TensorDict) and no_arrays(flat(source))
 
 
 @rule("index out of bounds of a TensorDict without entries")
@@ -177,7 +189,9 @@ def _(case: Case) -> bool:
 @rule("the same memory on both sides of an assignment")
 def _(case: Case) -> bool:
     same = only_tensordict_fails(case, "single memory location")
-    return same and (written(case) or aliased(case.target))
+    if not same:
+        return False
+    return written(case) or (assigned(case) if case.name == "set_index" else agrees(case))
 
 
 @rule("lists of arrays as values")

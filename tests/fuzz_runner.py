@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from fuzz_programs import Choices, Step, plan, sizes, tree
+from fuzz_programs import Start, Step, plan
 from fuzz_rules import explain, same_error
 from fuzz_sides import (
     LITE,
@@ -71,14 +71,13 @@ def run_program(build: bytes, steps: list[bytes]) -> Log:
 
 
 def _run(log: Log, build: bytes, steps: list[bytes]) -> None:
-    c = Choices(build)
-    first = tree(c.rest(), sizes(c), names=True)
+    first = Start(build)
     log.steps.append(f"v0 = {first}")
-    ours, theirs = [LITE.value(first)], [TORCH.value(first)]
+    ours, theirs = [first.value(LITE)], [first.value(TORCH)]
     _compare_variables(ours, theirs)
     done: list[Step] = []
     for data in steps:
-        step = plan(data, ours)
+        step = plan(data, ours, first.family)
         step.facts["before"] = partial(_replay, first, tuple(done))
         done.append(step)
         log.steps.append(step.text)
@@ -144,9 +143,9 @@ def _check_alone(step: Step, ours: list[Any], got: Outcome) -> None:
         step.facts["oracle"].check(ours[step.facts["target"]], got.value)
 
 
-def _replay(first: Any, steps: Sequence[Step]) -> list[Any]:
+def _replay(first: Start, steps: Sequence[Step]) -> list[Any]:
     """Lite's variables after some steps that gave no difference."""
-    variables = [LITE.value(first)]
+    variables = [first.value(LITE)]
     for step in steps:
         got = Outcome(LITE, step, variables)
         if got.error is None:

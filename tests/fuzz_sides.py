@@ -109,7 +109,7 @@ def compare(ours: Any, theirs: Any, path: str = "") -> None:
             listed = _list(theirs.tolist())
         except Exception as error:
             raise Mismatch("unreadable", path, f"tensordict cannot read its own entry: {error!r}") from error
-        _equal("objects", ours.tolist(), listed, path)
+        _equal("objects", _list(ours.tolist()), listed, path)
         _equal("objects batch_size", ours.batch_size, tuple(theirs.batch_size), path)
     elif is_container(theirs):
         _compare_containers(ours, theirs, path)
@@ -129,9 +129,9 @@ def compare(ours: Any, theirs: Any, path: str = "") -> None:
 
 
 def _list(value: Any) -> Any:
-    """Nested lists without the reference's list classes, and without tensors, which cannot be compared."""
-    if isinstance(value, torch.Tensor):
-        return "tensor", value.tolist()
+    """Nested lists without the reference's list classes, and without arrays, which cannot be compared."""
+    if isinstance(value, torch.Tensor | np.ndarray):
+        return "array", value.tolist()
     return [_list(item) for item in value] if isinstance(value, list) else value
 
 

@@ -94,6 +94,8 @@ def scan(c: Choices, v: list[Any], at: int) -> Step:
             raise IndexError("no such dim")
         if name == "nan_to_num":
             return td.apply(lambda x: x.nan_to_num(), propagate_lock=True)
+        if -1 in td.batch_size:
+            raise RuntimeError("there is no dense form")
         axis = d % td.ndim
         td = td.to_tensordict()
         if name == "sort":
@@ -163,12 +165,16 @@ class Oracle:
 
     def _compare_structure(self, td: Any, values: Any, leaves: dict[Any, Array]) -> None:
         size = td.batch_size
+        axes: tuple[int, ...] = ()
         if self.name not in SCANS and self.kwargs.get("dim") != "feature":
             _, axes = self._axes(np.zeros(size, bool), td.ndim)
             kept = [1 if i in axes else n for i, n in enumerate(size) if self.keep or i not in axes]
             size = tuple(kept)
         if values.batch_size != size:
             raise Mismatch("oracle", "", f"batch size {values.batch_size}, expected {size}")
+        names = [name for i, name in enumerate(td.names) if self.keep or i not in axes]
+        if list(values.names) != names:
+            raise Mismatch("oracle", "", f"names {values.names}, expected {names}")
         if set(values.keys(True, True)) != set(leaves):
             raise Mismatch("oracle", "", f"keys {set(values.keys(True, True))}, expected {set(leaves)}")
         if stacked(td):

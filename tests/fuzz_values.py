@@ -50,7 +50,7 @@ def tree(c: Choices, size: tuple[int, ...], depth: int = 2, names: bool = False)
             entries[key] = leaf(size + feature, c.pick(DTYPES), c.below(5))
     if c.one_in(3):
         entries = dict(reversed(entries.items()))
-    given = ["p", "q", "t"][: len(size)] if names and size and c.one_in(3) else None
+    given = ["p", "q", "t"][: len(size)] if names and size and c.one_in(2) else None
     return Dense(size, entries, given)
 
 
@@ -62,10 +62,10 @@ def strings(size: tuple[int, ...], seed: int) -> Any:
 
 
 def lazy(c: Choices, size: tuple[int, ...]) -> Lazy:
-    """Parts with a ragged leaf `g`, an exclusive `x`, and otherwise the same keys."""
+    """Parts with a ragged leaf `g`, an exclusive leaf `x` or node `n`, and otherwise the same keys."""
     dim = c.below(len(size))
     inner = size[:dim] + size[dim + 1 :]
-    ragged, exclusive = c.one_in(2), c.one_in(3)
+    ragged, exclusive = c.one_in(2), c.pick([None, "x", None, "n", "x", None])
     keys = ("a", "n", "s", "r")[: 1 + c.below(4)]
     dtype = c.pick(DTYPES)
     parts = []
@@ -74,7 +74,7 @@ def lazy(c: Choices, size: tuple[int, ...]) -> Lazy:
         for key in keys:
             if key == "a":
                 entries[key] = leaf((*inner, 2), dtype, i)
-            elif key == "n":
+            elif key == "n" and (i == 0 or exclusive != "n"):
                 entries[key] = Dense(inner, {"a": leaf(inner, "int64", i + 3), "s": f"in {i}"})
                 if ragged:
                     entries[key].entries["g"] = leaf((*inner, 1 + i), "float32", i)
@@ -84,7 +84,7 @@ def lazy(c: Choices, size: tuple[int, ...]) -> Lazy:
                 entries[key] = strings(inner, i)
         if ragged:
             entries["g"] = leaf((*inner, i + 1), "float32", i)
-        if exclusive and i == 0:
+        if exclusive == "x" and i == 0:
             entries["x"] = leaf(inner, "int64", 9)
         parts.append(Dense(inner, entries))
     return Lazy(dim, parts)

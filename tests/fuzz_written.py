@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-from fuzz_case import Case, lazy_somewhere, path_of, ragged
-from fuzz_sides import LITE, Array, is_container, is_objects
+from fuzz_case import Case, elements, lazy_somewhere, path_of, ragged, same_elements
+from fuzz_sides import LITE, Array, is_container, is_objects, stacked
 
 Leaves = dict[tuple[str, ...], Array]
 
@@ -17,8 +17,13 @@ def written(case: Case) -> bool:
     at, facts = case.step.facts["target"], case.step.facts
     try:
         before = case.before()
-        expected = flat(before[at])
         value = facts["source"](LITE, before)
+        if case.name == "update" and facts["how"] == "update_" and _pairs_up(before[at], value):
+            found = zip(case.target.tensordicts, before[at].tensordicts, value.tensordicts, strict=True)
+            return all(same(flat(part), _copied(old, new)) for part, old, new in found)
+        if case.name == "set" and facts["how"] in ("set_", "inplace") and facts["key"] in before[at]:
+            return _entry_written(case, before[at], value)
+        expected = flat(before[at])
         size = before[at].batch_size
         if case.name == "set_index":
             _assign(expected, size, np.arange(math.prod(size)).reshape(size)[facts["index"]], value)
@@ -29,6 +34,40 @@ def written(case: Case) -> bool:
         return same(flat(case.target), expected)
     except (ValueError, IndexError, TypeError, RuntimeError, KeyError, AttributeError):
         return False  # NumPy would not do it, or the step says nothing about its source
+
+
+def _pairs_up(target: Any, source: Any) -> bool:
+    """Whether two lazy stacks are updated part by part."""
+    both = stacked(target) and stacked(source) and target.stack_dim == source.stack_dim
+    return both and len(target.tensordicts) == len(source.tensordicts)
+
+
+def _entry_written(case: Case, before: Any, value: Any) -> bool:
+    """Whether an entry of a ragged TensorDict holds what NumPy gives, and all others what they did."""
+    key = case.step.facts["key"]
+    expected = flat(before.get(key))
+    _copy(expected, (), value)
+    if stacked(before) and () in expected:  # as one part may be there more than once
+        _write(before, key, expected[()])
+        expected = flat(before.get(key))
+    if not same(flat(case.target.get(key)), expected):
+        return False
+    rest = [td.exclude(key) for td in (case.target, before)]
+    return same_elements(*map(elements, rest))
+
+
+def _write(td: Any, key: Any, array: Array) -> None:
+    if stacked(td):
+        for part, rows in zip(td.tensordicts, np.moveaxis(array, td.stack_dim, 0), strict=True):
+            _write(part, key, rows)
+    else:
+        td.get(key)[...] = array
+
+
+def _copied(old: Any, new: Any) -> Leaves:
+    leaves = flat(old)
+    _copy(leaves, (), new)
+    return leaves
 
 
 def flat_before(case: Case) -> Leaves:
