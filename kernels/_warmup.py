@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from lite.kernels._layers import gelu, layer_norm
 from lite.kernels.advantages import gae, vtrace
 from lite.kernels.log_softmax import masked_log_softmax
 from lite.kernels.multistep_return import multistep_return
@@ -33,4 +34,8 @@ def warmup() -> None:
         token_log_probs(logits, tokens)  # statistics run the same code
         token_log_probs_and_entropy(logits, tokens)  # as do entropies alone
         masked_log_softmax(logits)
-    sample_tokens(np.zeros((1, 2), np.float32), np.zeros(1, np.int64))
+    rows = np.zeros((1, 2), np.float32)
+    sample_tokens(rows, np.zeros(1, np.int64))
+    gelu(rows, by_tanh=False)
+    gelu(rows, by_tanh=True)
+    layer_norm(rows, None, None, 2, 1e-5)

@@ -22,19 +22,7 @@ from lite.nn._mappings import add_custom_mapping, biased_softplus, expln, inv_so
 from lite.nn._meta import MetaArray
 from lite.nn._removed import get_functional, is_functional, make_functional, repopulate_module
 from lite.nn._skip_existing import set_skip_existing, skip_existing
-from lite.nn.activations import (
-    ELU,
-    GELU,
-    Identity,
-    LeakyReLU,
-    LogSoftmax,
-    ReLU,
-    Sigmoid,
-    SiLU,
-    Softmax,
-    Softplus,
-    Tanh,
-)
+from lite.nn.activations import ELU, Identity, LeakyReLU, ReLU, Sigmoid, SiLU, Softplus, Tanh
 from lite.nn.attention import MultiheadAttention
 from lite.nn.bilinear import Bilinear
 from lite.nn.containers import ModuleDict, ModuleList, Sequential
@@ -44,6 +32,7 @@ from lite.nn.dropout import Dropout
 from lite.nn.embedding import Embedding
 from lite.nn.ensemble import EnsembleModule
 from lite.nn.flatten import Flatten
+from lite.nn.gelu import GELU
 from lite.nn.linear import Linear
 from lite.nn.mlp import MLP
 from lite.nn.module import Module
@@ -54,6 +43,7 @@ from lite.nn.params import TensorDictParams
 from lite.nn.pooling import AvgPool2d, MaxPool2d
 from lite.nn.recurrent import GRU, LSTM, RNN
 from lite.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell
+from lite.nn.softmax import LogSoftmax, Softmax
 from lite.nn.td_module import TensorDictModule
 from lite.nn.td_module_base import TensorDictModuleBase
 from lite.nn.td_probabilistic import ProbabilisticTensorDictModule

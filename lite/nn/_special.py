@@ -73,7 +73,8 @@ def floats(x: Any) -> tuple[Any, Dtype]:
     return (x if x.dtype == compute else x.astype(compute)), result
 
 
-def _horner(coefficients: tuple[float, ...], x: Any) -> Any:
+def horner(coefficients: tuple[float, ...], x: Any) -> Any:
+    """A polynomial of `x`, the highest coefficient first."""
     out = x * x.dtype.type(coefficients[0])
     out += x.dtype.type(coefficients[1])
     for c in coefficients[2:]:
@@ -87,9 +88,9 @@ def erf(x: Any) -> Any:
     if x.dtype == np.float32:
         x = np.clip(x, -4.0, 4.0)
         square = x * x
-        out = _horner(_ERF_NUMERATOR, square)
+        out = horner(_ERF_NUMERATOR, square)
         out *= x
-        out /= _horner(_ERF_DENOMINATOR, square)
+        out /= horner(_ERF_DENOMINATOR, square)
         return out
     z = np.abs(x)
     near = np.minimum(z, 0.5)  # a power series where 1 - erfc would lose digits

@@ -1,4 +1,4 @@
-"""Elementwise modules without parameters, and softmax.
+"""Elementwise modules without parameters.
 
 Results have the dtype of the input; integers become the default float dtype. Half-precision floats compute
 in float32.
@@ -6,8 +6,6 @@ in float32.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -253,43 +251,6 @@ class ELU(_Pointwise):
         return f"alpha={self.alpha}{', inplace=True' if self.inplace else ''}"
 
 
-class GELU(_Pointwise):
-    """x times the probability that a standard normal number is below x.
-
-    Args:
-        approximate: "none", or "tanh" for a formula with tanh in place of the error function.
-
-    Shapes:
-        any; the output has that of the input.
-
-    Dtypes:
-        the input's; integers become the default float dtype.
-
-    Raises:
-        RuntimeError: `approximate` is neither, at the call.
-
-    Source:
-        Hendrycks and Gimpel (2016), Gaussian error linear units (arXiv:1606.08415).
-
-    Example:
-        >>> import numpy as np
-        >>> from lite import nn
-        >>> nn.GELU()(np.array([-1.0, 2.0])).round(4)
-        array([-0.1587,  1.9545])
-    """
-
-    def __init__(self, approximate: str = "none") -> None:
-        super().__init__()
-        self.approximate = approximate
-
-    def _compute(self, x: Any) -> Any:
-        return gelu(x, self.approximate)
-
-    def extra_repr(self) -> str:
-        """The formula."""
-        return f"approximate={self.approximate!r}"
-
-
 class Softplus(_Pointwise):
     """log(1 + exp(beta x)) / beta; x itself where beta x exceeds `threshold`.
 
@@ -325,119 +286,3 @@ class Softplus(_Pointwise):
     def extra_repr(self) -> str:
         """beta and threshold."""
         return f"beta={self.beta}, threshold={self.threshold}"
-
-
-class _AlongDim(_Pointwise):
-    """A function along one dimension, NaN without a warning where there is nothing to normalise."""
-
-    _function: Callable[[Any, int], Any]
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, input: Any) -> Any:
-        """Apply the function along `dim`."""
-        x, dtype = _special.floats(input)
-        with np.errstate(invalid="ignore", over="ignore"):  # rows of infinities; log-probs beyond float16
-            return self._compute(x).astype(dtype, copy=False)
-
-    def _compute(self, x: Any) -> Any:
-        return _along(self._function, x, self.dim, type(self).__name__)
-
-    def extra_repr(self) -> str:
-        """The dimension."""
-        return f"dim={self.dim}"
-
-
-class Softmax(_AlongDim):
-    """exp(x) / sum(exp(x)) along a dimension; NaN for a row of only -inf, or with +inf.
-
-    Args:
-        dim: the dimension. None warns, and takes 0 for inputs of 0, 1 or 3 dimensions, else 1.
-
-    Shapes:
-        any; the output has that of the input.
-
-    Dtypes:
-        the input's; integers become the default float dtype.
-
-    Raises:
-        IndexError: the input has no such dimension.
-
-    Source:
-        torch.nn.Softmax.
-
-    Example:
-        >>> import numpy as np
-        >>> from lite import nn
-        >>> nn.Softmax(-1)(np.array([[0.0, 0.0], [0.0, np.log(3)]])).round(4)
-        array([[0.5 , 0.5 ],
-               [0.25, 0.75]])
-    """
-
-    _function = staticmethod(_special.softmax)
-
-
-class LogSoftmax(_AlongDim):
-    """x - log(sum(exp(x))) along a dimension; NaN for a row of only -inf, or with +inf.
-
-    Args:
-        dim: the dimension. None warns, and takes 0 for inputs of 0, 1 or 3 dimensions, else 1.
-
-    Shapes:
-        any; the output has that of the input.
-
-    Dtypes:
-        the input's; integers become the default float dtype.
-
-    Raises:
-        IndexError: the input has no such dimension.
-
-    Source:
-        torch.nn.LogSoftmax.
-
-    Example:
-        >>> import numpy as np
-        >>> from lite import nn
-        >>> nn.LogSoftmax(-1)(np.array([0.0, 0.0])).round(4)
-        array([-0.6931, -0.6931])
-    """
-
-    _function = staticmethod(_special.log_softmax)
-
-
-def gelu(x: Any, approximate: str = "none") -> Any:
-    """GELU of float32 or float64 arrays; see `GELU`."""
-    if approximate == "tanh":
-        return _gelu_by_tanh(x)
-    if approximate != "none":
-        raise RuntimeError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
-    return _gelu_by_erf(x)
-
-
-def _gelu_by_tanh(x: Any) -> Any:
-    with np.errstate(over="ignore"):  # the cube of large numbers, of which tanh makes 1
-        inner = np.sqrt(2.0 / np.pi).astype(x.dtype) * (x + 0.044715 * x * x * x)
-    return 0.5 * x * (1 + np.tanh(inner))
-
-
-def _gelu_by_erf(x: Any) -> Any:
-    return 0.5 * x * (1 + _special.erf(x * x.dtype.type(np.sqrt(0.5))))
-
-
-def _along(function: Any, x: Any, dim: int | None, name: str) -> Any:
-    if dim is None:
-        dim = 0 if x.ndim in (0, 1, 3) else 1
-        warnings.warn(
-            f"{name} without dim takes dimension {dim} of an input of {x.ndim}; pass dim to say which.",
-            UserWarning,
-            stacklevel=2,
-        )
-    if x.ndim == 0:
-        if dim not in (0, -1):
-            raise IndexError(f"dim must be 0 or -1 for an input without dimensions, got {dim}")
-        return function(x.reshape(1), 0).reshape(())
-    if not -x.ndim <= dim < x.ndim:
-        raise IndexError(f"dim must be in [{-x.ndim}, {x.ndim - 1}], got {dim}")
-    return function(x, dim)

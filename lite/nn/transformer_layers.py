@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite.nn._special import float_dtypes, in_blocks
-from lite.nn.activations import gelu
 from lite.nn.attention import MultiheadAttention
 from lite.nn.dropout import Dropout
+from lite.nn.gelu import gelu
 from lite.nn.linear import Linear
 from lite.nn.module import Module
 from lite.nn.normalization import LayerNorm
@@ -26,11 +25,7 @@ def relu(x: Any) -> Any:
     return np.maximum(x, 0)
 
 
-def _gelu(x: Any) -> Any:
-    return in_blocks(gelu, x, *float_dtypes(x))
-
-
-_ACTIVATIONS = {"relu": relu, "gelu": _gelu}
+_ACTIVATIONS = {"relu": relu, "gelu": gelu}
 
 
 class _Layer(Module):

@@ -16,12 +16,13 @@ pytestmark = pytest.mark.skipif(
 numba = pytest.importorskip("numba")
 Dispatcher = pytest.importorskip("numba.core.dispatcher").Dispatcher
 
-from lite.kernels.cpu import log_softmax, multistep_return, returns, sample_tokens  # noqa: E402
+from lite.kernels import _layers  # noqa: E402
+from lite.kernels.cpu import layers, log_softmax, multistep_return, returns, sample_tokens  # noqa: E402
 
 ENTRIES = [
     (returns, "lambda_returns"), (returns, "fixed_lambda_returns"), (returns, "advantages"),
     (multistep_return, "sequences"), (log_softmax, "rows"), (log_softmax, "log_softmax"),
-    (sample_tokens, "rows"),
+    (sample_tokens, "rows"), (layers, "gelu"), (layers, "gelu_by_tanh"), (layers, "layer_norm"),
 ]  # fmt: skip
 
 
@@ -54,6 +55,10 @@ def call_everything() -> None:
             previous=[[1], [2]],
         )  # fmt: skip
         k.sample_tokens(x, np.random.default_rng(0))
+    for x in (np.zeros((2, 3), np.float32), np.broadcast_to(np.zeros(3, np.float32), (2, 3))):
+        _layers.gelu(x, by_tanh=False)
+        _layers.gelu(x, by_tanh=True)
+        _layers.layer_norm(x, x[0], None, 3, 1e-5)
 
 
 @pytest.fixture
@@ -83,7 +88,7 @@ def test_warmup_compiles_what_calls_need(signatures):
 def test_all_kernels_are_watched():
     dispatchers = {
         (module, name)
-        for module in (returns, multistep_return, log_softmax, sample_tokens)
+        for module in (returns, multistep_return, log_softmax, sample_tokens, layers)
         for name, found in vars(module).items()
         if isinstance(found, Dispatcher) and not found.targetoptions["no_cpython_wrapper"]
     }

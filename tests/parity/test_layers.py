@@ -48,6 +48,16 @@ def test_pointwise(name, options, shape, dtype, scale):
     agree(ours, theirs, x, rtol=RTOL[dtype] * (20 if scale == 1e4 else 1))
 
 
+@pytest.mark.parametrize("dtype", sorted(RTOL))
+@pytest.mark.parametrize("name", [name for name in POINTWISE if name[0] in ("GELU", "SiLU")])
+@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
+def test_large_arrays(rng, name, dtype, scale):
+    """What compiled code computes."""
+    x = (rng.normal(size=(16, 1 << 12)) * scale).astype(dtype)
+    ours, theirs = pair(name[0], **name[1])
+    agree(ours, theirs, x, rtol=RTOL[dtype] * (2 if scale == 10.0 else 1))  # torch's own error
+
+
 @pytest.mark.parametrize("name", ["ReLU", "LeakyReLU", "ELU", "SiLU"])
 def test_pointwise_in_place(rng, name):
     x = rng.normal(size=5).astype(np.float32)

@@ -1,0 +1,57 @@
+"""Layers of networks whose formulas are long, in one pass over float32 arrays, compiled for the CPU."""
+
+from typing import Any
+
+import numpy as np
+
+from lite.kernels._jit import jit
+from lite.kernels.cpu import _gelu
+from lite.kernels.cpu._blocks import _exp
+from lite.kernels.cpu._width import full_width
+
+_END = np.float32(_gelu.END)
+_E6, _E5, _E4, _E3, _E2, _E1, _E0 = map(np.float32, _gelu.EXACT)
+_T1, _T0 = map(np.float32, _gelu.BY_TANH)
+_TOP = np.float32(80.0)  # 1 / (1 + exp(80)) and less is 0, so that x may be any number
+_ZERO, _ONE = np.float32(0.0), np.float32(1.0)
+
+
+@jit(entry=True)
+def gelu(x: Any, out: Any) -> None:
+    """x times the probability that a standard normal number is below x; see `_gelu`."""
+    full_width()
+    for i in range(x.size):
+        s = x[i] * x[i]
+        s = _END if s > _END else s
+        u = ((((((_E6 * s + _E5) * s + _E4) * s + _E3) * s + _E2) * s + _E1) * s + _E0) * x[i]
+        _, e = _exp(_TOP if u > _TOP else u)
+        out[i] = x[i] * (_ZERO if u > _TOP else _ONE / (_ONE + e))
+
+
+@jit(entry=True)
+def gelu_by_tanh(x: Any, out: Any) -> None:
+    """x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2; see `_gelu`."""
+    full_width()
+    for i in range(x.size):
+        u = (_T1 * (x[i] * x[i]) + _T0) * x[i]
+        _, e = _exp(_TOP if u > _TOP else u)
+        out[i] = x[i] * (_ZERO if u > _TOP else _ONE / (_ONE + e))
+
+
+@jit(entry=True, reassociate=True)
+def layer_norm(x: Any, weight: Any, bias: Any, eps: Any, out: Any) -> None:
+    """(x - mean) / √(variance + eps) over each row, times weight plus bias."""
+    full_width()
+    size = x.shape[1]
+    for r in range(x.shape[0]):
+        row, target = x[r], out[r]
+        total = _ZERO
+        for i in range(size):
+            total += row[i]
+        mean = np.float32(total / np.float32(size))
+        total = _ZERO
+        for i in range(size):
+            total += (row[i] - mean) * (row[i] - mean)
+        scale = _ONE / np.sqrt(np.float32(total / np.float32(size)) + eps)
+        for i in range(size):
+            target[i] = ((row[i] - mean) * scale) * weight[i] + bias[i]
