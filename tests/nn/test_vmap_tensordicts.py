@@ -1,0 +1,144 @@
+"""`vmap` over TensorDicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from vmap_cases import rows
+
+import lite
+from lite import NonTensorData, TensorDict, lazy_stack, nn, vmap
+
+
+def test_tensordict_in_and_out() -> None:
+    td = TensorDict({"a": rows(), "n": {"b": rows(3, 4)}, "s": "text"}, batch_size=[3])
+
+    def fn(td: Any) -> Any:
+        assert td.batch_size == ()
+        assert td["a"].shape == (2,)
+        td["c"] = td["a"].sum()
+        td["n", "d"] = td["n", "b"][0]
+        return td
+
+    out = vmap(fn)(td)
+    assert out.batch_size == (3,)
+    np.testing.assert_array_equal(out["c"], rows().sum(1))
+    np.testing.assert_array_equal(out["n", "d"], rows(3, 4)[:, 0])
+    assert out["s"] == "text"
+    assert set(td.keys(True)) == {"a", "n", ("n", "b"), "s"}
+    new = vmap(lambda td: TensorDict(x=td["a"] * 2))(td)
+    np.testing.assert_array_equal(new["x"], rows() * 2)
+
+
+def test_tensordicts_that_are_not_mapped_are_expanded_and_stay_as_they_are() -> None:
+    td = TensorDict(a=rows(), n=TensorDict(b=rows(), batch_size=[3]), batch_size=[3])
+    x = np.arange(12.0).reshape(4, 3)
+
+    def fn(td: Any, x: Any) -> Any:
+        td["x"] = x
+        td["n", "y"] = x
+        return td
+
+    for dims, args in (((None, 0), (td, x)), ((0, None), (x, td))):
+        out = vmap(fn if dims[0] is None else lambda x, td: fn(td, x), dims)(*args)
+        assert out.batch_size == (4, 3)
+        assert out["a"].shape == (4, 3, 2)
+        assert out["a"].strides[0] == 0
+        np.testing.assert_array_equal(out["n", "y"], x)
+    assert set(td.keys(True)) == {"a", "n", ("n", "b")}
+
+
+def test_names_of_the_mapped_dimension() -> None:
+    td = TensorDict(a=np.zeros((3, 4, 2)), batch_size=[3, 4], names=["time", "env"])
+    seen: list[Any] = []
+
+    def fn(td: Any) -> Any:
+        seen.append(td.names)
+        return td
+
+    assert vmap(fn, 0)(td).names == [None, "env"]
+    assert vmap(fn, 1, 1)(td).names == ["time", None]
+    assert seen == [["env"], ["time"]]
+
+
+def test_out_dims_of_tensordicts() -> None:
+    td = TensorDict(a=np.zeros((3, 4, 2)), batch_size=[3, 4])
+    assert vmap(lambda t: t, 0, 1)(td).batch_size == (4, 3)
+    assert vmap(lambda t: t, 1, -1)(td)["a"].shape == (3, 4, 2)
+    with pytest.raises(ValueError, match="out_dims has 2 for a result that will have 2"):
+        vmap(lambda t: t, 0, 2)(td)
+
+
+@pytest.mark.parametrize("lock", [False, True])
+def test_writes_on_lazy_stacks(lock: bool) -> None:
+    parts = [TensorDict(a=rows()[i]) for i in range(3)]
+    td = lazy_stack(parts)
+    if lock:
+        td.lock_()
+
+    def fn(td: Any) -> Any:
+        td["b"] = td["a"] + 1
+        return td
+
+    if lock:
+        with pytest.raises(RuntimeError, match="locked"):
+            vmap(fn)(td)
+        return
+    np.testing.assert_array_equal(vmap(fn)(td)["b"], rows() + 1)
+    assert all("b" not in part for part in parts)
+
+
+def test_locked_tensordicts() -> None:
+    td = TensorDict(a=rows(), batch_size=[3]).lock_()
+    with pytest.raises(RuntimeError, match="locked"):
+        vmap(lambda td: td.set("b", td["a"]))(td)
+    assert vmap(lambda td, x: td.set("b", x), (None, 0))(td, np.zeros((2, 3)))["b"].shape == (2, 3)
+
+
+def test_methods_of_tensordicts_inside() -> None:
+    td = TensorDict(a=np.arange(12.0).reshape(3, 2, 2), batch_size=[3, 2])
+    a = td["a"]
+    for fn, expected in (
+        (lambda t: t + 1, a + 1),
+        (lambda t: t.apply(np.exp), np.exp(a)),
+        (lambda t: t[0], a[:, 0]),
+        (lambda t: t.reshape(1, 2), a[:, None]),
+        (lambda t: t.sum(0), a.sum(1)),
+        (lambda t: t.flip(0), a[:, ::-1]),
+        (lambda t: lite.stack([t, t * 2]), np.stack([a, a * 2], 1)),
+        (lambda t: lite.cat([t, t]), np.concatenate([a, a], 1)),
+        (lambda t: t.expand(4, 2), np.broadcast_to(a[:, None], (3, 4, 2, 2))),
+        (lambda t: t.clone(), a),
+        (lambda t: t.where(t["a"][:, 0] > 2, 0), np.where(a[:, :, :1] > 2, a, 0)),
+        (lambda t: t.update({"a": t["a"] * 3}), a * 3),
+        (lambda t: lite.stack(list(t)), a),
+    ):
+        np.testing.assert_allclose(vmap(fn)(td)["a"], expected)
+    index = np.array([1, 0, 1])
+    np.testing.assert_array_equal(vmap(lambda t, i: t[i])(td, index)["a"], a[np.arange(3), index])
+    np.testing.assert_array_equal(vmap(lambda t, i: t[i], (None, 0))(td, index)["a"], a[index])
+    np.testing.assert_array_equal(
+        vmap(lambda t, i: t.gather(0, i))(td, index[:, None])["a"], a[np.arange(3), index][:, None]
+    )
+
+
+def test_objects_in_tensordicts() -> None:
+    td = TensorDict(a=rows(2), batch_size=[2])
+    td["label"] = NonTensorData("x", batch_size=[2])
+    out = vmap(lambda t: t)(td)
+    assert out["label"] == "x"
+    assert out.get("label").batch_size == (2,)
+
+
+def test_parameters_as_tensordicts() -> None:
+    params = nn.TensorDictParams(TensorDict(w=rows().astype(np.float32), batch_size=[3]))
+    out = vmap(lambda p, x: p["w"] * x, (0, None))(params, np.float32(2))
+    np.testing.assert_array_equal(out, rows() * 2)
+    np.testing.assert_array_equal(
+        vmap(lambda x, p: x * p["w"].sum(), (0, None))(np.ones(2), params), [15, 15]
+    )
+    weight = nn.Parameter(rows())
+    np.testing.assert_array_equal(vmap(lambda w: w.sum())(weight), rows().sum(1))
+    np.testing.assert_array_equal(vmap(lambda x: (weight * x).sum())(np.ones(2)), [15, 15])

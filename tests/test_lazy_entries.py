@@ -1,0 +1,151 @@
+"""Entries of a LazyStackedTensorDict: what is written reaches its parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from lazy_stacks import ragged
+
+from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, lazy_stack
+
+
+def test_objects_of_different_numbers_of_dims_have_no_stack():
+    parts = [TensorDict({"s": NonTensorStack("x", "y")}, batch_size=size) for size in [[], [2]]]
+    parts[0].set("s", "x")
+    parts[1].batch_size = ()
+    with pytest.raises(RuntimeError, match="different kinds"):
+        LazyStackedTensorDict(*parts).get("s")
+
+
+def test_set_cuts_the_value_up():
+    ls = lazy_stack([TensorDict(batch_size=[3]) for _ in range(2)], 1)
+    value = np.arange(12).reshape(3, 2, 2)
+    ls["a"] = value
+    np.testing.assert_array_equal(ls[:, 1]["a"], value[:, 1])
+    ls["n", "deep", "b"] = value
+    np.testing.assert_array_equal(ls[:, 0]["n", "deep", "b"], value[:, 0])
+    ls["td"] = TensorDict({"x": value}, batch_size=[3, 2])
+    np.testing.assert_array_equal(ls.tensordicts[0]["td", "x"], value[:, 0])
+    ls["s"] = "text"
+    assert ls[0, 0]["s"] == "text"
+    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
+        ls["bad"] = np.zeros((2, 3))
+    assert "bad" not in ls.tensordicts[0]
+
+
+def test_set_takes_a_list_of_ragged_items():
+    ls = lazy_stack([TensorDict(), TensorDict()])
+    ls["a"] = [np.zeros(2), np.zeros(3)]
+    assert ls.get_item_shape("a") == (2, -1)
+    ls["s"] = ["x", "y"]
+    assert ls["s"] == ["x", "y"]
+    ls["n"] = {"c": [np.ones(1), np.ones(4)]}
+    assert ls.get_item_shape(("n", "c")) == (2, -1)
+    ls.update({"n": {"d": [np.ones(2), np.ones(5)]}})
+    assert [len(row) for row in ls.get(("n", "d"), as_list=True)] == [2, 5]
+    outer = lazy_stack([lazy_stack([TensorDict(), TensorDict()]) for _ in range(2)])
+    outer["a"] = [[np.zeros(1), np.zeros(2)], [np.zeros(3), np.zeros(4)]]
+    assert [[len(leaf) for leaf in row] for row in outer.get("a", as_list=True)] == [[1, 2], [3, 4]]
+
+
+def test_writes_through_nested_nodes_reach_the_parts():
+    ls = ragged(1, 2)
+    ls["n"]["new"] = np.arange(2)
+    assert ls[1]["n", "new"] == 1
+    ls.get("n").set_("c", [np.zeros(1), np.zeros(2)])
+    assert ls[1]["n", "c"].tolist() == [0, 0]
+
+
+def test_set_in_place_keeps_the_buffers():
+    ls = lazy_stack([TensorDict(a=np.zeros(2)), TensorDict(a=np.zeros(2))])
+    buffer = ls[1]["a"]
+    ls.lock_()
+    ls.set_("a", np.arange(4).reshape(2, 2))
+    np.testing.assert_array_equal(buffer, [2, 3])
+    ls.set_at_("a", 7, (slice(None), 0))
+    np.testing.assert_array_equal(buffer, [7, 3])
+    with pytest.raises(KeyError, match="missing"):
+        ls.set_("missing", 1)
+
+
+def test_set_in_place_broadcasts():
+    ls = ragged(1, 2)
+    ls.set_("a", 5)
+    assert [row.tolist() for row in ls.get("a", as_list=True)] == [[5], [5, 5]]
+    ls.set_("b", np.array([7, 8]))
+    np.testing.assert_array_equal(ls["b"], [[7, 8], [7, 8]])
+    with pytest.raises(ValueError, match="Failed to update 'b'"):
+        ls.set_("b", np.zeros(3))
+    ls.set_("s", "text")
+    assert ls["s"] == ["text", "text"]
+
+
+def test_entries_of_different_kinds_fail_only_when_read():
+    for left, right in [(1, "text"), ("text", 1), ({"x": 1}, 1), (1, {"x": 1})]:
+        ls = lazy_stack([TensorDict(a=left, b=1), TensorDict(a=right, b=2)])
+        assert list(ls.keys(True)) == ["a", "b"]
+        assert "a: " in repr(ls)
+        with pytest.raises(RuntimeError, match="'a' of a lazy stack are of different kinds"):
+            ls["a"]
+        assert ls["b"].tolist() == [1, 2]
+        assert len(ls.get("b", as_list=True)) == 2
+
+
+def test_exclusive_keys_cannot_be_set_in_place_or_selected():
+    ls = lazy_stack([TensorDict(a=1, only=1), TensorDict(a=2)])
+    for call in (lambda: ls.set_("only", [1, 2]), lambda: ls.select("only"), lambda: ls.pop("only")):
+        with pytest.raises(KeyError, match="only"):
+            call()
+    with pytest.raises(KeyError, match="only"):
+        ls.rename_key_("only", "x")
+    assert list(ls.select("a", "only", strict=False).keys()) == ["a"]
+    ls.del_("only")
+    assert "only" not in ls[0]
+    with pytest.raises(KeyError, match="only"):
+        ls.del_("only")
+
+
+@pytest.mark.parametrize("method", ["to_dict", "flatten_keys", "unflatten_keys"])
+def test_methods_that_need_common_keys(method):
+    ls = lazy_stack([TensorDict(a=1, only=1), TensorDict(a=2)])
+    with pytest.raises(RuntimeError, match=f"{method} cannot complete when there are exclusive keys"):
+        getattr(ls, method)()
+
+
+def test_keys_of_ragged_stacks_are_rearranged_part_by_part():
+    ls = ragged(1, 2)
+    assert list(ls.select("a", ("n", "c")).keys(True, True)) == ["a", ("n", "c")]
+    assert list(ls.exclude("a", ("n", "c")).keys(True)) == ["b", "n", "s"]
+    assert list(ls.flatten_keys().keys()) == ["a", "b", "n.c", "s"]
+    assert list(ls.flatten_keys().unflatten_keys().keys(True)) == ["a", "b", ("n", "c"), "n", "s"]
+    taken, rest = ls.split_keys(["a"])
+    assert list(taken.keys()) == ["a"]
+    assert list(rest.keys()) == ["b", "n", "s"]
+    ls.rename_key_("a", ("n", "a"))
+    assert ls.get_item_shape(("n", "a")) == (2, -1)
+    td = TensorDict({"rows": ls}, batch_size=[2])
+    assert list(td.select(("rows", "n", "a")).keys(True, True)) == [("rows", "n", "a")]
+    assert list(td.exclude(("rows", "n")).keys(True)) == [("rows", "b"), ("rows", "s"), "rows"]
+
+
+def test_update_goes_part_by_part():
+    ls, other = ragged(1, 2), ragged(3, 4)
+    ls.update(other)
+    assert [len(row) for row in ls.get("a", as_list=True)] == [3, 4]
+    ls.update_(ragged(3, 4).select("a"))
+    with pytest.raises(RuntimeError, match="update_batch_size"):
+        ls.update(ragged(1, 2, 3))
+    with pytest.raises(ValueError, match="different shapes"):
+        ls.update_(ragged(1, 2, 3))
+    ls.update({"b": np.zeros((2, 5))})
+    assert ls["b"].shape == (2, 5)
+    ls.update_(other := ragged(3, 4).select("a"))
+    assert ls[1]["a"].tolist() == other[1]["a"].tolist()
+    td = TensorDict({"rows": ragged(1, 2)}, batch_size=[2])
+    td.update_(td.clone() * 2)
+    assert td["rows"][1]["a"].tolist() == [20, 22]
+    with pytest.raises(ValueError, match="Failed to update 'a'"):
+        td.update_({"rows": ragged(2, 1)})
+    assert td["rows"][1]["a"].tolist() == [20, 22]
+    td.update({"rows": {"z": np.arange(2)}})
+    assert td["rows"][1]["z"] == 1

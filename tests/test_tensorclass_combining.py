@@ -1,0 +1,109 @@
+"""Tensorclasses stacked, concatenated, nested, and as rows of lazy stacks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tensorclasses import Point, Tokens, Turn
+
+from lite import LazyStackedTensorDict, TensorDict, cat, lazy_stack, stack
+
+
+def ragged() -> Tokens:
+    return lazy_stack([Tokens(full=np.arange(n), padded=False) for n in (2, 3)])
+
+
+def test_stack_cat_and_numpy_keep_the_class():
+    rows = [Tokens(full=np.full(2, i)) for i in range(3)]
+    for out in (
+        stack(rows),
+        Tokens.stack(rows),
+        np.stack(rows),
+        lazy_stack(rows),
+        Tokens.maybe_dense_stack(rows),
+    ):
+        assert type(out) is Tokens
+        np.testing.assert_array_equal(out.full, [[0, 0], [1, 1], [2, 2]])
+    assert type(cat([stack(rows), stack(rows)])) is Tokens
+    assert type(stack([rows[0], TensorDict(full=np.zeros(2))])) is TensorDict
+
+
+def test_lazy_stack_of_ragged_rows():
+    tokens = ragged()
+    assert type(tokens) is Tokens
+    assert tokens.batch_size == (2,)
+    with pytest.raises(RuntimeError, match="Failed to stack"):
+        _ = tokens.full
+    assert [row.tolist() for row in tokens.get("full", as_list=True)] == [[0, 1], [0, 1, 2]]
+    padded = tokens.get("full", as_padded_tensor=True, padding_side="left", padding_value=-1)
+    np.testing.assert_array_equal(padded, [[-1, 0, 1], [0, 1, 2]])
+    assert tokens.padded is False
+    assert tokens[1].length() == 3
+    assert type(tokens[1]) is Tokens
+    tokens.prompt = [np.zeros(1), np.zeros(2)]
+    assert [len(row) for row in tokens.get("prompt", as_list=True)] == [1, 2]
+    assert [len(row.full) for row in tokens] == [2, 3]
+    assert "full=Array(shape=(2, -1), device=cpu, dtype=int64, is_shared=False)" in repr(tokens)
+    row = Tokens(full=np.arange(2), padded=True)
+    assert row.get("full", as_list=True) is row.full
+
+
+def test_grid_of_ragged_rows():
+    grid = lazy_stack([ragged(), ragged()])
+    assert grid.batch_size == (2, 2)
+    flat = grid.flatten()
+    assert [len(row) for row in flat.get("full", as_list=True)] == [2, 3, 2, 3]
+    assert flat.unflatten(0, (2, 2))[1, 0].full.tolist() == [0, 1]
+
+
+def test_conversations_of_different_lengths():
+    chats = [stack([Turn(role="user", content=f"{i}{j}") for j in range(n)]) for i, n in enumerate((1, 3))]
+    batch = lazy_stack(chats)
+    assert type(batch) is Turn
+    assert batch.batch_size == (2, -1)
+    assert batch.content == [["00"], ["10", "11", "12"]]
+    assert batch[1].content == ["10", "11", "12"]
+    assert batch[1, 2].content == "12"
+    assert batch.is_complete is True
+
+
+def test_nested_in_tensordicts():
+    td = TensorDict({"tokens": ragged(), "x": np.arange(2)}, batch_size=[2])
+    assert type(td["tokens"]) is Tokens
+    assert td.get("tokens").padded is False
+    assert ("tokens", "full") in td
+    assert ("tokens", "prompt") not in td
+    assert td["tokens", "padded"] == [False, False]
+    assert [len(row) for row in td.get(("tokens", "full"), as_list=True)] == [2, 3]
+    assert td[1]["tokens", "full"].tolist() == [0, 1, 2]
+    assert type(td[1]["tokens"]) is Tokens
+    assert type(stack([td, td])["tokens"]) is Tokens
+    assert type(lazy_stack([td, td])["tokens"]) is Tokens
+    assert lazy_stack([td, td])["tokens"].batch_size == (2, 2)
+    td["tokens", "prompt"] = [np.zeros(1), np.zeros(4)]
+    assert [len(row) for row in td["tokens"].get("prompt", as_list=True)] == [1, 4]
+    assert type(td.select(("tokens", "full"))["tokens"]) is Tokens
+    assert type(td.clone()["tokens"]) is Tokens
+    assert "tokens: Tokens(" in repr(td)
+
+
+def test_nested_in_each_other():
+    point = Point(
+        xy=np.zeros((2, 2)), inner=Tokens(full=np.zeros((2, 3)), batch_size=[2]), tags="t", batch_size=[2]
+    )
+    assert type(point.inner) is Tokens
+    assert type(point[0].inner) is Tokens
+    assert point[0].inner.full.shape == (3,)
+    assert point.get(("inner", "full")).shape == (2, 3)
+    point.set(("inner", "prompt"), np.ones(2))
+    assert point.inner.prompt.tolist() == [1, 1]
+    assert type(stack([point, point]).inner) is Tokens
+
+
+def test_an_instance_around_a_lazy_stack():
+    tokens = Tokens.from_tensordict(
+        LazyStackedTensorDict(TensorDict(full=np.zeros(1)), TensorDict(full=np.zeros(2)))
+    )
+    assert tokens.get_item_shape("full") == (2, -1)
+    tokens.append(Tokens(full=np.zeros(5)))
+    assert tokens.batch_size == (3,)
