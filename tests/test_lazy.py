@@ -52,7 +52,7 @@ def test_parts_that_changed_their_number_of_dims_are_named():
     stack = LazyStackedTensorDict(*parts)
     parts[0].batch_size = (2, 3)
     with pytest.raises(RuntimeError, match=r"different numbers of batch dimensions: \[\(2,\), \(2, 3\)\]"):
-        stack.batch_size
+        stack.batch_size  # noqa: B018
 
 
 @pytest.mark.parametrize("dim", [2, -3])

@@ -95,7 +95,7 @@ def test_values_must_start_with_the_batch_size():
 def test_get_and_set():
     tokens = Tokens(full=np.zeros((2, 3), np.int64), batch_size=[2])
     assert tokens.prompt is None
-    assert "prompt" not in tokens.keys()
+    assert "prompt" not in tokens.keys()  # noqa: SIM118
     tokens.prompt = np.ones((2, 1))
     assert tokens.get("prompt") is tokens.prompt
     assert tokens.set("padded", True) is tokens

@@ -46,7 +46,7 @@ def test_unpadded_vectors(wrap: Make, mode: str) -> None:
     for key in ("tokens", "masks", "log_probs"):
         assert out.get(key).padded is False
     with pytest.raises(RuntimeError):
-        out["tokens"].response
+        out["tokens"].response  # noqa: B018
 
 
 @pytest.mark.parametrize("padded", [True, False])

@@ -157,7 +157,7 @@ def test_arguments_are_attributes(wrap: Make) -> None:
     assert (wrapper.num_samples, wrapper.tokens_key, wrapper.inplace) == (2, "t", False)
     assert wrapper.input_key == ("text", "prompt")
     with pytest.raises(AttributeError, match="nothing"):
-        wrapper.nothing
+        wrapper.nothing  # noqa: B018
 
 
 def test_select_out_keys(wrap: Make) -> None:
