@@ -208,10 +208,10 @@ class AccessMixin(ReadMixin):
             node = self._as_node(node._peek(name)) if node is not None else None
             if node is None:
                 raise KeyError(f"No sub-tensordict with key {name}.")
-        assert node is not None
-        if node._locked:
-            raise RuntimeError(LOCK_ERROR)
-        node._remove(path[-1])
+        if node is self:
+            self._remove(path[-1])
+        elif node is not None:
+            node.del_(path[-1])  # type: ignore[attr-defined]
         return self
 
     def __delitem__(self, key: NestedKey) -> None:

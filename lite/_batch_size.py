@@ -74,8 +74,7 @@ class BatchSizeMixin(TensorDictBase):
         }
         self._batch_size = new
         if self._names is not None:
-            padded = [*self._names, *[None] * len(new)][: len(new)]
-            self._names = check_names(padded, len(new))
+            self._set_names(check_names([*self._names, *[None] * len(new)][: len(new)], len(new)))
 
     def _check_rebatch(self, new: Shape) -> None:
         for key, entry in self._data.items():

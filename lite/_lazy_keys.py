@@ -163,8 +163,9 @@ class LazyKeysMixin(StructureMixin, LazyNamesMixin):
         holders = [part for part in self.tensordicts if part._peek_path(path) is not None]
         if not holders:
             raise self._missing(path)
-        for part in holders:
-            if part._peek_path(path) is not None:  # one part may be there more than once
+        with Writes() as writes:
+            writes.keep(self)  # a part may be locked
+            for part in {id(part): part for part in holders}.values():
                 part.del_(path)
         return self
 

@@ -266,12 +266,13 @@ class StructureMixin(UpdateMixin):
             pairs.append([(require_path(k), require_path(v)) for k, v in renamed.items()])
         if inplace and self._locked:
             raise RuntimeError(LOCK_ERROR)
+        source: Any = self if inplace else self._clone(False)  # so that results share no nodes with self
         outputs: list[Self] = []
         taken: dict[Path, None] = {}
         for group in pairs:
             out: Self = self.empty(recurse=True) if reproduce_struct else self._with({})  # type: ignore[attr-defined]
             for old, new in group:
-                entry = self._untaken(old, taken)
+                entry = source._untaken(old, taken)
                 if entry is None:
                     if default is MISSING and strict:
                         raise self._missing(old) if self._peek_path(old) is None else _taken_twice(old)
@@ -282,7 +283,7 @@ class StructureMixin(UpdateMixin):
                     taken[old] = None
                 out._set_path(new, entry, False)
             outputs.append(out)
-        left = self._excluded(list(taken))._entries()
+        left = source._excluded(list(taken))._entries()
         rest: Self = self._with(left if reproduce_struct else _without_empty(self, left))
         return (*outputs, self._become({k: rest._get_str(k) for k in rest._keys()}) if inplace else rest)
 

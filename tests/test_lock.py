@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from trees import tree, unchanged
 
-from lite import TensorDict, lazy_stack
+from lite import LazyStackedTensorDict, TensorDict, lazy_stack
 
 
 def nested() -> TensorDict:
@@ -173,3 +173,29 @@ def test_deepcopy_is_unlocked_and_independent() -> None:
     assert not back.is_locked
     assert back["a"] is not td["a"]
     assert copy.copy(td)["a"] is td["a"]
+
+
+def _with_one_locked_part() -> LazyStackedTensorDict:
+    parts = [TensorDict({"x": np.zeros(2), "n": {"a": np.zeros(2)}}, [2]) for _ in range(2)]
+    parts[1].lock_()
+    return LazyStackedTensorDict(*parts, stack_dim=0)
+
+
+@pytest.mark.parametrize("key", [("x",), ("n", "a")])
+@pytest.mark.parametrize("name", ["del_", "pop"])
+def test_nothing_is_removed_where_one_part_is_locked(name: str, key: tuple[str, ...]) -> None:
+    td = _with_one_locked_part()
+    with pytest.raises(RuntimeError, match="locked"):
+        getattr(td, name)(key)
+    with pytest.raises(RuntimeError, match="locked"):
+        getattr(TensorDict({"td": td}, [2]), name)(("td", *key))
+    assert [key in part for part in td.tensordicts] == [True, True]
+
+
+def test_split_keys_of_a_locked_tensordict_gives_nodes_that_take_keys() -> None:
+    td = TensorDict({"a": 1, "n": {"b": 2, "m": {"c": 3}}, "o": {"d": 4}}).lock_()
+    taken, rest = td.split_keys([("n", "m")])
+    taken["n", "m", "new"] = 1
+    rest["o", "new"] = 1
+    assert ("n", "m", "new") not in td
+    assert ("o", "new") not in td

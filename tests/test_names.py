@@ -96,3 +96,11 @@ def test_a_named_node_names_its_parent() -> None:
     assert td["first"].names == ["u", None]
     with pytest.raises(RuntimeError, match="refine_names"):
         td["other"] = node(["x", None])
+
+
+def test_a_dimension_that_a_batch_gets_back_has_no_name_below_either() -> None:
+    td = TensorDict({"n": node(None, [2, 1])}, [2, 1], names=["u", "v"])
+    td.batch_size = [2]
+    assert (td.names, td["n"].names) == (["u"], ["u", "v"])
+    td.auto_batch_size_(2)
+    assert (td.names, td["n"].names) == (["u", None], ["u", None])
