@@ -45,8 +45,8 @@ def _plan(td: Any, index: Any, value: Any, writes: Writes) -> None:
         if target is None:
             if td._locked:
                 raise RuntimeError(LOCK_ERROR)
-            target = _allocate(td, source, len(shape))
-            writes.put(td, key, target)
+            writes.put(td, key, _allocate(td, source, len(shape)))
+            target = td._data[key]  # under names a node is stored as a copy
         own, other = td._as_node(target), td._as_node(source)
         objects = isinstance(target, NonTensorBase)
         if objects and isinstance(source, np.ndarray):
