@@ -162,20 +162,20 @@ NN test_serialization
 
 # TensorDictSequential
 NN TDSequence.test_tdseq_inplace
-    | parity/test_td_module_rows.py::test_tdseq_inplace
+    | parity/test_td_sequential_rows.py::test_tdseq_inplace
     | parity/test_td_sequential.py::test_runs_of_random_graphs
 NN test_ordered_dict
-    | parity/test_td_module_rows.py::test_ordered_dict
+    | parity/test_td_sequential_rows.py::test_ordered_dict
 NN test_ordered_dict_select_subsequence, _select_outkeys
-    | parity/test_td_module_rows.py::test_ordered_dict_select
+    | parity/test_td_sequential_rows.py::test_ordered_dict_select
     | parity/test_td_sequential.py::test_cases
 NN test_input_keys (sequence)
     | nn/test_td_sequential.py::test_dict_in_keys
 NN test_tdseq_tdoutput
-    | parity/test_td_module_rows.py::test_tdseq_tdoutput
+    | parity/test_td_sequential_rows.py::test_tdseq_tdoutput
     | parity/test_td_sequential.py::test_selections_of_random_graphs
 NN test_key_exclusion (constructor, constructor_exec)
-    | parity/test_td_module_rows.py::test_key_exclusion
+    | parity/test_td_sequential_rows.py::test_key_exclusion
     | parity/test_td_sequential.py::test_keys_of_random_graphs
 NN test_prob_key_exclusion_*
     | parity/test_probabilistic_sequential.py::test_selected_out_keys
@@ -184,7 +184,7 @@ NN test_prob_seq_no_prob_modules (selected_out_keys)
 NN test_prob_seq_subclass_without_selected_out_keys_arg
     | nn/test_probabilistic_sequential.py::test_a_subclass_need_not_take_the_keyword_arguments
 NN TDSequence.test_stateful (and probabilistic)
-    | parity/test_td_module_rows.py::test_stateful_list
+    | parity/test_td_sequential_rows.py::test_stateful_list
     | parity/test_probabilistic_sequential.py::test_sequence_as_a_list
 NN test_probtdseq
     | parity/test_probabilistic_sequential.py::test_sequence
@@ -193,10 +193,10 @@ NN test_probtdseq_multdist, _intermediate_dist
     | parity/test_probabilistic_sequential.py::test_sequence
     | parity/test_probabilistic_sequential.py::test_intermediate_distributions
 NN test_submodule_sequence_nested
-    | parity/test_td_module_rows.py::test_submodule_sequence_nested
+    | parity/test_td_sequential_rows.py::test_submodule_sequence_nested
     | parity/test_td_sequential.py::test_subsequences_of_random_graphs
 NN test_subsequence_weight_update
-    | parity/test_td_module_rows.py::test_subsequence_weight_update
+    | parity/test_td_sequential_rows.py::test_subsequence_weight_update
 
 # Skipping what exists, and selection
 NN TestSkipExisting.test_global (None)
@@ -207,17 +207,17 @@ NN TestSkipExisting.test_global_with_module, test_module, test_tdmodule, test_td
     | nn/test_skip_existing.py::test_modules_obey_the_flag
     | nn/test_skip_existing.py::test_decorator
 NN TestSelectOutKeys.test_tdmodule
-    | parity/test_td_module_rows.py::test_selected_keys_of_a_module
+    | parity/test_td_sequential_rows.py::test_selected_keys_of_a_module
     | parity/test_td_module.py::test_selection
 NN TestSelectOutKeys dispatch, dispatch_kwargs, dispatch_firstcall
-    | parity/test_td_module_rows.py::test_selection_and_dispatch_in_any_order
+    | parity/test_td_sequential_rows.py::test_selection_and_dispatch_in_any_order
 NN TestSelectOutKeys.test_tdseq, _tdseq_dispatch
-    | parity/test_td_module_rows.py::test_selection_of_a_sequence
+    | parity/test_td_sequential_rows.py::test_selection_of_a_sequence
 NN TestSelectOutKeys.test_tdbase
-    | parity/test_td_module_rows.py::test_selection_of_a_base_class
+    | parity/test_td_sequential_rows.py::test_selection_of_a_base_class
     | parity/test_td_module.py::test_selection_with_class_keys
 NN TestSelectOutKeys.test_tdmodule_wrap, _wrap_dispatch
-    | parity/test_td_module_rows.py::test_selection_through_a_wrapper
+    | parity/test_td_sequential_rows.py::test_selection_through_a_wrapper
 
 # Probabilistic modules
 NN TestProb.test_tdprobseq_inplace
@@ -256,7 +256,7 @@ NN TestAddStateIndependentNormalScale
 
 # Functional parameters
 NN test_module_buffer
-    | parity/test_functional.py::test_a_tensordict_as_buffer
+    | parity/test_params.py::test_a_tensordict_as_buffer
 NN TestEnsemble.test_init
     | nn/test_ensemble.py::test_copies_are_initialised_independently
     | parity/test_functional.py::test_ensembles
@@ -268,55 +268,55 @@ NN TestEnsemble.test_chained_ensembles
 NN TestEnsemble.test_reset_once
     | nn/test_ensemble.py::test_reset_runs_once_per_copy
 NN TestTDParams.test_td_params
-    | parity/test_functional.py::test_names_assignment_and_locks
+    | parity/test_params.py::test_names_assignment_and_locks
 NN TestTDParams.test_constructors
-    | parity/test_functional.py::test_kinds_after_construction
-    | parity/test_functional.py::test_constructor_arguments
+    | parity/test_params.py::test_kinds_after_construction
+    | parity/test_params.py::test_constructor_arguments
 NN test_td_params_cast
-    | parity/test_functional.py::test_casts_of_the_parent
+    | parity/test_params.py::test_casts_of_the_parent
 NN test_td_params_tying
-    | parity/test_functional.py::test_tied_wrappers
+    | parity/test_params.py::test_tied_wrappers
 NN test_td_params_post_hook
-    | parity/test_functional.py::test_get_hooks
+    | parity/test_params.py::test_get_hooks
 NN test_tdparams_clone, _clone_tying
-    | parity/test_functional.py::test_clones
+    | parity/test_params.py::test_clones
 NN test_func_on_tdparams
-    | parity/test_functional.py::test_params_into_params
+    | parity/test_params.py::test_params_into_params
 NN test_load_state_dict, _missing_entries
-    | parity/test_functional.py::test_state_dicts
-    | parity/test_functional.py::test_missing_state
+    | parity/test_params.py::test_state_dicts
+    | parity/test_params.py::test_missing_state
 NN test_inplace_ops
-    | parity/test_functional.py::test_value_operations
+    | parity/test_params.py::test_value_operations
 NN TestStateDict.test_sd_params, test_sd_module
-    | parity/test_functional.py::test_state_dicts
+    | parity/test_params.py::test_state_dicts
 NN TestToModule.test_plain_tensor_to_module_preserves...
-    | parity/test_functional.py::test_kinds_in_the_module
+    | parity/test_to_module.py::test_kinds_in_the_module
 NN test_preserve_module_state_with_custom_setattr, keeps_buffers
     | nn/test_to_module.py::test_custom_setattr_and_attributes_do_not_get_in_the_way
     | nn/test_to_module.py::test_a_buffer_stays_a_buffer
 NN TestToModule.test_static, test_cm
-    | parity/test_functional.py::test_swaps_restore
-    | parity/test_functional.py::test_shared_layers
-    | parity/test_functional.py::test_identities_after_the_block
+    | parity/test_to_module.py::test_swaps_restore
+    | parity/test_to_module.py::test_shared_layers
+    | parity/test_to_module.py::test_identities_after_the_block
 NN test_cm_meta
-    | parity/test_functional.py::test_meta_modules
+    | parity/test_to_module.py::test_meta_modules
 NN test_params_detach
-    | parity/test_functional.py::test_detached_leaves
+    | parity/test_to_module.py::test_detached_leaves
 NN TestAsTDM
-    | parity/test_td_module_rows.py::test_decorated_functions
+    | parity/test_td_sequential_rows.py::test_decorated_functions
     | parity/test_td_module.py::test_decorated_methods_use_their_own_object
     | nn/test_td_wrappers.py::test_function
 
 # Vmap and trees
 FT test_vmap_names
-    | nn/test_vmap.py::test_names_of_the_mapped_dimension
+    | nn/test_vmap_tensordicts.py::test_names_of_the_mapped_dimension
 FT test_vmap_write_lazystack
-    | nn/test_vmap.py::test_writes_on_lazy_stacks
-    | nn/test_vmap.py::test_locked_tensordicts
+    | nn/test_vmap_tensordicts.py::test_writes_on_lazy_stacks
+    | nn/test_vmap_tensordicts.py::test_locked_tensordicts
 FT test_vamp_basic
-    | nn/test_vmap.py::test_tensordict_in_and_out
+    | nn/test_vmap_tensordicts.py::test_tensordict_in_and_out
 FT test_vamp_composed, _composed_flipped
-    | nn/test_vmap.py::test_tensordicts_that_are_not_mapped_are_expanded_and_stay_as_they_are
+    | nn/test_vmap_tensordicts.py::test_tensordicts_that_are_not_mapped_are_expanded_and_stay_as_they_are
 FT TestPyTree.test_pytree_map
     | parity/test_interop.py::test_pytrees_come_back_equal
     | test_interop.py::test_optree
@@ -326,11 +326,11 @@ GE test_from_module_state_dict
     | parity/test_functional.py::test_from_module_by_state_dict
 GE test_from_modules
     | parity/test_functional.py::test_from_modules
-    | nn/test_to_module.py::test_from_modules_as_a_module
+    | nn/test_from_module.py::test_from_modules_as_a_module
 GE test_from_modules_expand
     | parity/test_functional.py::test_expanded
 GE test_from_modules_lazy
-    | nn/test_to_module.py::test_modules_without_data_cannot_be_stacked
+    | nn/test_from_module.py::test_modules_without_data_cannot_be_stacked
     | (modules have their shapes from the start; what may be missing is data)
 
 # Tensorclasses

@@ -1,0 +1,107 @@
+"""Modules of both libraries with the same parameters, and trees of these in a form that compares."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import tensordict
+import tensordict.nn as reference
+import torch
+from hypothesis import strategies as st
+
+import lite
+import lite.nn
+
+
+class Lib:
+    """One of the two libraries under common names."""
+
+    def __init__(self, base: Any, nn: Any, tdnn: Any, array: Any) -> None:
+        self.base, self.nn, self.tdnn, self.array = base, nn, tdnn, array
+        self.TD = base.TensorDict
+
+    def ones(self, *shape: int, dtype: Any = np.float32) -> Any:
+        return self.array(np.ones(shape, dtype))
+
+    def is_param(self, value: Any) -> bool:
+        return isinstance(value, self.nn.Parameter)
+
+
+LITE = Lib(lite, lite.nn, lite.nn, lambda a: a)
+TORCH = Lib(tensordict, torch.nn, reference, torch.from_numpy)
+LIBS = (LITE, TORCH)
+SIZES = st.lists(st.integers(1, 4), min_size=2, max_size=4)
+
+
+def net(lib: Lib, sizes: list[int], bias: bool = True, shared: bool = False) -> Any:
+    """A stack of Linear layers with the same weights in both libraries."""
+    layers = [lib.nn.Linear(n, m, bias=bias) for n, m in itertools.pairwise(sizes)]
+    fill(lib, layers)
+    modules: list[Any] = []
+    for layer in layers:
+        modules += [layer, lib.nn.ReLU()]
+    if shared:
+        modules += [layers[0]]
+    return lib.nn.Sequential(*modules)
+
+
+def fill(lib: Lib, modules: list[Any], seed: int = 0) -> None:
+    rng = np.random.default_rng(seed)
+    for module in modules:
+        for _, param in module.named_parameters():
+            values = rng.normal(size=tuple(param.shape)).astype(np.float32)
+            if lib is LITE:
+                param.data[...] = values
+            else:
+                param.data.copy_(torch.from_numpy(values))
+
+
+def raw(value: Any) -> np.ndarray[Any, Any]:
+    return np.asarray(value.detach() if isinstance(value, torch.Tensor) else getattr(value, "data", value))
+
+
+def kind(lib: Lib, value: Any) -> str:
+    return "param" if lib.is_param(value) else "array"
+
+
+def tree(lib: Lib, td: Any) -> Any:
+    """Keys in order, with kinds, shapes, dtypes and values."""
+    found = []
+    for key, leaf in td.items(True, True):
+        array = raw(leaf)
+        found.append((key, kind(lib, leaf), array.shape, str(array.dtype), array.tolist()))
+    return tuple(td.batch_size), td.is_locked, found
+
+
+def outcome(function: Any, lib: Lib) -> Any:
+    try:
+        return function(lib)
+    except Exception as err:
+        # NumPy and torch differ in the class for a shape that does not fit; lite's container errors do not.
+        return type(err).__name__
+
+
+def same(function: Any) -> Any:
+    mine, theirs = (outcome(function, lib) for lib in LIBS)
+    assert mine == theirs
+    return mine
+
+
+class Running:
+    """A module with a buffer that each call assigns anew, for either library."""
+
+    def __new__(cls, lib: Lib) -> Any:
+        class Module(lib.nn.Module):  # type: ignore[misc, name-defined]
+            def __init__(self) -> None:
+                super().__init__()
+                self.scale = lib.nn.Parameter(lib.ones(1))
+                self.register_buffer("steps", lib.array(np.zeros(1, np.int64)))
+                self.register_buffer("scratch", lib.ones(1), persistent=False)
+
+            def forward(self, x: Any) -> Any:
+                self.steps = self.steps + 1
+                return x * self.scale
+
+        return Module()

@@ -1,0 +1,16 @@
+"""Waiting for other threads, in tests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+LONG = 60.0  # seconds that no test waits
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for it, 20 seconds at most."""
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.001)
