@@ -6,10 +6,11 @@ kernels are serial, release the GIL and take a range of rows; a small pool runs 
 """
 
 import itertools
-import operator
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from lite.kernels._integer import integer
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -61,7 +62,7 @@ def set_num_threads(count: int) -> None:
         >>> lite.kernels.set_num_threads(before)
     """
     global _threads
-    count = operator.index(count)
+    count = integer("count", count)
     if count < 1:
         raise ValueError(f"count must be at least 1, got {count}")
     _threads = count

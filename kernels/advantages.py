@@ -1,5 +1,7 @@
 """Advantages of whole batches of sequences: generalized advantage estimates and V-trace."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np

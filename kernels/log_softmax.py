@@ -1,5 +1,7 @@
 """Log-softmax of logits, and what can be said of it without making it."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np

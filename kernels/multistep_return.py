@@ -1,7 +1,8 @@
 """n-step returns of whole batches of sequences, and the observations they look ahead to."""
 
+from __future__ import annotations
+
 import math
-import operator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite.kernels._arrays import Array, as_array, contiguous, native
 from lite.kernels._device import gpu_of
+from lite.kernels._integer import integer
 from lite.kernels._rows import for_rows
 
 _SERIAL = 100_000  # values: below, starting a thread costs more than it saves
@@ -97,7 +99,7 @@ def multistep_return(
         )
     if not 0 <= gamma <= 1:
         raise ValueError(f"gamma must be in [0, 1], got {gamma}")
-    steps_asked = operator.index(n_steps)
+    steps_asked = integer("n_steps", n_steps)
     if steps_asked < 1:
         raise ValueError(f"n_steps must be at least 1, got {n_steps}")
     _check_numbers(values)

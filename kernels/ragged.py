@@ -3,7 +3,8 @@
 Each function is one copy by flat indices; nothing loops over tokens or rows.
 """
 
-import operator
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite.kernels._arrays import to_numpy
+from lite.kernels._integer import integer
 
 
 class Padded(NamedTuple):
@@ -117,7 +119,7 @@ def pad_sequences(
     else:
         flat = to_numpy("sequences", sequences)  # type: ignore[arg-type]
         lengths = _lengths(starts, flat.shape)
-    asked = operator.index(length) if length is not None else int(lengths.max(initial=0))
+    asked = integer("length", length) if length is not None else int(lengths.max(initial=0))
     if lengths.max(initial=0) > asked:
         raise ValueError(
             f"length must be at least that of the longest sequence, {lengths.max()}, got {length}"

@@ -1,5 +1,7 @@
 """Returns of whole batches of sequences: sums of discounted rewards, with values where they are cut."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Log-probs of given tokens, and entropies, without the log-softmax they are taken from."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray

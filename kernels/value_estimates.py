@@ -4,6 +4,8 @@ They differ from the functions they call in the order of arguments and in that t
 the features: `time_dim` is -2. The `vec_` variants that TorchRL has for speed are the same functions.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from lite._defaults import get_default_dtype
 from lite._keys import NestedKey, Path, require_path
 from lite.data._entries import require_array, require_time
 from lite.kernels import MultiStepReturn, gather_time, multistep_return
+from lite.kernels._integer import integer
 
 DEFAULT_DONE_KEYS: Final = ("done", "truncated", "terminated")
 
@@ -90,7 +90,7 @@ def _mask(td: TensorDictBase, key: NestedKey | None, shape: tuple[int, ...]) -> 
 def _window(
     reward: NDArray[Any], done: NDArray[Any], gamma: float, n_steps: int, time_dim: int
 ) -> MultiStepReturn:
-    n_steps = operator.index(n_steps)
+    n_steps = integer("n_steps", n_steps)
     if n_steps < 0:
         raise ValueError(f"n_steps must be at least 0, got {n_steps}.")
     whole = reward.dtype.kind in "biu"

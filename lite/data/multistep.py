@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from lite._base import TensorDictBase
 from lite._keys import NestedKey
 from lite.data._n_step import DEFAULT_DONE_KEYS, check_gamma, n_step
+from lite.kernels._integer import integer
 from lite.nn import Module
 
 
@@ -86,7 +86,7 @@ class MultiStep(Module):
         shift_done: bool = False,
     ) -> None:
         super().__init__()
-        steps = operator.index(n_steps)
+        steps = integer("n_steps", n_steps)
         if steps < 0:
             raise ValueError(f"n_steps must be at least 0, got {n_steps}.")
         self.gamma = check_gamma(gamma)

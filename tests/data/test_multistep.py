@@ -62,7 +62,7 @@ def test_construction():
     ("gamma", "n_steps", "error", "message"),
     [
         (0.9, -1, ValueError, "n_steps must be at least 0, got -1"),
-        (0.9, 2.5, TypeError, "float"),
+        (0.9, 2.5, TypeError, "n_steps must be an integer"),
         (0.0, 3, ValueError, r"gamma must be in \(0, 1\], got 0.0"),
         (1.1, 3, ValueError, "gamma must be"),
         (float("nan"), 3, ValueError, "gamma must be"),
