@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from lite.models._tokenizer_files import NAMED, load_tokenizer_files
 from lite.models.chat import span_mask
 from lite.models.chat_template import render_chat
+from lite.models.token_columns import check_side, collate
 
 Chat = Sequence[Mapping[str, Any]]
 
@@ -54,7 +55,7 @@ class Tokenizer:
         backend.no_truncation()
         self.backend = backend
         self.name_or_path = name_or_path
-        self.padding_side = _check_side(padding_side)
+        self.padding_side = check_side(padding_side)
         named = dict(special_tokens or {})
         if unknown := sorted(set(named) - set(NAMED)):
             raise ValueError(f"special_tokens has unknown names {unknown}; known are {list(NAMED)}")
@@ -186,70 +187,20 @@ class Tokenizer:
         for item in texts:
             _check_text(item)
         encodings = self.backend.encode_batch(texts, add_special_tokens=add_special_tokens)
-        rows = [list(encoding.ids) for encoding in encodings]
-        offsets = [list(encoding.offsets) for encoding in encodings] if return_offsets_mapping else None
-        return self._collate(
-            rows,
-            offsets,
+        columns: dict[str, list[list[Any]]] = {"input_ids": [list(encoding.ids) for encoding in encodings]}
+        if return_offsets_mapping:
+            columns["offset_mapping"] = [list(encoding.offsets) for encoding in encodings]
+        return collate(
+            columns,
             single=single,
+            pad_token_id=self.pad_token_id,
             padding=padding,
-            padding_side=padding_side,
+            padding_side=self.padding_side if padding_side is None else padding_side,
             truncation=truncation,
             max_length=max_length,
             return_attention_mask=return_attention_mask,
             return_tensors=return_tensors,
         )
-
-    def _collate(
-        self,
-        rows: list[list[int]],
-        offsets: list[list[tuple[int, int]]] | None,
-        *,
-        single: bool,
-        padding: bool | str = False,
-        padding_side: str | None = None,
-        truncation: bool = False,
-        max_length: int | None = None,
-        return_attention_mask: bool = True,
-        return_tensors: str | None = None,
-        extra: Mapping[str, list[list[int]]] | None = None,
-    ) -> dict[str, Any]:
-        if padding not in (True, False, "longest", "max_length"):
-            raise ValueError(f"padding must be a bool, 'longest' or 'max_length', got {padding!r}")
-        if return_tensors not in (None, "np"):
-            raise ValueError(f"return_tensors must be 'np' or None, got {return_tensors!r}")
-        if (truncation or padding == "max_length") and max_length is None:
-            raise ValueError("max_length must be given with truncation=True or padding='max_length'")
-        side = self.padding_side if padding_side is None else _check_side(padding_side)
-        columns: dict[str, list[list[Any]]] = {"input_ids": rows, **(extra or {})}
-        if return_attention_mask:
-            columns["attention_mask"] = [[1] * len(row) for row in rows]
-        if offsets is not None:
-            columns["offset_mapping"] = offsets
-        if truncation:
-            columns = {key: [row[:max_length] for row in value] for key, value in columns.items()}
-        if padding:
-            lengths = [len(row) for row in columns["input_ids"]]
-            width = max_length if padding == "max_length" else max(lengths, default=0)
-            assert width is not None
-            fills: dict[str, Any] = {"input_ids": self.pad_token_id, "offset_mapping": (0, 0)}
-            if self.pad_token_id is None and any(length < width for length in lengths):
-                raise ValueError("padding was asked for, but this tokenizer has no pad_token")
-            columns = {
-                key: [_pad(row, width, fills.get(key, 0), side) for row in value]
-                for key, value in columns.items()
-            }
-        if return_tensors == "np":
-            if len({len(row) for row in columns["input_ids"]}) > 1:
-                raise ValueError("return_tensors='np' needs rows of one length: pass padding=True")
-            width = len(columns["input_ids"][0]) if rows else 0
-            return {
-                key: np.asarray(value, np.int64).reshape(
-                    (len(rows), width, 2) if key == "offset_mapping" else (len(rows), width)
-                )
-                for key, value in columns.items()
-            }
-        return {key: value[0] for key, value in columns.items()} if single else dict(columns)
 
     # -- ids to text ---------------------------------------------------------------------------
 
@@ -333,24 +284,21 @@ class Tokenizer:
         if not tokenize:
             return rendered[0].text if single else [row.text for row in rendered]
         encodings = self.backend.encode_batch([row.text for row in rendered], add_special_tokens=False)
-        extra = None
+        columns: dict[str, list[list[Any]]] = {"input_ids": [list(encoding.ids) for encoding in encodings]}
         if return_assistant_tokens_mask:
-            extra = {
-                "assistant_masks": [
-                    span_mask(e.offsets, r.spans).astype(int).tolist()
-                    for e, r in zip(encodings, rendered, strict=True)
-                ]
-            }
-        out = self._collate(
-            [list(encoding.ids) for encoding in encodings],
-            None,
+            columns["assistant_masks"] = [
+                span_mask(e.offsets, r.spans).astype(int).tolist()
+                for e, r in zip(encodings, rendered, strict=True)
+            ]
+        out = collate(
+            columns,
             single=single,
+            pad_token_id=self.pad_token_id,
             padding=padding,
-            padding_side=padding_side,
+            padding_side=self.padding_side if padding_side is None else padding_side,
             truncation=truncation,
             max_length=max_length,
             return_tensors=return_tensors,
-            extra=extra,
         )
         return out if return_dict else out["input_ids"]
 
@@ -378,11 +326,6 @@ def _ids(ids: int | Sequence[int] | NDArray[Any]) -> list[int]:
     return list(array.tolist())
 
 
-def _pad(row: list[Any], width: int, fill: Any, side: str) -> list[Any]:
-    filler = [fill] * (width - len(row))
-    return filler + row if side == "left" else row + filler
-
-
 def _check_text(text: Any) -> None:
     if not isinstance(text, str):
         raise TypeError(f"text must be str or a sequence of str, got {type(text).__name__} in it")
@@ -390,14 +333,6 @@ def _check_text(text: Any) -> None:
         text.encode()
     except UnicodeEncodeError as error:  # input that is no UTF-8 comes as lone surrogates
         raise ValueError(f"text must be valid Unicode, got {text[error.start]!r} at {error.start}") from None
-
-
-def _check_side(side: str) -> Literal["left", "right"]:
-    if side == "left":
-        return "left"
-    if side == "right":
-        return "right"
-    raise ValueError(f"padding_side must be 'left' or 'right', got {side!r}")
 
 
 def _mark_special(backend: Any, tokens: Any) -> None:
