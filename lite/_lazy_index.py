@@ -250,8 +250,9 @@ def assign(stack: LazyStackedTensorDict, index: Any, value: Any, writes: Writes)
         (part, rest, source._clone(False) if id(source) in own else source)
         for part, rest, source in _shares(stack, items, node)
     ]
-    for part, rest, source in shares:
-        part._set_index(rest, source, writes)
+    with writes.together():
+        for part, rest, source in shares:
+            part._set_index(rest, source, writes)
 
 
 def _aligned(stack: LazyStackedTensorDict, node: Any, shape: Shape) -> Any:

@@ -214,8 +214,9 @@ class LazyKeysMixin(StructureMixin, LazyNamesMixin):
         else:
             apart = self._as_node(source).tensordicts
         if apart:
-            for part, other in zip(self.tensordicts, apart, strict=True):
-                part._update(other, clone, inplace, chosen, is_leaf, writes)
+            with writes.together():
+                for part, other in zip(self.tensordicts, apart, strict=True):
+                    part._update(other, clone, inplace, chosen, is_leaf, writes)
 
     def _apart(self, source: Any) -> tuple[Any, Sequence[Any]]:
         """A source as what can be set for the whole stack, and what has to go to each part.
@@ -249,8 +250,9 @@ class LazyKeysMixin(StructureMixin, LazyNamesMixin):
         else:
             apart = self._as_node(source).tensordicts
         if apart:
-            for part, other in zip(self.tensordicts, apart, strict=True):
-                part._copy_entries(other, chosen, strict, writes, above)
+            with writes.together():
+                for part, other in zip(self.tensordicts, apart, strict=True):
+                    part._copy_entries(other, chosen, strict, writes, above)
 
     def _pairs_up(self, source: Any) -> bool:
         """Whether a source is stacked as self is, so that its parts, ragged or not, go to those of self.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from types import TracebackType
 from typing import Any, Self
@@ -64,6 +65,15 @@ class Writes:
         if self._in_turn and self._steps[-1]:
             self._written.update(owners([target for target, _, _ in self._steps[-1]]))
             self._steps.append([])
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Plan what is in the block as one step: of a lazy stack, all is read before any part is written."""
+        in_turn, self._in_turn = self._in_turn, False
+        try:
+            yield
+        finally:
+            self._in_turn = in_turn
 
     def copy(self, target: Any, value: Any, index: Any = ..., wanted: Shape | None = None) -> None:
         """Plan `target[index] = value` for a leaf.

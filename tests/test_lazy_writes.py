@@ -270,3 +270,24 @@ def test_shapes_of_a_stack_whose_parts_are_all_locked_are_locked(dim: int) -> No
     )
     results = [td.reshape(-1), td.flatten(0, 1), td.unsqueeze(0), *td.split(1, 1 - dim)]
     assert [out.is_locked for out in results] == [True] * len(results)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda td, n: td.__setitem__(..., TensorDict({"n": n}, td.batch_size)),
+        lambda td, n: td.update({"n": n}, inplace=True),
+        lambda td, n: td.update_({"n": n}),
+        lambda td, n: td.update_at_({"n": n}, ...),
+        lambda td, n: td.set("n", n, inplace=True),
+        lambda td, n: td["n"].__setitem__(..., n),
+    ],
+)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_parts_of_a_nested_stack_can_be_exchanged(dim: int, write: Callable[..., object]) -> None:
+    parts = [TensorDict({"a": np.full(2, i), "b": np.full(2, i + 5)}, [2]) for i in range(2)]
+    td = TensorDict({"n": LazyStackedTensorDict(*parts, stack_dim=dim)}, [2])
+    write(td, LazyStackedTensorDict(*parts[::-1], stack_dim=dim))
+    for part, a in zip(td["n"].tensordicts, (1, 0), strict=True):
+        np.testing.assert_array_equal(part["a"], [a, a])
+        np.testing.assert_array_equal(part["b"], [a + 5, a + 5])
