@@ -78,6 +78,25 @@ def test_tanh_normal_scores_what_it_draws() -> None:
     assert (np.abs(value) < 1).all()
 
 
+@pytest.mark.parametrize("scale", [0.1, 0.5, 0.70711, 0.9, 3.0])
+def test_mode_of_tanh_normal_is_the_highest_point(scale: float) -> None:
+    loc = np.linspace(-2, 2, 9)[:, None]
+    dist = d.TanhNormal(loc, scale, low=-2.0, high=4.0)
+    grid = np.linspace(-2, 4, 20_001)[1:-1]
+    highest = [d.TanhNormal(m, scale, low=-2.0, high=4.0).log_prob(grid[:, None]).max() for m in loc]
+    mode = dist.get_mode()
+    assert mode.shape == loc.shape
+    assert (dist.log_prob(mode) >= np.array(highest) - 1e-12).all()
+    assert d.TanhNormal(loc.astype(np.float32), scale).get_mode().dtype == np.float32
+    with pytest.raises(RuntimeError, match="get_mode"):
+        _ = dist.mode
+
+
+def test_mode_of_tanh_normal_with_two_equal_peaks() -> None:
+    assert d.TanhNormal(np.zeros(1), 0.72).get_mode()[0] > 0.3
+    assert d.TanhNormal(np.array([-1e-9]), 0.72).get_mode()[0] < -0.3
+
+
 def test_update_takes_other_parameters() -> None:
     loc, scale, value = np.full(2, 0.3), np.full(2, 0.6), np.array([0.1, -0.2])
     for cls in (d.TanhNormal, d.TruncatedNormal, d.IndependentNormal):

@@ -228,6 +228,20 @@ def test_tanh_normal_at_the_bounds(low: float, dtype: str) -> None:
     np.testing.assert_allclose(mine, theirs.log_prob(torch.from_numpy(value)).numpy(), rtol=5e-3)
 
 
+def test_mode_of_tanh_normal() -> None:
+    """Nothing that torchrl finds is more probable, and where it arrives both are the same."""
+    rng = np.random.default_rng(0)
+    loc, scale = rng.normal(size=(100, 1)) / 2, rng.uniform(0.1, 2.0, (100, 1))
+    mine = ours.TanhNormal(loc, scale, low=-2.0, high=4.0)
+    torch.manual_seed(0)
+    theirs = rl.TanhNormal(torch.from_numpy(loc), torch.from_numpy(scale), low=-2.0, high=4.0).get_mode()
+    difference = mine.log_prob(mine.get_mode()) - mine.log_prob(theirs.numpy())
+    assert difference.min() >= 0
+    arrived = difference < 1e-3
+    assert arrived.sum() > 20
+    np.testing.assert_allclose(mine.get_mode()[arrived], theirs.numpy()[arrived], atol=0.02)
+
+
 def test_truncated_normal_beyond_the_bounds() -> None:
     loc, scale = np.zeros((4, 2)), np.ones((4, 2))
     value = np.array([[0.0, 0.0], [1.0, -1.0], [1.5, 0.0], [0.0, -1.01]])
