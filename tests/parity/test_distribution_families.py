@@ -239,7 +239,7 @@ def test_mode_of_tanh_normal() -> None:
     assert difference.min() >= 0
     arrived = difference < 1e-3
     assert arrived.sum() > 20
-    np.testing.assert_allclose(mine.get_mode()[arrived], theirs.numpy()[arrived], atol=0.02)
+    np.testing.assert_allclose(mine.get_mode()[arrived], theirs.numpy()[arrived], atol=0.05)
 
 
 def test_truncated_normal_beyond_the_bounds() -> None:
