@@ -16,6 +16,7 @@ from lite.kernels.token_log_probs import token_log_probs
 
 DRAWN, NOTHING, UNKNOWN = 0, 1, 2  # what kernels report of a row
 _SERIAL = 100_000  # logits: below, starting a thread costs more than it saves
+_HOTTEST = float(np.finfo(np.float32).max)  # -inf divided by more would be NaN
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FACTORS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
@@ -97,13 +98,14 @@ def sample_tokens(
         if keep.shape != model.shape:
             raise ValueError(f"mask must have the shape of logits {model.shape}, got {keep.shape}")
     before, before_starts = _previous(previous, rows, gpu)
-    options = (
+    options = [
         _option("temperature", temperature, rows, 0.0, np.inf, gpu),
         _option("top_k", top_k, rows, 0, np.inf, gpu, np.int64),
         _option("top_p", top_p, rows, 0.0, 1.0, gpu),
         _option("min_p", min_p, rows, 0.0, 1.0, gpu),
         _option("repetition_penalty", repetition_penalty, rows, SMALLEST, np.inf, gpu),
-    )
+    ]
+    np.minimum(options[0], _HOTTEST, out=options[0])
     uniform = _uniform(seeds, step, rows, gpu)
     if gpu is not None:
         from lite.kernels.cuda import sample_tokens as cuda
@@ -118,27 +120,54 @@ def sample_tokens(
         from lite.kernels.cpu import sample_tokens as cpu
 
         with np.errstate(over="ignore"):  # of float64 logits
-            narrow = contiguous(model, np.float32)
+            narrow = contiguous(model, np.float32).reshape(-1)
+        penalty = options.pop()
+        choices = np.array([*options, uniform]).T.copy()
+        cold = choices[:, 0] < SMALLEST
+        if cold.any():
+            choices[cold] = 1, 1, 1, 0, 0  # the first of the highest scores
         args = (
             narrow,
-            np.empty((0, 0), np.bool_) if keep is None else contiguous(keep, np.bool_),
-            before,
-            before_starts,
-            *options,
-            uniform,
+            size,
+            np.empty(0, np.bool_) if keep is None else contiguous(keep, np.bool_).reshape(-1),
+            *_penalized(narrow, size, before, before_starts, penalty),
+            choices.reshape(-1),
             tokens,
             log_probs,
             status,
         )
+        memories: list[Any] = []  # of the threads
 
         def work(start: int, stop: int) -> None:
-            cpu.rows(*args, *cpu.work_memory(size), start, stop)
+            memory = memories.pop() if memories else cpu.work_memory(size)
+            cpu.rows(*args, *memory, start, stop)
+            memories.append(memory)
 
         for_rows(work, rows, 1 if rows * size > _SERIAL else rows)
         _check(status)
-    if model.dtype == np.float64:  # what float32 has rounded
+    if model.dtype == np.float64 or np.isnan(log_probs).any():  # what float32 has rounded; infinite logits
         log_probs = token_log_probs(model, tokens).astype(np.float32)
     return tokens, log_probs
+
+
+def _penalized(
+    logits: NDArray[np.float32],
+    size: int,
+    previous: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    penalty: NDArray[np.float64],
+) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
+    """Tokens whose scores a penalty changes, these scores, and where those of each row begin."""
+    if not previous.size or (penalty == 1.0).all():
+        return np.empty(0, np.int64), np.empty(0, np.float32), np.zeros_like(starts)
+    row = np.repeat(np.arange(len(penalty)), np.diff(starts))
+    changed = (previous >= 0) & (previous < size) & (penalty != 1.0)[row]
+    row, places = row[changed], previous[changed]
+    scores = logits[row * size + places]
+    with np.errstate(all="ignore"):
+        factor = penalty[row].astype(np.float32)
+        scores = np.where(scores < 0, scores * factor, scores / factor)
+    return places, scores, np.searchsorted(row, np.arange(len(starts)))
 
 
 def _check(status: NDArray[np.int64]) -> None:

@@ -226,6 +226,37 @@ def test_the_coldest_temperatures_take_the_highest():
             np.testing.assert_array_equal(sample_tokens(rows, seeds, temperature=temperature)[0], 2)
 
 
+def test_the_hottest_temperatures_draw_what_is_allowed():
+    assert set(drawn([0, -np.inf, 100, -np.inf], temperature=1e300).tolist()) == {0, 2}
+
+
+class Highest(np.random.Generator):
+    """Draws the largest number below 1."""
+
+    def random(self, size):
+        return np.full(size, np.nextafter(1.0, 0.0))
+
+
+@pytest.mark.host_only  # where thousands of tokens are summed in parts
+@pytest.mark.parametrize("top_p", [1.0, 0.999])
+def test_the_highest_draw_is_the_last_token_that_is_allowed(rng, top_p):
+    """Whatever the rounding of the sums over the tokens, of which the goal is the whole."""
+    logits = np.full((3, 5000), -np.inf, np.float32)
+    logits[:, 1000:1100] = rng.normal(size=(3, 100))
+    tokens, log_probs = sample_tokens(logits, Highest(np.random.PCG64(0)), top_p=top_p)
+    assert 1000 <= tokens.min() <= tokens.max() < 1100
+    assert top_p < 1.0 or (tokens == 1099).all()
+    assert np.isfinite(log_probs).all()
+
+
+def test_infinite_and_missing_logits_have_the_log_probs_of_the_model():
+    logits = np.array([[0, np.inf, np.inf], [np.nan, 1, 2], [-np.inf, -np.inf, 3]], np.float32)
+    mask = np.array([[True, False, True], [False, True, True], [True, True, True]])
+    tokens, log_probs = sample_tokens(logits, np.arange(3), mask=mask, temperature=0)
+    assert tokens.tolist() == [2, 2, 2]
+    np.testing.assert_allclose(log_probs, [-np.log(2), np.nan, 0], rtol=1e-6, atol=1e-30)
+
+
 def test_float64_logits_beyond_float32_are_infinite():
     tokens, _ = sample_tokens(np.array([[0.0, 1e300, 0.0]]), np.arange(1))
     np.testing.assert_array_equal(tokens, 1)
