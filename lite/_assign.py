@@ -167,7 +167,7 @@ def _simple_shape(index: Any, size: Shape) -> Shape | None:
 
 def _fill_index(td: Any, items: tuple[Any, ...], shape: Shape, value: Any, writes: Writes) -> None:
     """Write one value to every entry."""
-    array = value if isinstance(value, np.ndarray) else np.asarray(td._to_entry(value))
+    array = value if type(value) is ndarray else np.asarray(td._to_entry(value))
     for key, entry in list(td._data.items()):
         node = td._as_node(entry)
         if node is not None:

@@ -12,6 +12,7 @@ from lite._collection import Array, Shape, TensorCollection, is_array
 from lite._defaults import get_default_dtype
 from lite._foreign import from_dlpack, is_foreign, is_tensor
 from lite._keys import Path, to_path
+from lite._masked import refuse_masked
 from lite._nontensor import NonTensorData, NonTensorStack
 
 _NUMERIC = frozenset("biufc")
@@ -130,6 +131,8 @@ def to_entry(
 def _from_array(
     value: Array, batch_size: Shape, make_node: Callable[[Mapping[Any, Any]], TensorCollection]
 ) -> Any:
+    if type(value) is not ndarray:
+        refuse_masked(value)
     if is_numeric(value.dtype):
         return value
     if value.dtype.names is not None:
@@ -159,6 +162,9 @@ def _from_list(value: list[Any], batch_size: Shape) -> Any:
 
         return maybe_dense_stack(value)
     if all(isinstance(item, np.ndarray) and is_numeric(item.dtype) for item in value):
+        for item in value:
+            if type(item) is not ndarray:
+                refuse_masked(item)
         shapes = {item.shape for item in value}
         if len(shapes) == 1:
             return np.stack(value)
@@ -201,6 +207,8 @@ def _number_types(value: Any) -> set[type] | None:
             if isinstance(item, list | tuple):
                 stack.append(item)
             elif isinstance(item, np.ndarray) and is_numeric(item.dtype):
+                if type(item) is not ndarray:
+                    refuse_masked(item)
                 kinds.add(item.dtype.type)
             elif isinstance(item, bool | int | float | complex | np.number | np.bool_):
                 kinds.add(type(item))

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from lite._collection import HOST_LEAVES, Array, Shape
+from lite._masked import refuse_masked
 
 _OPERATORS: dict[np.ufunc, Callable[..., Any]] = {
     np.absolute: operator.abs,
@@ -76,6 +77,8 @@ def beside(leaf: Any, array: Array) -> Any:
 def write_leaf(target: Any, index: Any, value: Any) -> None:
     """`target[index] = value` for a leaf of any kind."""
     if isinstance(target, HOST_LEAVES):
+        if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
+            refuse_masked(value)
         target[index] = value
     else:
         DeviceArray(target)[index] = value

@@ -10,6 +10,7 @@ import numpy as np
 from lite._collection import Array, ArrayHolder, HostArray, Shape, is_array
 from lite._convert import is_numeric, numeric_array
 from lite._core import TensorDictCore
+from lite._masked import refuse_masked
 from lite._scalars import NUMBERS
 
 
@@ -158,6 +159,7 @@ def as_operand(value: Any, like: Any) -> Operand | None:
     if isinstance(value, np.generic | np.ndarray):
         if not is_numeric(value.dtype):
             return None
+        refuse_masked(value)
         return Rows(value) if isinstance(value, np.ndarray) and value.ndim else Const(value)
     if isinstance(value, ArrayHolder):
         return as_operand(value.data, like)

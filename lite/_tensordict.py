@@ -13,6 +13,7 @@ from lite._convert import as_is, as_tree, fit_leaf, fit_node, to_entry, unready
 from lite._dense import DenseMixin
 from lite._device import move, parse_device
 from lite._keys import NestedKey, require_path
+from lite._masked import MaskedArrayError
 from lite._names import check_names, take_names
 from lite._plain import plain
 from lite._writes import Writes, fitting
@@ -102,7 +103,10 @@ class TensorDict(DenseMixin):
             if not others:
                 return
             for key in others:
-                data[key] = self._convert(data[key])
+                try:
+                    data[key] = self._convert(data[key])
+                except MaskedArrayError as error:
+                    raise error.below(key) from None
             for key in others:
                 entry = data[key]
                 if type(entry) is not TensorDict or self._names is not None or entry._names is not None:
@@ -233,7 +237,10 @@ class TensorDict(DenseMixin):
                 writes.keep(self)
             self._data[key] = item
             return
-        super()._set_here(key, item, inplace, writes)
+        try:
+            super()._set_here(key, item, inplace, writes)
+        except MaskedArrayError as error:
+            raise error.below(key) from None
 
     def _put(self, key: str, entry: Any) -> None:
         if type(entry) is ndarray:

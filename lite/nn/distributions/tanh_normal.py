@@ -146,8 +146,8 @@ class TanhNormal(Distribution):
             >>> TanhNormal(np.array([0.1]), 0.5).get_mode().round(3)
             array([0.195])
         """
-        # The density of y = tanh(z) is greatest where z = loc + 2 scale² tanh(z), on the side of loc. There the
-        # difference of both sides is convex in z: Newton's method from beyond never leaves that side.
+        # The density of y = tanh(z) is greatest where z = loc + 2 scale² tanh(z), on the side of loc. There
+        # the difference of both sides is convex in z: Newton's method from beyond never leaves that side.
         wide = self.loc.astype(np.float64)
         side = np.where(wide < 0, -1.0, 1.0)
         loc, pull = np.abs(wide), 2.0 * self.scale.astype(np.float64) ** 2
