@@ -17,6 +17,7 @@ import numpy as np
 
 from lite._files.archive import BAD_ZIP, is_archive, payload_offset
 from lite._files.commit import COMMIT, finish, new_file, outermost, replace_tree
+from lite._files.keys import require_utf8
 from lite._files.mapping import bytes_of
 from lite._files.meta import NAME
 from lite._files.plan import archive_key
@@ -74,6 +75,7 @@ def write_archive(
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: Any, kind: int, level: int | None, leaf: bool) -> None:
+    require_utf8(name, "the file name")
     info = zipfile.ZipInfo(name, time.localtime()[:6])
     info.compress_type = kind
     info.external_attr = 0o644 << 16

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lite._collection import is_array
+from lite._files.keys import require_utf8
 from lite._files.plan import host_array
 
 
@@ -31,12 +32,20 @@ def parquet() -> Any:
 def table(columns: dict[str, Any]) -> Any:
     """A table of arrays and objects by column name."""
     package = _package()
+    for name in columns:
+        require_utf8(name, "the key")
     return package.table({name: _column(package, entry, name) for name, entry in columns.items()})
 
 
 def _column(package: Any, entry: Any, key: str) -> Any:
     if not is_array(entry):
-        return package.array(entry._objects().tolist())
+        objects = entry._objects().tolist()
+        try:
+            return package.array(objects)
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"the text at key {key!r} cannot be written: {error.object[:80]!r} is no UTF-8."
+            ) from None
     array = np.ascontiguousarray(host_array(entry, key))
     if array.dtype.kind in "cV":
         raise ValueError(f"Arrow has no type for the {array.dtype} array at key {key!r}.")

@@ -16,6 +16,7 @@ import numpy as np
 from lite._collection import Array, is_array
 from lite._files import meta, npz, payload, safetensors
 from lite._files.dtypes import dtype_name, dtype_of
+from lite._files.keys import require_utf8
 from lite._files.plan import host_array
 from lite._files.read import tensorclass_named
 from lite._names import check_names
@@ -87,6 +88,7 @@ def _describe(entry: Any, name: str, arrays: Arrays) -> meta.Json:
     for key, value in entry._items():
         path = _below(name, key)
         if is_array(value):
+            require_utf8(path, "the key")
             while path in arrays:
                 path += "_"
             arrays[path] = host_array(value, key)

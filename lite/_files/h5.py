@@ -9,6 +9,7 @@ import numpy as np
 
 from lite._collection import is_array
 from lite._files.commit import new_file
+from lite._files.keys import require_utf8
 from lite._files.plan import host_array
 from lite._nontensor import NonTensorData
 
@@ -33,6 +34,7 @@ def _write(td: Any, group: Any, options: dict[str, Any]) -> None:
     for key, entry in td._items():
         if not key or key in (".", "..") or "/" in key or "\0" in key:
             raise ValueError(f"the key {key!r} cannot name an HDF5 entry.")
+        require_utf8(key, "the key")
         if is_array(entry):
             array = host_array(entry, key)
             if array.dtype.kind == "V":
@@ -43,6 +45,7 @@ def _write(td: Any, group: Any, options: dict[str, Any]) -> None:
                 raise TypeError(
                     f"the object at key {key!r} is a {type(entry.data).__name__}; HDF5 holds arrays and text."
                 )
+            require_utf8(entry.data, f"the text at key {key!r},")
             group.create_dataset(key, data=entry.data)
         elif td._as_node(entry) is None:
             raise TypeError(
