@@ -1,4 +1,4 @@
-"""Keys with lone surrogates, which UTF-8 does not have: an error that names the key, and nothing is written."""
+"""Keys with lone surrogates, which UTF-8 does not have: the error names the key, and nothing is written."""
 
 import os
 import sys
