@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import numpy as np
+import pytest
 import tensordict
 import tensordict.nn as reference
 import torch
@@ -13,6 +14,13 @@ from hypothesis import strategies as st
 
 import lite
 import lite.nn
+
+# What the reference warns of is not what these tests are about.
+QUIET = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
 
 
 class Lib:

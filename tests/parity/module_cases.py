@@ -6,6 +6,16 @@ from collections import OrderedDict
 from typing import Any
 
 import numpy as np
+import pytest
+
+# What the reference warns of is not what these tests are about.
+QUIET = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*"),
+    pytest.mark.filterwarnings("ignore:Complex modules:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*has no data:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*is a no-op:UserWarning"),
+    pytest.mark.filterwarnings("ignore:backward hooks never run:UserWarning"),
+]
 
 
 def dtype_name(value: Any) -> str:

@@ -7,12 +7,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 import tensordict
 import tensordict.nn as reference
 import torch
 
 import lite
 import lite.nn
+
+# What the reference warns of is not what these tests are about.
+QUIET = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
 
 
 class Lib:

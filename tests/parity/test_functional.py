@@ -37,22 +37,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-reference = pytest.importorskip("tensordict.nn", reason="needs the parity extra: tensordict")
+pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
 
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-from parity.functional import LITE, SIZES, TORCH, Lib, Running, fill, kind, net, raw, same, tree  # noqa: E402
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from parity.functional import LITE, QUIET, SIZES, TORCH, Lib, Running, fill, kind, net, raw, same, tree
 
-import lite  # noqa: E402
-import lite.nn  # noqa: E402
+import lite
+import lite.nn
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = QUIET
 
 
 # -- from_module ------------------------------------------------------------------------------------

@@ -33,18 +33,12 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
 
-from parity.module_cases import described, filled, small, values  # noqa: E402
+from parity.module_cases import QUIET, described, filled, small, values  # noqa: E402
 from parity.modules import LITE, TORCH, agree  # noqa: E402
 
 from lite.nn import TensorDictModule  # noqa: E402
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*"),
-    pytest.mark.filterwarnings("ignore:Complex modules:UserWarning"),
-    pytest.mark.filterwarnings("ignore:.*has no data:UserWarning"),
-    pytest.mark.filterwarnings("ignore:.*is a no-op:UserWarning"),
-    pytest.mark.filterwarnings("ignore:backward hooks never run:UserWarning"),
-]
+pytestmark = QUIET
 
 
 def dtype(lib: Any, name: str) -> Any:

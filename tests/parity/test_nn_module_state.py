@@ -9,20 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
+pytest.importorskip("torch", reason="needs the parity extra: torch")
 
-from parity.module_cases import described, filled, small, values  # noqa: E402
-from parity.modules import LITE, TORCH, agree  # noqa: E402
+from parity.module_cases import QUIET, described, filled, small, values
+from parity.modules import LITE, TORCH, agree
 
-from lite import nn  # noqa: E402
+from lite import nn
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*"),
-    pytest.mark.filterwarnings("ignore:Complex modules:UserWarning"),
-    pytest.mark.filterwarnings("ignore:.*has no data:UserWarning"),
-    pytest.mark.filterwarnings("ignore:.*is a no-op:UserWarning"),
-    pytest.mark.filterwarnings("ignore:backward hooks never run:UserWarning"),
-]
+pytestmark = QUIET
 
 
 STATE = {

@@ -10,19 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-reference = pytest.importorskip("tensordict.nn", reason="needs the parity extra: tensordict")
+pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
 
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-from parity.functional import Lib, kind, raw, same  # noqa: E402
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from parity.functional import QUIET, Lib, kind, raw, same
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = QUIET
 
 
 DTYPES = ["float16", "float32", "float64", "int64", "bool", "complex64"]

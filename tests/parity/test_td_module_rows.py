@@ -15,17 +15,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
 tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-reference = pytest.importorskip("tensordict.nn", reason="needs the parity extra: tensordict")
 
-from parity.rows import LITE, TORCH, agree  # noqa: E402
+from parity.rows import LITE, QUIET, TORCH, agree  # noqa: E402
 
 import lite  # noqa: E402
 import lite.nn  # noqa: E402
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-]
+pytestmark = QUIET
 
 
 class Keys(MutableSequence[Any]):

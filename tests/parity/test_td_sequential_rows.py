@@ -9,16 +9,11 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-reference = pytest.importorskip("tensordict.nn", reason="needs the parity extra: tensordict")
+pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
 
-from parity.rows import agree, layers  # noqa: E402
+from parity.rows import QUIET, agree, layers
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-]
+pytestmark = QUIET
 
 
 def test_ordered_dict() -> None:
