@@ -196,7 +196,6 @@ def _tree(td: Any) -> dict[str, Any] | None:
     return out
 
 
-def _require_common_keys(td: StructureMixin, method: str) -> None:
-    stacked = td._parts()
-    if stacked is not None and len({frozenset(part._keys()) for part in stacked[0]}) > 1:
+def _require_common_keys(td: Any, method: str) -> None:
+    if td._parts() is not None and td._exclusive():
         raise RuntimeError(f"the method {method} cannot complete when there are exclusive keys.")

@@ -15,9 +15,11 @@ from lite._convert import to_entry
 from lite._dense import DenseMixin
 from lite._index import normalise
 from lite._lazy_entries import LazyEntriesMixin
+from lite._lazy_keys import has_node
 from lite._lazy_parts import LazyPartsMixin
 from lite._lock import LOCK_ERROR
 from lite._names import check_names
+from lite._nontensor import NonTensorStack
 from lite._ops import BatchOp
 from lite._writes import Writes
 
@@ -190,6 +192,11 @@ class LazyStackedTensorDict(LazyEntriesMixin, LazyPartsMixin, TensorDictBase):
         if scalar:
             return [item] * len(self.tensordicts)
         shape = self._item_shape(key)
+        if isinstance(item, NonTensorStack) and -1 not in self.batch_size:
+            try:
+                item = item._broadcast(self.batch_size)
+            except ValueError as error:
+                raise ValueError(f"Failed to update '{key}' in tensordict {self!r}") from error
         if isinstance(item, np.ndarray) and shape is not None and -1 not in shape and item.shape != shape:
             try:
                 item = np.broadcast_to(item, shape)
@@ -221,10 +228,10 @@ class LazyStackedTensorDict(LazyEntriesMixin, LazyPartsMixin, TensorDictBase):
         node = self._blank()
         node._set_path(path[1:], item, False)
         for part, child in zip(self.tensordicts, node.tensordicts, strict=True):
-            if part._peek(path[0]) is None:
+            if part._peek(path[0]) is None and not has_node(part, path[:1]):
                 writes.put(part, path[0], child)
             else:  # some parts have the node, with entries of their own
-                part._set_path(path, child._peek_path(path[1:]), False, writes)
+                part._set_path(path, child._get_path(path[1:]), False, writes)
 
     def _blank(self) -> LazyStackedTensorDict:
         return self._from_parts([part._blank() for part in self.tensordicts])

@@ -64,8 +64,7 @@ class LazyKeysMixin(StructureMixin, LazyNamesMixin):
     def _exclusive(self) -> bool:
         """Whether some part has a key, at any depth, that another part lacks."""
         seen = [set(part.keys(True)) for part in self.tensordicts]
-        nested = any(part._exclusive() for part in self.tensordicts if isinstance(part, LazyKeysMixin))
-        return nested or any(keys != seen[0] for keys in seen[1:])
+        return any(keys != seen[0] for keys in seen[1:]) or any(map(_exclusive_below, self.tensordicts))
 
     def _require_shared(self, method: str) -> None:
         if self._exclusive():
@@ -239,7 +238,7 @@ class LazyKeysMixin(StructureMixin, LazyNamesMixin):
             return False
         if self._peek_path(path) is not None:
             return isinstance(node, LazyKeysMixin) and not node._is_stackable()
-        return any(self._as_node(part._peek_path(path)) is not None for part in self.tensordicts)
+        return any(has_node(part, path) for part in self.tensordicts)
 
     def _copy_entries(
         self, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
@@ -376,3 +375,17 @@ class LazyKeysMixin(StructureMixin, LazyNamesMixin):
             else:
                 entries[key] = self._get_str(key)
         return TensorDict._make(entries, self.batch_size, self.device, self._names)
+
+
+def _exclusive_below(td: Any) -> bool:
+    """Whether a lazy stack in a tree has exclusive keys."""
+    if isinstance(td, LazyKeysMixin):
+        return td._exclusive()
+    return any(map(_exclusive_below, td._lock_children()))
+
+
+def has_node(td: Any, path: Path) -> bool:
+    """Whether there is a node at a path, be it in some parts only."""
+    if td._as_node(td._peek_path(path)) is not None:
+        return True
+    return isinstance(td, LazyKeysMixin) and any(has_node(part, path) for part in td.tensordicts)

@@ -143,3 +143,15 @@ def test_as_a_nested_entry():
     assert copied["rows"][0]["a"] is not td["rows"][0]["a"]
     td["rows", "y"] = np.arange(4)
     assert td["rows"][3]["y"] == 3
+
+
+def test_exclusive_keys_of_stacks_below_dense_parts_take_part() -> None:
+    def part() -> TensorDict:
+        rows = [TensorDict({"x": np.ones(2)} if i == 0 else {}, [2]) for i in range(2)]
+        return TensorDict({"n": lazy_stack(rows, 1)}, [2])
+
+    td = lazy_stack([part(), part(), part()], 1)
+    out = td.reshape(3, 2)
+    assert [list(row["n"][0].keys()) for row in out.unbind(0)[0].unbind(0)] == [["x"], ["x"]]
+    with pytest.raises(RuntimeError, match="exclusive keys"):
+        td.to_dict()

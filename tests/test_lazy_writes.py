@@ -291,3 +291,33 @@ def test_parts_of_a_nested_stack_can_be_exchanged(dim: int, write: Callable[...,
     for part, a in zip(td["n"].tensordicts, (1, 0), strict=True):
         np.testing.assert_array_equal(part["a"], [a, a])
         np.testing.assert_array_equal(part["b"], [a + 5, a + 5])
+
+
+def _stack_of_stacks() -> LazyStackedTensorDict:
+    """Only the first part of the first part has the node `n`."""
+    rows = [TensorDict({"a": i, "n": {"b": i}} if i == 0 else {"a": i}) for i in range(4)]
+    return LazyStackedTensorDict(*(LazyStackedTensorDict(*rows[i : i + 2]) for i in (0, 2)))
+
+
+def test_a_node_that_one_part_of_a_part_has_keeps_its_entries() -> None:
+    new = np.arange(4).reshape(2, 2)
+    writes: list[Callable[[LazyStackedTensorDict], object]] = [
+        lambda td: td.set(("n", "new"), new),
+        lambda td: td.setdefault(("n", "new"), new),
+        lambda td: td.update({"n": {"new": new}}),
+        lambda td: td.update(TensorDict({"n": {"new": new}}, [2, 2])),
+    ]
+    for write in writes:
+        td = _stack_of_stacks()
+        write(td)
+        np.testing.assert_array_equal(td["n", "new"], new)
+        assert td[0][0]["n", "b"] == 0
+
+
+def test_objects_broadcast_in_place() -> None:
+    parts = [TensorDict({"s": [["a", "b"]] * 2}, [2, 2]) for _ in range(2)]
+    td = LazyStackedTensorDict(*parts, stack_dim=2)
+    td.update_({"s": TensorDict({"s": ["x", "y"]}, [2]).get("s")})
+    assert td.get("s").tolist() == [[["x", "y"], ["x", "y"]]] * 2
+    with pytest.raises(ValueError, match="Failed to update 's'"):
+        td.update_({"s": TensorDict({"s": ["x", "y", "z"]}, [3]).get("s")})
