@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from trees import rows
 
 from lite import TensorDict, lazy_stack
 
@@ -67,19 +68,6 @@ def test_an_entry_made_by_a_call_takes_its_later_entries() -> None:
     td = TensorDict(a=np.zeros(2))
     td.update({"n": {"x": 1}, ("n", "y"): 2}, inplace=True)  # y goes to the node made just before
     assert sorted(td["n"].keys()) == ["x", "y"]
-
-
-def tree(n: int = 3) -> TensorDict:
-    inner = TensorDict({"x": np.arange(n * 2.0).reshape(n, 2), "s": "deep"}, batch_size=[n])
-    return TensorDict(
-        {
-            "a": np.arange(n),
-            "n": {"b": np.ones((n, 2)), "m": inner, "s": "text"},
-            "rows": [f"row{i}" for i in range(n)],
-            "z": np.zeros((n, 3)),
-        },
-        batch_size=[n],
-    )
 
 
 @pytest.mark.parametrize("index", [0, -1, slice(1, 3), slice(None), ..., (1,), (2, 0), (slice(None), 1)])
@@ -166,7 +154,7 @@ def test_parts_get_their_rows(dim: int) -> None:
 
 
 def test_chosen_keys_only_are_copied() -> None:
-    td = tree()
+    td = rows()
     td.update_({"a": np.full(3, 5), "z": np.ones((3, 3))}, keys_to_update=["z"])
     np.testing.assert_array_equal(td["a"], np.arange(3))
     np.testing.assert_array_equal(td["z"], np.ones((3, 3)))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trees import rows
 
 import lite
 from lite import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, lazy_stack
@@ -49,19 +50,6 @@ def _identities(value: Any) -> Any:
     return None
 
 
-def tree(n: int = 3) -> TensorDict:
-    inner = TensorDict({"x": np.arange(n * 2.0).reshape(n, 2), "s": "deep"}, batch_size=[n])
-    return TensorDict(
-        {
-            "a": np.arange(n),
-            "n": {"b": np.ones((n, 2)), "m": inner, "s": "text"},
-            "rows": [f"row{i}" for i in range(n)],
-            "z": np.zeros((n, 3)),
-        },
-        batch_size=[n],
-    )
-
-
 def stack() -> LazyStackedTensorDict:
     parts = [
         TensorDict({"a": np.full(2, i), "n": {"b": np.ones(2), "s": "t"}, "z": np.zeros((2, 3))}, [2])
@@ -87,7 +75,7 @@ def sources() -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("name", sources())
 @pytest.mark.parametrize("how", ["update_", "inplace", "update_at_", "set index", "set_", "inplace set"])
 def test_updates_are_all_or_nothing(how: str, name: str) -> None:
-    td, source = tree(), sources()[name]
+    td, source = rows(), sources()[name]
     root = TensorDict({"root": td}, batch_size=[3])
     calls: dict[str, Callable[[], Any]] = {
         "update_": lambda: td.update_(source),
@@ -120,7 +108,7 @@ def test_writes_to_lazy_stacks_are_all_or_nothing(how: str) -> None:
 
 @pytest.mark.parametrize("how", ["update_", "inplace", "update_at_", "set index", "number"])
 def test_read_only_arrays_are_found_first(how: str) -> None:
-    td, source = tree(), tree().apply(lambda x: x + 1)
+    td, source = rows(), rows().apply(lambda x: x + 1)
     td["z"].flags.writeable = False
     calls: dict[str, Callable[[], Any]] = {
         "update_": lambda: td.update_(source),
@@ -133,11 +121,11 @@ def test_read_only_arrays_are_found_first(how: str) -> None:
 
 
 def test_locks_are_found_first() -> None:
-    td = tree().lock_()
+    td = rows().lock_()
     source = {"a": np.full(3, 9), "n": {"b": np.full((3, 2), 9.0), "new": np.ones(3)}}
     assert_unchanged(lambda: td.update(source, inplace=True), td, source, error=RuntimeError)
     assert_unchanged(lambda: td.__setitem__(0, {"a": 9, "new": 1}), td, source, error=RuntimeError)
-    node = TensorDict({"a": np.zeros(3), "n": tree()["n"].lock_()}, batch_size=[3])
+    node = TensorDict({"a": np.zeros(3), "n": rows()["n"].lock_()}, batch_size=[3])
     assert_unchanged(lambda: node.update(source), node, source, error=RuntimeError)
 
 

@@ -39,6 +39,20 @@ def tree(lock: bool = False) -> TensorDict:
     )
 
 
+def rows(n: int = 3) -> TensorDict:
+    """Batch (n,): arrays and objects in three nested TensorDicts, to be written to."""
+    inner = TensorDict({"x": np.arange(n * 2.0).reshape(n, 2), "s": "deep"}, batch_size=[n])
+    return TensorDict(
+        {
+            "a": np.arange(n),
+            "n": {"b": np.ones((n, 2)), "m": inner, "s": "text"},
+            "rows": [f"row{i}" for i in range(n)],
+            "z": np.zeros((n, 3)),
+        },
+        batch_size=[n],
+    )
+
+
 def snapshot(td: Any) -> Any:
     """Everything there is to know about a TensorDict."""
     content = {

@@ -114,6 +114,11 @@ class Recurrent(Module):
         """The parameters of each layer and direction."""
         return [[getattr(self, name) for name in names] for names in self._names]
 
+    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
+        """Outputs at all times and last states."""
+        out, (h,) = self._run(input, None if hx is None else (hx,))
+        return out, h
+
     def _run(self, input: Any, given: State | None) -> tuple[Any, State]:
         """Output (in the order of the input's dimensions) and last states."""
         self._check(input)

@@ -80,11 +80,6 @@ class RNN(Recurrent):
         self.nonlinearity = nonlinearity
         self._step = RNN_STEPS[nonlinearity]
 
-    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
-        """Outputs at all times and last states."""
-        out, (h,) = self._run(input, None if hx is None else (hx,))
-        return out, h
-
 
 class GRU(Recurrent):
     """Layers of gated recurrent units over a sequence; see `GRUCell` for one step.
@@ -137,11 +132,6 @@ class GRU(Recurrent):
         super().__init__(
             input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype, rng
         )
-
-    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
-        """Outputs at all times and last states."""
-        out, (h,) = self._run(input, None if hx is None else (hx,))
-        return out, h
 
 
 class LSTM(Recurrent):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -15,15 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from real_models import EXPECTED, MODELS
 
 from lite.models import GenerationConfig, OnnxDecoder, Padding, generate, score
 
 pytest.importorskip("onnxruntime")
-MODELS = Path(__file__).parent / "models"
 Same = Callable[[NDArray[np.float32], NDArray[np.float32]], None]
-EXPECTED: dict[str, Any] = {
-    name.split("/")[0]: value for name, value in json.loads((MODELS / "expected.json").read_text()).items()
-}
 PADDING = {
     "optimum-llama": Padding.LEFT,
     "optimum-gpt2": Padding.LEFT,
@@ -31,21 +27,6 @@ PADDING = {
     "genai-llama-fp32": Padding.SLOTS,
     "genai-qwen2-int4": Padding.SLOTS,
 }
-
-
-@pytest.fixture(params=sorted(EXPECTED))
-def name(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def decoder(name: str) -> OnnxDecoder:
-    return OnnxDecoder(MODELS / name, num_threads=1)
-
-
-@pytest.fixture
-def prompts(name: str) -> list[NDArray[np.int64]]:
-    return [np.array(case["prompt"]) for case in EXPECTED[name]["greedy"]]
 
 
 def full(decoder: OnnxDecoder, ids: list[int] | NDArray[np.int64]) -> NDArray[np.float32]:

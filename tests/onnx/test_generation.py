@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from real_models import EXPECTED, MODELS
 
 from lite.models import GenerationConfig, OnnxDecoder, generate, score, stream
 
 pytest.importorskip("onnxruntime")
-MODELS = Path(__file__).parent / "models"
-EXPECTED: dict[str, Any] = {
-    name.split("/")[0]: value for name, value in json.loads((MODELS / "expected.json").read_text()).items()
-}
 SAMPLED = GenerationConfig(max_new_tokens=12, do_sample=True, temperature=0.9, top_k=40, top_p=0.95)
-
-
-@pytest.fixture(params=sorted(EXPECTED))
-def name(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def decoder(name: str) -> OnnxDecoder:
-    return OnnxDecoder(MODELS / name, num_threads=1)
-
-
-@pytest.fixture
-def prompts(name: str) -> list[NDArray[np.int64]]:
-    return [np.array(case["prompt"]) for case in EXPECTED[name]["greedy"]]
 
 
 def seeds(count: int) -> NDArray[np.uint64]:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from real_models import EXPECTED, MODELS
 
 from lite.models import OnnxDecoder, full_logits, score
 
 pytest.importorskip("onnxruntime")
-MODELS = Path(__file__).parent / "models"
-EXPECTED: dict[str, Any] = {
-    name.split("/")[0]: value for name, value in json.loads((MODELS / "expected.json").read_text()).items()
-}
 NAMES = sorted(EXPECTED)
 
 
