@@ -9,6 +9,7 @@ Sequences are walked side by side in blocks. A recursion in time waits for its o
 them in turn do not.
 """
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -19,10 +20,11 @@ from numpy.typing import DTypeLike, NDArray
 from lite.kernels._arrays import Array, Memory, is_float, native
 from lite.kernels._rows import for_rows
 
-_TILE = 8192  # entries that are worked out together: with all operands they stay in the second-level cache
+_TILE = 2048  # entries that are worked out together: memory to work in stays in the first-level cache
+_LINE = 64  # bytes
 _SIDE = 8  # as in cpu/returns.py
 _FEW = 8  # lanes: with fewer, whole rows are walked side by side instead
-_SERIAL = 100_000  # values: below, starting a thread costs more than it saves
+_SERIAL = 300_000  # values: below, starting a thread costs more than it saves
 _CHUNK = 50_000  # values handed to a thread at a time
 
 Operand = tuple[NDArray[Any], int, int, int]
@@ -106,16 +108,31 @@ class Sequences:
         kernel: Callable[..., None] = getattr(returns, name)
         walk = self._time, self._lanes, self._by_time, self._merged, self._steps, self._beside
         beside = -(-self._beside // _SIDE) * _SIDE
-        lengths = [self._steps * beside, self._steps * beside, beside]
+        tile = self._steps * beside
+        lengths: tuple[int, ...] = tile, tile, beside
         if name == "advantages":
-            lengths += [self._steps * beside + beside, beside]
+            lengths += tile + beside, beside
+        ends = list(itertools.accumulate(lengths))
 
         def work(start: int, stop: int) -> None:
-            kernel(*args, *(np.zeros(n) for n in lengths), *walk, start, stop)
+            memory = _zeros(ends[-1])
+            pieces = (memory[end - n : end] for n, end in zip(lengths, ends, strict=True))
+            kernel(*args, *pieces, *walk, start, stop)
 
         each = self._time * self._beside  # values of a block
         chunk = max(1, _CHUNK // max(each, 1)) if each * self._blocks > _SERIAL else self._blocks
         for_rows(work, self._blocks, max(chunk, 1))
+
+
+def _zeros(count: int) -> NDArray[np.float64]:
+    """Memory to work in, which begins with a cache line: vectors that lie across two take twice the time.
+
+    Not left as it is found: lanes beside the last one are computed, too, and on some numbers processors are
+    slow.
+    """
+    memory = np.zeros(count + _LINE // 8)
+    skip = -memory.__array_interface__["data"][0] % _LINE // 8
+    return memory[skip : skip + count]
 
 
 def work_dtype(*arrays: Array) -> np.dtype[Any]:

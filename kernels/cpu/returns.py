@@ -245,6 +245,22 @@ def _gain_terms(
 
 
 @jit
+def _put_both(
+    value: Any, row: Any, line: Any, since: Any, excess: Any, first: Any, n: Any, advantage: Any, target: Any
+) -> None:
+    """x for n entries of a line to `advantage`, and V + x to `target`."""
+    full_width()
+    values, out, other = value[0], target[0], advantage[0]
+    v = row * value[1] + line * value[2] + since * value[3]
+    base = row * target[1] + line * target[2] + since
+    place = row * advantage[1] + line * advantage[2] + since
+    for i in range(n):
+        x = excess[np.uintp(first + i)]
+        other[np.uintp(place + i)] = x
+        out[np.uintp(base + i)] = np.float64(values[np.uintp(v + i)]) + x
+
+
+@jit
 def _goals(
     value: Any, row: Any, line: Any, since: Any, excess: Any, goals: Any, first: Any, n: Any, target: Any
 ) -> None:
@@ -254,10 +270,9 @@ def _goals(
     v = row * value[1] + line * value[2] + since * value[3]
     base = row * target[1] + line * target[2] + since
     for i in range(n):
-        k = np.uintp(first + i)
-        goals[k] = np.float64(values[np.uintp(v + i)]) + excess[k]
-    for i in range(n):
-        out[np.uintp(base + i)] = goals[np.uintp(first + i)]
+        goal = np.float64(values[np.uintp(v + i)]) + excess[np.uintp(first + i)]
+        goals[np.uintp(first + i)] = goal
+        out[np.uintp(base + i)] = goal
 
 
 @jit
@@ -278,7 +293,8 @@ def _follow(goals: Any, rows: Any, n: Any, by_time: Any, ahead: Any) -> None:
 @jit
 def _correct(
     reward: Any, value: Any, following: Any, done: Any, terminated: Any, weight: Any, gamma: Any,
-    rho_thresh: Any, row: Any, line: Any, since: Any, ahead: Any, skip: Any, out: Any, first: Any, n: Any,
+    rho_thresh: Any, row: Any, line: Any, since: Any, ahead: Any, skip: Any, between: Any, first: Any, n: Any,
+    advantage: Any,
 ) -> None:  # fmt: skip
     """The advantages of V-trace for n entries of a line, from the targets that `ahead` has from `skip` on."""
     full_width()
@@ -291,15 +307,16 @@ def _correct(
     s = row * terminated[1] + line * terminated[2] + since * terminated[3]
     w = row * weight[1] + line * weight[2] + since * weight[3]
     g = row * gamma[1] + line * gamma[2] + since * gamma[3]
+    out, base = advantage[0], row * advantage[1] + line * advantage[2] + since
     for i in range(n):
         goal = np.float64(nexts[np.uintp(f + i)]) if ends[np.uintp(d + i)] else ahead[np.uintp(skip + i)]
-        out[np.uintp(first + i)] = 0.0 if stops[np.uintp(s + i)] else goal
+        between[np.uintp(first + i)] = 0.0 if stops[np.uintp(s + i)] else goal
     for i in range(n):
         factor, ratio = gammas[np.uintp(g + i)], np.float64(weights[np.uintp(w + i)])
         rho = rho_thresh if ratio > rho_thresh else ratio
         now = np.float64(rewards[np.uintp(r + i)]) - np.float64(values[np.uintp(v + i)])
-        ahead_of_it = factor * out[np.uintp(first + i)] if factor != 0.0 else 0.0
-        out[np.uintp(first + i)] = rho * (now + ahead_of_it)
+        ahead_of_it = factor * between[np.uintp(first + i)] if factor != 0.0 else 0.0
+        out[np.uintp(base + i)] = rho * (now + ahead_of_it)
 
 
 @jit(entry=True)
@@ -343,16 +360,17 @@ def advantages(
             else:
                 for k in range(rows):
                     _step(a, b, (rows - 1 - k) * n, n, tails)
-            for k in range(runs):
-                _goals(value, row, line + k, since, a, goals, k * n, length, target)
             if weight is not None and corrected:
+                for k in range(runs):
+                    _goals(value, row, line + k, since, a, goals, k * n, length, target)
                 _follow(goals, rows, n, by_time, ahead)
                 skip = 1 if by_time else n
                 for k in range(runs):
                     _correct(
                         reward, value, next_value, done, terminated, weight, gamma, rho_thresh,
-                        row, line + k, since, goals, k * n + skip, a, k * n, length,
+                        row, line + k, since, goals, k * n + skip, a, k * n, length, advantage,
                     )  # fmt: skip
-            for k in range(runs):
-                _put(a, k * n, length, advantage, row, line + k, since)
+            else:
+                for k in range(runs):
+                    _put_both(value, row, line + k, since, a, k * n, length, advantage, target)
             until = t

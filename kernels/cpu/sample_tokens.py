@@ -3,8 +3,8 @@
 Nothing is sorted, and the whole row is only gone through by loops over full vectors. The maxima of groups
 of scores bound the k-th largest score from below, and the share that top-p leaves bounds what it keeps:
 only groups that reach the bound are looked into. Among what is left, a threshold (the k-th largest score,
-or the score at which the largest ones hold a share p of the probability) is found exactly by three histogram
-passes over the bits of the scores, highest bits first. What a filter drops gets the weight 0.
+or the score at which the largest ones hold a share p of the probability) is found exactly by bisection of
+their bits, which order as they do. What a filter drops gets the weight 0.
 
 As every function is compiled once more with each that calls it, calls are not nested, and one row of memory
 holds all that is compared: the scores, up to a whole group with -inf, the maxima of the groups, the highest
