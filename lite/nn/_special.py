@@ -64,7 +64,10 @@ _ERFC = (
 
 def float_dtypes(x: Any) -> tuple[Dtype, Dtype]:
     """The dtype to compute a function of `x` in, and that of its result; integers become default floats."""
-    return compute_dtype(x.dtype if is_inexact(x.dtype) else get_default_dtype())
+    dtype = x.dtype
+    if dtype.char in "fd":  # nearly always
+        return dtype, dtype
+    return compute_dtype(dtype if is_inexact(dtype) else get_default_dtype())
 
 
 def floats(x: Any) -> tuple[Any, Dtype]:

@@ -94,15 +94,19 @@ class LayerNorm(_OverLastDims):
         """Normalise input (*B, *normalized_shape)."""
         axes = self._axes(input)
         weight, bias = self._tensor("weight"), self._tensor("bias")
-        size = math.prod(self.normalized_shape)
+        shape = self.normalized_shape
+        size = math.prod(shape)
         compiled = layers_for(input, weight, bias)
-        stacked = any(a is not None and a.shape != self.normalized_shape for a in (weight, bias))
-        if compiled is not None and not stacked:
+        if compiled is not None and all(a is None or a.shape == shape for a in (weight, bias)):  # not stacked
             return compiled.layer_norm(input, weight, bias, size, self.eps)
         x, dtype = floats(input)
         centred = x - np.add.reduce(x, axes, keepdims=True) / size
-        spread: Any = np.add.reduce(centred * centred, axes, keepdims=True) / size
-        centred /= np.sqrt(spread + self.eps)
+        squares: Any
+        if len(axes) == 1:
+            squares = np.vecdot(centred, centred)[..., None]  # one pass instead of two
+        else:
+            squares = np.add.reduce(centred * centred, axes, keepdims=True)
+        centred /= np.sqrt(squares / size + self.eps)
         return _scaled(centred, weight, bias).astype(dtype, copy=False)
 
 
