@@ -13,7 +13,7 @@ from lite._collection import as_array, is_array
 from lite._core import MISSING, TensorDictCore
 from lite._device_array import on_leaves, wrap
 from lite._nontensor import NonTensorBase
-from lite._operands import Const, Node, Operand, as_operand
+from lite._operands import Const, Expanded, Node, Operand, as_operand
 from lite._scalars import NUMBERS, beside
 from lite._ufuncs import COMPARISONS, Pointwise
 
@@ -224,9 +224,12 @@ def walk(td: Any, fn: Pointwise, operands: list[Operand], default: Any, objects:
     if default is MISSING:
         for node in nodes:
             _check_keys(td, node.td, objects is not None)
+    expanded = [node for node in nodes if isinstance(node, Expanded)]
     entries: dict[str, Any] = {}
     for key, entry in td._items():
         if type(entry) is np.ndarray or is_array(entry):
+            for node in expanded:
+                entry = node.meet(key, entry)
             values = [operand.leaf(key, entry) for operand in operands]
             for value in values:
                 if value is None or not isinstance(value, _VALUES):

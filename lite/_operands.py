@@ -101,7 +101,7 @@ class Node(Operand):
 
 
 class Expanded(Node):
-    """A TensorDict of a smaller batch, expanded: its leaves may have fewer features than those they meet."""
+    """A TensorDict of a smaller batch, expanded; its leaves may have other features than those they meet."""
 
     __slots__ = ()
 
@@ -110,8 +110,16 @@ class Expanded(Node):
         missing = np.ndim(entry) - np.ndim(value)
         if missing <= 0 or not isinstance(value, np.ndarray):
             return value
+        return self._widened(value, missing)
+
+    def meet(self, key: str, entry: Any) -> Any:
+        """An entry that may have fewer features than the leaf it meets."""
+        missing = np.ndim(self.td._get_str(key)) - np.ndim(entry)
+        return self._widened(entry, missing) if missing > 0 and isinstance(entry, np.ndarray) else entry
+
+    def _widened(self, array: Array, missing: int) -> Array:
         batch_dims = self.td.batch_dims
-        return value.reshape(value.shape[:batch_dims] + (1,) * missing + value.shape[batch_dims:])
+        return array.reshape(array.shape[:batch_dims] + (1,) * missing + array.shape[batch_dims:])
 
     def child(self, key: str) -> Operand:
         node = self.td._as_node(self.td._get_str(key))

@@ -10,6 +10,7 @@ from numpy import ndarray
 
 from lite._access import AccessMixin
 from lite._assign import write_arrays
+from lite._chosen import below, key_list, only
 from lite._collection import TensorCollection, is_array
 from lite._convert import as_tree, unready
 from lite._core import TensorDictCore
@@ -68,7 +69,7 @@ class UpdateMixin(AccessMixin):
                     return self
             elif not self._locked and _store_plain(self, source, clone):
                 return self
-        chosen = None if keys_to_update is None else [require_path(k) for k in _key_list(keys_to_update)]
+        chosen = None if keys_to_update is None else [require_path(k) for k in key_list(keys_to_update)]
         relock = self._locked and ignore_lock
         if relock:
             self._locked = False
@@ -127,7 +128,7 @@ class UpdateMixin(AccessMixin):
         for key, value in pairs:
             writes.step()
             path = require_path(key)
-            rest = _below(chosen, path)
+            rest = below(chosen, path)
             if rest == []:
                 continue
             mergeable = isinstance(value, Mapping) or self._as_node(value) is not None
@@ -146,7 +147,7 @@ class UpdateMixin(AccessMixin):
     def _as_lazy(self, path: Path, target: Any, value: Any, writes: Writes) -> Any:
         """The node at `path`, made a lazy stack if a lazy stack is about to be merged into it."""
         node = self._as_node(value)
-        if node is None or node._parts() is None or target._parts() is not None:
+        if not _is_lazy(node) or _is_lazy(target):
             return target
         dim = node._parts()[1]
         if target.batch_size[: dim + 1] != node.batch_size[: dim + 1]:
@@ -178,9 +179,9 @@ class UpdateMixin(AccessMixin):
         Raises:
             KeyError: a source key is not in self.
         """
-        keys = None if keys_to_update is None else _key_list(keys_to_update)
+        keys = None if keys_to_update is None else key_list(keys_to_update)
         if not kwargs:
-            named = input_dict_or_td if keys is None else _only(input_dict_or_td, keys)
+            named = input_dict_or_td if keys is None else only(input_dict_or_td, keys)
             if _copy_plain(self, named):
                 return self
         chosen = None if keys is None else [require_path(k) for k in keys]
@@ -193,8 +194,11 @@ class UpdateMixin(AccessMixin):
     def _copy_entries(
         self, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
     ) -> None:
+        node: Any = self._as_node(source)
+        if strict and chosen is None and _is_lazy(node) and node._exclusive():
+            raise KeyError("The source has keys in some of its parts only; strict=False ignores them.")
         for path, value in _leaf_items(self, source, ()):
-            rest, both_lazy = _below(chosen, path), _both_lazy(self, path, value)
+            rest, both_lazy = below(chosen, path), _both_lazy(self, path, value)
             if rest is not None and (not rest or not both_lazy):
                 continue
             writes.step()
@@ -223,7 +227,7 @@ class UpdateMixin(AccessMixin):
         """Write the entries of a source at a batch index of existing entries; returns self."""
         if keys_to_update is None and self._parts() is None and write_arrays(self, idx, input_dict_or_td):
             return self
-        chosen = None if keys_to_update is None else [require_path(k) for k in _key_list(keys_to_update)]
+        chosen = None if keys_to_update is None else [require_path(k) for k in key_list(keys_to_update)]
         with Writes(in_turn=self._parts() is None) as writes:
             for path, value in _leaf_items(self, input_dict_or_td, ()):
                 writes.step()
@@ -359,24 +363,6 @@ def _side_by_side(td: Any, source: Any) -> Sequence[tuple[Any, Any]]:
     return ((td, None),)
 
 
-def _only(source: Any, keys: list[Any]) -> Any:
-    """The chosen direct entries of a source; None if a key says more than that."""
-    dense = isinstance(source, TensorDictCore) and source._parts() is None
-    if not (dense or type(source) is dict) or {*map(type, keys), *map(type, source.keys())} != {str}:
-        return None
-    return {key: value for key, value in source.items() if key in keys}
-
-
-def _below(chosen: list[Path] | None, path: Path) -> list[Path] | None:
-    """What is chosen below a path: None for all of it, no items for nothing."""
-    rest = [c[len(path) :] for c in chosen or () if c[: len(path)] == path[: len(c)]]
-    return None if chosen is None or () in rest else rest
-
-
-def _key_list(keys: Any) -> list[Any]:
-    return [keys] if isinstance(keys, str) else list(keys)
-
-
 def _copied(value: Any) -> Any:
     if isinstance(value, TensorCollection):
         return value._clone(True)
@@ -396,8 +382,8 @@ def _leaf_items(td: TensorDictCore, source: Any, prefix: Path) -> Iterator[tuple
 
 def _both_lazy(td: Any, path: Path, value: Any) -> bool:
     """Whether a value and its target are lazy stacks, which copy part by part, ragged leaves included."""
-    node = td._as_node(value)
-    if node is None or node._parts() is None:
-        return False
-    target = td._as_node(td._peek_path(path))
-    return target is not None and target._parts() is not None
+    return _is_lazy(td._as_node(value)) and _is_lazy(td._as_node(td._peek_path(path)))
+
+
+def _is_lazy(node: Any) -> bool:
+    return node is not None and node._parts() is not None

@@ -321,3 +321,12 @@ def test_objects_broadcast_in_place() -> None:
     assert td.get("s").tolist() == [[["x", "y"], ["x", "y"]]] * 2
     with pytest.raises(ValueError, match="Failed to update 's'"):
         td.update_({"s": TensorDict({"s": ["x", "y", "z"]}, [3]).get("s")})
+
+
+def test_update_in_place_from_a_stack_with_exclusive_keys() -> None:
+    source = LazyStackedTensorDict(TensorDict({"a": 1, "x": 1}), TensorDict({"a": 2}))
+    td = TensorDict({"a": np.zeros(2, int)}, [2])
+    with pytest.raises(KeyError, match="some of its parts only"):
+        td.update_(source)
+    np.testing.assert_array_equal(td["a"], 0)
+    np.testing.assert_array_equal(td.update_(source, strict=False)["a"], [1, 2])

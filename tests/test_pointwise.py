@@ -364,3 +364,10 @@ def test_features_meet_features_when_batch_sizes_differ(
         rows = a["n", "a"].reshape(first + (features[0] or (1,) * len(features[1])))
         expected = np.broadcast_to(rows + 2, size + (features[0] or features[1]))
         np.testing.assert_array_equal(out["n", "a"], expected)
+
+
+def test_an_expanded_operand_may_have_more_features() -> None:
+    td = TensorDict({"a": np.arange(8).reshape(4, 2)}, [4])
+    out = td + TensorDict({"a": np.array([[10, 20], [30, 40], [50, 60]])}, [])
+    assert out.batch_size == (4,)
+    np.testing.assert_array_equal(out["a"], td["a"][:, None] + np.array([[10, 20], [30, 40], [50, 60]]))
