@@ -20,9 +20,9 @@ from lite.kernels._arrays import (
 from lite.kernels._rows import for_rows
 
 SMALLEST = 2.0**-126  # of normal float32 numbers
+_HOTTEST = 2.0**100  # logits of any size are equal then; more of it would leave no float32 for its inverse
 _SERIAL = 300_000  # logits: below, starting a thread costs more than it saves
 _CHUNK = 200_000  # logits handed to a thread at a time
-_BLOCK = 2048  # as in cpu/_blocks.py
 
 
 class Logits:
@@ -56,9 +56,9 @@ class Logits:
         self.dtype = np.dtype(np.float64 if given.dtype == np.float64 else np.float32)
         if not isinstance(temperature, (int, float, np.number)):
             raise TypeError(f"temperature must be a number, got {type(temperature).__name__}")
-        if not (temperature >= SMALLEST and math.isfinite(temperature)):
+        if not SMALLEST <= temperature <= _HOTTEST:
             raise ValueError(
-                f"temperature must be positive and finite (and at least 2**-126), got {temperature}"
+                f"temperature must be positive and finite (from 2**-126 to 2**100), got {temperature}"
             )
         self.inverse = 1.0 / temperature
         self.counted: Array | None = None
@@ -103,12 +103,12 @@ class Logits:
         return flat, bfloat16, starts, self.size, keep, keep_starts, counted, self.inverse
 
     def run(self, kernel: Callable[..., None], *args: Any) -> None:
-        """Call `kernel(*args, memory for a block, start, stop)` over all rows, on threads where it pays."""
+        """Call `kernel(*args, start, stop)` over all rows, on threads where it pays."""
         rows = math.prod(self.shape)
         chunk = max(1, _CHUNK // max(self.size, 1)) if rows * self.size > _SERIAL else max(rows, 1)
 
         def work(start: int, stop: int) -> None:
-            kernel(*args, np.empty(_BLOCK, self.dtype), start, stop)
+            kernel(*args, start, stop)
 
         for_rows(work, rows, chunk)
 

@@ -11,6 +11,8 @@ from lite.kernels._arrays import rows_of
 from lite.kernels._device import gpu_of
 from lite.kernels._logits import Logits
 
+_CACHED = 1 << 22  # bytes: a larger result is written past the caches, which it would not fit
+
 
 class LogSoftmaxStats(NamedTuple):
     """What `log_softmax_stats` gives: two arrays of the shape of the logits without the vocabulary."""
@@ -85,7 +87,8 @@ def masked_log_softmax(
     if target.size:
         from lite.kernels.cpu import log_softmax as cpu
 
-        rows.run(cpu.log_softmax, *rows.operands(), same, flat, starts)
+        past = target.nbytes > _CACHED and not same and flat.flags.aligned
+        rows.run(cpu.log_softmax, *rows.operands(), past, flat, starts)
         if not direct:
             target[...] = flat.reshape(target.shape)
     return result

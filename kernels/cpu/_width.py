@@ -22,14 +22,18 @@ else:
     from numba.core import types
     from numba.extending import intrinsic
 
+    def widen(function: Any) -> None:
+        """Set `prefer-vector-width` on one of LLVM's functions."""
+        # llvmlite checks attribute names against a list without this one; it keeps them in a set.
+        set.add(function.attributes, '"prefer-vector-width"="512"')
+        function.attributes.add("noinline")
+
     @intrinsic
     def full_width(typing_context: Any) -> Any:
-        """Set `prefer-vector-width` on the function being compiled; it returns nothing."""
+        """Do that to the function being compiled; it returns nothing."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            # llvmlite checks attribute names against a list without this one; it keeps them in a set.
-            set.add(builder.function.attributes, '"prefer-vector-width"="512"')
-            builder.function.attributes.add("noinline")
+            widen(builder.function)
             return context.get_dummy_value()
 
         return types.void(), generate

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from lite.kernels._jit import jit
-from lite.kernels.cpu._blocks import BLOCK, load, log_prob, log_total, statistics
-from lite.kernels.cpu._width import full_width
+from lite.kernels.cpu._blocks import log_total, maximum, statistics
+from lite.kernels.cpu._vectors import written
 
 
 @jit(entry=True)
 def rows(
     flat: Any, bfloat16: Any, starts: Any, size: Any, keep: Any, keep_starts: Any, counted: Any,
     inverse: Any, tokens: Any, bad: Any, log_probs: Any, entropies: Any, maxima: Any, totals: Any,
-    scratch: Any, start: Any, stop: Any,
+    start: Any, stop: Any,
 ) -> None:  # fmt: skip
     """Numbers taken from rows `start` to `stop` of the logits: those whose arrays have a size
     (entropies: if there is one, as code for them is only compiled then).
@@ -25,26 +25,33 @@ def rows(
     `log_probs` of `tokens`, `entropies`, `maxima` with the log of the sum of exponentials in `totals`.
     Row r lies at `starts[r]` to `starts[r] + size`; with a token-level mask its flags are from
     `keep_starts[r]` on. Rows that are not `counted` get 0. `bad[0]` becomes the number of a row whose
-    token is out of range. `scratch` is memory for one block.
+    token is out of range.
     """
     for r in range(start, stop):
-        token = tokens[r] if tokens.size else np.int64(-1)
+        token = tokens[r] if tokens.size else np.int64(0)
         known = counted[r]
         if known and tokens.size and (token < 0 or token >= size):
             bad[0] = r
             known = False
         score = spread = top = total = 0.0
         if known:
-            allowed = keep_starts[r] if keep_starts.size else -1
-            highest, count, rest, weighted, logit, unknown = statistics(
-                flat, bfloat16, starts[r], size, keep, allowed, inverse, token, entropies, scratch
+            begin = starts[r]
+            allowed = keep_starts[r] if keep_starts.size else np.int64(0)
+            highest, count, rest, weighted, unknown = statistics(
+                flat, bfloat16, begin, size, keep, allowed, inverse, entropies
             )
-            score = log_prob(logit, highest, inverse, count, rest, unknown)
-            top = np.nan if unknown else np.float64(highest) * inverse
-            total = top + (log_total(count, rest) if count else 0.0)
+            log_sum = log_total(count, rest) if count or rest else 0.0
+            top = np.nan if unknown else highest * inverse
+            total = top + log_sum
             spread = np.nan if unknown else 0.0
             if entropies is not None and (count or rest):
-                spread += log_total(count, rest) - weighted / (count + rest)
+                spread += log_sum - weighted / (count + rest)
+            if tokens.size:
+                at, flag = begin + token, allowed + token
+                logit = np.float64(maximum(flat[at : at + 1], bfloat16, keep[flag : flag + 1]))
+                distance = 0.0 if logit == highest else (logit - highest) * inverse
+                # Where nothing can be drawn, no token is.
+                score = np.nan if unknown else -np.inf if highest == -np.inf else distance - log_sum
         if log_probs.size:
             log_probs[r] = score
         if entropies is not None:
@@ -53,45 +60,42 @@ def rows(
             maxima[r], totals[r] = top, total
 
 
-@jit
-def _shift(values: Any, highest: Any, inverse: Any, total: Any, out: Any) -> None:
-    full_width()
-    for i in range(values.size):
-        out[i] = (values[i] - highest) * inverse - total
+@written(parameters=3)
+def _shifted(o: Any, x: Any, highest: Any, inverse: Any, total: Any) -> Any:
+    return (x - o.narrow(highest)) * o.narrow(inverse) - o.narrow(total)
+
+
+@written(parameters=1)
+def _extreme(o: Any, x: Any, total: Any) -> Any:
+    """Where the highest logit is infinite."""
+    return o.where(x == float("inf"), o.narrow(total) * -1.0, float("-inf"))
 
 
 @jit(entry=True)
 def log_softmax(
     flat: Any, bfloat16: Any, starts: Any, size: Any, keep: Any, keep_starts: Any, counted: Any,
-    inverse: Any, in_place: Any, out: Any, out_starts: Any, scratch: Any,
-    start: Any, stop: Any,
+    inverse: Any, past: Any, out: Any, out_starts: Any, start: Any, stop: Any,
 ) -> None:  # fmt: skip
-    """Write the log-softmax of rows `start` to `stop` to `out`; arguments as in `rows`.
+    """Write the log-softmax of rows `start` to `stop` to `out`, `past` the caches or not.
 
-    With `in_place`, `out` is the memory of the logits; blocks are staged then, because a loop that reads
-    and writes the same memory does not use full vectors.
+    The other arguments are as in `rows`. `out` may be the memory of the logits.
     """
-    narrow = out.dtype.type(inverse)
     for r in range(start, stop):
-        allowed = keep_starts[r] if keep_starts.size else -1
+        begin = starts[r]
+        allowed = keep_starts[r] if keep_starts.size else np.int64(0)
         row = out[out_starts[r] : out_starts[r] + size]
         if not counted[r]:
             row[:] = 0.0
             continue
-        highest, count, rest, _, _, unknown = statistics(
-            flat, bfloat16, starts[r], size, keep, allowed, inverse, np.int64(-1), None, scratch
+        highest, count, rest, _, unknown = statistics(
+            flat, bfloat16, begin, size, keep, allowed, inverse, None
         )
-        total = log_total(count, rest) if count else 0.0
+        total = log_total(count, rest) if count or rest else 0.0
         if unknown:
             row[:] = np.nan
             continue
-        for first in range(0, size, BLOCK):
-            length = size - first if size - first < BLOCK else BLOCK
-            begin, target = starts[r] + first, row[first : first + length]
-            masked = allowed + first if allowed >= 0 else -1
-            values = load(flat, bfloat16, begin, keep, masked, in_place, scratch[:length])
-            if abs(highest) < np.inf:
-                _shift(values, highest, narrow, out.dtype.type(total), target)
-            else:
-                for i in range(length):
-                    target[i] = -total if values[i] == np.inf else -np.inf
+        values, kept = flat[begin : begin + size], keep[allowed : allowed + size]
+        if abs(highest) < np.inf:
+            _shifted(values, highest, inverse, total, bfloat16, kept, past, row)
+        else:
+            _extreme(values, total, bfloat16, kept, past, row)

@@ -317,3 +317,65 @@ def test_a_read_only_array_cannot_be_written_to():
 def test_the_fused_call_reports_tokens_out_of_range(token):
     with pytest.raises(IndexError, match=rf"tokens\[1\] is {token}, .*vocabulary of 5"):
         token_log_probs_and_entropy(np.zeros((2, 5), np.float32), np.array([0, token]))
+
+
+@pytest.mark.host_only
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("size", [1, 15, 64, 333])
+def test_results_that_are_written_past_the_caches(rng, monkeypatch, dtype, size):
+    """Rows that begin anywhere in a line of memory; nothing before or after them is written to."""
+    logits = rng.normal(size=(6, size)).astype(dtype)
+    logits[2, 0] = np.inf
+    mask = rng.random(logits.shape) < 0.8
+    expected = masked_log_softmax(logits), masked_log_softmax(logits, mask)
+    monkeypatch.setattr("lite.kernels.log_softmax._CACHED", 0)
+    for flags, wanted in zip((None, mask), expected, strict=True):
+        frame = np.full((6, size + 3), 7, wanted.dtype)
+        masked_log_softmax(logits, flags, out=frame[:, 1:-2])
+        np.testing.assert_array_equal(frame[:, 1:-2], wanted)
+        assert (frame[:, [0, -2, -1]] == 7).all()
+
+
+@pytest.mark.host_only
+def test_an_out_that_is_not_aligned(rng, monkeypatch):
+    logits = rng.normal(size=(2, 100)).astype(np.float32)
+    expected = masked_log_softmax(logits)
+    monkeypatch.setattr("lite.kernels.log_softmax._CACHED", 0)
+    out = np.zeros(801, np.uint8)[1:].view(np.float32).reshape(2, 100)
+    np.testing.assert_array_equal(masked_log_softmax(logits, out=out), expected)
+
+
+@pytest.mark.host_only
+@pytest.mark.skipif(not COMPILED, reason="float32 sums in another order")
+@pytest.mark.parametrize("size", [3, 5000])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize(("high", "low"), [(18.3, -1.7), (35.3, -0.123), (90.7, 60.1), (-0.1, -30.3)])
+@pytest.mark.parametrize("place", [0, -1])
+def test_differences_that_float32_rounds(size, temperature, high, low, place):
+    logits = np.full((1, size), low, np.float32)
+    logits[0, place] = high
+    distance = float(np.ptp(logits.astype(np.float64))) / temperature
+    top = -np.log1p((size - 1) * np.exp(-distance))
+    expected = np.where(logits == logits.max(), top, top - distance)
+    np.testing.assert_allclose(masked_log_softmax(logits, temperature=temperature), expected, rtol=1e-6)
+    got = token_log_probs(logits, np.array([place % size]), temperature=temperature)
+    np.testing.assert_allclose(got, top, rtol=1e-6)
+
+
+@pytest.mark.host_only
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("offset", [22712.5, -22713.5, 3e4, -1e6, 1e30])
+@pytest.mark.parametrize("other", [0.0, 3.0, 40.0, -40.0, -3e4, 1e6])
+def test_logits_far_from_zero(rng, dtype, offset, other):
+    """Blocks of one row, far from each other or not."""
+    logits = rng.normal(size=(2, 7000)) * 2 + offset
+    logits[0, 2048:4096] += other
+    logits[1, 4096:] += other
+    logits = logits.astype(dtype)
+    exact = logits.astype(np.float64)
+    rtol = 1e-6 if dtype == np.float32 else 1e-11
+    got = masked_log_softmax(logits)
+    np.testing.assert_allclose(got, reference.log_softmax(exact), rtol=max(rtol, RTOL), atol=rtol)
+    np.testing.assert_allclose(
+        entropy(logits), reference.entropy(exact), rtol=5 * max(rtol, RTOL), atol=1e-30
+    )

@@ -250,7 +250,8 @@ def test_no_array_of_the_logits_size_is_made(dtype):
 
 
 @pytest.mark.parametrize(
-    ("temperature", "error"), [(1e-300, ValueError), ("1", TypeError), ([1.0, 2.0], TypeError)]
+    ("temperature", "error"),
+    [(1e-300, ValueError), (1e300, ValueError), ("1", TypeError), ([1.0, 2.0], TypeError)],
 )
 def test_a_temperature_that_float32_cannot_divide_by(temperature, error):
     with pytest.raises(error, match="temperature must be"):
