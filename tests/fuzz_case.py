@@ -23,16 +23,20 @@ SAME_ERRORS = (
     ("_UFuncNoLoopError", "RuntimeError", ("arithmetic", "reduce", "scan")),
     # dims, indices and masks out of range, where tensordict looks at shapes or ragged entries first
     ("IndexError", "RuntimeError", ("index", "set_index", "update", "gather", "squeeze", "reduce", "scan")),
+    ("IndexError", "RuntimeError", ("masked_fill", "masked_select", "where")),
     ("IndexError", "RuntimeError", ("stack", "lazy_stack", "maybe_dense_stack", "LazyStackedTensorDict")),
     ("IndexError", "ValueError", ("repeat_interleave", "set_index")),
     ("RuntimeError", "IndexError", ("cat", "set", "set_index", "rename_key_", "update", "scan", "reduce")),
     ("RuntimeError", "ValueError", ("expand", "set", "set_index", "update", "view", "arithmetic")),
-    ("RuntimeError", "KeyError", ("cat", "split_keys")),
-    ("RuntimeError", "TypeError", ("reduce", "gather")),
+    ("RuntimeError", "ValueError", ("split_keys",)),
+    ("RuntimeError", "KeyError", ("cat", "split_keys", "flatten_keys", "set_index", "to_dict")),
+    ("RuntimeError", "KeyError", ("rename_key_", "update")),
+    ("RuntimeError", "TypeError", ("reduce", "gather", "scan")),
     ("ValueError", "IndexError", ("reduce", "set_index")),
     # keys that are missing, where tensordict looks at locks and shapes first, or stops at an array
     ("KeyError", "RuntimeError", ("popitem", "select", "set", "setdefault", "update", "where", "arithmetic")),
-    ("KeyError", "RuntimeError", ("create_nested", "set_index")),
+    ("KeyError", "RuntimeError", ("create_nested", "set_index", "rename_key_")),
+    ("KeyError", "IndexError", ("update",)),
     ("KeyError", "ValueError", ("read", "rename_key_", "split_keys", "pop", "set", "arithmetic")),
 )
 

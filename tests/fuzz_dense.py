@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from fuzz_case import Case, elements, same_elements
-from fuzz_sides import LITE, arrays, is_container, is_objects, stacked
+from fuzz_sides import LITE, is_container, is_objects, stacked
 
 import lite
 
@@ -31,13 +31,58 @@ class NotDense(Exception):
 def agrees(case: Case) -> bool:
     """Whether lite's result, and what became of its target, are what they should be."""
     try:
-        if case.name == "flat_round":  # no key contains the separator
-            return same_elements(elements(case.ours), elements(case.before()[case.step.facts["target"]]))
+        if case.name in ("flat_round", "flatten_keys"):
+            separator = None if case.name == "flat_round" else case.step.facts["args"][0]
+            return flat_keys(case.ours, case.before()[case.step.facts["target"]], separator)
         if case.name in MOVES:
             return moves(case)
         return dense(case)
     except NotDense:
         return False
+
+
+def flat_keys(ours: Any, source: Any, separator: str | None) -> bool:
+    """Whether entries were brought to the top, with a separator, or to the top and back down."""
+    if stacked(ours) and stacked(source) and ours.batch_size == source.batch_size:
+        pairs = zip(ours.tensordicts, source.tensordicts, strict=True)
+        return ours.stack_dim == source.stack_dim and all(flat_keys(*pair, separator) for pair in pairs)
+    wanted = without_empty(elements(source))
+    return same_elements(
+        without_empty(elements(ours)), wanted if separator is None else _flat(wanted, separator)
+    )
+
+
+def _flat(value: Any, separator: str) -> Any:
+    """Elements with nested entries at the top; those of longer nested batches are lists of pieces."""
+    if isinstance(value, list):
+        return [_flat(item, separator) for item in value]
+    if not isinstance(value, dict):
+        return value
+    out: dict[str, Any] = {}
+    for key, item in value.items():
+        nested = {key: item}
+        if isinstance(item, dict):
+            nested = {f"{key}{separator}{inner}": x for inner, x in _flat(item, separator).items()}
+        elif isinstance(item, list):
+            raise NotDense
+        out |= nested
+    return dict(sorted(out.items()))
+
+
+def without_empty(value: Any) -> Any:
+    """Elements without nested ones that have no entries."""
+    if isinstance(value, list):
+        return [without_empty(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: without_empty(item) for key, item in value.items()}
+    return {key: item for key, item in found.items() if not _empty(item)}
+
+
+def _empty(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(map(_empty, value))
+    return isinstance(value, dict) and not value
 
 
 def fails_alike(case: Case) -> bool:
@@ -67,7 +112,7 @@ def moves(case: Case) -> bool:
     at = case.step.facts["target"]
     source = before[at]
     if -1 in source.batch_size:
-        if case.name != "flatten" or case.ours.batch_dims != 1:
+        if case.name not in ("flatten", "reshape") or case.ours.batch_dims != 1:
             raise NotDense
         return same_elements(rows(case.ours), rows(source))
     numbers = np.arange(math.prod(source.batch_size)).reshape(source.batch_size)
@@ -101,73 +146,6 @@ def dense(case: Case) -> bool:
     return _same(case.ours, expected, left_out) and _same(
         case.target, copies[case.step.facts["target"]], left_out
     )
-
-
-class _Assigned:
-    """Stands for the target of an assignment, and remembers it instead of doing it."""
-
-    def __init__(self, td: Any) -> None:
-        self.td = td
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.td[index]
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self.index = index
-        self.value = self.td if value is self else value
-
-
-def assigned(case: Case) -> bool:
-    """Whether an assignment of a TensorDict changed the elements that the index picks, one by one."""
-    before = case.before()
-    at = case.step.facts["target"]
-    td = before[at]
-    before[at] = recorder = _Assigned(td)
-    case.step.run(LITE, before)
-    value, size = recorder.value, td.batch_size
-    if -1 in size:
-        return False
-    numbers = np.arange(math.prod(size)).reshape(size)
-    picked = lite.TensorDict({"at": numbers}, batch_size=size)[recorder.index]
-    content = rows(td)
-    number = not is_container(value)
-    if not number and picked.ndim < value.ndim:
-        return False
-    try:
-        new = [value] * picked.numel() if number else rows(value.expand(picked.batch_size))
-        for n, row in zip(picked["at"].ravel(), new, strict=True):
-            for same, itself in _aliases(td, numbers, n):
-                content[same] = merged(content[same], row if itself else _known(content[same], row))
-    except ValueError:  # rows that have no element's shape
-        return False
-    return covers(rows(case.target), content, [])
-
-
-def _aliases(td: Any, numbers: Any, n: int) -> list[tuple[int, bool]]:
-    """The numbers of the elements of parts with the same arrays, and whether it is the same part."""
-    if not stacked(td):
-        return [(n, True)]
-    rows = np.moveaxis(numbers, td.stack_dim, 0)
-    at, *rest = np.argwhere(rows == n)[0]
-    part = td.tensordicts[at]
-    places = _places(part)
-    return [
-        (int(rows[i, *rest]), other is part)
-        for i, other in enumerate(td.tensordicts)
-        if other is part or _places(other) == places
-    ]
-
-
-def _known(old: Any, new: Any) -> Any:
-    """The entries of a row that an element has already."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        return {key: _known(old[key], item) for key, item in new.items() if key in old}
-    return new
-
-
-def _places(td: Any) -> list[Any]:
-    """Where in memory the arrays below a part are, and how they are laid out."""
-    return [(array.ctypes.data, array.strides, array.shape) for array in arrays(td)] or [id(td)]
 
 
 def merged(old: Any, new: Any) -> Any:
@@ -228,6 +206,26 @@ def flipped(case: Case) -> bool:
 
 def _flip(rows: list[Any], axis: int) -> list[Any]:
     return [_flip(row, axis - 1) for row in rows] if axis else rows[::-1]
+
+
+def parts_apart(case: Case) -> bool:
+    """Whether keys changed as if no part were in a lazy stack more than once."""
+    if case.step.writes:
+        return False
+    copies = [td.clone() for td in case.before()]
+    try:
+        case.step.run(LITE, copies)
+    except Exception:
+        return False
+    return same_elements(elements(case.target), elements(copies[case.step.facts["target"]]))
+
+
+def popped(case: Case) -> bool:
+    """Whether one entry was taken out, and no other changed."""
+    before = case.before()[case.step.facts["target"]]
+    key, _ = case.ours
+    pairs = zip(case.target.tensordicts, before.tensordicts, strict=True)
+    return all(same_elements(elements(part), elements(old.exclude(key))) for part, old in pairs)
 
 
 def split_apart(case: Case) -> bool:

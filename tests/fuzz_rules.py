@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import fuzz_rules_lazy
+import fuzz_rules_lazy_writes
 import fuzz_rules_other
 import fuzz_rules_reduce
 import fuzz_rules_shape
@@ -20,6 +21,7 @@ __all__ = [
     "RULES",
     "explain",
     "fuzz_rules_lazy",
+    "fuzz_rules_lazy_writes",
     "fuzz_rules_other",
     "fuzz_rules_reduce",
     "fuzz_rules_shape",

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from fuzz_case import Case, broken, lazy_somewhere, rule
+from fuzz_dense import agrees, split_apart
+from fuzz_metadata import locked_alike
 from fuzz_oracle import pairwise
 from fuzz_rules_shape import gives, longer_below, right, without_arrays
-from fuzz_sides import is_container, is_objects, stacked
+from fuzz_sides import arrays, is_container, is_objects, stacked
 from fuzz_values import nothing_below, paths
 
 # Errors of tensordict that name no mistake of the caller: the step, the class, a piece of the message.
@@ -56,12 +58,18 @@ def _(case: Case) -> bool:
     inplace = case.name == "flatten_keys" and bool(case.step.facts["kwargs"])
     if inplace and case.kind == "keys" and case.path.startswith("v"):
         return True  # a node that another variable holds, too
+    if inplace and not case.error and "Cannot modify locked" in case.message:
+        return agrees(case)  # a nested node that was locked before has become entries of self
     return inplace and case.kind == "keys" and set(case.theirs.keys()) < set(case.ours.keys())
 
 
 @rule("`empty(recurse=True, ...)`")
 def _(case: Case) -> bool:
-    return case.name == "empty" and bool(case.step.facts["kwargs"]) and case.kind == "keys"
+    if case.name != "empty" or not case.step.facts["kwargs"]:
+        return False
+    # nodes that only some parts of a nested lazy stack have
+    missing = not case.error and "not found in TensorDict" in case.message
+    return case.kind == "keys" or (missing and not list(arrays(case.ours)))
 
 
 @rule("order of keys after `unflatten_keys`")
@@ -77,12 +85,16 @@ def _(case: Case) -> bool:
 @rule('`td["a", "b"]` through an array')
 def _(case: Case) -> bool:
     through = case.other == "ValueError" and "Expected a TensorDictBase" in case.message
+    if through and case.name == "split_keys":
+        return not case.error and split_apart(case)
     return through and case.name.startswith(("read", "pop")) and case.error in ("", "KeyError")
 
 
 @rule("`exclude(inplace=True)`, `filter_empty_` when locked")
 def _(case: Case) -> bool:
     names = ("exclude", "filter_empty_", "select", "unflatten_keys")
+    if case.kind == "lock" and case.name == "exclude":  # a locked node of an unlocked one is replaced
+        return bool(case.step.facts["kwargs"]) and agrees(case)
     raised = case.error == "RuntimeError" and not case.other and "locked" in str(case.ours_error)
     return raised and locked_somewhere(case.target) and case.name in names
 
@@ -109,7 +121,8 @@ def _(case: Case) -> bool:
 def _(case: Case) -> bool:
     two = case.name in ("arithmetic td", "arithmetic compare td") and not case.error
     refused = "batch dimension mismatch" in case.message or "must match the size of tensor" in case.message
-    return two and refused and not lazy_somewhere(case.ours) and pairwise(case)
+    met = case.kind in ("shape", "values")
+    return two and (refused or met) and not lazy_somewhere(case.ours) and pairwise(case)
 
 
 @rule("empty nested TensorDicts under casts and arithmetic")
@@ -170,8 +183,10 @@ def _(case: Case) -> bool:
 
 @rule("batch size of non-tensor data after the batch size changed")
 def _(case: Case) -> bool:
+    if case.name.startswith("arithmetic compare") and case.kind == "batch_size" and has_objects(case.target):
+        return agrees(case)  # an empty node in place of an object
     moved = case.name in ("view", "reshape", "flatten", "unflatten", "squeeze", "index", "transpose")
-    reduced = case.name.startswith("reduce")
+    reduced = case.name.startswith(("reduce", "scan"))
     stale = case.kind.startswith("objects") or "must be within the range of the number" in case.message
     return gives(case) and (moved or reduced) and stale and has_objects(case.target)
 
@@ -190,6 +205,10 @@ def _(case: Case) -> bool:
 
 @rule("unlocking results of a locked TensorDict")
 def _(case: Case) -> bool:
+    copies = case.name in ("repeat", "repeat_interleave", "gather")
+    if case.kind == "lock" and copies and not case.path.startswith("v"):
+        # some nodes of the copy stay locked in tensordict
+        return locked_alike(case.ours, case.theirs.is_locked)
     unlocks = case.name in ("is_locked", "unlock_", "with unlock")
     return unlocks and not case.error and "locked graph" in case.message
 

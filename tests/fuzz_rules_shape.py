@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from fuzz_assigned import assigned
 from fuzz_case import Case, broken, confused, lazy_somewhere, rule, shorter_below
 from fuzz_dense import agrees, split_apart
 from fuzz_sides import in_order, is_container, stacked
@@ -28,6 +29,8 @@ def right(case: Case) -> bool:
         return True
     if case.name == "split_keys":
         return split_apart(case)
+    if case.name == "set_index" and assigned(case):
+        return True
     return ("source" in case.step.facts and written(case)) or agrees(case)
 
 

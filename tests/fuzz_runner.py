@@ -148,6 +148,8 @@ def _replay(first: Start, steps: Sequence[Step]) -> list[Any]:
     variables = [first.value(LITE)]
     for step in steps:
         got = Outcome(LITE, step, variables)
+        if not step.writes:
+            thaw([variables, got.value])  # as after a step with frozen arrays
         if got.error is None:
             results = got.value[:2] if isinstance(got.value, tuple) else (got.value,)
             for value in filter(is_container, results):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from fuzz_case import Case, elements, lazy_somewhere, path_of, ragged, same_elements
-from fuzz_sides import LITE, Array, is_container, is_objects, stacked
+from fuzz_sides import LITE, Array, arrays, is_container, is_objects, stacked
 
 Leaves = dict[tuple[str, ...], Array]
 
@@ -45,10 +45,14 @@ def _pairs_up(target: Any, source: Any) -> bool:
 def _entry_written(case: Case, before: Any, value: Any) -> bool:
     """Whether an entry of a ragged TensorDict holds what NumPy gives, and all others what they did."""
     key = case.step.facts["key"]
+    if np.ndim(value) == 0 and -1 in before.get_item_shape(key):
+        entries = arrays(case.target.get(key, as_list=True))
+        filled = all(bool(np.all(array == np.asarray(value, array.dtype))) for array in entries)
+        return filled and same_elements(*(elements(td.exclude(key)) for td in (case.target, before)))
     expected = flat(before.get(key))
     _copy(expected, (), value)
     if stacked(before) and () in expected:  # as one part may be there more than once
-        _write(before, key, expected[()])
+        _write(before, path_of(key), expected[()])
         expected = flat(before.get(key))
     if not same(flat(case.target.get(key)), expected):
         return False
@@ -56,12 +60,14 @@ def _entry_written(case: Case, before: Any, value: Any) -> bool:
     return same_elements(*map(elements, rest))
 
 
-def _write(td: Any, key: Any, array: Array) -> None:
+def _write(td: Any, path: tuple[str, ...], array: Array) -> None:
     if stacked(td):
         for part, rows in zip(td.tensordicts, np.moveaxis(array, td.stack_dim, 0), strict=True):
-            _write(part, key, rows)
+            _write(part, path, rows)
+    elif len(path) > 1:
+        _write(td.get(path[0]), path[1:], array)
     else:
-        td.get(key)[...] = array
+        td.get(path[0])[...] = array
 
 
 def _copied(old: Any, new: Any) -> Leaves:

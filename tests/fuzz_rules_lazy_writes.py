@@ -1,0 +1,77 @@
+"""Intended differences where lazy stacks are written to, and entries removed from them."""
+
+from __future__ import annotations
+
+from fuzz_assigned import assigned
+from fuzz_case import Case, confused, elements, lazy_somewhere, ragged, repeated, rule, same_elements
+from fuzz_dense import agrees, fails_alike, parts_apart, popped, without_empty
+from fuzz_rules_lazy import fails, lazy, parts
+from fuzz_sides import LITE, stacked
+
+
+@rule("exclusive keys under `clear` and `filter_empty_`")
+def _(case: Case) -> bool:
+    if case.name == "filter_empty_":
+        if "not found in TensorDict" in case.message and not case.error:
+            source = case.before()[case.step.facts["target"]]
+            return same_elements(*(without_empty(elements(td)) for td in (case.target, source)))
+        return (case.kind == "keys" and lazy(case) and agrees(case)) or fails(
+            case, "not found in any of", "No sub-tensordict with key"
+        )
+    return case.name == "clear" and case.kind == "keys" and not any(td.keys() for td in parts(case.target))
+
+
+@rule("assignments to lazy stacks")
+def _(case: Case) -> bool:
+    if case.name != "set_index" or not lazy(case):
+        return False
+    if case.error:
+        text = str(case.ours_error)
+        if not case.other and "which differs from the source batch size" in text:
+            return True  # as for dense ones
+        if not case.other and "Cannot modify locked" in text:
+            return any(part.is_locked for part in parts(case.target))
+        other_shape = ragged(case.target) and "shape mismatch at key" in text
+        return other_shape or fails_alike(case)
+    return case.kind == "objects" or agrees(case) or assigned(case)
+
+
+@rule("a part that is in a lazy stack more than once")
+def _(case: Case) -> bool:
+    if repeated(case.target) and not case.error and (agrees(case) or parts_apart(case)):
+        return True
+    return case.name == "set_index" and confused(case) and assigned(case)
+
+
+@rule("`popitem` of a lazy stack")
+def _(case: Case) -> bool:
+    if case.name != "popitem" or not stacked(case.target):
+        return False
+    if case.error:  # the last common key is ragged
+        return not case.other and "Failed to stack tensors" in str(case.ours_error)
+    common = list(case.before()[case.step.facts["target"]].keys())
+    return case.ours[0] == common[-1] and (popped(case) or agrees(case))
+
+
+@rule("updates of lazy stacks")
+def _(case: Case) -> bool:
+    how = case.step.facts.get("how")
+    both = how is not None and case.kind == "error class"
+    if both and "Failed to update" in str(case.ours_error):
+        return True
+    if how in ("set", "setitem", "setdefault"):
+        return fails(case, "Incompatible dim")
+    if how in ("update", "clone"):
+        refused = "in a lazy TD" in case.message or "Incompatible dim" in case.message
+        return fails_alike(case) if case.error else refused and agrees(case)
+    if how == "inplace" and case.error == "RuntimeError" and "Failed to stack" in str(case.ours_error):
+        # a dense node becomes no lazy stack in place
+        return not case.other and ragged(case.step.facts["source"](LITE, case.before()))
+    if how == "update_" and case.error == "ValueError" and "Failed to update" in str(case.ours_error):
+        from_lazy = lazy_somewhere(case.step.facts["source"](LITE, case.before()))
+        return not case.other and (from_lazy or fails_alike(case))
+    if how not in ("set_", "inplace", "update_at_", "update_") or not lazy_somewhere(case.target):
+        return False
+    if case.error:
+        return fails_alike(case)
+    return agrees(case)
