@@ -121,6 +121,10 @@ class HostArray:
     def __setitem__(self, index: Any, value: Any) -> None:
         raise NotImplementedError
 
+    def elementwise(self, function: Callable[[Any], Any]) -> Any:
+        """`function`, which treats all numbers of an array alike, of what lies behind this one."""
+        raise NotImplementedError
+
 
 HOST_LEAVES = (np.ndarray, ArrayHolder, HostArray)
 

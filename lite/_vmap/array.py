@@ -115,6 +115,10 @@ class BatchedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     def __deepcopy__(self, memo: dict[int, Any]) -> BatchedArray:
         return self.copy()
 
+    def elementwise(self, function: Callable[[Any], Any]) -> BatchedArray:
+        """What a function of single numbers makes of all: it need not know of the mapped dimension."""
+        return BatchedArray(function(self.value), self.level)
+
     def copy(self, order: str = "C") -> BatchedArray:
         """A copy of the elements."""
         return BatchedArray(self.value.copy(), self.level)

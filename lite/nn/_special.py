@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lite._collection import HostArray
 from lite._defaults import get_default_dtype
 from lite.nn._dtypes import Dtype, compute_dtype, is_inexact
 
@@ -131,9 +132,21 @@ def normal_cdf(x: Any) -> Any:
 
 
 def sigmoid(x: Any) -> Any:
-    """1 / (1 + exp(-x)) without overflow."""
-    small = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1, small) / (1 + small)
+    """1 / (1 + exp(-x)); what exp has no number for gives 0."""
+    return 1 / _one_and_exp(x)
+
+
+def silu(x: Any) -> Any:
+    """x / (1 + exp(-x))."""
+    with np.errstate(invalid="ignore"):  # -inf has no result
+        return x / _one_and_exp(x)
+
+
+def _one_and_exp(x: Any) -> Any:
+    with np.errstate(over="ignore"):
+        out = np.exp(-x)
+    out += x.dtype.type(1)
+    return out
 
 
 def softplus(x: Any) -> Any:
@@ -146,19 +159,24 @@ def log_softmax(x: Any, axis: int) -> Any:
     if x.shape[axis] == 0:
         return x
     shifted = x - x.max(axis, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))
+    shifted -= np.log(np.exp(shifted).sum(axis, keepdims=True))
+    return shifted
 
 
 def softmax(x: Any, axis: int) -> Any:
     """exp(x) / sum(exp(x)) along an axis."""
     if x.shape[axis] == 0:
         return x
-    powers = np.exp(x - x.max(axis, keepdims=True))
-    return powers / powers.sum(axis, keepdims=True)
+    powers = x - x.max(axis, keepdims=True)
+    powers = np.exp(powers, out=powers) if isinstance(powers, np.ndarray) else np.exp(powers)
+    powers /= powers.sum(axis, keepdims=True)
+    return powers
 
 
 def in_blocks(function: Callable[[Any], Any], x: Any, compute: Dtype, result: Dtype) -> Any:
     """An elementwise function in the dtype `compute`, applied to what fits into a core's cache at a time."""
+    if isinstance(x, HostArray):
+        return x.elementwise(lambda value: in_blocks(function, value, compute, result))
     if not isinstance(x, np.ndarray) or x.size <= _BLOCK or not x.flags.c_contiguous:
         return function(x.astype(compute, copy=False)).astype(result, copy=False)
     out = np.empty(x.shape, result)

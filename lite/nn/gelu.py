@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from lite._collection import HostArray
 from lite.nn import _special
 from lite.nn._compiled import layers_for
 from lite.nn.module import Module
@@ -54,6 +55,8 @@ def gelu(x: Any, approximate: str = "none") -> Any:
     formula = _FORMULAS.get(approximate)
     if formula is None:
         raise RuntimeError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
+    if isinstance(x, HostArray):
+        return x.elementwise(lambda value: gelu(value, approximate))
     compiled = layers_for(x)
     if compiled is not None:
         return compiled.gelu(x, approximate == "tanh")

@@ -58,6 +58,22 @@ def test_large_arrays(rng, name, dtype, scale):
     agree(ours, theirs, x, rtol=RTOL[dtype] * (2 if scale == 10.0 else 1))  # torch's own error
 
 
+@pytest.mark.parametrize(("name", "options"), [case for case in POINTWISE if "oftmax" not in case[0]])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_pointwise_of_special_numbers(name, options, dtype):
+    x = np.array([np.nan, 1e30, -1e30, 100.0, -100.0, 0.0, 1e-30, -1e-30, -np.inf], dtype)
+    ours, theirs = pair(name, **options)
+    agree(ours, theirs, x, rtol=RTOL[dtype])
+    if name != "GELU":  # torch's is NaN there, the limit is inf
+        agree(ours, theirs, np.array([np.inf], dtype), rtol=RTOL[dtype])
+
+
+def test_leaky_relu_of_any_slope(rng):
+    x = rng.normal(size=(5, 4)).astype(np.float32)
+    for slope in (-0.5, 0.0, 1.0, 2.0):
+        agree(*pair("LeakyReLU", negative_slope=slope), x)
+
+
 @pytest.mark.parametrize("name", ["ReLU", "LeakyReLU", "ELU", "SiLU"])
 def test_pointwise_in_place(rng, name):
     x = rng.normal(size=5).astype(np.float32)
