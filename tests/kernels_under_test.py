@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +20,9 @@ import lite.kernels
 ON_DEVICE = os.environ.get("LITE_TEST_KERNELS") == "cuda"
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 if SIMULATED:
-    sys.setswitchinterval(1e-4)  # its threads wait for each other at every barrier
+    import simulated_threads
+
+    simulated_threads.install()
 
 
 def examples(number: int) -> int:

@@ -5,10 +5,10 @@ from typing import Any
 from lite.kernels.cuda._arrays import DeviceArray
 from lite.kernels.cuda._copies import c_ordered
 from lite.kernels.cuda._gpu import Gpu
-from lite.kernels.cuda._jit import cuda, kernel
+from lite.kernels.cuda._jit import SIMULATED, cuda, kernel
 from lite.kernels.cuda._numbers import widen
 
-_THREADS = 256
+_THREADS = 16 if SIMULATED else 256
 
 
 def check_range(gpu: Gpu, name: str, array: DeviceArray, low: float, high: float) -> None:

@@ -7,9 +7,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from lite.kernels.cuda._arrays import DeviceArray, device_array
 from lite.kernels.cuda._gpu import Gpu
-from lite.kernels.cuda._jit import cuda, device, kernel
+from lite.kernels.cuda._jit import SIMULATED, cuda, device, kernel
 
-_THREADS = 256
+_THREADS = 16 if SIMULATED else 256
 
 
 def c_ordered(gpu: Gpu, array: DeviceArray, dtype: DTypeLike | None = None) -> DeviceArray:

@@ -10,10 +10,10 @@ from lite.kernels.cuda import scans
 from lite.kernels.cuda._arrays import DeviceArray, device_array
 from lite.kernels.cuda._copies import c_ordered
 from lite.kernels.cuda._gpu import Gpu
-from lite.kernels.cuda._jit import cuda, kernel
+from lite.kernels.cuda._jit import SIMULATED, cuda, kernel
 from lite.kernels.cuda._sequences import Sequences
 
-_THREADS = 256
+_THREADS = 16 if SIMULATED else 256
 _BLOCKS = 8  # for each multiprocessor: as many as it runs at a time
 
 

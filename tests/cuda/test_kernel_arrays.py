@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernels_under_test import Foreign
+from kernels_under_test import SIMULATED, Foreign
 
 from lite.kernels._device import gpu_of
 from lite.kernels.cuda._arrays import device_array
@@ -129,3 +129,30 @@ def negative(values: Any, faults: Any) -> None:
     if i < values.size and values[i] < 0:
         cuda.atomic.add(faults, 0, 1)
         faults[1] = values[i]
+
+
+@kernel
+def neighbours(out: Any, barriers: Any) -> None:
+    i = cuda.threadIdx.x
+    for turn in range(2):
+        out[turn, i] = i
+        if barriers:
+            cuda.syncthreads()
+        out[turn + 2, i] = out[turn, (i + 1) % out.shape[1]]
+        cuda.syncthreads()
+    if i == 2 and not barriers:
+        raise RuntimeError("the last one")
+    cuda.syncthreads()
+
+
+@pytest.mark.skipif(not SIMULATED, reason="of the simulator")
+def test_missing_barriers_show_in_the_simulator() -> None:
+    """Its threads take turns in one order and in the other, and errors of one end all."""
+    gpu = gpu_of(None, x=cuda.to_device(np.zeros(3)))
+    out = cuda.to_device(np.full((4, 3), -1))
+    gpu.launch(neighbours, 1, 3, out, True)
+    np.testing.assert_array_equal(out.copy_to_host()[2:], [[1, 2, 0], [1, 2, 0]])
+    out = cuda.to_device(np.full((4, 3), -1))
+    with pytest.raises(RuntimeError, match="the last one"):
+        gpu.launch(neighbours, 1, 3, out, False)
+    np.testing.assert_array_equal(out.copy_to_host()[2:], [[-1, -1, 0], [1, 2, -1]])

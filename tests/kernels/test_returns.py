@@ -20,6 +20,7 @@ from kernels_under_test import (
 )
 
 import lite.kernels
+from lite.kernels import _sequences
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "value_vectors.json").read_text())["cases"]
 
@@ -222,15 +223,18 @@ def test_strided_and_read_only_input(rng, step):
 
 
 @pytest.mark.host_only
-def test_large_batches_on_threads_equal_small_ones(rng):
-    reward, done = rng.normal(size=(300, 500)).astype(np.float32), rng.random((300, 500)) < 0.05
-    got = reward_to_go(reward, done, gamma=0.9)
+def test_large_batches_on_threads_equal_small_ones(rng, monkeypatch):
+    monkeypatch.setattr(_sequences, "_CHUNK", 4000)
+    reward, done = rng.normal(size=(60, 500)).astype(np.float32), rng.random((60, 500)) < 0.05
+    serial = vtrace(reward, -reward, reward, reward, reward, done, gamma=0.9)
+    monkeypatch.setattr(_sequences, "_SERIAL", 20_000)
     before = lite.kernels.get_num_threads()
-    lite.kernels.set_num_threads(1)
+    lite.kernels.set_num_threads(3)
     try:
-        np.testing.assert_array_equal(got, reward_to_go(reward, done, gamma=0.9))
+        threaded = vtrace(reward, -reward, reward, reward, reward, done, gamma=0.9)
     finally:
         lite.kernels.set_num_threads(before)
+    np.testing.assert_array_equal(threaded, serial)
 
 
 def test_discounted_return_goes_on_with_the_last_value(rng):
