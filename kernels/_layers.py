@@ -14,11 +14,11 @@ _SERIAL = 500_000  # values: below, starting a thread costs more than it saves
 _CHUNK = 1 << 17
 
 
-def gelu(x: Floats, by_tanh: bool) -> Floats:
-    """GELU of float32 numbers, by the error function or by the formula with tanh."""
+def pointwise(name: str, x: Floats) -> Floats:
+    """A function of float32 numbers: "gelu", "gelu_by_tanh" or "silu"."""
     from lite.kernels.cpu import layers
 
-    kernel = layers.gelu_by_tanh if by_tanh else layers.gelu
+    kernel = getattr(layers, name)
     out = np.empty(x.shape, np.float32)
     source, target = contiguous(x, np.float32).reshape(-1), out.reshape(-1)
     for_rows(lambda start, stop: kernel(source[start:stop], target[start:stop]), x.size, _chunk(x.size))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lite.kernels._layers import gelu, layer_norm
+from lite.kernels._layers import layer_norm, pointwise
 from lite.kernels.advantages import gae, vtrace
 from lite.kernels.log_softmax import masked_log_softmax
 from lite.kernels.multistep_return import multistep_return
@@ -36,6 +36,6 @@ def warmup() -> None:
         masked_log_softmax(logits)
     rows = np.zeros((1, 2), np.float32)
     sample_tokens(rows, np.zeros(1, np.int64))
-    gelu(rows, by_tanh=False)
-    gelu(rows, by_tanh=True)
+    for name in ("gelu", "gelu_by_tanh", "silu"):
+        pointwise(name, rows)
     layer_norm(rows, None, None, 2, 1e-5)

@@ -38,6 +38,16 @@ def gelu_by_tanh(x: Any, out: Any) -> None:
         out[i] = x[i] * (_ZERO if u > _TOP else _ONE / (_ONE + e))
 
 
+@jit(entry=True)
+def silu(x: Any, out: Any) -> None:
+    """x / (1 + exp(-x))."""
+    full_width()
+    for i in range(x.size):
+        u = -x[i]
+        _, e = _exp(_TOP if u > _TOP else u)
+        out[i] = x[i] * (_ZERO if u > _TOP else _ONE / (_ONE + e))
+
+
 @jit(entry=True, reassociate=True)
 def layer_norm(x: Any, weight: Any, bias: Any, eps: Any, out: Any) -> None:
     """(x - mean) / √(variance + eps) over each row, times weight plus bias."""

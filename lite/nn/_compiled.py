@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from lite._collection import HostArray
+from lite.nn._special import float_dtypes, in_blocks
 
 LARGE = 1 << 14  # numbers; calls with fewer are too short to be worth loading Numba
 
@@ -21,6 +25,22 @@ def layers_for(x: Any, *parameters: Any) -> Any:
         if array is not None and not (isinstance(array, np.ndarray) and array.dtype == np.float32):
             return None
     return _layers()
+
+
+def pointwise(formula: Callable[[Any], Any], x: Any, name: str | None = None) -> Any:
+    """A function of single numbers, computed in at least float32.
+
+    Args:
+        formula: the function of arrays, in NumPy.
+        x: an array of any dtype.
+        name: of the function among the compiled ones, if it is one.
+    """
+    if isinstance(x, HostArray):
+        return x.elementwise(lambda inside: pointwise(formula, inside, name))
+    layers = None if name is None else layers_for(x)
+    if layers is not None:
+        return layers.pointwise(name, x)
+    return in_blocks(formula, x, *float_dtypes(x))
 
 
 @functools.cache

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from lite._collection import HostArray
 from lite._defaults import get_default_dtype
 from lite.nn._dtypes import Dtype, compute_dtype, is_inexact
 
@@ -175,8 +174,6 @@ def softmax(x: Any, axis: int) -> Any:
 
 def in_blocks(function: Callable[[Any], Any], x: Any, compute: Dtype, result: Dtype) -> Any:
     """An elementwise function in the dtype `compute`, applied to what fits into a core's cache at a time."""
-    if isinstance(x, HostArray):
-        return x.elementwise(lambda value: in_blocks(function, value, compute, result))
     if not isinstance(x, np.ndarray) or x.size <= _BLOCK or not x.flags.c_contiguous:
         return function(x.astype(compute, copy=False)).astype(result, copy=False)
     out = np.empty(x.shape, result)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lite.nn import _special
+from lite.nn._compiled import pointwise
 from lite.nn.module import Module
 
 
@@ -75,15 +76,19 @@ class ReLU(Module):
 
 
 class _Pointwise(Module):
-    """A function of floats, computed by `_compute` in at least float32."""
+    """A function of floats, computed by `_compute` in at least float32.
+
+    Large arrays go to compiled code where there is some, under the name `_compiled`.
+    """
+
+    _compiled: str | None = None
 
     def _compute(self, x: Any) -> Any:
         raise NotImplementedError
 
     def forward(self, input: Any) -> Any:
         """Apply the function elementwise."""
-        compute, dtype = _special.float_dtypes(input)
-        out = _special.in_blocks(self._compute, input, compute, dtype)
+        out = pointwise(self._compute, input, self._compiled)
         if getattr(self, "inplace", False):
             input[...] = out
             return input
@@ -164,6 +169,8 @@ class SiLU(_Pointwise):
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
+
+    _compiled = "silu"
 
     def _compute(self, x: Any) -> Any:
         return _special.silu(x)

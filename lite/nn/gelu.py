@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from lite._collection import HostArray
 from lite.nn import _special
-from lite.nn._compiled import layers_for
+from lite.nn._compiled import pointwise
 from lite.nn.module import Module
 
 
@@ -55,13 +54,8 @@ def gelu(x: Any, approximate: str = "none") -> Any:
     formula = _FORMULAS.get(approximate)
     if formula is None:
         raise RuntimeError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
-    if isinstance(x, HostArray):
-        return x.elementwise(lambda value: gelu(value, approximate))
-    compiled = layers_for(x)
-    if compiled is not None:
-        return compiled.gelu(x, approximate == "tanh")
     with np.errstate(over="ignore", invalid="ignore"):  # where x / inf is what it should be
-        return _special.in_blocks(formula, x, *_special.float_dtypes(x))
+        return pointwise(formula, x, "gelu_by_tanh" if approximate == "tanh" else "gelu")
 
 
 def _exact(x: Any) -> Any:

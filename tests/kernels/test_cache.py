@@ -22,7 +22,8 @@ from lite.kernels.cpu import layers, log_softmax, multistep_return, returns, sam
 ENTRIES = [
     (returns, "lambda_returns"), (returns, "fixed_lambda_returns"), (returns, "advantages"),
     (multistep_return, "sequences"), (log_softmax, "rows"), (log_softmax, "log_softmax"),
-    (sample_tokens, "rows"), (layers, "gelu"), (layers, "gelu_by_tanh"), (layers, "layer_norm"),
+    (sample_tokens, "rows"), (layers, "gelu"), (layers, "gelu_by_tanh"), (layers, "silu"),
+    (layers, "layer_norm"),
 ]  # fmt: skip
 
 
@@ -56,8 +57,8 @@ def call_everything() -> None:
         )  # fmt: skip
         k.sample_tokens(x, np.random.default_rng(0))
     for x in (np.zeros((2, 3), np.float32), np.broadcast_to(np.zeros(3, np.float32), (2, 3))):
-        _layers.gelu(x, by_tanh=False)
-        _layers.gelu(x, by_tanh=True)
+        for name in ("gelu", "gelu_by_tanh", "silu"):
+            _layers.pointwise(name, x)
         _layers.layer_norm(x, x[0], None, 3, 1e-5)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lite import nn
+from lite import nn, vmap
 
 
 def test_identity_returns_its_input():
@@ -30,3 +30,17 @@ def test_tanh():
     x = np.array([-1.0, 0.0, 2.0], dtype=np.float32)
     np.testing.assert_array_equal(nn.Tanh()(x), np.tanh(x))
     assert nn.Tanh()(np.array([1], dtype=np.int64)).dtype == np.float32
+
+
+@pytest.mark.parametrize("size", [100, 1 << 14])  # by NumPy, by compiled code
+def test_silu(size, rng):
+    x = (rng.normal(size=size) * 20).astype(np.float32)
+    x[:4] = -1e30, 1e30, np.inf, np.nan
+    with np.errstate(over="ignore"):
+        wide = x.astype(np.float64)
+        expected = wide / (1 + np.exp(-wide))
+    np.testing.assert_allclose(nn.SiLU()(x), expected, rtol=1e-6, atol=1e-30)
+    written = x.copy()
+    assert nn.SiLU(inplace=True)(written) is written
+    np.testing.assert_array_equal(written, nn.SiLU()(x))
+    np.testing.assert_array_equal(vmap(nn.SiLU())(x.reshape(4, -1)), nn.SiLU()(x).reshape(4, -1))
