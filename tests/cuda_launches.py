@@ -102,7 +102,10 @@ def _described(value: Any) -> Any:
 
 
 def compile_(path: Path) -> None:
-    """Print a line for each launch; the exit status is 77 where the compiler is missing, 1 after errors."""
+    """Print a line for each launch; the exit status is 77 where the compiler is missing, 1 after errors.
+
+    Types are all decided before NVVM optimizes, which takes most of the time: that is done once a kernel.
+    """
     import numba
     from numba import cuda
 
@@ -114,12 +117,14 @@ def compile_(path: Path) -> None:
     if not path.exists():
         return
     _pretend_a_device()
-    failed = 0
+    failed, optimized = 0, set()
     for module, name, args in pickle.loads(path.read_bytes()):
         kernel = getattr(importlib.import_module(module), name)
         signature = tuple(numba.typeof(arg) for arg in args)
         try:
-            code, _ = cuda.compile_ptx(kernel.py_func, signature, cc=CAPABILITY)
+            first = name not in optimized
+            code, _ = cuda.compile_ptx(kernel.py_func, signature, cc=CAPABILITY, opt=first)
+            optimized.add(name)
             assert ".target sm_90" in code
             print("compiled", module, name)
         except Exception as error:
