@@ -100,14 +100,15 @@ class LayerNorm(_OverLastDims):
         if compiled is not None and all(a is None or a.shape == shape for a in (weight, bias)):  # not stacked
             return compiled.layer_norm(input, weight, bias, size, self.eps)
         x, dtype = floats(input)
-        centred = x - np.add.reduce(x, axes, keepdims=True) / size
-        squares: Any
-        if len(axes) == 1:
-            squares = np.vecdot(centred, centred)[..., None]  # one pass instead of two
-        else:
-            squares = np.add.reduce(centred * centred, axes, keepdims=True)
-        centred /= np.sqrt(squares / size + self.eps)
-        return _scaled(centred, weight, bias).astype(dtype, copy=False)
+        with np.errstate(invalid="ignore"):  # rows with infinities become NaN, as in compiled code
+            centred = x - np.add.reduce(x, axes, keepdims=True) / size
+            squares: Any
+            if len(axes) == 1:
+                squares = np.vecdot(centred, centred)[..., None]  # one pass instead of two
+            else:
+                squares = np.add.reduce(centred * centred, axes, keepdims=True)
+            centred /= np.sqrt(squares / size + self.eps)
+            return _scaled(centred, weight, bias).astype(dtype, copy=False)
 
 
 class RMSNorm(_OverLastDims):
@@ -164,7 +165,8 @@ class RMSNorm(_OverLastDims):
         axes = self._axes(input)
         x, dtype = floats(input)
         eps = np.finfo(x.dtype).eps if self.eps is None else self.eps
-        out = x / np.sqrt((x * x).mean(axes, keepdims=True) + x.dtype.type(eps))
+        with np.errstate(invalid="ignore"):  # infinities become NaN
+            out = x / np.sqrt((x * x).mean(axes, keepdims=True) + x.dtype.type(eps))
         return _scaled(out, self._tensor("weight"), None).astype(dtype, copy=False)
 
 

@@ -52,3 +52,7 @@ def test_rows_of_other_layouts_and_infinities(rng):
     got = norm(x.T)
     assert np.isnan(got[[5, 9]]).all()
     assert np.isfinite(np.delete(got, [5, 9], 0)).all()
+    for small_norm in (norm, nn.RMSNorm(64)):
+        small = small_norm(x.T[:6])  # by NumPy, without a warning
+        assert np.isnan(small[5]).any()
+        assert np.isfinite(small[:5]).all()
