@@ -301,7 +301,7 @@ class LazyStackedTensorDict(LazyEntriesMixin, LazyPartsMixin, TensorDictBase):
 
     def _run(self, op: BatchOp) -> Any:
         out = _lazy_shape.run(self, op)
-        if op.keeps_lock and self.is_locked:
+        if op.keeps_lock and self.is_locked and not out.is_locked:  # it is, if it has the parts themselves
             out.lock_()
         return out
 

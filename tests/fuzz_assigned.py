@@ -42,8 +42,12 @@ def assigned(case: Case) -> bool:
     value, size = recorder.value, td.batch_size
     if -1 in size:
         return full_index(case) and np.isscalar(value) and _filled(case.target, td, value)
+    if isinstance(value, dict):
+        value = td[recorder.index].empty().update(value)
     numbers = np.arange(math.prod(size)).reshape(size)
     picked = lite.TensorDict({"at": numbers}, batch_size=size)[recorder.index]
+    if is_container(value) and picked.ndim < value.ndim and picked.numel() == value.numel():
+        value = value.reshape(picked.batch_size)
     if is_container(value) and picked.ndim < value.ndim:
         return False
     try:

@@ -7,6 +7,7 @@ from fuzz_case import Case, confused, elements, lazy_somewhere, ragged, repeated
 from fuzz_dense import agrees, fails_alike, parts_apart, popped, without_empty
 from fuzz_rules_lazy import fails, lazy, parts
 from fuzz_sides import LITE, stacked
+from fuzz_written import written
 
 
 @rule("exclusive keys under `clear` and `filter_empty_`")
@@ -74,4 +75,4 @@ def _(case: Case) -> bool:
         return False
     if case.error:
         return fails_alike(case)
-    return agrees(case)
+    return agrees(case) or (how in ("set_", "inplace") and written(case))

@@ -49,8 +49,10 @@ def _(case: Case) -> bool:
 @rule("names in nested TensorDicts and lazy stacks")
 def _(case: Case) -> bool:
     # nested names that tensordict lost or kept where it should not do not fit any more
-    misfit = "length of the dimension names must equate" in case.message and gives(case)
-    return misfit or (not case.error and "refine_names: cannot coerce" in case.message)
+    misfit = "length of the dimension names must equate" in case.message
+    if misfit and (gives(case) or (not case.error and agrees(case))):
+        return True
+    return not case.error and "refine_names: cannot coerce" in case.message
 
 
 @rule("`flatten_keys(inplace=True)`")

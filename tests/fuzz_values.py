@@ -25,7 +25,7 @@ def leaf(shape: Sequence[int], dtype: str, seed: int) -> Array:
 
 
 def sizes(c: Choices) -> tuple[int, ...]:
-    return c.pick([(2, 3), (3,), (2,), (), (2, 1), (1,), (1, 2, 2), (3, 2), (0,), (2, 0), (4,), (2, 2, 1)])
+    return c.pick([(2, 3), (3,), (2,), (), (2, 1), (1,), (1, 2, 2), (3, 2), (0,), (2, 0), (1, 3), (2, 2, 1)])
 
 
 def tree(c: Choices, size: tuple[int, ...], depth: int = 2, names: bool = False) -> Dense | Lazy:

@@ -199,3 +199,11 @@ def test_split_keys_of_a_locked_tensordict_gives_nodes_that_take_keys() -> None:
     rest["o", "new"] = 1
     assert ("n", "m", "new") not in td
     assert ("o", "new") not in td
+
+
+def test_a_view_with_the_parts_themselves_does_not_keep_them_locked() -> None:
+    td = lazy_stack([TensorDict({"a": np.zeros(2)}, [2]) for _ in range(3)]).lock_()
+    view = td.permute(1, 0)
+    assert view.is_locked
+    td.unlock_()
+    assert not view.is_locked
