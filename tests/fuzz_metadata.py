@@ -43,6 +43,17 @@ def names_agree(case: Case) -> bool:
     return all(_names(ours) == _names(wanted) for ours, wanted in pairs)
 
 
+def names_differ(value: Any) -> bool:
+    """Whether the parts of a lazy stack, at any depth, disagree in their names."""
+    if not stacked(value):
+        return is_container(value) and not is_objects(value) and any(map(names_differ, value.values()))
+    try:
+        list(value.names)
+    except (ValueError, IndexError):
+        return True
+    return any(map(names_differ, value.tensordicts))
+
+
 def locks_agree(case: Case) -> bool:
     """Whether the result is locked as that of the dense forms is."""
     try:

@@ -8,7 +8,7 @@ import numpy as np
 from fuzz_oracle import shaped
 from fuzz_sides import Side
 from fuzz_step import Choices, Step, dim, method, step
-from fuzz_values import leaf, tree
+from fuzz_values import leaf, mask, tree
 
 
 def moved(name: str, at: int, *args: Any, **kwargs: Any) -> Step:
@@ -67,7 +67,7 @@ def pick(c: Choices, v: list[Any], at: int) -> Step:
     size = v[at].batch_size
     ndim = len(size)
     name = c.pick(["repeat", "repeat_interleave", "gather", "masked_fill", "where", "flip", "masked_select"])
-    mask = leaf([max(n, 0) for n in size], "bool", c.below(4))
+    chosen = mask(c, [max(n, 0) for n in size])
     if name == "repeat":
         return moved(name, at, *(1 + c.below(2) for _ in range(ndim)))
     if name == "repeat_interleave":
@@ -80,18 +80,18 @@ def pick(c: Choices, v: list[Any], at: int) -> Step:
         at_ = leaf([1 if i == d else max(m, 0) for i, m in enumerate(size)], "int64", c.below(3))
         return moved(name, at, d, np.asarray(at_ % max(n, 1)))
     if name == "masked_fill":
-        return moved(name, at, mask, c.pick([0, 1, 5]))
+        return moved(name, at, chosen, c.pick([0, 1, 5]))
     if name == "where":
         other = c.pick([0, "self", "tree"])
         if other == "self":
-            run = lambda s, v: v[at].where(s.value(mask), v[at].clone().zero_())  # noqa: E731
+            run = lambda s, v: v[at].where(s.value(chosen), v[at].clone().zero_())  # noqa: E731
         elif other == "tree":
             new = tree(c.rest(), tuple(size), 1)
-            run = lambda s, v: v[at].where(s.value(mask), s.value(new))  # noqa: E731
+            run = lambda s, v: v[at].where(s.value(chosen), s.value(new))  # noqa: E731
         else:
-            run = lambda s, v: v[at].where(s.value(mask), 0)  # noqa: E731
+            run = lambda s, v: v[at].where(s.value(chosen), 0)  # noqa: E731
         return Step("where", f"where(mask, {other})", run, other=other)
-    return moved(name, at, mask)
+    return moved(name, at, chosen)
 
 
 @step(3)

@@ -90,6 +90,13 @@ def lazy(c: Choices, size: tuple[int, ...]) -> Lazy:
     return Lazy(dim, parts)
 
 
+def mask(c: Choices, shape: Sequence[int]) -> Array:
+    """Bools in any pattern."""
+    n = int(np.prod(shape))
+    pattern = c.below(1 << min(n, 8))
+    return np.array([not pattern >> i % 8 & 1 for i in range(n)], bool).reshape(tuple(shape))
+
+
 def index(c: Choices, size: tuple[int, ...]) -> Any:
     """An index that is right most of the time."""
     items: list[Any] = []
@@ -110,7 +117,7 @@ def index(c: Choices, size: tuple[int, ...]) -> Any:
                 items.append(0)
             break
         elif kind == "mask2" and used + 1 < len(size):
-            items.append(leaf(size[used : used + 2], "bool", c.below(4)))
+            items.append(mask(c, size[used : used + 2]))
             used += 2
         elif kind == "int":
             items.append(c.below(2 * n + 1) - n if n else 0)
@@ -126,7 +133,7 @@ def index(c: Choices, size: tuple[int, ...]) -> Any:
             )
             used += 1
         elif kind == "mask":
-            items.append(leaf((n,), "bool", c.below(4)))
+            items.append(mask(c, (n,)))
             used += 1
         else:
             items.append(slice(None))
