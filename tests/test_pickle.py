@@ -95,9 +95,10 @@ def test_no_buffer_is_copied() -> None:
     leaves = {
         "a": np.zeros((512, 1024)),
         "fortran": np.asfortranarray(np.ones((512, 512))),
-        "permuted": np.zeros((8, 64, 512)).transpose(1, 0, 2),
         "first rows": np.zeros((1024, 1024))[:512],
     }
+    if np.lib.NumpyVersion(np.__version__) >= "2.3.0":  # before, NumPy copies these
+        leaves["permuted"] = np.zeros((8, 64, 512)).transpose(1, 0, 2)
     td = TensorDict({"n": leaves, "lazy": lazy_stack([TensorDict(x=np.zeros(1 << 17))] * 2)})
     size = sum(x.nbytes for x in leaves.values())
     buffers: list[pickle.PickleBuffer] = []
