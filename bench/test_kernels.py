@@ -313,7 +313,7 @@ def plot(rows: list[dict[str, Any]]) -> None:
     axis.set(xscale="log", xlabel="times faster than the other (medians)")
     axis.invert_yaxis()
     axis.tick_params(axis="y", labelsize=6)
-    axis.margins(x=0.1)
+    axis.margins(x=0.1, y=0.01)
     figure.savefig(RESULTS / "kernels.png", dpi=110)
 
 
