@@ -51,6 +51,10 @@ class ExportMixin(StructureMixin):
         _require_common_keys(self, "to_dict")
         if tolist_first and self.batch_size:
             return self.tolist(convert_tensors=convert_tensors, tolist_first=True)
+        return self._as_dict(retain_none, convert_tensors, tolist_first)
+
+    def _as_dict(self, retain_none: bool, convert_tensors: bool | str, tolist_first: bool) -> dict[str, Any]:
+        checked = self._parts() is not None and not tolist_first  # for different keys, at every depth
         out: dict[str, Any] = {}
         for key, entry in self._items():
             if is_array(entry):
@@ -59,6 +63,8 @@ class ExportMixin(StructureMixin):
                 value = entry._export()
                 if retain_none or value is not None:
                     out[key] = value
+            elif checked:
+                out[key] = self._as_node(entry)._as_dict(retain_none, convert_tensors, tolist_first)
             else:
                 out[key] = self._as_node(entry).to_dict(
                     retain_none=retain_none, convert_tensors=convert_tensors, tolist_first=tolist_first

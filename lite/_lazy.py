@@ -346,11 +346,6 @@ class LazyStackedTensorDict(LazyEntriesMixin, LazyPartsMixin, TensorDictBase):
     def _map_leaves(self, fn: Callable[[Array], Any]) -> LazyStackedTensorDict:
         return self._from_parts([part._map_leaves(fn) for part in self.tensordicts])
 
-    def _export(self) -> dict[str, Any]:
-        self._require_shared("to_dict")
-        entries = {key: self._get_str(key) for key in self._keys()}
-        return {k: v._export() if isinstance(v, TensorCollection) else v for k, v in entries.items()}
-
 
 def _distinct(values: list[Any]) -> set[Any]:
     """The different values; that there is but one, counting tells faster than hashing."""

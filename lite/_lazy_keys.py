@@ -11,6 +11,7 @@ from lite._collection import Shape, TensorCollection, is_array
 from lite._context import flattened, unflattened
 from lite._core import MISSING
 from lite._device_array import write_leaf
+from lite._exclusive import keys_differ
 from lite._keys import NestedKey, Path, require_path
 from lite._lazy_names import LazyNamesMixin
 from lite._lock import LOCK_ERROR
@@ -63,8 +64,7 @@ class LazyKeysMixin(StructureMixin, LazyNamesMixin):
 
     def _exclusive(self) -> bool:
         """Whether some part has a key, at any depth, that another part lacks."""
-        seen = [set(part.keys(True)) for part in self.tensordicts]
-        return any(keys != seen[0] for keys in seen[1:]) or any(map(_exclusive_below, self.tensordicts))
+        return keys_differ(self.tensordicts)
 
     def _require_shared(self, method: str) -> None:
         if self._exclusive():
@@ -375,13 +375,6 @@ class LazyKeysMixin(StructureMixin, LazyNamesMixin):
             else:
                 entries[key] = self._get_str(key)
         return TensorDict._make(entries, self.batch_size, self.device, self._names)
-
-
-def _exclusive_below(td: Any) -> bool:
-    """Whether a lazy stack in a tree has exclusive keys."""
-    if isinstance(td, LazyKeysMixin):
-        return td._exclusive()
-    return any(map(_exclusive_below, td._lock_children()))
 
 
 def has_node(td: Any, path: Path) -> bool:
