@@ -1,5 +1,6 @@
 """Where the arrays of a call lie: all on the host, or all on one GPU."""
 
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,8 +9,13 @@ if TYPE_CHECKING:
     from lite.kernels.cuda._gpu import Gpu
 
 
+_ON_HOST = np.ndarray, np.generic, float, int, NoneType  # asked first: a miss of `hasattr` takes longer
+
+
 def in_cuda_memory(value: Any) -> bool:
     """By the CUDA array interface, or by Numba's own mark."""
+    if isinstance(value, _ON_HOST):
+        return False
     return hasattr(value, "__cuda_array_interface__") or hasattr(type(value), "__cuda_ndarray__")
 
 

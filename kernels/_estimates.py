@@ -65,8 +65,10 @@ def factor(name: str, array: Array, walk: Any) -> Any:
         from lite.kernels.cuda._checks import check_range
 
         check_range(walk.gpu, name, array, 0.0, 1.0)
-    elif array.size and not ((array >= 0) & (array <= 1)).all():  # NaN is out of range, too
-        raise ValueError(f"{name} must be in [0, 1], got {array.min()} to {array.max()}")
+    elif array.size:
+        lowest, highest = (array.min(), array.max()) if array.ndim else (array.item(),) * 2
+        if not (lowest >= 0 and highest <= 1):  # NaN is out of range, too
+            raise ValueError(f"{name} must be in [0, 1], got {lowest} to {highest}")
     try:
         return walk.operand(array, np.float64)
     except ValueError:
@@ -83,7 +85,7 @@ def result_dtype(array: Array) -> np.dtype[Any]:
 def as_result(out: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
     """`out` in the type `dtype`, in which a GPU has written it, and in the usual order."""
     result: NDArray[Any] = out
-    if isinstance(out, np.ndarray):
+    if isinstance(out, np.ndarray) and not (out.dtype == dtype and out.flags.c_contiguous):
         with np.errstate(over="ignore"):  # too large for a narrow type is infinite, as in a wide one
             result = np.ascontiguousarray(out, dtype).reshape(out.shape)
     return result

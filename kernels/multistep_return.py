@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite.kernels._arrays import Array, as_array, contiguous, native
+from lite.kernels._arrays import Array, as_array, contiguous, is_float, native
 from lite.kernels._device import gpu_of
 from lite.kernels._integer import integer
 from lite.kernels._rows import for_rows
 
 _SERIAL = 100_000  # values: below, starting a thread costs more than it saves
 _CHUNK = 30_000  # values handed to a thread at a time
-_NUMBERS = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 
 
 class MultiStepReturn(NamedTuple):
@@ -207,19 +206,18 @@ def _time_axis(array: Array, time_dim: int) -> int:
 
 
 def _check_numbers(reward: Array) -> None:
-    if reward.dtype.kind not in "biu" and reward.dtype.name not in _NUMBERS:
+    dtype = reward.dtype
+    if dtype.kind not in "biu" and dtype.char not in "FD" and not is_float(dtype):
         raise TypeError(f"reward must be of numbers of at most 64 bits per part, got {reward.dtype}")
 
 
 def _accumulable(reward: NDArray[Any]) -> NDArray[Any]:
     """`reward` as float32 or float64, which the kernel reads; complex numbers as pairs on a new last axis."""
-    kind, name = reward.dtype.kind, reward.dtype.name
-    if kind in "biu":
+    dtype = reward.dtype
+    if dtype.kind in "biu":
         return reward.astype(np.float64)
-    if name in ("float16", "bfloat16"):
-        return reward.astype(np.float32)
-    if name in ("float32", "float64"):
-        return native(reward)
+    if is_float(dtype):
+        return native(reward) if dtype.itemsize > 2 else reward.astype(np.float32)
     pairs = np.ascontiguousarray(native(reward))
     return pairs.view(pairs.real.dtype).reshape((*reward.shape, 2))
 
@@ -229,5 +227,8 @@ def _as_rewards(sums: NDArray[Any], reward: NDArray[Any]) -> NDArray[Any]:
     if reward.dtype.kind == "c":
         return sums.view(native(reward[..., :0]).dtype).reshape(reward.shape)
     dtype = np.dtype(np.float32) if reward.dtype.kind in "biu" else reward.dtype
+    sums = sums.reshape(reward.shape)
+    if sums.dtype == dtype:
+        return sums
     with np.errstate(over="ignore"):  # a sum too large for a narrow type is infinite, as in a wide one
-        return sums.reshape(reward.shape).astype(dtype, copy=False)
+        return sums.astype(dtype)
