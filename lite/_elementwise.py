@@ -13,7 +13,7 @@ from lite._collection import as_array, is_array
 from lite._core import MISSING, TensorDictCore
 from lite._device_array import on_leaves, wrap
 from lite._nontensor import NonTensorBase
-from lite._operands import Const, Expanded, Node, Operand, as_operand
+from lite._operands import Const, Node, Operand, as_operand, widened
 from lite._scalars import NUMBERS, beside
 from lite._ufuncs import COMPARISONS, Pointwise
 
@@ -77,7 +77,7 @@ def _quick(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
     compare = fn in COMPARISONS
     columns = columns_of(td, fn, others) if td.batch_size else None
     if columns is not None:
-        entries: dict[str, Any] | None = dict(zip(td._keys(), map(fn, *columns), strict=True))
+        entries: dict[str, Any] | None = dict(zip(td._keys(), map(fn, *columns)))  # noqa: B905
     elif len(others) < 2 and not compare and td.batch_size and _is_plain(td):
         entries = _entries(td, fn, others)
     else:
@@ -114,7 +114,7 @@ def _entries(td: Any, fn: Pointwise, others: Sequence[Any]) -> dict[str, Any] | 
             if inner is None:
                 return None
             out[key] = entry._with(inner)  # type: ignore[attr-defined]
-        elif constant or type(values[0]) is np.ndarray:
+        elif constant or (type(values[0]) is np.ndarray and values[0].ndim == entry.ndim):
             out[key] = fn(entry, *values)
         else:
             return None
@@ -144,10 +144,16 @@ def columns_of(td: Any, fn: Pointwise, others: Sequence[Any]) -> tuple[Iterable[
     if type(other) in NUMBERS:
         weak = isinstance(fn, np.ufunc) or fn is np.where
         return flat.values(), beside(other, flat.values()) if weak else repeat(other)
-    theirs = other._flat() if isinstance(other, TensorDictCore) else None
-    if theirs is None or flat.keys() != theirs.keys() or td.batch_size != other.batch_size:
+    theirs: Any = other._keys() if isinstance(other, TensorDictCore) else None
+    if type(theirs) is not dict or len(theirs) != len(flat) or td._batch_size != other._batch_size:
         return None
-    return flat.values(), map(theirs.__getitem__, flat)
+    values = []
+    for key, leaf in flat.items():
+        value = theirs.get(key)
+        if type(value) is not np.ndarray or value.ndim != leaf.ndim:
+            return None
+        values.append(value)
+    return flat.values(), values
 
 
 def aligned(td: Any, operands: list[Operand]) -> tuple[Any, list[Operand]]:
@@ -164,25 +170,7 @@ def aligned(td: Any, operands: list[Operand]) -> tuple[Any, list[Operand]]:
         operand if type(operand) is Const or operand.batch_size == common else operand.expand(common)
         for operand in operands
     ]
-    return (td if size == common else _deepened(td.expand(common), expanded)), expanded
-
-
-def _deepened(td: Any, operands: Sequence[Operand]) -> Any:
-    """An expanded TensorDict, whose leaves may have fewer features than those they meet."""
-    nodes = [operand.td for operand in operands if isinstance(operand, Node)]
-    if not nodes or td._parts() is not None or any(node._parts() is not None for node in nodes):
-        return td
-    entries: dict[str, Any] = {}
-    for key, entry in td._items():
-        others = [node._get_str(key) for node in nodes if key in node._keys()]
-        if isinstance(entry, np.ndarray):
-            ndim = max((np.ndim(other) for other in others if isinstance(other, np.ndarray)), default=0)
-            size, features = td.batch_size, entry.shape[td.batch_dims :]
-            entry = entry.reshape(size + (1,) * max(0, ndim - entry.ndim) + features)
-        elif isinstance(entry, TensorDictCore):
-            entry = _deepened(entry, [Node(other) for other in others if isinstance(other, TensorDictCore)])
-        entries[key] = entry
-    return td._with(entries)
+    return (td if size == common else td.expand(common)), expanded
 
 
 def _has_scalars(td: Any) -> bool:
@@ -224,17 +212,21 @@ def walk(td: Any, fn: Pointwise, operands: list[Operand], default: Any, objects:
     if default is MISSING:
         for node in nodes:
             _check_keys(td, node.td, objects is not None)
-    expanded = [node for node in nodes if isinstance(node, Expanded)]
     entries: dict[str, Any] = {}
     for key, entry in td._items():
         if type(entry) is np.ndarray or is_array(entry):
-            for node in expanded:
-                entry = node.meet(key, entry)
             values = [operand.leaf(key, entry) for operand in operands]
+            ndim = entry.ndim
             for value in values:
-                if value is None or not isinstance(value, _VALUES):
+                if type(value) is np.ndarray:
+                    if value.ndim > ndim:
+                        ndim = value.ndim
+                elif value is None or not isinstance(value, _VALUES):
                     break
             else:
+                if ndim > entry.ndim and nodes and type(entry) is np.ndarray:
+                    entry = widened(entry, ndim, td.batch_dims)
+                    values = [operand.leaf(key, entry) for operand in operands]
                 entries[key] = (
                     fn(entry, *values) if type(entry) is np.ndarray else on_leaves(fn, entry, *values)
                 )

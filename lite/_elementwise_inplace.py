@@ -12,6 +12,7 @@ from lite._collection import Shape
 from lite._core import MISSING
 from lite._device_array import on_leaves, unwrap, write_leaf
 from lite._elementwise import aligned, columns_of, walk
+from lite._leaves import leaves
 from lite._operands import as_operand
 from lite._scalars import NUMBERS
 from lite._ufuncs import Pointwise
@@ -41,7 +42,10 @@ def elementwise_(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
             calls.append(args)
             return args[0]
 
-        walk(td, note, resolved, MISSING, None)
+        met = walk(td, note, resolved, MISSING, None)
+        for leaf, widened in zip(leaves(td), leaves(met), strict=True):
+            if leaf.shape != widened.shape:
+                raise RuntimeError(f"an operand with more features does not fit a leaf's shape {leaf.shape}.")
         calls = _without_device_leaves(fn, calls)
     _check_targets(fn, calls)
     if isinstance(fn, np.ufunc):

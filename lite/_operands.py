@@ -74,7 +74,11 @@ class Rows(Operand):
 
 
 class Node(Operand):
-    """A TensorDict, matched by key."""
+    """A TensorDict, matched by key; its leaves may have other features than those they meet.
+
+    Rows meet rows, and features meet features: whichever leaf has fewer dimensions gets those that it lacks
+    between the two.
+    """
 
     __slots__ = ("td",)
 
@@ -87,46 +91,25 @@ class Node(Operand):
         return size
 
     def leaf(self, key: str, entry: Any) -> Any:
-        return self.td._get_str(key)
+        value = self.td._get_str(key)
+        if type(value) is np.ndarray and type(entry) is np.ndarray and value.ndim < entry.ndim:
+            return widened(value, entry.ndim, self.td.batch_dims)
+        return value
 
     def child(self, key: str) -> Operand:
         node = self.td._as_node(self.td._get_str(key))
         return NOTHING if node is None else Node(node)
 
     def expand(self, batch_size: Shape) -> Operand:
-        return Expanded(self.td.expand(batch_size))
+        return Node(self.td.expand(batch_size))
 
     def parts(self, count: int, dim: int) -> list[Operand]:
         return [Node(part) for part in self.td.unbind(dim)]
 
 
-class Expanded(Node):
-    """A TensorDict of a smaller batch, expanded; its leaves may have other features than those they meet."""
-
-    __slots__ = ()
-
-    def leaf(self, key: str, entry: Any) -> Any:
-        value = self.td._get_str(key)
-        missing = np.ndim(entry) - np.ndim(value)
-        if missing <= 0 or not isinstance(value, np.ndarray):
-            return value
-        return self._widened(value, missing)
-
-    def meet(self, key: str, entry: Any) -> Any:
-        """An entry that may have fewer features than the leaf it meets."""
-        missing = np.ndim(self.td._get_str(key)) - np.ndim(entry)
-        return self._widened(entry, missing) if missing > 0 and isinstance(entry, np.ndarray) else entry
-
-    def _widened(self, array: Array, missing: int) -> Array:
-        batch_dims = self.td.batch_dims
-        return array.reshape(array.shape[:batch_dims] + (1,) * missing + array.shape[batch_dims:])
-
-    def child(self, key: str) -> Operand:
-        node = self.td._as_node(self.td._get_str(key))
-        return NOTHING if node is None else Expanded(node)
-
-    def parts(self, count: int, dim: int) -> list[Operand]:
-        return [Expanded(part) for part in self.td.unbind(dim)]
+def widened(array: Array, ndim: int, batch_dims: int) -> Array:
+    """A leaf with as many dimensions as the one it meets: those it lacks follow the batch."""
+    return array.reshape(array.shape[:batch_dims] + (1,) * (ndim - array.ndim) + array.shape[batch_dims:])
 
 
 class Nothing(Operand):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from fuzz_case import Case, elements, lazy_somewhere, same_elements, shorter_below
-from fuzz_sides import Array, Mismatch
+from fuzz_sides import LITE, Array, Mismatch
 
 
 class Rows:
@@ -50,12 +50,12 @@ class Rows:
 
 
 def pairwise(case: Case) -> bool:
-    """Whether two TensorDicts were combined or compared leaf by leaf: batch dims meet from the right,
-    and so do the features, whatever their number.
+    """Whether two TensorDicts were combined, compared or chosen from leaf by leaf: batch dims meet from the
+    right, and so do the features, whatever their number.
     """
-    before = case.before()
-    a, b = before[case.step.facts["target"]], before[case.step.facts["other"]]
-    compare = case.name == "arithmetic compare td"
+    before, facts = case.before(), case.step.facts
+    a = before[facts["target"]]
+    b = LITE.value(facts["tree"]) if case.name == "where" else before[facts["other"]]
     try:
         for key, found in case.ours.items(True, True):
             x, y = a.get(key), b.get(key)
@@ -65,12 +65,16 @@ def pairwise(case: Case) -> bool:
             x, y = (leaf.reshape(_widened(leaf.shape, td.ndim, ndim)) for leaf, td in ((x, a), (y, b)))
             size = max(a.ndim, b.ndim)
             x, y = (leaf[(None,) * (size + ndim - leaf.ndim)] for leaf in (x, y))
-            wanted = x == y if compare else x.astype(float) ** 2 + y.astype(float)
+            if case.name == "where":
+                wanted = np.where(facts["mask"].reshape(_widened(facts["mask"].shape, a.ndim, ndim)), x, y)
+            else:
+                compare = case.name == "arithmetic compare td"
+                wanted = x == y if compare else x.astype(float) ** 2 + y.astype(float)
             if found.shape != wanted.shape or not np.allclose(found, wanted, equal_nan=True):
                 return False
-    except (ValueError, KeyError, AttributeError):
+    except (ValueError, KeyError, AttributeError, RuntimeError):
         return False
-    return case.ours.batch_size == np.broadcast_shapes(a.batch_size, b.batch_size)
+    return bool(case.ours.batch_size == np.broadcast_shapes(a.batch_size, b.batch_size))
 
 
 def _widened(shape: tuple[int, ...], batch_dims: int, features: int) -> tuple[int, ...]:

@@ -83,14 +83,16 @@ def pick(c: Choices, v: list[Any], at: int) -> Step:
         return moved(name, at, chosen, c.pick([0, 1, 5]))
     if name == "where":
         other = c.pick([0, "self", "tree"])
+        facts = {}
         if other == "self":
             run = lambda s, v: v[at].where(s.value(chosen), v[at].clone().zero_())  # noqa: E731
         elif other == "tree":
             new = tree(c.rest(), tuple(size), 1)
+            facts = {"mask": chosen, "tree": new}
             run = lambda s, v: v[at].where(s.value(chosen), s.value(new))  # noqa: E731
         else:
             run = lambda s, v: v[at].where(s.value(chosen), 0)  # noqa: E731
-        return Step("where", f"where(mask, {other})", run, other=other)
+        return Step("where", f"where(mask, {other})", run, other=other, **facts)
     return moved(name, at, chosen)
 
 

@@ -366,6 +366,28 @@ def test_features_meet_features_when_batch_sizes_differ(
         np.testing.assert_array_equal(out["n", "a"], expected)
 
 
+@pytest.mark.parametrize("size", [(2, 1), (2, 2), (3,)])
+def test_features_meet_features_when_batch_sizes_are_equal(size: tuple[int, ...]) -> None:
+    rows, more = np.arange(np.prod(size)).reshape(size), np.arange(np.prod(size) * 2).reshape((*size, 2)) * 10
+    for stack in (lambda td: td, lambda td: lazy_stack(list(td.unbind(0)))):
+        a, b = (stack(TensorDict({"a": x.copy(), "n": {"a": x}}, size)) for x in (rows, more))
+        whole = np.ones(size, bool)
+        for key in ("a", ("n", "a")):
+            np.testing.assert_array_equal((a + b)[key], rows[..., None] + more)
+            np.testing.assert_array_equal((b - a)[key], more - rows[..., None])
+            np.testing.assert_array_equal((a == b)[key], rows[..., None] == more)
+            np.testing.assert_array_equal(
+                a.where(whole, b)[key], np.broadcast_to(rows[..., None], more.shape)
+            )
+            np.testing.assert_array_equal(a.where(~whole, b)[key], more)
+            np.testing.assert_array_equal(a.clamp(b, b)[key], more)
+        with pytest.raises(RuntimeError, match="features"):
+            a += b
+        np.testing.assert_array_equal(a["a"], rows)
+        b.exclude("n").add_(a.exclude("n"))
+        np.testing.assert_array_equal(b["a"], rows[..., None] + more)
+
+
 def test_an_expanded_operand_may_have_more_features() -> None:
     td = TensorDict({"a": np.arange(8).reshape(4, 2)}, [4])
     out = td + TensorDict({"a": np.array([[10, 20], [30, 40], [50, 60]])}, [])
