@@ -9,6 +9,8 @@ from lite.kernels._device import in_cuda_memory
 
 Array: TypeAlias = Any  # NumPy's, or a DeviceArray (cuda/_arrays.py), which has the methods used of both
 
+_LINE = 64  # bytes
+
 
 class Memory:
     """What NumPy asks for to build an array on foreign memory; keeps the owner alive."""
@@ -83,6 +85,17 @@ def contiguous(array: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
     if array.flags.writeable or not array.size:
         return array
     return np.asarray(Memory(array, array.ctypes.data, array.shape, array.dtype))
+
+
+def aligned_zeros(count: int) -> NDArray[np.float64]:
+    """Memory to work in, which begins with a cache line: vectors that lie across two take twice the time.
+
+    Not left as it is found: kernels may compute with more of it than they use, and on some numbers
+    processors are slow.
+    """
+    memory = np.zeros(count + _LINE // 8)
+    skip = -memory.__array_interface__["data"][0] % _LINE // 8
+    return memory[skip : skip + count]
 
 
 def rows_of(array: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:

@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from lite.kernels._arrays import Array, Memory, is_float, native
+from lite.kernels._arrays import Array, Memory, aligned_zeros, is_float, native
 from lite.kernels._rows import for_rows
 
 _TILE = 2048  # entries that are worked out together: memory to work in stays in the first-level cache
-_LINE = 64  # bytes
 _SIDE = 8  # as in cpu/returns.py
 _FEW = 8  # lanes: with fewer, whole rows are walked side by side instead
 _SERIAL = 300_000  # values: below, starting a thread costs more than it saves
@@ -115,24 +114,13 @@ class Sequences:
         ends = list(itertools.accumulate(lengths))
 
         def work(start: int, stop: int) -> None:
-            memory = _zeros(ends[-1])
+            memory = aligned_zeros(ends[-1])
             pieces = (memory[end - n : end] for n, end in zip(lengths, ends, strict=True))
             kernel(*args, *pieces, *walk, start, stop)
 
         each = self._time * self._beside  # values of a block
         chunk = max(1, _CHUNK // max(each, 1)) if each * self._blocks > _SERIAL else self._blocks
         for_rows(work, self._blocks, max(chunk, 1))
-
-
-def _zeros(count: int) -> NDArray[np.float64]:
-    """Memory to work in, which begins with a cache line: vectors that lie across two take twice the time.
-
-    Not left as it is found: lanes beside the last one are computed, too, and on some numbers processors are
-    slow.
-    """
-    memory = np.zeros(count + _LINE // 8)
-    skip = -memory.__array_interface__["data"][0] % _LINE // 8
-    return memory[skip : skip + count]
 
 
 def work_dtype(*arrays: Array) -> np.dtype[Any]:

@@ -132,7 +132,7 @@ def multistep_return(
         chunk = max(1, _CHUNK // max(work.size // outer, 1)) if work.size > _SERIAL else outer
 
         def walk(start: int, stop: int) -> None:
-            cpu.sequences(*args, *cpu.work_memory(time, work.dtype), start, stop)
+            cpu.sequences(*args, *cpu.work_memory(time), start, stop)
 
         for_rows(walk, outer, chunk)
     return MultiStepReturn(

@@ -1,41 +1,103 @@
 """Windowed discounted sums that stop at episode ends, compiled for the CPU.
 
-Time is cut into blocks of n steps. A window of n steps touches at most two of them: its part in the
-first block is a sum that was built backwards from the block's end, its part in the second a sum built
-forwards from that block's start. Both restart at every episode end, so a window is two numbers whatever
-n is, nothing is ever subtracted, and a value can only reach the windows that hold it. Short windows are
-summed term by term, over full vectors.
+Sums of 2m steps are two of m, m steps apart, where the episode goes on between them: windows of any length
+take a few passes over full vectors, at most twice as many as their length has binary digits.
+
+A sequence that does not fit the caches is not read so often. Its time is cut into blocks of n steps, of
+which a window touches at most two: its part in the first block is a sum that was built backwards from the
+block's end, its part in the second a sum built forwards from that block's start. Both restart at every
+episode end.
+
+Either way nothing is ever subtracted, and a value can only reach the windows that hold it.
 """
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
+from lite.kernels._arrays import aligned_zeros
 from lite.kernels._jit import jit
 from lite.kernels.cpu._width import full_width
 
-_SHORT = 3  # steps: as many terms cost less than two recursions
+_LONG = 2048  # steps: of more, what the passes work on leaves the first-level cache
+_SHORT = 3  # steps, of which the passes are so few that it does not matter
+_APART = 16  # numbers between the pieces of memory: of a power of two, all would meet in the same lines
+
+
+@jit
+def _last(done: Any, left: Any) -> None:
+    """To `left`: where the episode of each step ends."""
+    end = done.size - 1
+    for i in range(done.size):
+        t = done.size - 1 - i
+        end = t if done[np.uintp(t)] else end
+        left[np.uintp(t)] = end
 
 
 @jit
 def _steps(
-    done: Any, n_steps: Any, powers: Any, steps: Any, index: Any, discount: Any, nonterminal: Any
-) -> None:
-    """One sequence: steps to the next observation, its index and what follows from them."""
-    end = done.size - 1
-    for i in range(done.size):
-        back = np.uintp(done.size - 1 - i)
-        end = done.size - 1 - i if done[back] else end
-        index[back] = end
-    for t in range(done.size):
-        s = index[t] - t + 1
-        s = n_steps if n_steps < s else s
+    left: Any, n_steps: Any, powers: Any, steps: Any, index: Any, discount: Any, nonterminal: Any
+) -> Any:
+    """One sequence: steps to the next observation, its index and what follows from them.
+
+    `left` has the ends of the episodes, and then how many steps of them follow each. Returns how many
+    steps the longest one has.
+    """
+    full_width()
+    longest = 0
+    for t in range(left.size):
+        after = left[t] - t
+        left[t] = after
+        longest = after if after > longest else longest
+        s = n_steps if n_steps <= after else after + 1
         steps[t] = s
         index[t] = t + s - 1
         nonterminal[t] = s != 1
-    for t in range(done.size):
+    for t in range(left.size):
         discount[t] = powers[np.uintp(steps[t])]
+    return longest + 1
+
+
+@jit
+def _join(near: Any, far: Any, distance: Any, scale: Any, left: Any, out: Any) -> None:
+    """Windows of `near`, and where the episode goes on so far, those of `far` that begin at their end."""
+    full_width()
+    both = near.size - distance
+    for t in range(both):
+        more = near[t] + scale * far[np.uintp(t + distance)]
+        out[t] = more if left[t] >= distance else near[t]
+    for t in range(both, near.size):
+        out[t] = near[t]
+
+
+@jit
+def _passes(reward: Any, left: Any, n_steps: Any, longest: Any, powers: Any, out: Any, other: Any) -> Any:
+    """One sequence: the discounted sums of windows of n_steps, in the one of `out` and `other` it returns.
+
+    The digits of n_steps say how: windows twice as long, and one step more where a digit is 1.
+    """
+    total = n_steps
+    if longest <= n_steps:  # every window ends with its episode: one of 2**k steps is the same
+        total = 1
+        while total < longest:
+            total *= 2
+    digit = 1
+    while 2 * digit <= total:
+        digit *= 2
+    for t in range(reward.size):
+        out[t] = reward[t]
+    length = 1
+    while digit > 1:
+        digit //= 2
+        _join(out, out, length, powers[np.uintp(length)], left, other)
+        out, other = other, out
+        length *= 2
+        if total & digit:
+            _join(reward, out, 1, powers[np.uintp(1)], left, other)
+            out, other = other, out
+            length += 1
+    return out
 
 
 @jit
@@ -66,19 +128,6 @@ def _sums(
 
 
 @jit
-def _short_sums(reward: Any, done: Any, n_steps: Any, gamma: Any, out: Any) -> None:
-    """The same, for few steps: each term is one pass over the sequence."""
-    full_width()
-    for t in range(out.size):
-        out[t] = reward[t]
-    ahead, ends, first = out[1:], done[: done.size - 1], reward[: reward.size - 1]
-    for _ in range(n_steps - 1):
-        for t in range(ahead.size):  # what lies ahead is still that of one term less
-            more = first[t] + gamma * ahead[t]
-            out[t] = first[t] if ends[t] else more
-
-
-@jit
 def _line(values: Any, stride: Any, out: Any) -> None:
     """Every `stride`-th value, as many as `out` holds."""
     for i in range(out.size):
@@ -92,17 +141,21 @@ def _spread(line: Any, stride: Any, out: Any) -> None:
         out[np.uintp(i * stride)] = line[i]
 
 
-def work_memory(time: int, dtype: DTypeLike) -> tuple[NDArray[Any], ...]:
-    """For `sequences` of this length, with rewards of `dtype`."""
-    types = np.float64, np.float64, dtype, np.bool_, np.int64, np.int64, np.float32, np.bool_
-    return tuple(np.empty(time, kind) for kind in types)
+def work_memory(time: int) -> tuple[NDArray[Any], ...]:
+    """For `sequences` of this length."""
+    apart = -(-time // 8) * 8 + _APART
+    memory = aligned_zeros(4 * apart)
+    totals, other, rewards, left = (memory[start : start + time] for start in range(0, 4 * apart, apart))
+    types = np.bool_, np.int64, np.int64, np.float32, np.bool_
+    return totals, other, rewards, left.view(np.int64), *(np.empty(time, kind) for kind in types)
 
 
 @jit(entry=True)
 def sequences(
     reward: Any, done: Any, time: Any, lanes: Any, features: Any, n_steps: Any, gamma: Any, powers: Any,
     sums: Any, steps: Any, index: Any, discount: Any, nonterminal: Any,
-    totals: Any, prefix: Any, rewards: Any, flags: Any, counts: Any, ends: Any, factors: Any, more: Any,
+    totals: Any, other: Any, rewards: Any, left: Any,
+    flags: Any, counts: Any, ends: Any, factors: Any, more: Any,
     start: Any, stop: Any,
 ) -> None:  # fmt: skip
     """Outer rows `start` to `stop`.
@@ -114,17 +167,25 @@ def sequences(
     for o in range(start, stop):
         for lane in range(lanes):
             base = o * time * lanes + lane
-            _line(done[base:], lanes, flags)
-            _steps(flags, n_steps, powers, counts, ends, factors, more)
-            _spread(counts, lanes, steps[base:])
-            _spread(ends, lanes, index[base:])
-            _spread(factors, lanes, discount[base:])
-            _spread(more, lanes, nonterminal[base:])
+            if lanes == 1:
+                until = base + time
+                flags, counts, ends = done[base:until], steps[base:until], index[base:until]
+                factors, more = discount[base:until], nonterminal[base:until]
+            else:
+                _line(done[base:], lanes, flags)
+            _last(flags, left)
+            longest = _steps(left, n_steps, powers, counts, ends, factors, more)
+            if lanes > 1:
+                _spread(counts, lanes, steps[base:])
+                _spread(ends, lanes, index[base:])
+                _spread(factors, lanes, discount[base:])
+                _spread(more, lanes, nonterminal[base:])
             for f in range(features):
                 place = base * features + f
                 _line(reward[place:], lanes * features, rewards)
-                if n_steps <= _SHORT:
-                    _short_sums(rewards, flags, n_steps, gamma, totals)
+                if time <= _LONG or n_steps <= _SHORT:
+                    found = _passes(rewards, left, n_steps, longest, powers, totals, other)
                 else:
-                    _sums(rewards, flags, ends, n_steps, gamma, powers, prefix, totals)
-                _spread(totals, lanes * features, sums[place:])
+                    _sums(rewards, flags, ends, n_steps, gamma, powers, other, totals)
+                    found = totals
+                _spread(found, lanes * features, sums[place:])

@@ -46,6 +46,22 @@ def test_float32_keeps_small_rewards_beside_large_ones(rng, n_steps):
     np.testing.assert_allclose(out.reward, sums, rtol=1e-6, atol=0)
 
 
+@pytest.mark.host_only  # one sum serves all lengths on a GPU
+@pytest.mark.parametrize("n_steps", [3, 45, 64, 5000])
+@pytest.mark.parametrize("time", [300, 2500])
+def test_windows_of_long_sequences(rng, time, n_steps):
+    """Longer than what is read in passes, and of more digits than the other tests' windows."""
+    reward = rng.normal(size=(time, 2)).astype(np.float32)
+    done = rng.random((time, 2)) < 0.01
+    reward[100, 0] = np.inf
+    done[99, 0] = True
+    out = multistep_return(reward, done, gamma=0.97, n_steps=n_steps, time_dim=0)
+    sums, steps = reference.multistep_return(reward.T, done.T, 0.97, n_steps)
+    np.testing.assert_allclose(out.reward.T, sums, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(out.steps.T, steps)
+    assert np.isfinite(out.reward[:100]).all()
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("n_steps", [1, 2, 5, 30])
 def test_non_finite_rewards_stay_in_their_windows(rng, value, n_steps):
