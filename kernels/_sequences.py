@@ -21,6 +21,7 @@ from lite.kernels._arrays import Array, Memory, aligned_zeros, is_float, native
 from lite.kernels._rows import for_rows
 
 _TILE = 2048  # entries that are worked out together: memory to work in stays in the first-level cache
+_ROWS = 1024  # the same of sequences that fit as a whole: what they are read from stays there, too
 _SIDE = 8  # as in cpu/returns.py
 _FEW = 8  # lanes: with fewer, whole rows are walked side by side instead
 _SERIAL = 300_000  # values: below, starting a thread costs more than it saves
@@ -42,7 +43,8 @@ class Sequences:
         self._rows, self._lanes = (1, outer * lanes) if self._by_time else (outer, lanes)
         if self._by_time:
             self._steps = max(min(time, _TILE // _SIDE), 1)
-            self._beside = min(-(-self._lanes // _SIDE), _TILE // self._steps // _SIDE) * _SIDE
+            groups = max(_ROWS // self._steps // _SIDE, 1)
+            self._beside = min(-(-self._lanes // _SIDE), groups) * _SIDE
         else:
             self._beside = min(lanes, _TILE // _SIDE)
             self._steps = max(min(time, _TILE // max(self._beside, 1)), 1)
