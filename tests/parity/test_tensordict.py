@@ -192,8 +192,8 @@ def steps(draw: st.DrawFn, size: tuple[int, ...]) -> tuple[str, Any]:
         "reshape(1, -1, 1)": lambda s, td: td.reshape(1, -1, 1) if 0 not in td.batch_size else td,
         f"unsqueeze({d})": lambda s, td: td.unsqueeze(d),
         f"squeeze({d})": lambda s, td: td.squeeze(d),
-        # tensordict cannot squeeze away all dims of a batch with names
-        "squeeze()": lambda s, td: td.squeeze() if any(n != 1 for n in size) or not any(td.names) else td,
+        # tensordict cannot squeeze away all dims of a batch that has names, or arrays without features
+        "squeeze()": lambda s, td: td.squeeze() if not size or any(n != 1 for n in size) else td,
         f"transpose({d},{d2})": lambda s, td: td.transpose(d, d2),
         f"permute({order})": lambda s, td: td.permute(*order) if order else td,
         f"flatten({first},{last})": lambda s, td: td.flatten(first, last) if first != last else td,
