@@ -27,6 +27,12 @@ _FEW = 8  # lanes: with fewer, whole rows are walked side by side instead
 _SERIAL = 300_000  # values: below, starting a thread costs more than it saves
 _CHUNK = 50_000  # values handed to a thread at a time
 
+# Of exponentials, as `advantages` in cpu/returns.py takes them.
+_LIMITS = {
+    kind.char: tuple(map(kind.type, (least, most, 20.0, math.exp(20.0))))
+    for kind, least, most in ((np.dtype(np.float32), -86.0, 80.0), (np.dtype(np.float64), -707.0, 700.0))
+}
+
 Operand = tuple[NDArray[Any], int, int, int]
 
 
@@ -92,15 +98,13 @@ class Sequences:
             memory = memory.reshape(outer, lanes, time).swapaxes(1, 2)
         return memory.reshape(self._grid).reshape(self.shape), operand
 
-    def weights(self, work: DTypeLike, learner: Array | None, actor: Array | None) -> Operand | None:
-        """Ratios of two probabilities, from their logarithms, if these are given."""
+    def weights(
+        self, work: np.dtype[Any], learner: Array | None, actor: Array | None
+    ) -> tuple[Operand, Operand, tuple[Any, ...]] | None:
+        """Logarithms of the two probabilities whose ratio is a step's weight, for `advantages` to use."""
         if learner is None or actor is None:
             return None
-        own = work_dtype(learner, actor)
-        with np.errstate(over="ignore"):  # an infinite weight is cut like any other
-            ratios = np.subtract(learner, actor, dtype=own)
-            ratios = np.exp(ratios, out=ratios)
-        return self.operand(ratios, work)
+        return self.operand(learner, work), self.operand(actor, work), _LIMITS[work.char]
 
     def run(self, name: str, *args: Any) -> None:
         """Call the kernel `name(*args, *memory to work in, *walk, start, stop)` over all blocks."""
@@ -112,7 +116,7 @@ class Sequences:
         tile = self._steps * beside
         lengths: tuple[int, ...] = tile, tile, beside
         if name == "advantages":
-            lengths += tile + beside, beside
+            lengths += tile + beside, beside, tile
         ends = list(itertools.accumulate(lengths))
 
         def work(start: int, stop: int) -> None:

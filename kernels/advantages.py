@@ -207,7 +207,7 @@ def _advantages(
     walk = sequences_of(flags, rewards, time_dim, gpu)
     discounts = factor("gamma", number_array("gamma", gamma), walk)
     mixes = factor("lmbda", number_array("lmbda", lmbda), walk)
-    work = work_dtype(rewards, values, nexts)
+    work = work_dtype(rewards, values, nexts, *(a for a in (learner, actor) if a is not None))
     dtype = result_dtype(values)
     advantage, advantage_out = walk.empty(work, dtype)
     target, target_out = walk.empty(work, dtype)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from lite.kernels._jit import jit
+from lite.kernels.cpu._blocks import _exp
 from lite.kernels.cpu._width import full_width
 
 _SIDE = 8  # sequences whose recursions run side by side in registers
@@ -209,9 +210,31 @@ def _entry(operand: Any, row: Any, t: Any, lane: Any, by_time: Any) -> Any:
 
 
 @jit
+def _ratios(weight: Any, row: Any, line: Any, since: Any, out: Any, first: Any, n: Any) -> None:
+    """Weights of n entries of a line: exponentials of the differences of two operands.
+
+    They count as 0 where they are below all normal numbers, and are taken in two steps where they may be
+    infinite: the limits say from where down and up, what the second step is, and its exponential.
+    """
+    full_width()
+    learner, actor, limits = weight
+    above, below = learner[0], actor[0]
+    least, most, taken, scale = limits
+    j = row * learner[1] + line * learner[2] + since * learner[3]
+    k = row * actor[1] + line * actor[2] + since * actor[3]
+    for i in range(n):
+        x = above[np.uintp(j + i)] - below[np.uintp(k + i)]
+        y = x - taken if x > most else x
+        _, e = _exp(most if y > most else y)
+        e = e * scale if x > most else e
+        out[np.uintp(first + i)] = 0.0 if x < least else np.float64(e)
+
+
+@jit
 def _gain_terms(
     reward: Any, value: Any, following: Any, done: Any, terminated: Any, weight: Any, gamma: Any, lmbda: Any,
-    rho_thresh: Any, c_thresh: Any, row: Any, line: Any, since: Any, a: Any, b: Any, first: Any, n: Any,
+    rho_thresh: Any, c_thresh: Any, ratios: Any,
+    row: Any, line: Any, since: Any, a: Any, b: Any, first: Any, n: Any,
 ) -> None:  # fmt: skip
     """x = a + b x(t+1) for n entries of a line; without a `weight`, whose code is left out then, it is 1."""
     full_width()
@@ -224,13 +247,10 @@ def _gain_terms(
     s = row * terminated[1] + line * terminated[2] + since * terminated[3]
     g = row * gamma[1] + line * gamma[2] + since * gamma[3]
     m = row * lmbda[1] + line * lmbda[2] + since * lmbda[3]
-    if weight is not None:
-        weights = weight[0]
-        w = row * weight[1] + line * weight[2] + since * weight[3]
     for i in range(n):
         factor = gammas[np.uintp(g + i)] * lmbdas[np.uintp(m + i)]
         if weight is not None:
-            ratio = np.float64(weights[np.uintp(w + i)])
+            ratio = ratios[np.uintp(first + i)]
             factor *= c_thresh if ratio > c_thresh else ratio
         b[np.uintp(first + i)] = 0.0 if ends[np.uintp(d + i)] else factor
     for i in range(n):
@@ -239,7 +259,7 @@ def _gain_terms(
         now = np.float64(rewards[np.uintp(r + i)]) - np.float64(values[np.uintp(v + i)])
         now += factor * bootstrap if factor != 0.0 else 0.0
         if weight is not None:
-            ratio = np.float64(weights[np.uintp(w + i)])
+            ratio = ratios[np.uintp(first + i)]
             now *= rho_thresh if ratio > rho_thresh else ratio
         a[np.uintp(first + i)] = now
 
@@ -292,27 +312,26 @@ def _follow(goals: Any, rows: Any, n: Any, by_time: Any, ahead: Any) -> None:
 
 @jit
 def _correct(
-    reward: Any, value: Any, following: Any, done: Any, terminated: Any, weight: Any, gamma: Any,
+    reward: Any, value: Any, following: Any, done: Any, terminated: Any, ratios: Any, gamma: Any,
     rho_thresh: Any, row: Any, line: Any, since: Any, ahead: Any, skip: Any, between: Any, first: Any, n: Any,
     advantage: Any,
 ) -> None:  # fmt: skip
     """The advantages of V-trace for n entries of a line, from the targets that `ahead` has from `skip` on."""
     full_width()
     rewards, values, nexts, ends = reward[0], value[0], following[0], done[0]
-    stops, weights, gammas = terminated[0], weight[0], gamma[0]
+    stops, gammas = terminated[0], gamma[0]
     r = row * reward[1] + line * reward[2] + since * reward[3]
     v = row * value[1] + line * value[2] + since * value[3]
     f = row * following[1] + line * following[2] + since * following[3]
     d = row * done[1] + line * done[2] + since * done[3]
     s = row * terminated[1] + line * terminated[2] + since * terminated[3]
-    w = row * weight[1] + line * weight[2] + since * weight[3]
     g = row * gamma[1] + line * gamma[2] + since * gamma[3]
     out, base = advantage[0], row * advantage[1] + line * advantage[2] + since
     for i in range(n):
         goal = np.float64(nexts[np.uintp(f + i)]) if ends[np.uintp(d + i)] else ahead[np.uintp(skip + i)]
         between[np.uintp(first + i)] = 0.0 if stops[np.uintp(s + i)] else goal
     for i in range(n):
-        factor, ratio = gammas[np.uintp(g + i)], np.float64(weights[np.uintp(w + i)])
+        factor, ratio = gammas[np.uintp(g + i)], ratios[np.uintp(first + i)]
         rho = rho_thresh if ratio > rho_thresh else ratio
         now = np.float64(rewards[np.uintp(r + i)]) - np.float64(values[np.uintp(v + i)])
         ahead_of_it = factor * between[np.uintp(first + i)] if factor != 0.0 else 0.0
@@ -323,14 +342,16 @@ def _correct(
 def advantages(
     reward: Any, value: Any, next_value: Any, done: Any, terminated: Any, weight: Any, gamma: Any, lmbda: Any,
     rho_thresh: Any, c_thresh: Any, corrected: Any, advantage: Any, target: Any,
-    a: Any, b: Any, tails: Any, goals: Any, ahead: Any,
+    a: Any, b: Any, tails: Any, goals: Any, ahead: Any, ratios: Any,
     time: Any, lanes: Any, by_time: Any, merged: Any, tile_time: Any, tile_lanes: Any, start: Any, stop: Any,
 ) -> None:  # fmt: skip
     """x(t) = rho(t) (r(t) + gamma W(t) - V(t)) + gamma lmbda c(t) x(t+1), nothing ahead of an end.
 
-    rho and c are `weight` cut at their thresholds, 1 where it is None; W(t) is the next value, or 0 where
-    step t terminated. The targets are V + x. The advantages are x, or, `corrected`, those of V-trace:
-    rho(t) (r(t) + gamma (target of t+1) - V(t)); after the last step W(t) stands for that target.
+    rho and c are the weight of a step cut at their thresholds. `weight` holds the logarithms that it is the
+    ratio of, and limits (see `_ratios`); where it is None, weights are 1, and `ratios` is not used. W(t) is
+    the next value, or 0 where step t terminated. The targets are V + x. The advantages are x, or,
+    `corrected`, those of V-trace: rho(t) (r(t) + gamma (target of t+1) - V(t)); after the last step W(t)
+    stands for that target.
     Blocks, tiles and memory to work in as in `lambda_returns`.
     """
     each = -(-lanes // tile_lanes)
@@ -349,10 +370,13 @@ def advantages(
             if by_time:
                 rows, n, line, since = width, until - t, first, t
             runs, length = (1, rows * n) if merged else (rows, n)
+            if weight is not None:
+                for k in range(runs):
+                    _ratios(weight, row, line + k, since, ratios, k * n, length)
             for k in range(runs):
                 _gain_terms(
                     reward, value, next_value, done, terminated, weight, gamma, lmbda, rho_thresh, c_thresh,
-                    row, line + k, since, a, b, k * n, length,
+                    ratios, row, line + k, since, a, b, k * n, length,
                 )  # fmt: skip
             if by_time:
                 for k in range(0, rows, _SIDE):
@@ -367,7 +391,7 @@ def advantages(
                 skip = 1 if by_time else n
                 for k in range(runs):
                     _correct(
-                        reward, value, next_value, done, terminated, weight, gamma, rho_thresh,
+                        reward, value, next_value, done, terminated, ratios, gamma, rho_thresh,
                         row, line + k, since, goals, k * n + skip, a, k * n, length, advantage,
                     )  # fmt: skip
             else:

@@ -44,6 +44,29 @@ def test_tiles_join(rng, shape, layout):
         np.testing.assert_allclose(ours.T if axis == 0 else ours, theirs, rtol=1e-5, atol=2e-6)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "least", "most", "rtol"), [(np.float32, -85, 88.7, 2e-6), (np.float64, -700, 709.7, 1e-13)]
+)
+def test_weights_of_any_size(dtype, least, most, rtol):
+    log_pi = np.concatenate([np.linspace(least, most, 999), [-np.inf, 1.3 * least, 1.3 * most, np.inf]])
+    log_pi = log_pi.astype(dtype)
+    one, zero = np.ones_like(log_pi), np.zeros_like(log_pi)
+    done = np.ones(log_pi.shape, bool)  # each step's target is its own weight
+    _, weights = vtrace(log_pi, zero, one, zero, zero, done, gamma=0.5, rho_thresh=np.inf)
+    np.testing.assert_allclose(weights[:-4], np.exp(log_pi[:-4].astype(np.longdouble)), rtol=rtol)
+    np.testing.assert_array_equal(weights[-4:], [0.0, 0.0, np.inf, np.inf])
+
+
+def test_weights_keep_the_digits_of_wide_log_probs():
+    """Those of a difference of two large numbers, beside rewards of few digits."""
+    one, zero = np.ones(3, np.float32), np.zeros(3, np.float32)
+    log_mu = np.array([-1e4, -1e3, -1e2])
+    log_pi, done = log_mu + [1e-4, -1e-4, 1e-3], np.ones(3, bool)
+    _, weights = vtrace(log_pi, log_mu, one, zero, zero, done, gamma=0.5, rho_thresh=2.0)
+    np.testing.assert_allclose(weights, np.exp([1e-4, -1e-4, 1e-3]), rtol=2e-7)
+    assert weights.dtype == np.float32
+
+
 @pytest.mark.parametrize("lanes", [3, 8, 20, 1030])
 def test_lanes_beside_each_other(rng, lanes):
     """Features after time: too few, or enough, to be walked along memory."""
