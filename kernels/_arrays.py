@@ -41,8 +41,10 @@ def to_numpy(name: str, value: ArrayLike) -> NDArray[Any]:
 
 def as_array(name: str, value: ArrayLike) -> Array:
     """`value` as a NumPy array, or as a DeviceArray where it lies in CUDA memory; neither is copied."""
-    if isinstance(value, np.ndarray) or not in_cuda_memory(value):
-        return to_numpy(name, value)
+    if isinstance(value, np.ndarray):
+        return value
+    if not in_cuda_memory(value):
+        return np.asarray(value)
     from lite.kernels.cuda._arrays import device_array
 
     return device_array(name, value)

@@ -22,7 +22,7 @@ from lite.kernels._rows import for_rows
 SMALLEST = 2.0**-126  # of normal float32 numbers
 _HOTTEST = 2.0**100  # logits of any size are equal then; more of it would leave no float32 for its inverse
 _SERIAL = 300_000  # logits: below, starting a thread costs more than it saves
-_CHUNK = 200_000  # logits handed to a thread at a time
+_CHUNK = 400_000  # logits handed to a thread at a time
 
 
 class Logits:
