@@ -10,7 +10,6 @@ import numpy as np
 from lite._collection import Shape, TensorCollection, is_array
 from lite._context import flattened, unflattened
 from lite._core import MISSING
-from lite._device_array import write_leaf
 from lite._exclusive import keys_differ
 from lite._keys import NestedKey, Path, require_path
 from lite._lazy_names import LazyNamesMixin
@@ -295,7 +294,8 @@ class LazyKeysMixin(StructureMixin, LazyNamesMixin):
             super()._set_at(path, value, index, writes)
             return
         # The stacked entry is a copy; what is written to it goes to the parts, which may be one and the same.
-        write_leaf(entry, index, self._to_entry(value))
+        with Writes() as now:
+            now.copy(entry, self._to_entry(value), index)
         mask = np.zeros(entry.shape, bool)
         mask[index] = True
         rows, picked = self._pieces(entry), self._pieces(mask)  # type: ignore[attr-defined]

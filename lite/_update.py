@@ -15,7 +15,7 @@ from lite._collection import TensorCollection, is_array
 from lite._convert import as_tree, unready
 from lite._core import TensorDictCore
 from lite._device_array import on_leaves
-from lite._keys import NestedKey, Path, require_path
+from lite._keys import NestedKey, Path, require_path, to_key
 from lite._lock import LOCK_ERROR
 from lite._nontensor import NonTensorBase
 from lite._writes import Writes, apart, cast_too_early, fitting
@@ -231,8 +231,13 @@ class UpdateMixin(AccessMixin):
         with Writes(in_turn=self._parts() is None) as writes:
             for path, value in _leaf_items(self, input_dict_or_td, ()):
                 writes.step()
-                if chosen is None or any(path[: len(c)] == c for c in chosen):
+                if chosen is not None and not any(path[: len(c)] == c for c in chosen):
+                    continue
+                try:
                     self._set_at(path, value, idx, writes)
+                except (TypeError, ValueError) as error:
+                    kind = TypeError if isinstance(error, TypeError) else ValueError
+                    raise kind(f"cannot write the entry {to_key(path)!r} at index {idx}: {error}") from error
         return self
 
     def replace(self, input_dict_or_td: Any = None, **kwargs: Any) -> Self:

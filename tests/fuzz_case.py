@@ -33,6 +33,7 @@ SAME_ERRORS = (
     ("RuntimeError", "KeyError", ("rename_key_", "update")),
     ("RuntimeError", "TypeError", ("reduce", "gather", "scan")),
     ("ValueError", "IndexError", ("reduce", "set_index")),
+    ("ValueError", "TypeError", ("update",)),
     # keys that are missing, where tensordict looks at locks and shapes first, or stops at an array
     ("KeyError", "RuntimeError", ("popitem", "select", "set", "setdefault", "update", "where", "arithmetic")),
     ("KeyError", "RuntimeError", ("create_nested", "set_index", "rename_key_")),

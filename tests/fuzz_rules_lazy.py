@@ -273,6 +273,17 @@ def _(case: Case) -> bool:
     return not parts_agree(theirs, "is_locked") or (lazy(case) and locks_agree(case))
 
 
+@rule("lock of the parts of a lazy stack")
+def _(case: Case) -> bool:
+    # which another lazy stack of the same parts has locked as well
+    if case.name not in ("is_locked", "unlock_", "with unlock") or case.other or not stacked(case.target):
+        return False
+    own = set(map(id, parts(case.target)))
+    others = [td for td, _ in case.variables if td is not case.target and stacked(td) and td.is_locked]
+    shared = any(id(part) in own for td in others for part in parts(td))
+    return shared and "locked graph" in str(case.ours_error)
+
+
 @rule("a lazy stack after its parts changed")
 def _(case: Case) -> bool:
     if case.name in ("read keys", "read contains") and case.kind == "value":

@@ -34,7 +34,7 @@ def _(case: Case) -> bool:
             return any(part.is_locked for part in parts(case.target))
         other_shape = ragged(case.target) and "shape mismatch at key" in text
         return other_shape or fails_alike(case)
-    return case.kind == "objects" or agrees(case) or assigned(case)
+    return case.kind == "objects" or spread(case) or agrees(case) or assigned(case)
 
 
 @rule("a part that is in a lazy stack more than once")
@@ -68,6 +68,8 @@ def _(case: Case) -> bool:
     if how == "inplace" and case.error == "RuntimeError" and "Failed to stack" in str(case.ours_error):
         # a dense node becomes no lazy stack in place
         return not case.other and ragged(case.step.facts["source"](LITE, case.before()))
+    if how == "inplace" and not case.error and "Failed to update" in case.message:
+        return stored(case)  # objects that only some parts have are no entry of the stack
     if how == "update_" and case.error == "ValueError" and "Failed to update" in str(case.ours_error):
         from_lazy = lazy_somewhere(case.step.facts["source"](LITE, case.before()))
         return not case.other and (from_lazy or fails_alike(case))
@@ -76,3 +78,27 @@ def _(case: Case) -> bool:
     if case.error:
         return fails_alike(case)
     return agrees(case) or (how in ("set_", "inplace") and written(case))
+
+
+def spread(case: Case) -> bool:
+    """Whether a value with fewer feature dims than its target was written, which each part broadcasts."""
+    if case.kind != "values" or not case.path.startswith("v"):
+        return False
+    at, *middle, key = case.path.split("/")
+    source = case.step.facts["source"](LITE, case.before())
+    if key not in source:
+        return False
+    part = case.variables[int(at[1:])][0]
+    for name in middle:
+        part = part.tensordicts[int(name[1:-1])] if name.startswith("<") else part.get(name)
+    return bool(source.get(key).ndim - source.ndim < len(part.get_item_shape(key)) - part.ndim)
+
+
+def stored(case: Case) -> bool:
+    """Whether an entry that the target lacked was stored, and no other changed."""
+    before, key = case.before()[case.step.facts["target"]], case.step.facts["key"]
+    if key in before:
+        return False
+    value = case.step.facts["source"](LITE, case.before())
+    rest = [without_empty(elements(td.exclude(key))) for td in (case.target, before)]
+    return same_elements(*rest) and same_elements(elements(case.target.get(key)), elements(value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -343,3 +344,15 @@ def test_indices_out_of_bounds_write_nothing() -> None:
     assert_unchanged(lambda: td.__setitem__(np.array([0, 3]), rows), td, rows, error=IndexError)
     assert_unchanged(lambda: td.__setitem__(np.array([0, 3]), 1), td, error=IndexError)
     assert_unchanged(lambda: td.__setitem__(3, 1), td, error=IndexError)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_update_at_names_the_entry_that_a_value_does_not_fit(lazy: bool) -> None:
+    td = TensorDict({"a": np.zeros(3), "n": {"r": NonTensorStack("p", "q", "r")}}, batch_size=[3])
+    td = lazy_stack(list(td.unbind(0))) if lazy else td
+    objects = NonTensorStack("x", "y")
+    for key, value in (("a", objects), (("n", "r"), objects), ("a", np.ones(2))):
+        with pytest.raises((TypeError, ValueError), match=f"entry {re.escape(repr(key))} at index 0: "):
+            td.update_at_({key: value}, 0)
+    np.testing.assert_array_equal(td["a"], np.zeros(3))
+    assert td["n", "r"] == ["p", "q", "r"]
