@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from fuzz_oracle import Rows
-from fuzz_sides import Side
+from fuzz_sides import Dense, Side
 from fuzz_step import Choices, Step, lazy_below, method, step
-from fuzz_values import follow, index, paths, tree
+from fuzz_values import follow, index, leaf, mask, paths, tree
 
 
 @step(10)
@@ -28,13 +28,15 @@ def get_index(c: Choices, v: list[Any], at: int) -> Step:
 def set_index(c: Choices, v: list[Any], at: int) -> Step:
     td = v[at]
     i = index(c, td.batch_size)
-    kind = c.pick(["number", "self", "tree", "dict", "other", "row"])
+    kind = c.pick(["number", "self", "tree", "dict", "other", "row", "masked", "new"])
+    if kind == "masked" and td.batch_size:  # mostly more than one element
+        i = mask(c, [max(td.batch_size[0], 0)]) | mask(c, [max(td.batch_size[0], 0)])
     if type(i) is tuple and not i:
         i = Ellipsis
     text = f"td[{i!r}] = {kind}"
     source: Callable[[Side, list[Any]], Any]
-    if kind == "number":
-        number = c.pick([0, 1, 5])
+    if kind in ("number", "masked"):
+        number = c.pick([0, 1, 5]) if kind == "number" else 3
         source = lambda s, v: number  # noqa: E731
     elif kind in ("self", "dict", "row"):
         drop = c.pick(["", "a", "n", "s", "r", "b"])
@@ -60,6 +62,8 @@ def set_index(c: Choices, v: list[Any], at: int) -> Step:
         except IndexError:
             shape = ()
         new = tree(c.rest(), shape, 0)
+        if kind == "new":  # a node that there is not
+            new = Dense(shape, {"new": Dense(shape, {"a": leaf((*shape, 2), "int64", 1)})})
         text += f" {new}"
         source = lambda s, v: s.value(new)  # noqa: E731
 
