@@ -56,6 +56,8 @@ def keys(c: Choices, v: list[Any], at: int) -> Step:
             "replace", "empty",
         ]
     )  # fmt: skip
+    if name == "select" and c.one_in(3):  # all of them, in other order
+        return method(name, at, *reversed([*td.keys()]), **c.pick([{}, {"inplace": True}]))
     if name == "select":
         return method(name, at, k, other, **c.pick([{}, {}, {"strict": False}, {"inplace": True}]))
     if name == "exclude":
