@@ -48,9 +48,9 @@ def multistep_return(
         s(t) = min(n_steps, e(t) - t + 1)
         R(t) = r(t) + gamma r(t+1) + ... + gamma^(s(t)-1) r(t+s(t)-1)
 
-    The cost does not depend on `n_steps` or on the number of episodes. Sums are accumulated in float64
-    and without subtraction, so large rewards cost their neighbours no precision, and NaN or infinity
-    reaches only the windows that contain it.
+    The cost does not depend on the number of episodes, and on `n_steps` only by its binary digits. Sums
+    are accumulated in float64 and without subtraction, so large rewards cost their neighbours no
+    precision, and NaN or infinity reaches only the windows that contain it.
 
     Args:
         reward: the shape of `done`, and any feature axes after it. Floating, complex, integer or boolean.

@@ -3,12 +3,7 @@
 Sums of 2m steps are two of m, m steps apart, where the episode goes on between them: windows of any length
 take a few passes over full vectors, at most twice as many as their length has binary digits.
 
-A sequence that does not fit the caches is not read so often. Its time is cut into blocks of n steps, of
-which a window touches at most two: its part in the first block is a sum that was built backwards from the
-block's end, its part in the second a sum built forwards from that block's start. Both restart at every
-episode end.
-
-Either way nothing is ever subtracted, and a value can only reach the windows that hold it.
+Nothing is ever subtracted, and a value can only reach the windows that hold it.
 """
 
 from typing import Any
@@ -20,8 +15,6 @@ from lite.kernels._arrays import aligned_zeros
 from lite.kernels._jit import jit
 from lite.kernels.cpu._width import full_width
 
-_LONG = 2048  # steps: of more, what the passes work on leaves the first-level cache
-_SHORT = 3  # steps, of which the passes are so few that it does not matter
 _APART = 16  # numbers between the pieces of memory: of a power of two, all would meet in the same lines
 
 
@@ -101,33 +94,6 @@ def _passes(reward: Any, left: Any, n_steps: Any, longest: Any, powers: Any, out
 
 
 @jit
-def _sums(
-    reward: Any, done: Any, index: Any, n_steps: Any, gamma: Any, powers: Any, prefix: Any, out: Any
-) -> None:
-    """One sequence: the discounted sum of the rewards from t to index[t].
-
-    Both sums of a block are built side by side, as each waits for its own last result. A total that starts
-    anew is chosen, without a branch that nobody could foresee.
-    """
-    start, stop = ((done.size - 1) // n_steps) * n_steps, done.size
-    while stop > 0:
-        forward, scale, backward = 0.0, 1.0, 0.0
-        for i in range(stop - start):
-            ahead, back = np.uintp(start + i), np.uintp(stop - 1 - i)
-            forward += scale * reward[ahead]
-            prefix[ahead] = forward
-            scale = 1.0 if done[ahead] else scale * gamma
-            forward = 0.0 if done[ahead] else forward  # nobody reads across
-            backward = reward[back] + (0.0 if done[back] else gamma * backward)
-            out[back] = backward
-        if stop < done.size:
-            for t in range(start, stop):
-                if index[t] >= stop:
-                    out[t] += powers[np.uintp(stop - t)] * prefix[np.uintp(index[t])]
-        start, stop = start - n_steps, start
-
-
-@jit
 def _line(values: Any, stride: Any, out: Any) -> None:
     """Every `stride`-th value, as many as `out` holds."""
     for i in range(out.size):
@@ -183,9 +149,5 @@ def sequences(
             for f in range(features):
                 place = base * features + f
                 _line(reward[place:], lanes * features, rewards)
-                if time <= _LONG or n_steps <= _SHORT:
-                    found = _passes(rewards, left, n_steps, longest, powers, totals, other)
-                else:
-                    _sums(rewards, flags, ends, n_steps, gamma, powers, other, totals)
-                    found = totals
+                found = _passes(rewards, left, n_steps, longest, powers, totals, other)
                 _spread(found, lanes * features, sums[place:])

@@ -50,7 +50,7 @@ def test_float32_keeps_small_rewards_beside_large_ones(rng, n_steps):
 @pytest.mark.parametrize("n_steps", [3, 45, 64, 5000])
 @pytest.mark.parametrize("time", [300, 2500])
 def test_windows_of_long_sequences(rng, time, n_steps):
-    """Longer than what is read in passes, and of more digits than the other tests' windows."""
+    """Of more digits than the other tests' windows."""
     reward = rng.normal(size=(time, 2)).astype(np.float32)
     done = rng.random((time, 2)) < 0.01
     reward[100, 0] = np.inf
