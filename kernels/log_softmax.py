@@ -44,7 +44,7 @@ def masked_log_softmax(
             False are 0 throughout. Of the shape of the logits: tokens that are False cannot be drawn, they
             get -inf and the others share their probability.
         axis: the one of the vocabulary.
-        temperature: the logits are divided by it; positive.
+        temperature: the logits are divided by it; from 2**-126 to 2**100.
         out: where to write: an array of the shape of the logits and of the result's type. It may be
             `logits` itself.
         stream: for arrays in CUDA memory: a Numba stream, the handle of one, or a CuPy or torch stream. The
@@ -58,7 +58,7 @@ def masked_log_softmax(
     Raises:
         TypeError: logits not of a floating type, mask not booleans, `out` of another type, arrays
             in CUDA memory beside others.
-        ValueError: shapes that do not fit, no such axis, a temperature that is not positive.
+        ValueError: shapes that do not fit, no such axis, a temperature out of range.
 
     Example:
         >>> import numpy as np
@@ -122,7 +122,7 @@ def entropy(
         mask: booleans of the shape of the logits without `axis`, or of their shape; tokens that are False
             cannot be drawn.
         axis: the one of the vocabulary.
-        temperature: the logits are divided by it; positive.
+        temperature: the logits are divided by it; from 2**-126 to 2**100.
         stream: as in `masked_log_softmax`.
 
     Returns:
@@ -133,7 +133,7 @@ def entropy(
     Raises:
         TypeError: logits not of a floating type, mask not booleans, arrays in CUDA
             memory beside others.
-        ValueError: shapes that do not fit, no such axis, a temperature that is not positive.
+        ValueError: shapes that do not fit, no such axis, a temperature out of range.
 
     Example:
         >>> import numpy as np
@@ -166,7 +166,7 @@ def log_softmax_stats(
         mask: booleans of the shape of the logits without `axis`, or of their shape; tokens that are False
             are left out.
         axis: the one of the vocabulary.
-        temperature: the logits are divided by it; positive.
+        temperature: the logits are divided by it; from 2**-126 to 2**100.
         stream: as in `masked_log_softmax`.
 
     Returns:
@@ -177,7 +177,7 @@ def log_softmax_stats(
     Raises:
         TypeError: logits not of a floating type, mask not booleans, arrays in CUDA
             memory beside others.
-        ValueError: shapes that do not fit, no such axis, a temperature that is not positive.
+        ValueError: shapes that do not fit, no such axis, a temperature out of range.
 
     Example:
         >>> import numpy as np

@@ -31,7 +31,7 @@ def token_log_probs(
         mask: booleans, True for what counts. Of the shape of `tokens`: positions that are False
             get 0 and their tokens are not looked at. Of the shape of `logits`: tokens that are False
             cannot be drawn, they score -inf and the others share their probability.
-        temperature: the logits are divided by it; positive.
+        temperature: the logits are divided by it; from 2**-126 to 2**100.
         ignore_index: positions with this token get 0.
         stream: for arrays in CUDA memory: a Numba stream, the handle of one, or a CuPy or torch stream. The
             result lies there too; the call waits for it, because the kernel checks the tokens.
@@ -44,7 +44,7 @@ def token_log_probs(
     Raises:
         TypeError: logits not of a floating type, tokens not integers, mask not booleans, arrays in CUDA
             memory beside others.
-        ValueError: shapes that do not fit, a temperature that is not positive.
+        ValueError: shapes that do not fit, a temperature out of range.
         IndexError: a token outside the vocabulary at a position that counts. Tokens are looked at by the
             kernel, which never reads there.
 
@@ -77,7 +77,7 @@ def token_log_probs_and_entropy(
         logits: `(*batch, vocabulary)`, as in `token_log_probs`.
         tokens: integers, shape `(*batch)`.
         mask: booleans of the shape of `tokens` or of `logits`, as in `token_log_probs`.
-        temperature: the logits are divided by it; positive.
+        temperature: the logits are divided by it; from 2**-126 to 2**100.
         ignore_index: positions with this token get 0, twice.
         stream: as in `token_log_probs`.
 
