@@ -184,3 +184,13 @@ def log_sum_exp(array: Array, axis: Axis, keepdims: bool) -> Any:
     if keepdims:
         return out
     return np.squeeze(out, tuple(range(out.ndim)) if axis is None else axis)
+
+
+def softmax(array: Array, axis: int) -> Any:
+    """`exp(array) / sum(exp(array))` without overflow.
+
+    The logarithm of the sum is not taken: that of large numbers would be rounded to too few digits.
+    """
+    values = _floating(array)
+    powers = np.exp(values - np.maximum.reduce(values, axis=axis, keepdims=True, initial=-math.inf))
+    return powers / _add(powers, axis=axis, keepdims=True)

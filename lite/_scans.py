@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from lite._array_reductions import Axis, log_sum_exp
+from lite._array_reductions import Axis, softmax
 from lite._cast import as_dtype
 from lite._collection import Array
 from lite._leaves import map_kept
@@ -163,8 +163,7 @@ class ScanMixin(StructureMixin):
         wanted = None if dtype is None else as_dtype(dtype)
 
         def call(array: Array, axis: int) -> Any:
-            values = array if wanted is None else array.astype(wanted)
-            return np.exp(values - log_sum_exp(values, axis, True))
+            return softmax(array if wanted is None else array.astype(wanted), axis)
 
         return _along(self, "softmax", dim, call)
 

@@ -59,6 +59,8 @@ def test_softmax():
     np.testing.assert_allclose(out.sum(1), np.ones((4, 2)))
     np.testing.assert_allclose(np.log(out[:, 0] / out[:, 1]), td["a"][:, 0] - td["a"][:, 1])
     assert td.softmax(0, dtype="float32")["a"].dtype == np.float32
+    large = TensorDict({"a": np.full(2, 1000, np.float32)}, batch_size=[2])
+    np.testing.assert_array_equal(large.softmax(0)["a"], np.full(2, 0.5, np.float32))
     with pytest.raises(IndexError, match="Incompatible dim 2"):
         td.softmax(2)
 
