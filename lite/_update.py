@@ -203,9 +203,11 @@ class UpdateMixin(AccessMixin):
                 continue
             writes.step()
             if both_lazy:
-                node = self._as_node(self._get_path(path))
-                node._match_batch(self._as_node(value), False, writes)
-                node._copy_entries(value, rest, strict, writes, (*above, *path))
+                node, other = self._as_node(self._get_path(path)), self._as_node(value)
+                if other.ndim < node.ndim and other.batch_size != node.batch_size[: other.ndim]:
+                    other = other.expand(node.batch_size)  # as arrays broadcast
+                node._match_batch(other, False, writes)
+                node._copy_entries(other, rest, strict, writes, (*above, *path))
             elif self._peek_path(path) is not None:
                 self._set_path(path, value, True, writes)
             elif strict:

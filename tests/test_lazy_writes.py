@@ -249,6 +249,15 @@ def test_update_in_place_makes_no_keys_in_a_nested_stack() -> None:
     np.testing.assert_array_equal(td["n"].tensordicts[1]["g"], np.full((2, 2), 7))
 
 
+def test_update_in_place_broadcasts_a_nested_stack_of_fewer_batch_dims() -> None:
+    td = TensorDict({"n": _rows(1, 2, 3)}, [3, 2]).unsqueeze(0)
+    td.update_(TensorDict({"n": _rows(4, 5, 6)}, [3, 2]))
+    np.testing.assert_array_equal(td["n", "x"], [[[4, 4], [5, 5], [6, 6]]])
+    with pytest.raises(RuntimeError, match="expand"):
+        td.update_(TensorDict({"n": _rows(7, 8)}, [2, 2]))
+    np.testing.assert_array_equal(td["n", "x"], [[[4, 4], [5, 5], [6, 6]]])
+
+
 def test_update_in_place_of_some_keys_of_a_nested_stack() -> None:
     td, source = _nested("g", "x"), _nested("g", "x")
     source["n"].zero_()
