@@ -32,6 +32,9 @@ SAME_ERRORS = (
     ("RuntimeError", "KeyError", ("cat", "split_keys", "flatten_keys", "set_index", "to_dict")),
     ("RuntimeError", "KeyError", ("rename_key_", "update")),
     ("RuntimeError", "TypeError", ("reduce", "gather", "scan")),
+    # a TensorDict for an array, beside which lite may find the index out of range first
+    ("RuntimeError", "TypeError", ("set_index",)),
+    ("IndexError", "TypeError", ("set_index",)),
     ("ValueError", "IndexError", ("reduce", "set_index")),
     ("ValueError", "TypeError", ("update",)),
     # keys that are missing, where tensordict looks at locks and shapes first, or stops at an array

@@ -234,6 +234,19 @@ def parts_apart(case: Case) -> bool:
     return same_elements(elements(case.target), elements(copies[case.step.facts["target"]]))
 
 
+def last_places(case: Case) -> bool:
+    """Whether each part of a lazy stack holds what the dense form does at the last place that it is at."""
+    try:
+        copies = [dense_copy(td, []) for td in case.before()]
+        case.step.run(LITE, copies)
+    except Exception:
+        return False
+    parts = case.target.tensordicts
+    rows_of = copies[case.step.facts["target"]].unbind(case.target.stack_dim)
+    last = {id(part): row for part, row in zip(parts, rows_of, strict=True)}
+    return all(same_elements(elements(part), elements(last[id(part)])) for part in parts)
+
+
 def popped(case: Case) -> bool:
     """Whether one entry was taken out, and no other changed."""
     before = case.before()[case.step.facts["target"]]

@@ -40,7 +40,7 @@ def names_agree(case: Case) -> bool:
     pairs = [(case.target, copies[case.step.facts["target"]])]
     results = (case.ours, expected)
     pairs += zip(*results, strict=True) if isinstance(case.ours, tuple) else [results]
-    return all(_names(ours) == _names(wanted) for ours, wanted in pairs)
+    return all(_named_alike(ours, _names(wanted)) for ours, wanted in pairs)
 
 
 def names_differ(value: Any) -> bool:
@@ -69,6 +69,13 @@ def locked_alike(value: Any, locked: bool) -> bool:
         return True
     inner = value.tensordicts if stacked(value) else value.values()
     return value.is_locked == locked and all(locked_alike(entry, locked) for entry in inner)
+
+
+def _named_alike(ours: Any, wanted: Any) -> bool:
+    """Whether something has some names; a lazy stack without parts, which name the others, has its own."""
+    if stacked(ours) and not ours.tensordicts:
+        wanted = [name if i == ours.stack_dim else None for i, name in enumerate(wanted)]
+    return bool(_names(ours) == wanted)
 
 
 def _names(value: Any) -> Any:

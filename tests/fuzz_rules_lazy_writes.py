@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fuzz_assigned import assigned
 from fuzz_case import Case, confused, elements, lazy_somewhere, ragged, repeated, rule, same_elements
-from fuzz_dense import agrees, fails_alike, parts_apart, popped, without_empty
+from fuzz_dense import agrees, fails_alike, last_places, parts_apart, popped, without_empty
 from fuzz_rules_lazy import fails, lazy, parts
-from fuzz_sides import LITE, stacked
+from fuzz_sides import LITE, is_container, stacked
 from fuzz_written import written
 
 
@@ -41,6 +41,8 @@ def _(case: Case) -> bool:
 def _(case: Case) -> bool:
     if repeated(case.target) and not case.error and (agrees(case) or parts_apart(case)):
         return True
+    if case.step.facts.get("how") == "inplace" and not case.error and case.kind == "values":
+        return stacked(case.target) and repeated(case.target) and last_places(case)
     return case.name == "set_index" and confused(case) and assigned(case)
 
 
@@ -68,7 +70,13 @@ def _(case: Case) -> bool:
     if how == "inplace" and case.error == "RuntimeError" and "Failed to stack" in str(case.ours_error):
         # a dense node becomes no lazy stack in place
         return not case.other and ragged(case.step.facts["source"](LITE, case.before()))
-    if how == "inplace" and not case.error and "Failed to update" in case.message:
+    if how in ("update_", "update_at_") and case.error == "RuntimeError" and not case.other:
+        # ragged rows do not broadcast to more batch dims, nor arrays to ragged ones
+        source, ndim = case.step.facts["source"](LITE, case.before()), case.target.ndim
+        if is_container(source) and source.ndim < ndim - (how == "update_at_"):
+            texts = ("Failed to stack", "batch dimension mismatch")
+            return ragged(case.target) and any(text in str(case.ours_error) for text in texts)
+    if how == "inplace" and case.name == "set" and not case.error and "Failed to update" in case.message:
         return stored(case)  # objects that only some parts have are no entry of the stack
     if how == "update_" and case.error == "ValueError" and "Failed to update" in str(case.ours_error):
         from_lazy = lazy_somewhere(case.step.facts["source"](LITE, case.before()))
@@ -86,7 +94,7 @@ def spread(case: Case) -> bool:
         return False
     at, *middle, key = case.path.split("/")
     source = case.step.facts["source"](LITE, case.before())
-    if key not in source:
+    if not is_container(source) or key not in source:
         return False
     part = case.variables[int(at[1:])][0]
     for name in middle:

@@ -149,6 +149,16 @@ def _(case: Case) -> bool:
     return case.step.facts.get("how") in IN_PLACE and (refused or confused(case)) and written(case)
 
 
+@rule("`update_`, `set_`, `td[i] = ...` of non-tensors in a locked TensorDict")
+def _(case: Case) -> bool:
+    in_place = case.name == "set_index" or case.step.facts.get("how") in IN_PLACE
+    if case.name == "apply inplace":  # the objects of an unlocked TensorDict can be locked there
+        zeros = not any(array.any() for array in arrays(case.target) if array.dtype != object)
+        return zeros and only_tensordict_fails(case, "Cannot modify locked TensorDict", "Failed to update")
+    texts = ("Cannot modify locked TensorDict", *(["Failed to update"] if case.target.is_locked else []))
+    return in_place and only_tensordict_fails(case, *texts) and written(case)
+
+
 @rule("one object per row over one object, in place")
 def _(case: Case) -> bool:
     refused = only_tensordict_fails(case, "Failed to update", "Cannot update a NonTensorDataBase")
@@ -190,7 +200,8 @@ def _(case: Case) -> bool:
 @rule("the same memory on both sides of an assignment")
 def _(case: Case) -> bool:
     if not case.error and case.kind == "values":  # read and written in turns
-        return case.name == "set_index" and assigned(case)
+        at_first = case.step.facts.get("how") == "update_at_"
+        return (at_first and written(case)) or (case.name == "set_index" and assigned(case))
     if only_lite_fails(case, "ValueError") and says(case, "does not fit the shape"):
         return starts_alike(case)  # tensordict does not look at what starts at the same place
     if not only_tensordict_fails(case, "single memory location"):
@@ -238,15 +249,6 @@ def _(case: Case) -> bool:
     number = case.name == "set_index" and case.step.facts["kind"] == "number"
     refused = only_tensordict_fails(case, "Cannot update a NonTensorDataBase", "Cannot modify locked")
     return number and (refused or case.kind.startswith("objects")) and written(case)
-
-
-@rule("`update_`, `set_`, `td[i] = ...` of non-tensors in a locked TensorDict")
-def _(case: Case) -> bool:
-    in_place = case.name == "set_index" or case.step.facts.get("how") in IN_PLACE
-    if case.name == "apply inplace":  # the objects of an unlocked TensorDict can be locked there
-        zeros = not any(array.any() for array in arrays(case.target) if array.dtype != object)
-        return zeros and only_tensordict_fails(case, "Cannot modify locked TensorDict", "Failed to update")
-    return in_place and only_tensordict_fails(case, "Cannot modify locked TensorDict") and written(case)
 
 
 @rule("assignments of other shapes to no rows")

@@ -18,7 +18,7 @@ def written(case: Case) -> bool:
     try:
         before = case.before()
         value = facts["source"](LITE, before)
-        if case.name == "update" and facts["how"] == "update_" and _pairs_up(before[at], value):
+        if case.name == "update" and facts["how"] in ("update_", "inplace") and _pairs_up(before[at], value):
             found = zip(case.target.tensordicts, before[at].tensordicts, value.tensordicts, strict=True)
             return all(same(flat(part), _copied(old, new)) for part, old, new in found)
         if case.name == "set" and facts["how"] in ("set_", "inplace") and facts["key"] in before[at]:
