@@ -152,6 +152,16 @@ def _(case: Case) -> bool:
     return len(case.index) > 1 and (not case.error or numpy_raises(case))
 
 
+@rule("bool beside an index array")
+def _(case: Case) -> bool:
+    # a step that assigns the first of the rows that it picks, where NumPy picks none
+    if case.name != "set_index" or case.step.facts["kind"] != "row" or case.other:
+        return False
+    bools = any(isinstance(item, bool) for item in case.index) and len(case.index) > 1
+    picked = np.zeros(case.target.batch_size, bool)[case.step.facts["index"]]
+    return bools and case.error == "IndexError" and picked.shape[:1] == (0,)
+
+
 @rule("integer index apart from an index array")
 def _(case: Case) -> bool:
     items = case.index  # an ellipsis stands between two others, even if it stands for nothing

@@ -143,12 +143,6 @@ def _(case: Case) -> bool:
     return case.step.writes and case.error == "ValueError" and says(case, "read-only") and expanded
 
 
-@rule("values that broadcast to the batch size in `set_`, `set(inplace=True)` and `update_at_`")
-def _(case: Case) -> bool:
-    refused = only_tensordict_fails(case, "batch dimension mismatch", "must match the existing size")
-    return case.step.facts.get("how") in IN_PLACE and (refused or confused(case)) and written(case)
-
-
 @rule("`update_`, `set_`, `td[i] = ...` of non-tensors in a locked TensorDict")
 def _(case: Case) -> bool:
     in_place = case.name == "set_index" or case.step.facts.get("how") in IN_PLACE
@@ -157,6 +151,12 @@ def _(case: Case) -> bool:
         return zeros and only_tensordict_fails(case, "Cannot modify locked TensorDict", "Failed to update")
     texts = ("Cannot modify locked TensorDict", *(["Failed to update"] if case.target.is_locked else []))
     return in_place and only_tensordict_fails(case, *texts) and written(case)
+
+
+@rule("values that broadcast to the batch size in `set_`, `set(inplace=True)` and `update_at_`")
+def _(case: Case) -> bool:
+    refused = only_tensordict_fails(case, "batch dimension mismatch", "must match the existing size")
+    return case.step.facts.get("how") in IN_PLACE and (refused or confused(case)) and written(case)
 
 
 @rule("one object per row over one object, in place")

@@ -51,7 +51,9 @@ def _entry_written(case: Case, before: Any, value: Any) -> bool:
         return filled and same_elements(*(elements(td.exclude(key)) for td in (case.target, before)))
     expected = flat(before.get(key))
     _copy(expected, (), value)
-    if stacked(before) and () in expected:  # as one part may be there more than once
+    if (
+        stacked(before) and () in expected and not is_objects(before.get(key))
+    ):  # as one part may be there more than once
         _write(before, path_of(key), expected[()])
         expected = flat(before.get(key))
     if not same(flat(case.target.get(key)), expected):
@@ -121,8 +123,11 @@ def _assign(leaves: Leaves, size: tuple[int, ...], picked: Array, value: Any) ->
     if np.isscalar(value):
         sources = dict.fromkeys(leaves, np.asarray(value))
     else:
-        own = tuple(value.batch_size) if is_container(value) else picked.shape
-        sources = {path: _spread(array, own, picked.shape) for path, array in flat(value).items()}
+        own, found = tuple(value.batch_size) if is_container(value) else picked.shape, flat(value)
+        shapes = [array.shape for array in found.values() if array.dtype != object]
+        if not own and all(shape[: picked.ndim] == picked.shape for shape in shapes):
+            own = picked.shape  # which the source does not say, but its entries do
+        sources = {path: _spread(array, own, picked.shape) for path, array in found.items()}
     for path, source in sources.items():
         if path not in leaves:
             new = None if source.dtype == object else 0
