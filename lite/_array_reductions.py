@@ -192,5 +192,6 @@ def softmax(array: Array, axis: int) -> Any:
     The logarithm of the sum is not taken: that of large numbers would be rounded to too few digits.
     """
     values = _floating(array)
-    powers = np.exp(values - np.maximum.reduce(values, axis=axis, keepdims=True, initial=-math.inf))
+    with np.errstate(invalid="ignore"):  # infinities give NaN
+        powers = np.exp(values - np.maximum.reduce(values, axis=axis, keepdims=True, initial=-math.inf))
     return powers / _add(powers, axis=axis, keepdims=True)

@@ -61,6 +61,8 @@ def test_softmax():
     assert td.softmax(0, dtype="float32")["a"].dtype == np.float32
     large = TensorDict({"a": np.full(2, 1000, np.float32)}, batch_size=[2])
     np.testing.assert_array_equal(large.softmax(0)["a"], np.full(2, 0.5, np.float32))
+    infinite = TensorDict({"a": np.array([[np.inf, -np.inf, -np.inf], [0, -np.inf, 0]])}, batch_size=[2, 3])
+    np.testing.assert_array_equal(infinite.softmax(0)["a"], [[np.nan, np.nan, 0], [np.nan, np.nan, 1]])
     with pytest.raises(IndexError, match="Incompatible dim 2"):
         td.softmax(2)
 
