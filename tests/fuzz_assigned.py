@@ -41,7 +41,8 @@ def assigned(case: Case) -> bool:
     case.step.run(LITE, before)
     value, size = recorder.value, td.batch_size
     if -1 in size:
-        return full_index(case) and np.isscalar(value) and _filled(case.target, td, value)
+        whole = full_index(case) or (size[0] == 1 and type(recorder.index) is int)
+        return whole and np.isscalar(value) and _filled(case.target, td, value)
     if isinstance(value, dict):
         value = td[recorder.index].empty().update(value)
     numbers = np.arange(math.prod(size)).reshape(size)

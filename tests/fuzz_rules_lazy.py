@@ -270,12 +270,12 @@ def _(case: Case) -> bool:
         ours, theirs = (value[int(case.path[1:].split("]")[0])] for value in (ours, theirs))
     if stacked(ours) and not ours.tensordicts:  # where no part could say it
         return ours.is_locked == case.target.is_locked
-    if not parts_agree(ours, "is_locked"):
-        return False
     if case.name == "index" and not case.path.startswith("v"):
         own = set(map(id, parts(case.target)))
         if all(id(part) in own for part in parts(ours)):  # the parts themselves
             return True
+    if not parts_agree(ours, "is_locked"):
+        return False
     if ours.is_locked == theirs.is_locked and locked_alike(ours, ours.is_locked):
         return lazy(case)  # tensordict locks some of it
     return not parts_agree(theirs, "is_locked") or (lazy(case) and locks_agree(case))

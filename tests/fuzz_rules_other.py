@@ -251,5 +251,5 @@ def _(case: Case) -> bool:
 
 @rule("stacks and concatenations of different dtypes")
 def _(case: Case) -> bool:
-    reads = case.name in ("read item", "read get", "read default", "read items", "read get_at")
+    reads = case.name in ("read item", "read get", "read default", "read items", "read get_at", "new_zeros")
     return reads and case.kind == "dtype" and lazy_somewhere(case.target)
