@@ -15,6 +15,9 @@ from lite.kernels._arrays import aligned_zeros
 from lite.kernels._jit import jit
 from lite.kernels.cpu._width import full_width
 
+_PIECE = (
+    8192  # steps summed together, and those that their windows reach: they stay in the second-level cache
+)
 _APART = 16  # numbers between the pieces of memory: of a power of two, all would meet in the same lines
 
 
@@ -149,5 +152,15 @@ def sequences(
             for f in range(features):
                 place = base * features + f
                 _line(reward[place:], lanes * features, rewards)
-                found = _passes(rewards, left, n_steps, longest, powers, totals, other)
-                _spread(found, lanes * features, sums[place:])
+                ahead = longest if longest < n_steps else n_steps
+                piece = _PIECE if 4 * ahead < _PIECE else 4 * ahead
+                for since in range(0, time, piece):
+                    until = since + piece if since + piece < time else time
+                    beyond = until + ahead if until + ahead < time else time
+                    found = _passes(
+                        rewards[since:beyond], left[since:beyond], n_steps, longest, powers,
+                        totals[: beyond - since], other[: beyond - since],
+                    )  # fmt: skip
+                    _spread(
+                        found[: until - since], lanes * features, sums[place + since * lanes * features :]
+                    )

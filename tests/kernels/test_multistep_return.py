@@ -218,3 +218,15 @@ def test_a_sum_too_large_for_its_type_is_infinite():
 def test_gather_takes_unsigned_indices():
     array, index = np.arange(6.0).reshape(2, 3), np.array([[1, 2, 2], [0, 2, 2]])
     np.testing.assert_array_equal(gather_time(array, index.astype(np.uint64)), gather_time(array, index))
+
+
+@pytest.mark.parametrize("n_steps", [10, 3000])
+def test_long_sequences_are_summed_in_pieces(n_steps):
+    rng = np.random.default_rng(0)
+    reward = rng.integers(-9, 9, (2, 20_000)).astype(np.float64)
+    done = rng.random(reward.shape) < 0.001
+    out = multistep_return(reward, done, gamma=1.0, n_steps=n_steps)
+    before = np.concatenate([np.zeros((2, 1)), np.cumsum(reward, 1)], 1)
+    windows = np.take_along_axis(before, out.index + 1, 1) - before[:, :-1]
+    np.testing.assert_array_equal(out.reward, windows)  # of integers, exact
+    assert out.steps.max() == n_steps
