@@ -21,7 +21,7 @@ from side_by_side import machine, measure, report, row
 
 from lite.kernels import set_num_threads
 from lite.models import GenerationConfig, ModelConfig, OnnxDecoder, embedded_model_path, generate
-from lite.models.session import open_session
+from lite.models.graph.session import open_session
 
 HERE = Path(__file__).parent
 MODELS = [HERE.parent / "tests/onnx/models" / name for name in ("genai-llama-fp32", "optimum-llama")]

@@ -2,18 +2,17 @@
 
 from typing import TYPE_CHECKING, Any
 
-from lite._base import TensorDictBase
-from lite._collection import default_is_leaf, is_leaf_nontensor, is_non_tensor, is_tensor_collection
-from lite._combine import (
-    cat,
-    dense_stack_tds,
-    lazy_stack,
-    maybe_dense_stack,
-    merge_tensordicts,
-    stack,
+from lite._arrays.defaults import (
+    default_dtype,
+    get_default_dtype,
+    get_defaults_to_none,
+    set_default_dtype,
+    set_get_defaults_to_none,
 )
-from lite._compare import assert_allclose_td, assert_close
-from lite._constructors import (
+from lite._arrays.foreign import from_dlpack
+from lite._base import TensorDictBase
+from lite._containers.lazy import LazyStackedTensorDict
+from lite._convert.constructors import (
     from_any,
     from_dataclass,
     from_dict,
@@ -27,14 +26,7 @@ from lite._constructors import (
     fromkeys,
     make_tensordict,
 )
-from lite._defaults import (
-    default_dtype,
-    get_default_dtype,
-    get_defaults_to_none,
-    set_default_dtype,
-    set_get_defaults_to_none,
-)
-from lite._factories import empty_like, full_like, ones_like, rand_like, randn_like, zeros_like
+from lite._convert.pytree import register_pytree
 from lite._files.functions import (
     from_arrow,
     from_consolidated,
@@ -49,23 +41,31 @@ from lite._files.functions import (
     to_arrow,
     unpack_memmap,
 )
-from lite._foreign import from_dlpack
-from lite._keys import NestedKey, unravel_key, unravel_key_list
-from lite._lazy import LazyStackedTensorDict
-from lite._masking import where
 from lite._module_functions import from_module, from_modules
-from lite._nontensor import MetaData, NonTensorData, NonTensorStack
-from lite._pad import pad, pad_sequence
-from lite._printoptions import get_printoptions, set_printoptions
-from lite._pytree import register_pytree
-from lite._rows import isin, remove_duplicates
-from lite._tensorclass import TensorClass
-from lite._tensorclass_decorator import is_tensorclass, tensorclass
+from lite._ops.choose import where
+from lite._ops.combine import (
+    cat,
+    dense_stack_tds,
+    lazy_stack,
+    maybe_dense_stack,
+    merge_tensordicts,
+    stack,
+)
+from lite._ops.compare import assert_allclose_td, assert_close
+from lite._ops.create import empty_like, full_like, ones_like, rand_like, randn_like, zeros_like
+from lite._ops.padding import pad, pad_sequence
+from lite._ops.rows import isin, remove_duplicates
+from lite._show.options import get_printoptions, set_printoptions
+from lite._tensorclass.decorator import is_tensorclass, tensorclass
+from lite._tensorclass.tensorclass import TensorClass
 from lite._tensordict import TensorDict
+from lite._tree.collection import default_is_leaf, is_leaf_nontensor, is_non_tensor, is_tensor_collection
+from lite._tree.keys import NestedKey, unravel_key, unravel_key_list
+from lite._tree.nontensor import MetaData, NonTensorData, NonTensorStack
 
 if TYPE_CHECKING:
     from lite._files.memory_mapped import MemoryMappedTensor
-    from lite._vmap.transform import vmap
+    from lite._transforms.vmap.transform import vmap
 
 __all__ = [
     "LazyStackedTensorDict",
@@ -149,7 +149,7 @@ def __getattr__(name: str) -> Any:
 
         return MemoryMappedTensor
     if name == "vmap":  # with its rules for several hundred functions
-        from lite._vmap.transform import vmap
+        from lite._transforms.vmap.transform import vmap
 
         return vmap
     raise AttributeError(f"module 'lite' has no attribute {name!r}")

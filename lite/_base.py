@@ -5,36 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Self
 
-from lite._adopt import AdoptMixin
-from lite._apply import ApplyMixin
-from lite._arithmetic import ArithmeticMixin
-from lite._array_function import ArrayFunctionMixin
-from lite._cast import CastMixin, DtypeMixin
-from lite._compare import CompareMixin
-from lite._entries import EntriesMixin
-from lite._export import ExportMixin
-from lite._factories import FactoryMixin
+from lite._convert.from_python import FromMixin
+from lite._convert.pytree import PytreeMixin
+from lite._convert.state_dict import StateDictMixin
+from lite._convert.tables import TabularMixin
+from lite._convert.to_python import ExportMixin
+from lite._convert.torch import InteropMixin
 from lite._files.mixin import FilesMixin
-from lite._forms import FormsMixin
-from lite._from_any import FromMixin
-from lite._html import HtmlMixin
-from lite._interop import InteropMixin
-from lite._layout import LayoutMixin
-from lite._map import MapMixin
-from lite._masking import MaskMixin
 from lite._modules import ModulesMixin
-from lite._names import NamesMixin
-from lite._pad import PadMixin
-from lite._pickle import PickleMixin
-from lite._pytree import PytreeMixin
-from lite._reductions import ReductionMixin
-from lite._repr import ReprMixin
-from lite._scans import ScanMixin
-from lite._schema import SchemaMixin
-from lite._shared import SharedMixin
-from lite._state_dict import StateDictMixin
-from lite._summary import SummaryMixin
-from lite._tabular import TabularMixin
+from lite._ops.adopt import AdoptMixin
+from lite._ops.apply import ApplyMixin
+from lite._ops.arithmetic import ArithmeticMixin
+from lite._ops.cast import CastMixin, DtypeMixin
+from lite._ops.choose import MaskMixin
+from lite._ops.compare import CompareMixin
+from lite._ops.create import FactoryMixin
+from lite._ops.entries import EntriesMixin
+from lite._ops.forms import FormsMixin
+from lite._ops.layout import LayoutMixin
+from lite._ops.padding import PadMixin
+from lite._ops.reductions import ReductionMixin
+from lite._ops.scans import ScanMixin
+from lite._ops.schema import SchemaMixin
+from lite._processes.map import MapMixin
+from lite._processes.pickling import PickleMixin
+from lite._processes.shared import SharedMixin
+from lite._show.html import HtmlMixin
+from lite._show.summary import SummaryMixin
+from lite._show.text import ReprMixin
+from lite._tree.names import NamesMixin
+from lite._tree.numpy_protocol import ArrayFunctionMixin
 from lite._unsupported import UnsupportedMixin
 
 
@@ -79,28 +79,28 @@ class TensorDictBase(
     @classmethod
     def stack(cls, input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
         """Stack TensorDicts densely; see `lite.stack`."""
-        from lite._combine import stack
+        from lite._ops.combine import stack
 
         return stack(input, dim, out=out)
 
     @classmethod
     def cat(cls, input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
         """Concatenate TensorDicts; see `lite.cat`."""
-        from lite._combine import cat
+        from lite._ops.combine import cat
 
         return cat(input, dim, out=out)
 
     @classmethod
     def lazy_stack(cls, input: Iterable[Any], dim: int = 0, *, out: Any = None, **options: Any) -> Any:
         """Stack TensorDicts without copying; see `lite.lazy_stack`."""
-        from lite._combine import lazy_stack
+        from lite._ops.combine import lazy_stack
 
         return lazy_stack(input, dim, out=out, **options)
 
     @classmethod
     def maybe_dense_stack(cls, input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
         """Stack densely where possible, lazily elsewhere; see `lite.maybe_dense_stack`."""
-        from lite._combine import maybe_dense_stack
+        from lite._ops.combine import maybe_dense_stack
 
         return maybe_dense_stack(input, dim, out=out)
 

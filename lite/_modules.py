@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from lite._core import TensorDictCore
+from lite._tree.protocol import TensorDictCore
 
 _to_module: Callable[..., Any] | None = None
 
@@ -17,7 +17,7 @@ _to_module: Callable[..., Any] | None = None
 def _import_to_module() -> Callable[..., Any]:
     # Once: an import statement costs as much as a third of a swap.
     global _to_module
-    from lite.nn._to_module import to_module
+    from lite.nn._parameters.to_module import to_module
 
     _to_module = to_module
     return to_module
@@ -62,7 +62,7 @@ class ModulesMixin(TensorDictCore):
             >>> params["0", "weight"] is net[0].weight
             True
         """
-        from lite.nn._from_module import from_module
+        from lite.nn._parameters.from_module import from_module
 
         return from_module(module, as_module, lock, use_state_dict, filter_empty)
 
@@ -100,7 +100,7 @@ class ModulesMixin(TensorDictCore):
             >>> TensorDict.from_modules(nn.Linear(2, 3), nn.Linear(2, 3))["weight"].shape
             (2, 3, 2)
         """
-        from lite.nn._from_module import from_modules
+        from lite.nn._parameters.from_module import from_modules
 
         return from_modules(modules, as_module, lock, use_state_dict, lazy_stack, expand_identical)
 

@@ -7,16 +7,16 @@ from typing import Any, Self
 
 from numpy import ndarray
 
-from lite._batch_size import parse_batch_size
-from lite._collection import Names, TensorCollection
-from lite._convert import as_is, as_tree, fit_leaf, fit_node, to_entry, unready
-from lite._dense import DenseMixin
-from lite._device import move, parse_device
-from lite._keys import NestedKey, require_path
-from lite._masked import MaskedArrayError
-from lite._names import check_names, take_names
-from lite._plain import plain
-from lite._writes import Writes, fitting
+from lite._arrays.device import move, parse_device
+from lite._arrays.masked import MaskedArrayError
+from lite._containers.batch_size import parse_batch_size
+from lite._containers.dense import DenseMixin
+from lite._tree.collection import Names, TensorCollection
+from lite._tree.keys import NestedKey, require_path
+from lite._tree.names import check_names, take_names
+from lite._tree.plain import plain
+from lite._tree.values import as_is, as_tree, fit_leaf, fit_node, to_entry, unready
+from lite._tree.writes import Writes, fitting
 
 
 class TensorDict(DenseMixin):

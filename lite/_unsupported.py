@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from lite._core import TensorDictCore
+from lite._tree.protocol import TensorDictCore
 
 _GRADIENT = (
     "lite has no automatic differentiation; train the network in an autograd library and load its weights by "

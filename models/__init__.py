@@ -7,51 +7,51 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lite.models.chat_template import Rendered, render_chat
-    from lite.models.chat_templates import add_chat_template
-    from lite.models.decoder import OnnxDecoder
-    from lite.models.decoder_protocol import Decoder
-    from lite.models.embedded import embedded_model_path
-    from lite.models.generation import Generated, Step, generate, stream
-    from lite.models.generation_config import GenerationConfig
-    from lite.models.graph_spec import GraphSpec, Padding
-    from lite.models.history import ContentBase, History
-    from lite.models.llm_data import ChatHistory, LogProbs, Masks, Text, Tokens
-    from lite.models.llm_wrapper import LLMWrapperBase
-    from lite.models.model_config import ModelConfig
-    from lite.models.onnx_module import OnnxModule
-    from lite.models.onnx_wrapper import OnnxWrapper
-    from lite.models.scoring import full_logits, score
-    from lite.models.tokenizer import Tokenizer
+    from lite.models.decoder.conventions import GraphSpec, Padding
+    from lite.models.decoder.decoder import OnnxDecoder
+    from lite.models.decoder.protocol import Decoder
+    from lite.models.decoder.scoring import full_logits, score
+    from lite.models.generation.loop import Generated, Step, generate, stream
+    from lite.models.generation.options import GenerationConfig
+    from lite.models.graph.model_config import ModelConfig
+    from lite.models.graph.module import OnnxModule
+    from lite.models.text.builtin_templates import add_chat_template
+    from lite.models.text.data import ChatHistory, LogProbs, Masks, Text, Tokens
+    from lite.models.text.history import ContentBase, History
+    from lite.models.text.template_rendering import Rendered, render_chat
+    from lite.models.text.tokenizer import Tokenizer
+    from lite.models.tiny_chat.embedded import embedded_model_path
+    from lite.models.wrapper.onnx_wrapper import OnnxWrapper
+    from lite.models.wrapper.options import LLMWrapperBase
 
 _MODULE_OF = {
-    "ChatHistory": "llm_data",
-    "ContentBase": "history",
-    "Decoder": "decoder_protocol",
-    "Generated": "generation",
-    "GenerationConfig": "generation_config",
-    "GraphSpec": "graph_spec",
-    "History": "history",
-    "LLMWrapperBase": "llm_wrapper",
-    "LogProbs": "llm_data",
-    "Masks": "llm_data",
-    "ModelConfig": "model_config",
-    "OnnxDecoder": "decoder",
-    "OnnxModule": "onnx_module",
-    "OnnxWrapper": "onnx_wrapper",
-    "Padding": "graph_spec",
-    "Rendered": "chat_template",
-    "Step": "generation",
-    "Text": "llm_data",
-    "Tokenizer": "tokenizer",
-    "Tokens": "llm_data",
-    "add_chat_template": "chat_templates",
-    "embedded_model_path": "embedded",
-    "full_logits": "scoring",
-    "generate": "generation",
-    "render_chat": "chat_template",
-    "score": "scoring",
-    "stream": "generation",
+    "ChatHistory": "text.data",
+    "ContentBase": "text.history",
+    "Decoder": "decoder.protocol",
+    "Generated": "generation.loop",
+    "GenerationConfig": "generation.options",
+    "GraphSpec": "decoder.conventions",
+    "History": "text.history",
+    "LLMWrapperBase": "wrapper.options",
+    "LogProbs": "text.data",
+    "Masks": "text.data",
+    "ModelConfig": "graph.model_config",
+    "OnnxDecoder": "decoder.decoder",
+    "OnnxModule": "graph.module",
+    "OnnxWrapper": "wrapper.onnx_wrapper",
+    "Padding": "decoder.conventions",
+    "Rendered": "text.template_rendering",
+    "Step": "generation.loop",
+    "Text": "text.data",
+    "Tokenizer": "text.tokenizer",
+    "Tokens": "text.data",
+    "add_chat_template": "text.builtin_templates",
+    "embedded_model_path": "tiny_chat.embedded",
+    "full_logits": "decoder.scoring",
+    "generate": "generation.loop",
+    "render_chat": "text.template_rendering",
+    "score": "decoder.scoring",
+    "stream": "generation.loop",
 }
 
 __all__ = [

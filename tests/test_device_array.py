@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lite import TensorDict, lazy_stack, stack
-from lite._device_array import DeviceArray, Unsupported, on_leaves, wrap
+from lite._arrays.device_array import DeviceArray, Unsupported, on_leaves, wrap
 
 devicearray = pytest.importorskip("numba.cuda.cudadrv.devicearray", reason="the class is Numba's")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lite._join import stacked
+from lite._arrays.joining import stacked
 
 
 @pytest.mark.parametrize("host", [True, False])

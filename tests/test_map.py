@@ -16,7 +16,7 @@ import pytest
 from mapped import Vanishing, die, die_at, draws, fail, pid, plus_one
 
 from lite import TensorDict
-from lite._workers import safe_start_method
+from lite._processes.workers import safe_start_method
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 

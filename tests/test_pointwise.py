@@ -12,7 +12,7 @@ import pytest
 from trees import read_only, tree, unchanged
 
 from lite import TensorDict, lazy_stack
-from lite._ufuncs import BINARY, PREDICATES, UNARY
+from lite._arrays.formulas import BINARY, PREDICATES, UNARY
 
 X = np.array([[0.25, 0.5, 0.75], [0.1, 0.2, 0.9]])
 Y = np.array([[1.5, 2.0, 0.5], [3.0, 1.0, 2.0]])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lite import TensorDict
-from lite._scalars import adopted, beside
+from lite._arrays.numbers import adopted, beside
 
 DTYPES = ["bool", "int8", "uint8", "int32", "int64", "uint64", "float16", "float32", "float64", "complex64"]
 NUMBERS: list[Any] = [

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from lite._collection import Array, is_array
 from lite._files import meta, payload
 from lite._files.commit import new_file
 from lite._files.dtypes import dtype_name, dtype_of
 from lite._files.mapping import bytes_of, open_regular
 from lite._files.plan import host_array
-from lite._names import check_names
-from lite._nontensor import NonTensorBase, NonTensorData, NonTensorStack
+from lite._tree.collection import Array, is_array
+from lite._tree.names import check_names
+from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
 
 _RESERVED = frozenset({"cls", "leaves", "non_tensors", "cls_metadata", "size"})
 _NESTED = ("<NJT>", "<NJT_VALUES>", "<NJT_LENGTHS>", "<NJT_OFFSETS>")  # what nested tensors become
@@ -175,7 +175,7 @@ def from_consolidated(filename: str | os.PathLike[str]) -> Any:
 
 
 def _build(node: meta.Json, buffer: Array, depth: int) -> Any:
-    from lite._lazy import LazyStackedTensorDict
+    from lite._containers.lazy import LazyStackedTensorDict
     from lite._tensordict import TensorDict
 
     if depth > _MAX_DEPTH:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lite._lock import LOCK_ERROR
+from lite._tree.lock import LOCK_ERROR
 
 
 def fill(out: Any, found: Any) -> Any:

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from lite._collection import Array, is_array
 from lite._files import meta, npz, payload, safetensors
 from lite._files.dtypes import dtype_name, dtype_of
 from lite._files.keys import require_utf8
 from lite._files.plan import host_array
 from lite._files.read import tensorclass_named
-from lite._names import check_names
-from lite._nontensor import NonTensorBase, NonTensorData, NonTensorStack
+from lite._tree.collection import Array, is_array
+from lite._tree.names import check_names
+from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
 
 Arrays = dict[str, Array]
 _WRITERS: dict[str, Callable[[str, Arrays, str], None]] = {
@@ -117,7 +117,7 @@ def _untagged(value: Any) -> Any:
 
 
 def _build(node: meta.Json, arrays: Arrays) -> Any:
-    from lite._lazy import LazyStackedTensorDict
+    from lite._containers.lazy import LazyStackedTensorDict
     from lite._tensordict import TensorDict
 
     if "data" in node:

@@ -102,8 +102,8 @@ def to_arrow(td: Any) -> Any:
         >>> to_arrow(TensorDict({"a": np.arange(2), "n": {"b": np.ones((2, 3))}}, [2])).column_names
         ['a', 'n.b']
     """
-    from lite._files.arrow import table
-    from lite._tabular import columns_of
+    from lite._convert.arrow import table
+    from lite._convert.tables import columns_of
 
     return table(columns_of(td, "."))
 
@@ -120,7 +120,7 @@ def from_arrow(table: Any) -> Any:
         >>> from_arrow(pyarrow.table({"a": [1, 2], "s": ["x", "y"]}))["a"]
         array([1, 2])
     """
-    from lite._files import arrow
+    from lite._convert import arrow
 
     return arrow.from_arrow(table)
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from lite._collection import is_array
 from lite._files.commit import new_file
 from lite._files.keys import require_utf8
 from lite._files.plan import host_array
-from lite._nontensor import NonTensorData
+from lite._tree.collection import is_array
+from lite._tree.nontensor import NonTensorData
 
 
 def _package() -> Any:

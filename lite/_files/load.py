@@ -9,7 +9,7 @@ from typing import Any
 from lite._files.commit import COMMIT, outermost
 from lite._files.read import Reader
 from lite._files.store import Folder
-from lite._keys import to_path
+from lite._tree.keys import to_path
 
 _RETRIES = 200
 

@@ -8,11 +8,11 @@ from typing import Any, Self, TypedDict, Unpack
 import numpy as np
 from numpy.typing import DTypeLike
 
-from lite._collection import Array, Shape
-from lite._defaults import get_default_dtype
+from lite._arrays.defaults import get_default_dtype
 from lite._files.read_mixin import ReadMixin
-from lite._keys import NestedKey
-from lite._leaves import leaves
+from lite._tree.collection import Array, Shape
+from lite._tree.keys import NestedKey
+from lite._tree.walks import leaves
 
 _PathLike = str | os.PathLike[str]
 

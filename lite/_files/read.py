@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite._collection import Array, Shape
 from lite._files import meta, payload
 from lite._files.dtypes import dtype_of
 from lite._files.keys import encode_key, is_plain
 from lite._files.store import Store
-from lite._names import check_names
-from lite._nontensor import NonTensorData, NonTensorStack
+from lite._tree.collection import Array, Shape
+from lite._tree.names import check_names
+from lite._tree.nontensor import NonTensorData, NonTensorStack
 
 if TYPE_CHECKING:
     from lite._tensordict import TensorDict
@@ -108,7 +108,7 @@ class Reader:
         raise FileNotFoundError(f"the file of the entry {key!r} is missing beside {where}.")
 
     def _stack(self, at: str, node: meta.Json, where: str, kind: str) -> Any:
-        from lite._lazy import LazyStackedTensorDict
+        from lite._containers.lazy import LazyStackedTensorDict
 
         dim = node.get("stack_dim")
         about = _extension(node)
@@ -225,7 +225,7 @@ def _device(value: Any) -> str | None:
 
 
 def tensorclass_named(name: str) -> Any:
-    from lite._tensorclass import TensorClass
+    from lite._tensorclass.tensorclass import TensorClass
 
     waiting: list[Any] = [TensorClass]
     while waiting:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from lite._leaves import leaves
+from lite._tree.walks import leaves
 
 _PathLike = str | os.PathLike[str]
 

@@ -17,7 +17,7 @@ from lite._base import TensorDictBase
 from lite._tensordict import TensorDict
 
 if TYPE_CHECKING:
-    from lite.models.tiny_chat_tasks import Problem
+    from lite.models.tiny_chat.tasks import Problem
 
 MAX_NEW_TOKENS = 32
 
@@ -124,14 +124,14 @@ def run_demo(
 
 
 def _problems(count: int, seed: int) -> list[Problem]:
-    from lite.models.tiny_chat_tasks import TASKS, make_problem
+    from lite.models.tiny_chat.tasks import TASKS, make_problem
 
     rng = np.random.default_rng(seed)
     return [make_problem(rng, TASKS[i % len(TASKS)], held_out=True) for i in range(count)]
 
 
 def _grade(responses: list[list[str]], problems: list[list[Problem]]) -> NDArray[np.float32]:
-    from lite.models.tiny_chat_tasks import reward
+    from lite.models.tiny_chat.tasks import reward
 
     return np.array(
         [

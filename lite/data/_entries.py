@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite._base import TensorDictBase
-from lite._keys import Path
+from lite._tree.keys import Path
 
 
 def require_tensordict(tensordict: Any, reader: str) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite._base import TensorDictBase
-from lite._combine import lazy_stack
-from lite._keys import NestedKey, Path, require_path
+from lite._ops.combine import lazy_stack
+from lite._tree.keys import NestedKey, Path, require_path
 from lite.data._entries import require_array, require_time
 
 _NAME = "split_trajectories"

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite._base import TensorDictBase
-from lite._keys import NestedKey
 from lite._tensordict import TensorDict
+from lite._tree.keys import NestedKey
 from lite.nn import TensorDictModuleBase
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from lite.models import Decoder, OnnxWrapper
-from lite.models.tokenizer import Tokenizer
+from lite.models.text.tokenizer import Tokenizer
 
 SPECIALS = ("<eos>", "<bos>", "<unk>", "<pad>")
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from waiting import LONG, until
 
-from lite.models.batching import Batcher, BatchSizes
+from lite.models.generation.batching import Batcher, BatchSizes
 
 
 class Runs:

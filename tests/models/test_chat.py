@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from lite.models.chat import encode_messages, parser_name, render_messages, span_mask
-from lite.models.chat_templates import BUILT_IN, add_chat_template
-from lite.models.tokenizer import Tokenizer
+from lite.models.text.builtin_templates import BUILT_IN, add_chat_template
+from lite.models.text.chat import encode_messages, parser_name, render_messages, span_mask
+from lite.models.text.tokenizer import Tokenizer
 
 Make = Callable[..., Tokenizer]
 CHAT = [

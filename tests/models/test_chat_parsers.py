@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from lite.models.chat_parsers import parse_chat
-from lite.models.chat_template import render_chat
-from lite.models.chat_templates import BUILT_IN, add_chat_template
+from lite.models.text.builtin_templates import BUILT_IN, add_chat_template
+from lite.models.text.parsers import parse_chat
+from lite.models.text.template_rendering import render_chat
 
 CHAT: list[dict[str, Any]] = [
     {"role": "system", "content": "Be brief."},

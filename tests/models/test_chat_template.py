@@ -4,8 +4,13 @@ import sys
 
 import pytest
 
-from lite.models.chat_template import Rendered, render_chat
-from lite.models.chat_templates import BUILT_IN, add_chat_template, find_chat_template, has_generation_block
+from lite.models.text.builtin_templates import (
+    BUILT_IN,
+    add_chat_template,
+    find_chat_template,
+    has_generation_block,
+)
+from lite.models.text.template_rendering import Rendered, render_chat
 
 USER = {"role": "user", "content": "Hi"}
 BOT = {"role": "assistant", "content": "Yo"}
@@ -135,7 +140,7 @@ def test_integers_are_limited() -> None:
     ],
 )
 def test_time_is_limited(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lite.models._template_budget.MAX_SECONDS", 0.05)
+    monkeypatch.setattr("lite.models.text.template_budget.MAX_SECONDS", 0.05)
     with pytest.raises(ValueError, match="chat template failed: it takes too long"):
         render_chat(source, [USER])
 
@@ -150,7 +155,7 @@ def test_metered_loops_are_jinja_loops() -> None:
 
 
 def test_without_jinja2_the_command_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lite.models import chat_template
+    from lite.models.text import template_rendering as chat_template
 
     chat_template._environment.cache_clear()
     chat_template._compile.cache_clear()

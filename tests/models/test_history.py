@@ -10,7 +10,7 @@ import pytest
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack, stack
 from lite.models import ContentBase, History, Tokenizer, add_chat_template
-from lite.models.chat_templates import BUILT_IN
+from lite.models.text.builtin_templates import BUILT_IN
 
 Make = Callable[..., Tokenizer]
 A = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]

@@ -4,7 +4,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from lite.models.tiny_chat_tasks import TASKS, Problem, is_held_out, make_problem, reward
+from lite.models.tiny_chat.tasks import TASKS, Problem, is_held_out, make_problem, reward
 
 
 def drawn(task: str, count: int = 400, seed: int = 0) -> list[Problem]:

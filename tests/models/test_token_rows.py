@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lite.models.token_rows import TokenRows, infer_mask, token_row
+from lite.models.text.rows import TokenRows, infer_mask, token_row
 
 P = 9
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lite.models import _json, _tokenizer_files
-from lite.models.tokenizer import Tokenizer
+from lite.models.graph import json_files
+from lite.models.text.tokenizer import Tokenizer
 
 Make = Callable[..., Tokenizer]
 TEMPLATE = (
@@ -213,9 +213,9 @@ def test_missing_and_broken_folders(
     config.write_bytes(b"\xff")
     with pytest.raises(ValueError, match="not UTF-8"):
         Tokenizer.from_pretrained(tmp_path)
-    config.write_text(json.dumps({"x": "y" * (_json.MAX_CONFIG_BYTES + 1)}))
+    config.write_text(json.dumps({"x": "y" * (json_files.MAX_CONFIG_BYTES + 1)}))
     with pytest.raises(ValueError, match="may have at most"):
         Tokenizer.from_pretrained(tmp_path)
-    monkeypatch.setattr(_tokenizer_files, "MAX_TOKENIZER_BYTES", 10)
+    monkeypatch.setattr(tokenizer_files, "MAX_TOKENIZER_BYTES", 10)
     with pytest.raises(ValueError, match="may have at most 10"):
         Tokenizer.from_pretrained(tmp_path)

@@ -14,7 +14,7 @@ import pytest
 
 from lite import TensorDict, nn, vmap
 from lite.nn import TensorDictModule, TensorDictSequential
-from lite.nn._compile import CompiledFunction
+from lite.nn._modules.compile import CompiledFunction
 
 F32 = np.float32
 factor = 2.0

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lite import nn, vmap
-from lite.nn import _compiled
-from lite.nn._compiled import LARGE
+from lite.nn._modules import compiled as _compiled
+from lite.nn._modules.compiled import LARGE
 
 SPECIAL = [0.0, -0.0, 1e-40, -1e-20, 30.0, -30.0, 1e30, -1e30, 3e38, -3e38, np.inf, np.nan]
 

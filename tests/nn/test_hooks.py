@@ -3,7 +3,7 @@
 import pytest
 
 from lite import nn
-from lite.nn import _hooks
+from lite.nn._modules import hooks as _hooks
 
 
 class Add(nn.Module):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from lite._arrays.normal_quantile import normal_quantile
+from lite._arrays.special import normal_cdf
 from lite.nn import (
     AddStateIndependentNormalScale,
     NormalParamExtractor,
@@ -14,8 +16,6 @@ from lite.nn import (
     inv_softplus,
     mappings,
 )
-from lite.nn._normal_quantile import normal_quantile
-from lite.nn._special import normal_cdf
 
 
 def test_biased_softplus() -> None:

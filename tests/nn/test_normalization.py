@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from lite import nn
-from lite.nn import _compiled
-from lite.nn._compiled import LARGE
+from lite.nn._modules import compiled as _compiled
+from lite.nn._modules.compiled import LARGE
 
 
 def layer(rng, shape, **options):

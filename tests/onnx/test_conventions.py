@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 from lite.models import GenerationConfig, ModelConfig, OnnxDecoder, Padding, generate, score
-from lite.models.protobuf import GraphSummary
+from lite.models.graph.protobuf import GraphSummary
 
 pytest.importorskip("onnxruntime")
 VOCABULARY = 23

@@ -199,7 +199,7 @@ def test_prompts_longer_than_a_chunk(
     texts = [rng.integers(0, 512, length) for length in (50, 17, 3)]
     whole = OnnxDecoder(MODELS / name, num_threads=1)
     want = whole.prefill_rows([0, 1, 2], texts)
-    monkeypatch.setattr("lite.models.decoder.MAX_CHUNK", 8)
+    monkeypatch.setattr("lite.models.decoder.decoder.MAX_CHUNK", 8)
     decoder = OnnxDecoder(MODELS / name, num_threads=1)
     same(decoder.prefill_rows([0, 1, 2], texts), want)
     same(decoder.decode([1, 2, 3]), whole.decode([1, 2, 3]))

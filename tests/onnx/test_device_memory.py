@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lite.models import device_memory
-from lite.models.device_memory import DeviceBuffer, copy_rows
+from lite.models.decoder import memory as device_memory
+from lite.models.decoder.memory import DeviceBuffer, copy_rows
 
 pytest.importorskip("onnxruntime")
 

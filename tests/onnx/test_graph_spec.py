@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lite.models import GraphSpec, ModelConfig, Padding
-from lite.models.protobuf import GraphSummary
+from lite.models.graph.protobuf import GraphSummary
 
 
 @dataclass

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lite.models import OnnxDecoder
-from lite.models.lm_head import ROWS_INPUT, gather_before_projection
+from lite.models.decoder.gather_logits import ROWS_INPUT, gather_before_projection
 
 pytest.importorskip("onnxruntime")
 MODELS = Path(__file__).parent / "models"
@@ -73,7 +73,7 @@ def test_what_is_no_model_is_refused(data: bytes) -> None:
 
 
 def test_a_change_that_onnxruntime_refuses_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lite.models.decoder.gather_before_projection", lambda model: b"nonsense")
+    monkeypatch.setattr("lite.models.decoder.decoder.gather_before_projection", lambda model: b"nonsense")
     decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
     assert decoder.spec.gather is None
     assert decoder.prefill(0, [1, 2]).shape == (512,)

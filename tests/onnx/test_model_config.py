@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lite.models import ModelConfig
-from lite.models.model_config import check_external_files, find_graph
-from lite.models.protobuf import GraphSummary
+from lite.models.graph.model_config import check_external_files, find_graph
+from lite.models.graph.protobuf import GraphSummary
 
 MODELS = Path(__file__).parent / "models"
 

@@ -10,7 +10,7 @@ import pytest
 from recurrent_policy import PATH, expected, inputs
 
 from lite.models import OnnxModule
-from lite.models.graph_tensors import read_tensors
+from lite.models.graph.tensors import read_tensors
 
 onnxruntime = pytest.importorskip("onnxruntime")
 F32 = np.float32
@@ -168,8 +168,8 @@ class GpuArray:
 
 
 def test_arrays_on_the_gpu_stay_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lite._device_array import DeviceArray
-    from lite.models import graph_call
+    from lite._arrays.device_array import DeviceArray
+    from lite.models.graph import call as graph_call
 
     monkeypatch.setattr(graph_call, "_finish_writes", lambda: None)
     monkeypatch.setattr(graph_call, "_on_gpu", lambda value, tensor: DeviceArray(GpuArray(value)))
@@ -204,7 +204,7 @@ def test_device_is_the_choice_of_provider(policy: OnnxModule, monkeypatch: pytes
 
 
 def test_moving_opens_a_session_there(policy: OnnxModule, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lite.models import shared_session
+    from lite.models.graph import shared_session
 
     opened = []
     monkeypatch.setattr(
@@ -229,7 +229,7 @@ def test_providers(session: Any) -> None:
 
 
 def test_the_device_follows_from_the_providers() -> None:
-    from lite.models.shared_session import SessionOptions
+    from lite.models.graph.shared_session import SessionOptions
 
     cuda = ("CUDAExecutionProvider", {"device_id": 2})
     assert SessionOptions.from_arguments(None, [cuda, "CPUExecutionProvider"], None).device == "cuda:2"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lite.models import protobuf
+from lite.models.graph import protobuf
 
 MODELS = Path(__file__).parent / "models"
 

@@ -64,7 +64,7 @@ def test_chunks_do_not_matter(
 ) -> None:
     rows = [rng.integers(0, 512, length) for length in (13, 12, 25, 1, 5)]
     want = score(decoder, rows)
-    monkeypatch.setattr("lite.models.decoder.MAX_CHUNK", chunk)
+    monkeypatch.setattr("lite.models.decoder.decoder.MAX_CHUNK", chunk)
     for got, row in zip(score(decoder, rows), want, strict=True):
         np.testing.assert_allclose(got, row, atol=tolerance(decoder), rtol=0)
 

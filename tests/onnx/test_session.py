@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lite.models.session import default_threads, import_onnxruntime, open_session, parse_device
+from lite.models.graph.session import default_threads, import_onnxruntime, open_session, parse_device
 
 MODELS = Path(__file__).parent / "models"
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from lite.models import embedded_model_path
-from lite.models.tiny_chat_tasks import TASKS, Problem, make_problem
+from lite.models.tiny_chat.tasks import TASKS, Problem, make_problem
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the llm extra")
 tokenizers = pytest.importorskip("tokenizers", reason="needs the llm extra")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lite.models.chat_template import render_chat
-from lite.models.chat_templates import BUILT_IN
-from lite.models.tokenizer import Tokenizer
+from lite.models.text.builtin_templates import BUILT_IN
+from lite.models.text.template_rendering import render_chat
+from lite.models.text.tokenizer import Tokenizer
 
 transformers = pytest.importorskip("transformers", reason="needs the parity extra")
 

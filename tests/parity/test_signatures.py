@@ -13,7 +13,7 @@ import tensordict
 import torch
 
 import lite
-from lite._core import MISSING
+from lite._tree.protocol import MISSING
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lite.models import embedded_model_path
-from lite.models.tiny_chat_tasks import make_problem
+from lite.models.tiny_chat.tasks import make_problem
 
 torch = pytest.importorskip("torch", reason="needs the parity extra")
 transformers = pytest.importorskip("transformers", reason="needs the parity extra")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lite.models.tokenizer import Tokenizer
+from lite.models.text.tokenizer import Tokenizer
 
 transformers = pytest.importorskip("transformers", reason="needs the parity extra")
 pytest.importorskip("tokenizers", reason="needs the llm extra")

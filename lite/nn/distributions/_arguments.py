@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from lite._collection import raw
-from lite._defaults import get_default_dtype
-from lite.nn._dtypes import is_floating
+from lite._arrays.defaults import get_default_dtype
+from lite._arrays.dtypes import is_floating
+from lite._tree.collection import raw
 
 
 def as_float(value: Any, dtype: np.dtype[Any] | None = None) -> Any:

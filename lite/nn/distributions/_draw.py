@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from lite._vmap.running import generator_for
+from lite._transforms.vmap.running import generator_for
 
 if TYPE_CHECKING:  # touching numpy.random imports it, which costs more than the rest of lite.nn
     Rng = np.random.Generator | int | None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-from lite._collection import TensorCollection
-from lite._keys import NestedKey, unravel_key
 from lite._tensordict import TensorDict
-from lite.nn._log_prob_names import add_suffix, composite_lp_aggregate
+from lite._tree.collection import TensorCollection
+from lite._tree.keys import NestedKey, unravel_key
 from lite.nn.distributions._arguments import sum_rightmost
 from lite.nn.distributions._draw import as_shape, generator_of
 from lite.nn.distributions.distribution import Distribution, deterministic_sample
+from lite.nn.distributions.log_prob_names import add_suffix, composite_lp_aggregate
 
 if TYPE_CHECKING:
     from lite.nn.distributions._draw import Rng

@@ -1,0 +1,1 @@
+"""What NumPy lacks, on single arrays."""

@@ -1,0 +1,103 @@
+"""Arrays of other libraries as leaves, over the same memory: torch tensors, and whatever speaks DLPack."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from lite._tree.collection import Array
+
+# Names that NumPy knows itself; the others torch has are those of ml_dtypes (bfloat16, float8_*).
+_NATIVE = frozenset(
+    f"{kind}{bits}" for kind in ("int", "uint", "float", "complex") for bits in (8, 16, 32, 64, 128)
+) - {"float8", "complex8", "complex16", "complex32"} | {"bool"}
+
+
+def is_tensor(value: Any) -> bool:
+    """True for a torch tensor; where torch was never imported nothing is one."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def is_foreign(value: Any) -> bool:
+    """True for an array of another library that gives access to its memory."""
+    return hasattr(type(value), "__dlpack__")
+
+
+def extension_dtype(name: str) -> np.dtype[Any]:
+    """A dtype of ml_dtypes by name; ImportError with the command to install it.
+
+    Raises:
+        TypeError: neither NumPy nor ml_dtypes has the dtype.
+    """
+    try:
+        import ml_dtypes
+    except ImportError as error:
+        raise ImportError(f"{name} needs the ml_dtypes package: pip install ml-dtypes") from error
+    found = getattr(ml_dtypes, name, None)
+    if found is None:
+        raise TypeError(f"no NumPy dtype for {name}; cast to another dtype first.")
+    dtype: np.dtype[Any] = np.dtype(found)
+    return dtype
+
+
+def from_dlpack(array: Any) -> Any:
+    """A NumPy array over the memory of another library's array; a GPU's stays there.
+
+    Takes torch tensors, JAX arrays and any other object with `__dlpack__`. Memory is shared, so that
+    what is written to one shows in the other; arrays of libraries whose arrays never change (JAX) come
+    out read-only. bfloat16 and the float8 types, which NumPy's own function refuses, become those of
+    ml_dtypes. The other way needs no function: `torch.from_dlpack(td["a"])` and
+    `jax.numpy.from_dlpack(td["a"])` take the arrays of a TensorDict.
+
+    Args:
+        array: an array of another library.
+
+    Returns:
+        A NumPy array, or a Numba device array for a tensor on a GPU.
+
+    Raises:
+        TypeError: no such array, or one without plain memory (sparse, quantised, nested).
+
+    Example:
+        >>> import numpy as np, lite
+        >>> x = np.arange(3)
+        >>> np.shares_memory(lite.from_dlpack(x), x)
+        True
+    """
+    if is_tensor(array):
+        return _from_tensor(array)
+    if isinstance(array, np.ndarray) or (
+        hasattr(array, "__cuda_array_interface__") and not hasattr(array, "__array_interface__")
+    ):
+        return array
+    if not is_foreign(array):
+        raise TypeError(f"array must have __dlpack__, got {type(array).__name__}.")
+    try:
+        return np.from_dlpack(array)
+    except (BufferError, RuntimeError, TypeError):
+        # NumPy imports no extension dtypes; __array__ of their libraries shares memory, too.
+        out: Array = np.asarray(array)
+        return out
+
+
+def _from_tensor(tensor: Any) -> Any:
+    torch = sys.modules["torch"]
+    tensor = tensor.detach()
+    if tensor.layout is not torch.strided or tensor.is_quantized or getattr(tensor, "is_nested", False):
+        raise TypeError(f"a tensor needs plain strided memory, got layout {tensor.layout}.")
+    tensor = tensor.resolve_conj().resolve_neg()
+    if tensor.device.type == "cuda":
+        from lite._arrays.device import require_cuda
+
+        return require_cuda("cuda").as_cuda_array(tensor)
+    if tensor.device.type != "cpu":
+        raise TypeError(f"a tensor must be on the CPU or a CUDA device, got {tensor.device}.")
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name in _NATIVE:
+        return tensor.numpy()
+    dtype = extension_dtype(name)
+    bits = tensor.view(getattr(torch, f"uint{8 * dtype.itemsize}"))
+    return bits.numpy().view(dtype)

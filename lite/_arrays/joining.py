@@ -1,0 +1,37 @@
+"""Arrays of one shape in one array: what `stack` and the entries of lazy stacks end in."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lite._tree.collection import Array
+
+_SMALL = 256  # elements up to which a second copy costs less than a view of every array
+
+
+def stacked(arrays: list[Array], dim: int, host: bool) -> Array | None:
+    """`np.stack(arrays, dim)`; None if the shapes differ.
+
+    Args:
+        arrays: at least one.
+        dim: where the new dimension is.
+        host: whether all are NumPy arrays, none a `DeviceArray`.
+    """
+    if host and dim == 0:
+        # Looks at each shape and copies in one go: a third of the time of np.stack.
+        try:
+            out = np.array(arrays)
+        except ValueError:
+            return None
+        return out if out.shape[1:] == arrays[0].shape else None
+    shapes = [array.shape for array in arrays]
+    shape = shapes[0]
+    if shapes.count(shape) < len(shapes):
+        return None
+    if dim == len(shape):
+        if host and arrays[0].size <= _SMALL:
+            rows = np.array(arrays)
+            return np.ascontiguousarray(rows.transpose(*range(1, rows.ndim), 0))
+        return np.stack(arrays, dim)
+    # One concatenation and a reshape: np.stack would make a view of every array first.
+    return np.concatenate(arrays, dim).reshape(shape[:dim] + (len(arrays),) + shape[dim:])

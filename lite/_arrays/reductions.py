@@ -1,0 +1,197 @@
+"""Reductions of one array over some axes, as `fn(array, axis, keepdims)`; they know no TensorDict.
+
+Sums of small integers and bools are int64, means of integers float64, and 16-bit floats accumulate in
+float32. An empty mean is NaN, without a warning.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from lite._tree.collection import Array
+
+Axis: TypeAlias = int | tuple[int, ...] | None
+Reducer: TypeAlias = Callable[[Array, Axis, bool], Any]
+
+_add: Any = np.add.reduce
+
+
+def _is_half(dtype: np.dtype[Any]) -> bool:
+    return dtype.itemsize == 2 and dtype.kind in "fV"
+
+
+@lru_cache(maxsize=64)  # properties of a dtype are worked out anew each time they are asked for
+def _sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    if dtype.kind in "biu":
+        return dtype if dtype == np.uint64 else np.dtype(np.int64)
+    return np.dtype(np.float32) if _is_half(dtype) else dtype
+
+
+def _count(array: Array, axis: Axis) -> int:
+    axes = range(array.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+    return math.prod(array.shape[a] for a in axes)
+
+
+def _floating(array: Array) -> Array:
+    """Integers as float64, which is what NumPy's true division makes of them."""
+    return array.astype(np.float64) if array.dtype.kind in "biu" else array
+
+
+def total(ufunc: Any, dtype: np.dtype[Any] | None = None) -> Reducer:
+    """Sum (`np.add`) or product (`np.multiply`), in `dtype` if one is given."""
+
+    reduce = ufunc.reduce
+
+    def call(array: Array, axis: Axis, keepdims: bool) -> Any:
+        own = array.dtype
+        wide = _sum_dtype(own) if dtype is None else dtype
+        if axis is None and not keepdims and type(array) is np.ndarray:
+            # With somewhere to write to NumPy makes no scalar, which would have to become an array again.
+            out = np.empty((), wide)
+            reduce(array, None, wide, out)
+        else:
+            out = reduce(array, axis, wide, None, keepdims)
+        if wide is own or dtype is not None:
+            return out
+        return out.astype(own) if _is_half(own) else out
+
+    return call
+
+
+def mean(dtype: np.dtype[Any] | None = None) -> Reducer:
+    """Arithmetic mean; of integers in float64."""
+
+    def call(array: Array, axis: Axis, keepdims: bool) -> Any:
+        values = _floating(array) if dtype is None else array.astype(dtype)
+        wide = _add(values, axis=axis, dtype=_sum_dtype(values.dtype), keepdims=keepdims)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.true_divide(wide, _count(array, axis)).astype(values.dtype)
+
+    return call
+
+
+def variance(correction: float, root: bool) -> Reducer:
+    """Variance, or its root, with `n - correction` in the denominator (at least 0)."""
+
+    def call(array: Array, axis: Axis, keepdims: bool) -> Any:
+        values = _floating(array)
+        wide = values.astype(np.float32) if _is_half(values.dtype) else values
+        gap = wide - mean()(wide, axis, True)
+        square = gap.real**2 + gap.imag**2 if gap.dtype.kind == "c" else gap * gap
+        with np.errstate(divide="ignore", invalid="ignore"):
+            out = _add(square, axis=axis, keepdims=keepdims)
+            out = np.true_divide(out, max(_count(array, axis) - correction, 0))
+        out = np.sqrt(out) if root else out
+        return out.astype(values.dtype) if _is_half(values.dtype) else out
+
+    return call
+
+
+def nan_total(dtype: np.dtype[Any] | None = None) -> Reducer:
+    """Sum with NaN counted as 0."""
+
+    def call(array: Array, axis: Axis, keepdims: bool) -> Any:
+        return total(np.add, dtype)(_without_nan(array), axis, keepdims)
+
+    return call
+
+
+def nan_mean(dtype: np.dtype[Any] | None = None) -> Reducer:
+    """Mean of what is not NaN."""
+
+    def call(array: Array, axis: Axis, keepdims: bool) -> Any:
+        values = _floating(array) if dtype is None else array.astype(dtype)
+        known = _add(~np.isnan(values), axis=axis, dtype=np.int64, keepdims=keepdims)
+        wide = _add(_without_nan(values), axis=axis, dtype=_sum_dtype(values.dtype), keepdims=keepdims)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.true_divide(wide, known).astype(values.dtype)
+
+    return call
+
+
+def _without_nan(array: Array) -> Array:
+    return np.where(np.isnan(array), np.zeros((), array.dtype), array) if array.dtype.kind in "fcV" else array
+
+
+def extreme(ufunc: Any) -> Reducer:
+    """Largest (`np.maximum`) or smallest (`np.minimum`) value; NaN wins."""
+
+    def call(array: Array, axis: Axis, keepdims: bool) -> Any:
+        return ufunc.reduce(array, axis=axis, keepdims=keepdims)
+
+    return call
+
+
+def every(array: Array, axis: Axis, keepdims: bool) -> Any:
+    """Whether all elements are true."""
+    return np.all(array, axis=axis, keepdims=keepdims)
+
+
+def some(array: Array, axis: Axis, keepdims: bool) -> Any:
+    """Whether any element is true."""
+    return np.any(array, axis=axis, keepdims=keepdims)
+
+
+def position(find: Callable[..., Any]) -> Reducer:
+    """`np.argmax` or `np.argmin` over any axes; the position is row-major over all of them."""
+
+    def call(array: Array, axis: Axis, keepdims: bool) -> Any:
+        if axis is None or isinstance(axis, int):
+            return find(array, axis=axis, keepdims=keepdims)
+        kept = [a for a in range(array.ndim) if a not in axis]
+        moved = array.transpose((*kept, *sorted(axis)))  # whatever the order they are named in
+        flat = moved.reshape((*moved.shape[: len(kept)], _count(array, axis)))
+        out = find(flat, axis=-1)
+        return np.expand_dims(out, axis) if keepdims else out
+
+    return call
+
+
+def quantile(q: Any, interpolation: str) -> Reducer:
+    """Quantiles; several of them make a new first axis."""
+
+    def call(array: Array, axis: Axis, keepdims: bool) -> Any:
+        values = _floating(array)
+        out = np.quantile(values, q, axis=axis, keepdims=keepdims, method=interpolation)  # type: ignore[call-overload]
+        return np.asarray(out, dtype=values.dtype)
+
+    return call
+
+
+def vector_norm(dtype: np.dtype[Any] | None = None) -> Reducer:
+    """Euclidean norm."""
+
+    def call(array: Array, axis: Axis, keepdims: bool) -> Any:
+        values = _floating(array) if dtype is None else array.astype(dtype)
+        size = np.abs(values)
+        return np.sqrt(total(np.add)(size * size, axis, keepdims))
+
+    return call
+
+
+def log_sum_exp(array: Array, axis: Axis, keepdims: bool) -> Any:
+    """`log(sum(exp(array)))` without overflow."""
+    values = _floating(array)
+    top = np.maximum.reduce(values, axis=axis, keepdims=True, initial=-math.inf)
+    shift = np.where(np.isfinite(top), top, 0).astype(values.dtype)
+    with np.errstate(divide="ignore"):
+        out = np.log(_add(np.exp(values - shift), axis=axis, keepdims=True)) + shift
+    if keepdims:
+        return out
+    return np.squeeze(out, tuple(range(out.ndim)) if axis is None else axis)
+
+
+def softmax(array: Array, axis: int) -> Any:
+    """`exp(array) / sum(exp(array))` without overflow.
+
+    The logarithm of the sum is not taken: that of large numbers would be rounded to too few digits.
+    """
+    values = _floating(array)
+    with np.errstate(invalid="ignore"):  # infinities give NaN
+        powers = np.exp(values - np.maximum.reduce(values, axis=axis, keepdims=True, initial=-math.inf))
+    return powers / _add(powers, axis=axis, keepdims=True)

@@ -1,0 +1,1 @@
+"""Two ways to hold entries: dense and lazily stacked."""

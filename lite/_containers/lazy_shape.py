@@ -1,0 +1,189 @@
+"""Batch-shape operations on lazy stacks: done per part, so that ragged leaves take part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lite._tree import batch_ops
+from lite._tree.collection import Names, Shape
+
+if TYPE_CHECKING:
+    from lite._containers.lazy import LazyStackedTensorDict
+
+
+def run(stack: LazyStackedTensorDict, op: batch_ops.BatchOp) -> Any:
+    """Apply `op`, which may read fewer dimensions than the stack has batch dimensions."""
+    dim = stack.stack_dim
+    if not stack.tensordicts:
+        return _run_empty(stack, op)
+    if isinstance(op, batch_ops.Index):
+        from lite._containers.lazy_index import select
+
+        out = select(stack, op.index[:-1])
+        copies = any(isinstance(item, np.ndarray) for item in op.index)
+        return out._clone(True) if copies else out
+    if op.ndim <= dim:
+        return stack._like([part._run(op) for part in stack.tensordicts], dim + len(op.shape) - op.ndim)
+    if isinstance(op, batch_ops.Unsqueeze):
+        return _unsqueeze(stack, op)
+    if isinstance(op, batch_ops.Squeeze):
+        return _squeeze(stack, op)
+    if isinstance(op, batch_ops.Flatten):
+        return _flatten(stack, op.ndim, op.start, op.end)
+    if isinstance(op, batch_ops.Unflatten):
+        return _unflatten(stack, op.ndim, op.dim, op.sizes)
+    if isinstance(op, batch_ops.Permute):
+        return _permute(stack, op)
+    if isinstance(op, batch_ops.Expand):
+        return _expand(stack, op)
+    return _reshape(stack, op)
+
+
+def nest(parts: Sequence[Any], shape: Shape, at: int, inner: Shape, names: Names = None) -> Any:
+    """Arrange parts (row-major) as lazy stacks whose dimensions `shape` start at `at`.
+
+    Args:
+        parts: as many containers as `shape` has elements.
+        shape: the dimensions to build; `()` gives the only part itself.
+        at: position of the first of them in the result.
+        inner: batch size of a part, for where there are none.
+        names: names of the new dimensions.
+    """
+    from lite._containers.lazy import LazyStackedTensorDict
+
+    if not shape:
+        return parts[0]
+    if len(shape) > 1:
+        step = math.prod(shape[1:])
+        rows = [parts[i * step : (i + 1) * step] for i in range(shape[0])]
+        parts = [nest(row, shape[1:], at, inner, None if names is None else names[1:]) for row in rows]
+        inner = inner[:at] + shape[1:] + inner[at:]
+    name = None if names is None else names[0]
+    return LazyStackedTensorDict._make(list(parts), at, name, inner)
+
+
+def unbind_range(td: Any, start: int, end: int) -> list[Any]:
+    """The elements along dimensions `start..end` (inclusive), in row-major order."""
+    parts = td.unbind(start)
+    if start == end:
+        return list(parts)
+    return [element for part in parts for element in unbind_range(part, start, end - 1)]
+
+
+def _head(part: Any, ndim: int) -> Shape:
+    size: Shape = part.batch_size
+    return size[: ndim - 1]
+
+
+def _run_empty(stack: LazyStackedTensorDict, op: batch_ops.BatchOp) -> Any:
+    shape = op.shape + stack.batch_size[op.ndim :]
+    at = shape.index(0) if 0 in shape else 0
+    return nest([], shape[at : at + 1], at, shape[:at] + shape[at + 1 :]) if 0 in shape else stack
+
+
+def _unsqueeze(stack: LazyStackedTensorDict, op: batch_ops.Unsqueeze) -> Any:
+    before = op.dim <= stack.stack_dim
+    at = op.dim if before else op.dim - 1
+    parts = [part._run(batch_ops.Unsqueeze(_head(part, op.ndim), at)) for part in stack.tensordicts]
+    return stack._like(parts, stack.stack_dim + before, stack._dim_name)
+
+
+def _squeeze(stack: LazyStackedTensorDict, op: batch_ops.Squeeze) -> Any:
+    dim = stack.stack_dim
+    dims = tuple(d if d < dim else d - 1 for d in op.dims if d != dim)
+    parts = stack.tensordicts
+    if dims:
+        parts = [part._run(batch_ops.Squeeze(_head(part, op.ndim), dims)) for part in parts]
+    if dim in op.dims:
+        return parts[0]
+    return stack._like(parts, dim - sum(d < dim for d in dims), stack._dim_name)
+
+
+def _permute(stack: LazyStackedTensorDict, op: batch_ops.Permute) -> Any:
+    dim = stack.stack_dim
+    dims = tuple(d if d < dim else d - 1 for d in op.dims if d != dim)
+    parts = stack.tensordicts
+    if dims != tuple(range(len(dims))):
+        parts = [part._run(batch_ops.Permute(_head(part, op.ndim), dims)) for part in parts]
+    return stack._like(parts, op.dims.index(dim), stack._dim_name)
+
+
+def _expand(stack: LazyStackedTensorDict, op: batch_ops.Expand) -> Any:
+    at = len(op.shape) - op.ndim + stack.stack_dim
+    rest = op.shape[:at] + op.shape[at + 1 :]
+    parts = [part._run(_expand_part(part, op.ndim - 1, rest)) for part in stack.tensordicts]
+    if len(parts) == 1:
+        parts = parts * op.shape[at]
+    return stack._like(parts, at, stack._dim_name, inner=rest + stack._part_size()[op.ndim - 1 :])
+
+
+def _expand_part(part: Any, ndim: int, shape: Shape) -> batch_ops.Expand:
+    lead = len(shape) - ndim
+    own = part.batch_size
+    # A ragged dimension (-1 in the shape) keeps each part's own size.
+    return batch_ops.Expand(ndim, tuple(own[i - lead] if n < 0 else n for i, n in enumerate(shape)))
+
+
+def _flatten(stack: LazyStackedTensorDict, ndim: int, start: int, end: int) -> Any:
+    dim = stack.stack_dim
+    if start == end:
+        return stack
+    if dim < start or dim > end:
+        a, b = (start - 1, end - 1) if dim < start else (start, end)
+        parts = [part._run(batch_ops.Flatten(_head(part, ndim), a, b)) for part in stack.tensordicts]
+        return stack._like(parts, dim if dim < start else dim - (end - start), stack._dim_name)
+    if any(n < 0 for n in stack.batch_size[start:dim]):
+        raise RuntimeError(
+            f"cannot flatten dims {start} to {end} of batch size {stack.batch_size}: a ragged dim comes "
+            f"before the stack dim {dim}, so the elements have no row-major order."
+        )
+    size = stack.batch_size
+    inner = size[:start] + size[end + 1 :]
+    return stack._like(unbind_range(stack, start, end), start, inner=inner)
+
+
+def _unflatten(stack: LazyStackedTensorDict, ndim: int, at: int, sizes: Shape) -> Any:
+    dim = stack.stack_dim
+    if at == dim:
+        names = [None] * (len(sizes) - 1) + [stack._dim_name]
+        return nest(stack.tensordicts, sizes, dim, stack._part_size(), names)
+    inner = at if at < dim else at - 1
+    parts = [part._run(batch_ops.Unflatten(_head(part, ndim), inner, sizes)) for part in stack.tensordicts]
+    return stack._like(parts, dim + len(sizes) - 1 if at < dim else dim, stack._dim_name)
+
+
+def _reshape(stack: LazyStackedTensorDict, op: batch_ops.BatchOp) -> Any:
+    """Lazy where dimensions merge or split; otherwise dense, or by element if that cannot be."""
+    if stack._names is not None:
+        stack = stack._clone(False)
+        stack._set_names(None)
+    old, new = stack.batch_size[: op.ndim], op.shape
+    extra = len(old) - len(new)
+    for at in range(min(len(old), len(new))):
+        if old[:at] != new[:at]:
+            break
+        if extra > 0 and _merges(old, new, at, extra):
+            return _flatten(stack, op.ndim, at, at + extra)
+        if extra < 0 and _merges(new, old, at, -extra):
+            return _unflatten(stack, op.ndim, at, new[at : at - extra + 1])
+    if isinstance(op, batch_ops.View):
+        raise RuntimeError("Cannot call `view` on a lazy stacked tensordict. Call `reshape` instead.")
+    if stack._is_stackable():
+        return stack.contiguous()._run(op)
+    if any(n < 0 for n in old[: stack.stack_dim]):
+        raise RuntimeError(f"cannot reshape a ragged batch of size {old} to {new}.")
+    parts = unbind_range(stack, 0, op.ndim - 1)
+    return nest(parts, new, 0, stack.batch_size[op.ndim :])
+
+
+def _merges(long: Shape, short: Shape, at: int, extra: int) -> bool:
+    """Whether merging dims `at..at+extra` of `long` gives `short`; a ragged run may only become 1-D."""
+    run_ = long[at : at + extra + 1]
+    if any(n < 0 for n in run_):
+        return len(short) == 1
+    merged = int(np.prod(run_, dtype=np.int64))
+    return long[:at] == short[:at] and merged == short[at] and long[at + extra + 1 :] == short[at + 1 :]

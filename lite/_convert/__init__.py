@@ -1,0 +1,1 @@
+"""Python, pytrees, torch, tables, state dicts to TensorDicts and back."""

@@ -1,0 +1,207 @@
+"""Stacking and concatenating TensorDicts, arrays and non-tensor data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from lite._base import TensorDictBase
+from lite._containers.cat import cat_values
+from lite._containers.lazy import LazyStackedTensorDict
+from lite._containers.stacking import maybe_dense_entries, stack_values, uniform
+from lite._tensordict import TensorDict
+from lite._tree.collection import TensorCollection, is_array, is_leaf_nontensor
+from lite._tree.numpy_protocol import implements
+
+
+@implements(np.stack)
+def _numpy_stack(arrays: Any, axis: int = 0, out: Any = None) -> Any:
+    return stack(arrays, axis, out=out)
+
+
+@implements(np.concatenate)
+def _numpy_concatenate(arrays: Any, axis: int = 0, out: Any = None) -> Any:
+    return cat(arrays, axis, out=out)
+
+
+def stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
+    """Stack TensorDicts of equal batch size, keys and shapes along a new batch dimension.
+
+    Every leaf is copied once, into one array per key; dtypes promote as in NumPy. Non-tensor data
+    becomes one object per element, also where all objects are equal. Tensorclass instances of one
+    class give an instance of that class. Lazy stacks of equal length give a lazy stack.
+
+    Args:
+        input: an iterable of TensorDicts (or of arrays, or of non-tensor data).
+        dim: position of the new dimension, negative counts from the end of the result.
+        out: a TensorDict of the result's batch size whose arrays receive the values.
+
+    Returns:
+        A TensorDict (or array); `out` if given.
+
+    Raises:
+        RuntimeError: nothing to stack, or batch sizes, keys or shapes differ.
+        IndexError: `dim` is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, stack
+        >>> rows = [TensorDict(a=np.full(2, i)) for i in range(3)]
+        >>> stack(rows)["a"].shape, stack(rows).batch_size
+        ((3, 2), (3,))
+    """
+    items = _listed(input, "stack")
+    result = uniform(items, "stack", lambda values: stack_values(values, dim))
+    return result if out is None else _write_out(out, result)
+
+
+def cat(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
+    """Concatenate TensorDicts along an existing batch dimension.
+
+    Where an input is a lazy stack the result is one, too.
+
+    Args:
+        input: an iterable of TensorDicts (or of arrays, or of non-tensor data).
+        dim: the batch dimension to join, negative counts from the end.
+        out: a TensorDict of the result's batch size whose arrays receive the values.
+
+    Raises:
+        KeyError: the key sets differ.
+        RuntimeError: nothing to concatenate, `dim` is out of range, or other dimensions differ.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, cat
+        >>> td = TensorDict(a=np.zeros((2, 3)), batch_size=[2])
+        >>> cat([td, td[:1]]).batch_size
+        (3,)
+    """
+    items = _listed(input, "cat")
+    result = uniform(items, "cat", lambda values: cat_values(values, dim))
+    return result if out is None else _write_out(out, result)
+
+
+def lazy_stack(
+    input: Iterable[Any],
+    dim: int = 0,
+    *,
+    out: Any = None,
+    stack_dim_name: str | None = None,
+    strict_shape: bool = False,
+) -> Any:
+    """Stack TensorDicts without copying: the result holds them and stacks entries when read.
+
+    Arrays are stacked at once, non-tensor data becomes a `NonTensorStack`.
+
+    Args:
+        input: an iterable of TensorDicts; their keys and the shapes of their leaves may differ.
+        dim: position of the new dimension, negative counts from the end of the result.
+        out: a TensorDict of the result's batch size whose arrays receive the values.
+        stack_dim_name: name of the new dimension.
+        strict_shape: refuse batch sizes that differ.
+
+    Raises:
+        RuntimeError: `input` is empty, or numbers of batch dimensions or devices differ.
+        IndexError: `dim` is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, lazy_stack
+        >>> rows = lazy_stack([TensorDict(a=np.ones(n)) for n in (1, 2)])
+        >>> rows.get("a", as_list=True)
+        [array([1.]), array([1., 1.])]
+    """
+    values = _listed(input, "lazy_stack")
+
+    def nodes(found: list[Any]) -> Any:
+        return LazyStackedTensorDict(
+            *found, stack_dim=dim, stack_dim_name=stack_dim_name, strict_shape=strict_shape
+        )
+
+    result = uniform(values, "lazy_stack", lambda v: stack_values(v, dim), nodes)
+    return result if out is None else _write_out(out, result)
+
+
+def maybe_dense_stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
+    """Stack densely where keys and shapes allow it, lazily where they do not, node by node.
+
+    Args:
+        input: an iterable of TensorDicts.
+        dim: position of the new dimension, negative counts from the end of the result.
+        out: a TensorDict of the result's batch size whose arrays receive the values.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, maybe_dense_stack
+        >>> rows = [TensorDict(a=1, n={"b": np.ones(n)}) for n in (1, 2)]
+        >>> out = maybe_dense_stack(rows)
+        >>> type(out).__name__, type(out["n"]).__name__
+        ('TensorDict', 'LazyStackedTensorDict')
+    """
+    result = maybe_dense_entries(_listed(input, "maybe_dense_stack"), dim)
+    return result if out is None else _write_out(out, result)
+
+
+def dense_stack_tds(td_list: Any, dim: int | None = None) -> Any:
+    """Stack a list of TensorDicts, or a lazy stack along its own dimension, to a dense TensorDict.
+
+    Raises:
+        RuntimeError: keys or shapes differ, or `dim` is not the stack dimension of a lazy stack.
+    """
+    node = TensorDictBase._as_node(td_list)
+    if isinstance(node, LazyStackedTensorDict):
+        if dim is not None and dim % node.ndim != node.stack_dim:
+            raise RuntimeError(f"dim must be the stack dim {node.stack_dim} of the lazy stack, got {dim}.")
+        return node._rewrap(td_list, stack(node.tensordicts, node.stack_dim))
+    return stack(td_list, 0 if dim is None else dim)
+
+
+def merge_tensordicts(*tensordicts: Any, callback_exist: Any = None) -> TensorDict:
+    """The union of the entries of several TensorDicts; the first that has a key gives its value.
+
+    Args:
+        tensordicts: at least two, of one batch size.
+        callback_exist: called with the values of all where every TensorDict has the key; or a
+            mapping from key to such a function.
+
+    Raises:
+        RuntimeError: fewer than two TensorDicts, or batch sizes do not fit.
+    """
+    if len(tensordicts) < 2:
+        raise RuntimeError(f"merge_tensordicts needs at least 2 tensordicts, got {len(tensordicts)}.")
+    first = tensordicts[0]
+    out = TensorDict({}, first.batch_size, first.device)
+    for td in tensordicts:
+        for key, value in td.items(True, True, is_leaf=is_leaf_nontensor):
+            if key in out:
+                continue
+            values = [other.get(key) for other in tensordicts]
+            fn = callback_exist.get(key) if isinstance(callback_exist, dict) else callback_exist
+            if fn is not None and not any(v is None for v in values):
+                value = fn(*values)
+            out.set(key, value)
+    return out
+
+
+def _listed(items: Any, name: str) -> list[Any]:
+    found = items.unbind(0) if isinstance(items, TensorCollection) else items  # type: ignore[attr-defined]
+    if not isinstance(found, Iterable):
+        raise TypeError(f"{name} expects an iterable of tensordicts, got {type(items)}.")
+    out = list(found)
+    if not out:
+        raise RuntimeError("items cannot be empty")
+    return out
+
+
+def _write_out(out: Any, result: Any) -> Any:
+    if is_array(out):
+        out[...] = result
+        return out
+    if out.batch_size != result.batch_size:
+        raise RuntimeError(
+            f"out.batch_size and the stacked batch size must match, got out.batch_size={out.batch_size} and "
+            f"{result.batch_size}."
+        )
+    return out.update(result, inplace=True)

@@ -1,0 +1,137 @@
+"""Equality within a tolerance."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite._ops.elementwise import elementwise
+from lite._ops.pointwise import required
+from lite._tree.keys import NestedKey
+from lite._tree.nontensor import NonTensorBase, equal_objects
+from lite._tree.numpy_protocol import implements
+from lite._tree.protocol import TensorDictCore
+from lite._tree.walks import leaves
+
+
+class CompareMixin(TensorDictCore):
+    """`isclose` and `allclose`."""
+
+    __slots__ = ()
+
+    def isclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Self:
+        """Per element, whether `|self - other| <= atol + rtol * |other|`; as bool arrays.
+
+        Example:
+            >>> from lite import TensorDict
+            >>> TensorDict(a=[1.0, 2.0]).isclose(TensorDict(a=[1.0, 3.0]))["a"]
+            array([ True, False])
+        """
+        fn = partial(np.isclose, rtol=rtol, atol=atol, equal_nan=equal_nan)
+        return required(elementwise(self, fn, (other,)), "isclose", other)  # type: ignore[no-any-return]
+
+    def allclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+        """Whether `isclose` holds everywhere."""
+        return all(bool(np.all(leaf)) for leaf in leaves(self.isclose(other, rtol, atol, equal_nan)))
+
+
+@implements(np.isclose)
+def isclose(td: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    """`np.isclose` of TensorDicts; see `TensorDict.isclose`."""
+    return td.isclose(other, rtol, atol, equal_nan)
+
+
+@implements(np.allclose)
+def allclose(td: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    """`np.allclose` of TensorDicts; see `TensorDict.allclose`."""
+    return bool(td.allclose(other, rtol, atol, equal_nan))
+
+
+def assert_close(
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    intersection: bool = False,
+    msg: str = "",
+    prefix: NestedKey = (),
+) -> bool:
+    """Raise unless two TensorDicts have the same keys and, within a tolerance, the same values.
+
+    Args:
+        actual: a TensorDict.
+        expected: a TensorDict.
+        rtol: relative tolerance (0 unless given).
+        atol: absolute tolerance (1e-5 unless one of the tolerances is given).
+        equal_nan: count NaNs as equal.
+        intersection: compare only keys that both have.
+        msg: put before the message of a failure.
+        prefix: put before the keys in it.
+
+    Returns:
+        True.
+
+    Raises:
+        KeyError: the key sets differ.
+        AssertionError: values, shapes or objects differ; the message names the key.
+
+    Example:
+        >>> import lite
+        >>> lite.assert_close(lite.TensorDict(a=1.0), lite.TensorDict(a=1.0 + 1e-7))
+        True
+    """
+    start = (prefix,) if isinstance(prefix, str) else tuple(prefix)
+    if rtol is None and atol is None:
+        atol = 1e-5
+    _assert_close(actual, expected, rtol or 0.0, atol or 0.0, equal_nan, intersection, msg, start)
+    return True
+
+
+assert_allclose_td = assert_close
+
+
+def _assert_close(
+    actual: Any,
+    expected: Any,
+    rtol: float,
+    atol: float,
+    equal_nan: bool,
+    intersection: bool,
+    msg: str,
+    path: tuple[str, ...],
+) -> None:
+    first, second = actual._parts(), expected._parts()
+    if first is not None and second is not None and first[1] == second[1] and len(first[0]) == len(second[0]):
+        for mine, theirs in zip(first[0], second[0], strict=True):
+            _assert_close(mine, theirs, rtol, atol, equal_nan, intersection, msg, path)
+        return
+    mine, theirs = set(actual._keys()), set(expected._keys())
+    if mine != theirs and not intersection:
+        raise KeyError(
+            f"{msg}keys differ at {path}: only in actual {sorted(mine - theirs)}, "
+            f"only in expected {sorted(theirs - mine)}."
+        )
+    for key in [key for key in actual._keys() if key in theirs]:
+        where = (*path, key)
+        a, b = actual._get_str(key), expected._get_str(key)
+        node, other = actual._as_node(a), actual._as_node(b)
+        if node is not None and other is not None:
+            _assert_close(node, other, rtol, atol, equal_nan, intersection, msg, where)
+        elif isinstance(a, NonTensorBase) or isinstance(b, NonTensorBase) or node is not other:
+            objects = isinstance(a, NonTensorBase) and isinstance(b, NonTensorBase)
+            if not objects or not _same_objects(a._objects(), b._objects()):
+                raise AssertionError(f"{msg}key {where} does not match, got {a!r} and {b!r}.")
+        elif a.shape != b.shape:
+            raise AssertionError(f"{msg}key {where} does not match, got shapes {a.shape} and {b.shape}.")
+        elif not np.allclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan):
+            gap = np.subtract(a, b, dtype=np.result_type(a, b, np.float64))
+            mse = float(np.mean(np.abs(gap) ** 2))
+            raise AssertionError(f"{msg}key {where} does not match, got mse = {mse:4.4f}")
+
+
+def _same_objects(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    return all(first is second or equal_objects(first, second) for first, second in np.broadcast(a, b))

@@ -1,0 +1,191 @@
+"""Functions along one batch dimension that keep its size: cumulative ones, sorting, softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from lite._arrays.reductions import Axis, softmax
+from lite._ops.cast import as_dtype
+from lite._ops.methods import AnyMethod, described
+from lite._ops.reduce import Extremes, Scope, batch_dim, joined, reduced
+from lite._ops.structure import StructureMixin
+from lite._tree.collection import Array
+from lite._tree.walks import map_kept
+
+
+def _along(td: Any, name: str, dim: int, fn: Callable[[Array, int], Any], reduce: bool | None = None) -> Any:
+    """`fn(array, axis)` for every array, or for all of them joined."""
+    d = batch_dim(td, dim)
+    if reduce:
+        return np.asarray(fn(joined(td, name, (d,)), d))
+
+    def call(array: Array, axis: Axis, keepdims: bool) -> Any:
+        return fn(array, d)
+
+    # With "keepdim" batch size and names stay; only the function sees the dimension.
+    return reduced(td, name, call, _Kept((d,), keepdim=True))
+
+
+class _Kept(Scope):
+    """A scope in which every dimension keeps its size."""
+
+    __slots__ = ()
+
+    def size(self, size: tuple[int, ...]) -> tuple[int, ...]:
+        return size
+
+
+def _running(ufunc: np.ufunc, dtype: np.dtype[Any] | None = None) -> Callable[[Array, int], Any]:
+    def call(array: Array, axis: int) -> Any:
+        small = dtype is None and array.dtype.kind in "biu" and array.dtype != np.uint64
+        return ufunc.accumulate(array, axis, dtype=np.int64 if small else dtype)
+
+    return call
+
+
+def _best_so_far(ufunc: np.ufunc) -> Callable[[Array, int], Any]:
+    def call(array: Array, axis: int) -> Any:
+        return ufunc.accumulate(array, axis)
+
+    return call
+
+
+def _where_best(ufunc: np.ufunc) -> Callable[[Array, int], Any]:
+    def call(array: Array, axis: int) -> Any:
+        """Position of the value in `_best_so_far`, the latest of equal ones."""
+        best = ufunc.accumulate(array, axis)
+        hit = array == best
+        if array.dtype.kind in "fcV":
+            hit |= np.isnan(array)
+        steps = np.arange(array.shape[axis]).reshape((-1,) + (1,) * (array.ndim - axis - 1))
+        return np.maximum.accumulate(np.where(hit, steps, 0), axis)
+
+    return call
+
+
+def _cumulative(name: str, ufunc: np.ufunc, what: str) -> AnyMethod:
+    def method(self: Any, dim: int, *, dtype: DTypeLike | None = None) -> Any:
+        return _along(self, name, dim, _running(ufunc, None if dtype is None else as_dtype(dtype)))
+
+    out: AnyMethod = described(method, name, f"{what} along batch dimension `dim`, in `dtype` if given.")
+    return out
+
+
+def _cumulative_extremes(name: str, ufunc: np.ufunc, what: str) -> AnyMethod:
+    values, indices = _best_so_far(ufunc), _where_best(ufunc)
+
+    def method(self: Any, dim: int, *, reduce: bool | None = None, return_indices: bool = True) -> Any:
+        found = _along(self, name, dim, values, reduce)
+        return Extremes(found, _along(self, name, dim, indices, reduce)) if return_indices else found
+
+    doc = f"{what} so far along batch dimension `dim`.\n{_CUMULATIVE}"
+    out: AnyMethod = described(method, name, doc)
+    return out
+
+
+_CUMULATIVE = """
+        Args:
+            dim: the batch dimension.
+            reduce: join the arrays of all entries along it first, and return arrays.
+            return_indices: return `(values, indices)`, not only the values; of equal values the
+                latest counts.
+
+        Raises:
+            IndexError: `dim` is no batch dimension.
+            RuntimeError: entries of a lazy stack are ragged.
+        """
+
+
+class ScanMixin(StructureMixin):
+    """Cumulative functions, sorting and softmax along a batch dimension.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> td = TensorDict({"a": np.array([2, 1, 3])}, batch_size=[3])
+        >>> td.cumsum(0)["a"], td.cummax(0).values["a"], td.sort(0).indices["a"]
+        (array([2, 3, 6]), array([2, 2, 3]), array([1, 0, 2]))
+    """
+
+    __slots__ = ()
+
+    cumsum = _cumulative("cumsum", np.add, "Running sum")
+    cumprod = _cumulative("cumprod", np.multiply, "Running product")
+    cummax = _cumulative_extremes("cummax", np.maximum, "Largest value")
+    cummin = _cumulative_extremes("cummin", np.minimum, "Smallest value")
+
+    def sort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Extremes:
+        """Sort every array along a batch dimension.
+
+        Args:
+            dim: the batch dimension.
+            descending: largest values first.
+            stable: keep the order of equal values.
+
+        Returns:
+            `(values, indices)`; NaN counts as the largest value.
+
+        Raises:
+            IndexError: `dim` is no batch dimension.
+            RuntimeError: entries of a lazy stack are ragged.
+        """
+        indices = self.argsort(dim, descending, stable)
+
+        def ordered(array: Array, axis: int) -> Any:
+            return np.take_along_axis(array, _order(array, axis, descending, stable), axis)
+
+        return Extremes(_along(self, "sort", dim, ordered), indices)
+
+    def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Any:
+        """The indices that sort every array along a batch dimension; see `sort`."""
+        return _along(self, "argsort", dim, lambda array, axis: _order(array, axis, descending, stable))
+
+    def softmax(self, dim: int, dtype: DTypeLike | None = None) -> Any:
+        """Softmax of every array along a batch dimension.
+
+        Args:
+            dim: the batch dimension.
+            dtype: dtype of the computation and of the result; float64 for integers unless given.
+
+        Raises:
+            IndexError: `dim` is no batch dimension.
+
+        Example:
+            >>> import numpy as np
+            >>> from lite import TensorDict
+            >>> TensorDict({"a": np.zeros(4)}, batch_size=[4]).softmax(0)["a"]
+            array([0.25, 0.25, 0.25, 0.25])
+        """
+        wanted = None if dtype is None else as_dtype(dtype)
+
+        def call(array: Array, axis: int) -> Any:
+            return softmax(array if wanted is None else array.astype(wanted), axis)
+
+        return _along(self, "softmax", dim, call)
+
+    def nan_to_num(
+        self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+    ) -> StructureMixin:
+        """Replace NaN and infinities in every array; see `numpy.nan_to_num`.
+
+        Example:
+            >>> import numpy as np
+            >>> from lite import TensorDict
+            >>> TensorDict(a=np.array([np.nan, 1.0])).nan_to_num()["a"]
+            array([0., 1.])
+        """
+        return map_kept(
+            self, lambda leaf: np.asarray(np.nan_to_num(leaf, nan=nan, posinf=posinf, neginf=neginf))
+        )
+
+
+def _order(array: Array, axis: int, descending: bool, stable: bool) -> Array:
+    if not descending:
+        return np.argsort(array, axis, stable=stable)
+    # Sorting the reversed array and reversing again keeps the order of equal values.
+    order = np.argsort(np.flip(array, axis), axis, stable=stable)
+    return np.flip(array.shape[axis] - 1 - order, axis)

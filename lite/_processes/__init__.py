@@ -1,0 +1,1 @@
+"""Several processes: map, workers, shared memory, pickle."""

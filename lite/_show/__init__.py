@@ -1,0 +1,1 @@
+"""TensorDicts for people: text, HTML, summary."""

@@ -1,0 +1,177 @@
+"""The text form of a TensorDict: one line per array, nested blocks, sorted fields."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.device import device_of
+from lite._containers.ragged import stand_in
+from lite._processes.sharing import block_of
+from lite._show.options import PrintOptions, print_options
+from lite._tree.collection import Array, ArrayHolder, Shape, is_array
+from lite._tree.nontensor import NonTensorBase
+from lite._tree.protocol import TensorDictCore
+
+
+class ReprMixin(TensorDictCore):
+    """`repr` and `str`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        stacked = self._parts()
+        if stacked is None:
+            options, device = print_options(), self.device
+            brief = not options.shows_contents
+            lines = {
+                key: _line(options, entry.shape, entry.dtype, entry.base is not None and _is_shared(entry))
+                if brief and type(entry) is np.ndarray
+                else _entry(entry, device)
+                for key, entry in self._items()
+            }
+            return _block(type(self).__name__, [f"fields={{{_fields(lines)}}}"], self, [])
+        parts, dim = stacked
+        shared = list(self._keys())
+        lines = {key: entry_text(self, key) for key in shared}
+        fields = [f"fields={{{_fields(lines)}}}", f"exclusive_fields={{\n{_exclusive(parts, shared)}}}"]
+        return _block(type(self).__name__, fields, self, [f"stack_dim={dim}"])
+
+
+def _block(name: str, fields: list[str], td: Any, more: list[str]) -> str:
+    body = ",\n".join([_indented(line) for line in [*fields, *state_lines(td), *more]])
+    return f"{name}(\n{body})"
+
+
+def state_lines(td: Any) -> list[str]:
+    """Batch size, device and sharing of a container, as far as the print options show them."""
+    options = print_options()
+    lines = [
+        (options.show_batch_size, f"batch_size={td.batch_size}"),
+        (options.show_device, f"device={td.device}"),
+        (options.show_is_shared, f"is_shared={td.is_shared()}"),
+    ]
+    return [line for shown, line in lines if shown]
+
+
+def ordered(lines: dict[str, str], separator: str = ": ") -> list[str]:
+    """`key: text` for every entry, in the order of the print options."""
+    order = print_options().sort_keys
+    if order == "alphabetical":
+        return sorted(f"{key}{separator}{text}" for key, text in lines.items())
+    keys = list(lines) if order == "insertion" else sorted(lines, key=order)  # type: ignore[arg-type]
+    return [f"{key}{separator}{lines[key]}" for key in keys]
+
+
+def _fields(lines: dict[str, str]) -> str:
+    return "\n" + ",\n".join([_indented(line) for line in ordered(lines)])
+
+
+def _indented(text: str) -> str:
+    # As textwrap.indent, which takes three times as long; most texts are one line.
+    if "\n" not in text:
+        return "    " + text
+    lines = text.splitlines(True)
+    if all(map(str.strip, lines)) and len(lines) == text.count("\n") + 1:
+        return "    " + text.replace("\n", "\n    ")
+    return "".join(["    " + line if line.strip() else line for line in lines])
+
+
+@lru_cache(maxsize=256)
+def _facts(
+    options: PrintOptions, shape: Shape, device: str, dtype: np.dtype[Any], shared: bool, grad: bool
+) -> tuple[str, ...]:
+    """What is shown of an array besides its contents; kept, since many arrays have it in common.
+
+    The name of a dtype alone takes NumPy, which works it out in Python, longer than all the rest.
+    """
+    lines = [
+        (options.show_shape, f"shape={shape}"),
+        (options.show_field_device, f"device={device}"),
+        (options.show_dtype, f"dtype={dtype}"),
+        (options.show_field_is_shared, f"is_shared={shared}"),
+        (options.show_grad, f"requires_grad={grad}"),
+    ]
+    return tuple([text for shown, text in lines if shown])
+
+
+@lru_cache(maxsize=256)
+def _line(options: PrintOptions, shape: Shape, dtype: np.dtype[Any], shared: bool) -> str:
+    """The line of a NumPy array of which no contents are shown."""
+    return f"Array({', '.join(_facts(options, shape, 'cpu', dtype, shared, False))})"
+
+
+def _is_shared(array: Any) -> bool:
+    return block_of(array) is not None
+
+
+def _entry(entry: Any, device: str | None) -> str:
+    if is_array(entry):
+        return _array(tuple(entry.shape), entry, entry)
+    return entry._repr_on(device) if isinstance(entry, NonTensorBase) else repr(entry)
+
+
+def _array(shape: Shape, value: Any, whole: Any) -> str:
+    """An array's line; `whole` is the array itself where that is at hand, `value` shows its kind."""
+    options = print_options()
+    shared, grad = _is_shared(value), getattr(whole, "requires_grad", False)
+    shown = _facts(options, shape, device_of(value), value.dtype, shared, grad)
+    if options.shows_contents and isinstance(whole, np.ndarray):
+        shown += _contents(options, whole)
+    kind = type(whole).__name__ if isinstance(whole, ArrayHolder) else "Array"
+    return f"{kind}({', '.join(shown)})"
+
+
+def _contents(options: PrintOptions, array: Array) -> tuple[str, ...]:
+    """What is shown of an array that only the array itself tells."""
+    lines = []
+    if options.show_is_contiguous:
+        lines.append(f"is_contiguous={array.flags.c_contiguous}")
+    if options.show_is_view:
+        lines.append(f"is_view={isinstance(array.base, np.ndarray)}")
+    if options.show_storage_size:
+        lines.append(f"storage_size={_storage(array).nbytes}")
+    if options.plain and array.size:
+        lines.append(_statistics(array))
+    return tuple(lines)
+
+
+def _storage(array: Array) -> Array:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _statistics(array: Array) -> str:
+    if array.dtype.kind in "biu":
+        return f"min={array.min()}, max={array.max()}"
+    wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    with np.errstate(all="ignore"):
+        std = wide.std(ddof=1) if wide.size > 1 else math.nan
+        return f"mean={wide.mean():.4g}, std={std:.4g}"
+
+
+def entry_text(td: Any, key: str) -> str:
+    """One entry of a lazy stack, without stacking its arrays, which may be ragged."""
+    found = stand_in(td, key)
+    if is_array(found):
+        shape = td._item_shape(key)
+        ragged = -1 in shape or not print_options().shows_contents
+        return _array(shape, found, None if ragged else td._get_str(key))
+    try:
+        return _entry(td._get_str(key), td.device)
+    except RuntimeError:  # objects that differ in shape, or in kind
+        return f"{type(found).__name__}(batch_size={td._item_shape(key)}, device={td.device})"
+
+
+def _exclusive(parts: Iterable[Any], shared: list[str]) -> str:
+    blocks = []
+    for i, part in enumerate(parts):
+        lines = {key: entry_text(part, key) for key in part._keys() if key not in shared}
+        if lines:
+            blocks.append(_indented(f"{i} ->{_fields(lines)}"))
+    return ",\n".join(blocks)

@@ -1,0 +1,1 @@
+"""Dataclasses over TensorDicts."""

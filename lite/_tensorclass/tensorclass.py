@@ -1,0 +1,368 @@
+"""Tensorclasses: dataclasses whose fields are the entries of a TensorDict."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import types
+from collections.abc import Callable, Iterator, Mapping
+from textwrap import indent
+from typing import Any, ClassVar, Self
+
+from lite._base import TensorDictBase
+from lite._files.mixin import FilesMixin
+from lite._show.html import html_of
+from lite._show.text import entry_text, ordered, state_lines
+from lite._tensorclass.fields import Field, annotations_of, signature_of
+from lite._tensorclass.methods import TensorClassMeta, delegate_operators
+from lite._tensorclass.options import Options
+from lite._tensordict import TensorDict
+from lite._tree.batch_ops import BatchOp
+from lite._tree.collection import Array, Shape, TensorCollection
+from lite._tree.keys import NestedKey, require_path, to_path
+from lite._tree.nontensor import NonTensorBase, unwrap
+from lite._tree.protocol import MISSING
+
+_RESERVED = frozenset({"batch_size", "device", "names", "shape", "ndim"})  # also with shadow=True
+
+
+def _is_method(name: str) -> bool:
+    return name != "data" and hasattr(TensorDict, name)
+
+
+class TensorClass(FilesMixin, TensorCollection, metaclass=TensorClassMeta):
+    """Base of classes whose annotated fields are entries of a TensorDict.
+
+    An instance has a batch size. Fields are arrays that start with it, nested tensorclasses or
+    TensorDicts, or any other objects: text and objects are stored as non-tensor data and come back as
+    they were; a list holds one object per row of the batch. `bool` fields are metadata, one value for
+    all. A field that is None has no entry. Everything that a TensorDict can do, an instance can do;
+    results with the same fields are instances of the class. `TensorClass["frozen"]` and the like are bases
+    with options.
+
+    Args:
+        args: values of the fields, in order of their declaration.
+        batch_size: the batch size, `()` by default.
+        device: None, "cpu" or "cuda".
+        names: dimension names.
+        kwargs: values of the fields by name.
+
+    Raises:
+        TypeError: a field without default is missing, or an argument is not a field.
+        RuntimeError: a value does not start with the batch size.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorClass, stack
+        >>> class Point(TensorClass):
+        ...     xy: np.ndarray
+        ...     label: str | None = None
+        >>> points = stack([Point(xy=np.array([i, 0]), label=f"p{i}") for i in range(3)])
+        >>> points.batch_size, points.label, points[1].xy
+        ((3,), ['p0', 'p1', 'p2'], array([1, 0]))
+    """
+
+    __slots__ = ("__weakref__", "_tensordict")
+    _tensordict: Any
+    _fields: ClassVar[dict[str, Field]] = {}
+    _options: ClassVar[Options] = Options()
+
+    def __class_getitem__(cls, flags: str | tuple[str, ...]) -> Any:
+        """A base class with options: `class Point(TensorClass["nocast", "frozen"])`; see `Options`."""
+        chosen = (flags,) if isinstance(flags, str) else tuple(flags)
+        name = "_".join((cls.__name__, *chosen))
+        return types.new_class(name, (cls,), dict.fromkeys(chosen, True))
+
+    def __init_subclass__(cls, **options: bool) -> None:
+        super().__init_subclass__()
+        cls._options = cls._options.extended(options)
+        dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
+        kinds = annotations_of(cls)
+        cls._fields = {}
+        for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+            if field.name in _RESERVED or (not cls._options.shadow and _is_method(field.name)):
+                raise AttributeError(
+                    f"Attribute name {field.name} can't be used with @tensorclass: TensorDict has something "
+                    "of that name."
+                    + ("" if field.name in _RESERVED else " With shadow=True the field hides it.")
+                )
+            cls._fields[field.name] = Field(field, kinds.get(field.name, field.type), cls._options)
+            setattr(cls, field.name, cls._fields[field.name])
+        cls.__signature__ = signature_of(cls)  # type: ignore[attr-defined]
+
+    def __init__(
+        self, *args: Any, batch_size: Any = None, device: Any = None, names: Any = None, **kwargs: Any
+    ) -> None:
+        cls = type(self)
+        fields = cls._fields
+        if len(args) > len(fields):
+            raise TypeError(
+                f"{cls.__name__} takes {len(fields)} fields {list(fields)}, got {len(args)} values."
+            )
+        given = dict(zip(fields, args, strict=False))
+        for name, value in kwargs.items():
+            if name not in fields:
+                raise TypeError(
+                    f"{cls.__name__} got an unexpected keyword argument {name!r}; its fields are "
+                    f"{list(fields)}."
+                )
+            if name in given:
+                raise TypeError(f"{cls.__name__} got multiple values for field {name!r}.")
+            given[name] = value
+        node = TensorDict({}, batch_size, device, names)
+        object.__setattr__(self, "_tensordict", node)
+        for name, field in fields.items():
+            value = given[name] if name in given else field.initial(cls)
+            if value is not None:
+                node._put(name, node._convert(field.entry(value, node._batch_size)))
+        if hasattr(cls, "__post_init__"):
+            self.__post_init__()
+        if cls._options.frozen:
+            node.lock_()
+
+    @classmethod
+    def fields(cls) -> tuple[dataclasses.Field[Any], ...]:
+        """The fields, as `dataclasses.fields`."""
+        return dataclasses.fields(cls)  # type: ignore[arg-type]
+
+    # -- wrapping -----------------------------------------------------------------------------
+
+    @classmethod
+    def _wrap_tensordict(cls, tensordict: TensorDictBase) -> Self:
+        """An instance around a container whose keys are known to be fields."""
+        self = cls.__new__(cls)
+        object.__setattr__(self, "_tensordict", tensordict)
+        return self
+
+    @classmethod
+    def from_tensordict(cls, tensordict: Any, non_tensordict: Mapping[str, Any] | None = None) -> Self:
+        """An instance whose fields are the entries of a TensorDict, which it holds (no copy).
+
+        Args:
+            tensordict: the entries; fields without one are None.
+            non_tensordict: values of further fields.
+
+        Raises:
+            ValueError: the TensorDict has keys that are not fields of the class.
+            KeyError: a field is given in both.
+        """
+        node = TensorDictBase._as_node(tensordict)
+        if node is None:
+            raise TypeError(f"from_tensordict expects a TensorDict, got {type(tensordict)}.")
+        unknown = sorted(set(node._keys()) - set(cls._fields))
+        if unknown:
+            raise ValueError(
+                f"Keys from the tensordict must correspond to the class attributes {sorted(cls._fields)}. "
+                f"Got the keys {unknown}, which do not belong to the class."
+            )
+        if not non_tensordict:
+            return cls._wrap_tensordict(node)
+        both = sorted(set(non_tensordict) & set(node._keys()))
+        if both:
+            raise KeyError(f"{both} are given both in tensordict and in non_tensordict.")
+        out = cls._wrap_tensordict(node._clone(False))
+        for name, value in non_tensordict.items():
+            out.set(name, value)
+        return out
+
+    def _rewrapped(self, result: Any, held: set[int]) -> Any:
+        inner = self._tensordict
+        if result is inner:
+            return self
+        if isinstance(result, TensorDictBase):
+            is_entry = id(result) in held
+            return result if is_entry or not set(result._keys()) <= set(self._fields) else self._wrap(result)
+        if type(result) in (tuple, list):
+            return type(result)(self._rewrapped(item, held) for item in result)
+        return result
+
+    def _wrap(self, node: Any) -> Self:
+        return self._wrap_tensordict(node)
+
+    def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a method of the TensorDict; what comes out with these fields is an instance again."""
+        inner = self._tensordict
+        held = {id(entry) for entry in inner._data.values()} if isinstance(inner, TensorDict) else set()
+        unwrapped = [arg._tensordict if isinstance(arg, TensorClass) else arg for arg in args]
+        return self._rewrapped(getattr(inner, name)(*unwrapped, **kwargs), held)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_tensordict" or (name.startswith("__") and name.endswith("__")):
+            raise AttributeError(name)
+        try:
+            attribute = getattr(self._tensordict, name)
+        except AttributeError:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}") from None
+        if not inspect.ismethod(attribute):
+            return attribute
+        return lambda *args, **kwargs: self._call(name, args, kwargs)
+
+    # -- fields -------------------------------------------------------------------------------
+
+    def _set_field(self, field: Field, value: Any, inplace: bool = False) -> None:
+        node = self._tensordict
+        if value is None:
+            if node._peek(field.name) is not None:
+                node.del_(field.name)
+            return
+        node._set_path((field.name,), field.entry(value, node.batch_size), inplace)
+
+    def __delattr__(self, name: str) -> None:
+        if self._options.frozen:
+            raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+        object.__delattr__(self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._options.frozen and name in self._fields:
+            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+        found = inspect.getattr_static(type(self), name, None)
+        if hasattr(found, "__set__"):
+            object.__setattr__(self, name, value)
+        elif isinstance(inspect.getattr_static(type(self._tensordict), name, None), property):
+            setattr(self._tensordict, name, value)
+        else:
+            raise self._unknown(name)
+
+    def _unknown(self, name: str) -> AttributeError:
+        return AttributeError(
+            f"Cannot set the attribute {name!r}, expected attributes are {sorted(self._fields)}."
+        )
+
+    def get(self, key: NestedKey, default: Any = None, **lazy_kwargs: Any) -> Any:
+        """The value of a field, or of an entry below it; `default` if it is None.
+
+        Args:
+            key: a field, or a tuple that starts with one.
+            default: returned where there is no entry.
+            lazy_kwargs: how to return ragged leaves, see `LazyStackedTensorDict.get`.
+        """
+        path = require_path(key)
+        entry = self._tensordict.get(path, MISSING if default is MISSING else None, **lazy_kwargs)
+        if entry is None:
+            return default
+        field = self._fields.get(path[0]) if len(path) == 1 else None
+        if field is not None:
+            return field.read(entry)
+        return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
+
+    def set(self, key: NestedKey, value: Any, inplace: bool = False, *, non_blocking: bool = False) -> Self:
+        """Set a field (None removes its entry), or an entry below one; returns self.
+
+        Raises:
+            AttributeError: the class has no such field.
+        """
+        path = require_path(key)
+        field = self._fields.get(path[0])
+        if field is None:
+            raise self._unknown(path[0])
+        if len(path) == 1:
+            self._set_field(field, value, inplace)
+        else:
+            self._tensordict._set_path(path, value, inplace)
+        return self
+
+    def update(self, source: Any = None, **kwargs: Any) -> Self:
+        """Set fields from a mapping, a TensorDict or another instance; see `TensorDict.update`."""
+        node = TensorDictBase._as_node(source)
+        keys = [] if source is None else (source.keys() if node is None else node._keys())
+        fields = {name for name in kwargs if name in self._fields}
+        for path in [require_path(key) for key in keys]:
+            if path[0] not in self._fields:
+                raise self._unknown(path[0])
+        options = {name: value for name, value in kwargs.items() if name not in fields}
+        self._tensordict.update(source if node is None else node, **options)
+        for name in fields:
+            self.set(name, kwargs[name])
+        return self
+
+    def __getitem__(self, index: Any) -> Any:
+        path = to_path(index) if isinstance(index, str | tuple) else ()
+        return self._tensordict[index] if path else self._rewrapped(self._tensordict._index(index), set())
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        path = to_path(index) if isinstance(index, str | tuple) else ()
+        if path:
+            self.set(path, value)
+        else:
+            self._tensordict._set_index(index, value)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.batch_size:
+            raise TypeError(f"iteration over a 0-d {type(self).__name__}.")
+        return iter(self._call("unbind", (0,), {}))
+
+    # -- TensorCollection ---------------------------------------------------------------------
+
+    @property
+    def batch_size(self) -> Shape:
+        """Shape that all fields share as their leading dimensions."""
+        return self._tensordict.batch_size  # type: ignore[no-any-return]
+
+    @batch_size.setter
+    def batch_size(self, value: Any) -> None:
+        self._tensordict.batch_size = value
+
+    def _rebatch(self, batch_size: Shape) -> Self:
+        return self._wrap(self._tensordict._rebatch(batch_size))
+
+    def _run(self, op: BatchOp) -> Self:
+        return self._wrap(self._tensordict._run(op))
+
+    def _clone(self, recurse: bool) -> Self:
+        return self._wrap(self._tensordict._clone(recurse))
+
+    def _map_leaves(self, fn: Callable[[Array], Any]) -> Self:
+        return self._wrap(self._tensordict._map_leaves(fn))
+
+    def _export(self) -> Any:
+        return self._tensordict._export()
+
+    # -- conversion ---------------------------------------------------------------------------
+
+    def to_tensordict(self, **kwargs: Any) -> Any:
+        """A plain TensorDict with copies of the fields, nested tensorclasses converted, too."""
+        return self._tensordict.to_tensordict(**kwargs)
+
+    def select(
+        self, *keys: NestedKey, inplace: bool = False, strict: bool = True, as_tensordict: bool = False
+    ) -> Any:
+        """Keep only some fields; see `TensorDict.select`.
+
+        Args:
+            keys: fields to keep; the others are None.
+            inplace: change self instead of building a new instance.
+            strict: raise KeyError for a field without entry (else skip it).
+            as_tensordict: return a TensorDict, not an instance of the class.
+        """
+        if as_tensordict:
+            return self._tensordict.select(*keys, inplace=inplace, strict=strict)
+        return self._call("select", keys, {"inplace": inplace, "strict": strict})
+
+    def to_dict(self, **kwargs: Any) -> dict[str, Any]:
+        """A plain dict of all fields, also of those that are None."""
+        found = self._tensordict.to_dict(**kwargs)
+        return {name: found.get(name) for name in self._fields}
+
+    def __reduce__(self) -> Any:
+        return _restore, (type(self), self._tensordict)
+
+    def __repr__(self) -> str:
+        node = self._tensordict
+        keys = list(node._keys())
+        lines = ordered({key: entry_text(node, key) for key in keys}, "=")
+        lines += [f"{name}=None" for name in sorted(self._fields) if name not in keys]
+        lines += state_lines(node)
+        body = indent(",\n".join(lines), "    ")
+        return f"{type(self).__name__}(\n{body})"
+
+    def _repr_html_(self) -> str:
+        return html_of(self, self._tensordict)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _restore(cls: type[TensorClass], tensordict: Any) -> TensorClass:
+    return cls._wrap_tensordict(tensordict)
+
+
+delegate_operators(TensorClass)

@@ -1,0 +1,163 @@
+"""The arrays that a mapped function sees: one dimension less than what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from lite._transforms.vmap.methods import ArrayMethods
+from lite._tree.collection import HostArray, TensorCollection
+
+
+class Rules:
+    """What answers for mapped arrays. These functions need the class, so `dispatch` sets them."""
+
+    __slots__ = ("function", "get_index", "set_index", "ufunc")
+    ufunc: Callable[..., Any]
+    function: Callable[..., Any]
+    get_index: Callable[..., Any]
+    set_index: Callable[..., None]
+
+
+rules = Rules()
+
+
+class BatchedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
+    """An array of which a mapped function sees one element along the first dimension, all at once.
+
+    Args:
+        value: what it holds, the mapped dimension first; itself a BatchedArray where maps are nested.
+        level: the number of the map that it belongs to; inner maps have higher ones.
+    """
+
+    __slots__ = ("__weakref__", "level", "value")
+    # So that operators of arrays on the left defer to this one.
+    __array_priority__ = 2000
+    __hash__ = object.__hash__
+
+    def __init__(self, value: Any, level: int) -> None:
+        self.value = value
+        self.level = level
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        for item in inputs:
+            if isinstance(item, TensorCollection):
+                return NotImplemented
+        return rules.ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        for kind in types:
+            if issubclass(kind, TensorCollection):
+                return NotImplemented
+        return rules.function(func, args, kwargs)
+
+    def __getitem__(self, index: Any) -> Any:
+        return rules.get_index(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        rules.set_index(self, index, value)
+
+    def __len__(self) -> int:
+        shape = self.shape
+        if not shape:
+            raise TypeError("len() of unsized object")
+        return shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[i] for i in range(len(self))])
+
+    def __contains__(self, item: Any) -> bool:
+        return bool((self == item).any())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        raise TypeError(
+            "an array inside vmap stands for one element along the mapped dimension and cannot become an "
+            "ndarray: use functions that NumPy dispatches (np.dot(a, x) for a.dot(x), np.zeros_like for an "
+            "array to write into), and pass an array that is indexed by mapped ones as an argument of the "
+            "mapped function, with None in in_dims."
+        )
+
+    def _single(self, what: str) -> NoReturn:
+        raise RuntimeError(
+            f"an array inside vmap has another value for each element along the mapped dimension, so {what}; "
+            "use np.where instead of a branch."
+        )
+
+    def __bool__(self) -> bool:
+        self._single("it is neither true nor false")
+
+    def __int__(self) -> int:
+        self._single("there is no one int")
+
+    def __float__(self) -> float:
+        self._single("there is no one float")
+
+    def __complex__(self) -> complex:
+        self._single("there is no one complex number")
+
+    def __index__(self) -> int:
+        self._single("there is no one integer to index with")
+
+    def item(self, *args: Any) -> NoReturn:
+        """Raises RuntimeError: there is a number for each element along the mapped dimension."""
+        self._single("item() has no one number")
+
+    def tolist(self) -> NoReturn:
+        """Raises RuntimeError: there is a list for each element along the mapped dimension."""
+        self._single("tolist() has no one list")
+
+    def __copy__(self) -> BatchedArray:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> BatchedArray:
+        return self.copy()
+
+    def elementwise(self, function: Callable[[Any], Any]) -> BatchedArray:
+        """What a function of single numbers makes of all: it need not know of the mapped dimension."""
+        return BatchedArray(function(self.value), self.level)
+
+    def copy(self, order: str = "C") -> BatchedArray:
+        """A copy of the elements."""
+        return BatchedArray(self.value.copy(), self.level)
+
+    def __repr__(self) -> str:
+        size = self.value.shape[0]
+        return f"BatchedArray(shape={self.shape}, dtype={self.dtype}, size={size}, level={self.level})"
+
+
+class SharedArray(np.ndarray[Any, Any]):
+    """An array that all elements share, seen so that it can be indexed by mapped ones.
+
+    NumPy asks nobody when an ndarray is indexed, and so a plain one could not be.
+    """
+
+    def __getitem__(self, index: Any) -> Any:
+        if has_batched(index):
+            return rules.get_index(self, index)
+        return super().__getitem__(index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if type(value) is BatchedArray or has_batched(index):
+            rules.set_index(self, index, value)
+        else:
+            super().__setitem__(index, value)
+
+    def take(self, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:
+        """As `numpy.take`."""
+        if type(indices) is BatchedArray:
+            return rules.function(np.take, (self, indices, axis, out, mode), {})
+        return super().take(indices, axis, out, mode)
+
+    def dot(self, b: Any, out: Any = None) -> Any:
+        """As `numpy.dot`."""
+        return np.dot(self, b) if type(b) is BatchedArray else super().dot(b, out)
+
+
+def has_batched(index: Any) -> bool:
+    """Whether an index is or contains a BatchedArray."""
+    if type(index) is tuple or type(index) is list:
+        return any(map(has_batched, index))
+    return type(index) is BatchedArray

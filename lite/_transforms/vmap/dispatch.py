@@ -1,0 +1,50 @@
+"""From a call of a NumPy function to its batching rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# Each of these modules registers its rules.
+import lite._transforms.vmap.creation
+import lite._transforms.vmap.elementwise
+import lite._transforms.vmap.fourier
+import lite._transforms.vmap.joining
+import lite._transforms.vmap.linalg
+import lite._transforms.vmap.output
+import lite._transforms.vmap.products
+import lite._transforms.vmap.reductions
+import lite._transforms.vmap.shapes
+import lite._transforms.vmap.sorting  # noqa: F401
+from lite._transforms.vmap.array import rules
+from lite._transforms.vmap.indexing import get_index, set_index
+from lite._transforms.vmap.level import batched_in, level_of
+from lite._transforms.vmap.registry import RULES, NoRule, loop
+from lite._transforms.vmap.ufuncs import call_ufunc
+
+
+def call_function(func: Any, args: Any, kwargs: Any) -> Any:
+    """Run a function whose arguments contain mapped arrays; `out` is written afterwards."""
+    level = level_of(batched_in(kwargs.values(), batched_in(args, [])))
+    out = None
+    if kwargs:
+        out = kwargs.get("out")
+        if out is not None:
+            kwargs = {key: value for key, value in kwargs.items() if key != "out"}
+    rule = RULES.get(func)
+    if rule is None:
+        result = loop(level, func, args, kwargs)
+    else:
+        try:
+            result = rule(level, *args, **kwargs)
+        except NoRule:
+            result = loop(level, func, args, kwargs)
+    if out is None:
+        return result
+    out[...] = result
+    return out
+
+
+rules.ufunc = call_ufunc
+rules.function = call_function
+rules.get_index = get_index
+rules.set_index = set_index

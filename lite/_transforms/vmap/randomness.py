@@ -1,0 +1,139 @@
+"""Random numbers inside a mapped function: refused, the same for all elements, or different ones.
+
+A `numpy.random.Generator` draws in C and tells nobody. What can be known of are draws of lite's own layers
+and samplers, which ask `generator_for`, and draws from generators that are arguments of the mapped
+function, which are exchanged for ones that ask. A generator that the function finds elsewhere gives the
+same numbers to all elements, and so does numpy.random's own state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lite._transforms.vmap.level import Level
+from lite._transforms.vmap.running import Running
+
+
+def obeying(rng: Any, running: list[Running]) -> Any:
+    """A generator that does what the running maps say, outermost first."""
+    for one in running:
+        if isinstance(rng, _Asking) and one.number <= rng.level.number:
+            continue
+        if one.randomness == "error":
+            return Refusing(rng, one)
+        if one.randomness == "different":
+            rng = Different(rng, one)
+    return rng
+
+
+class _Asking(np.random.Generator):
+    """Stands for a generator inside a mapped function."""
+
+    def __new__(cls, rng: Any, running: Running) -> Any:
+        return np.random.Generator.__new__(cls)
+
+    def __init__(self, rng: Any, running: Running) -> None:
+        super().__init__(rng.bit_generator)
+        self._rng = rng
+        self.level = Level(running.number, running.size)
+
+
+class Refusing(_Asking):
+    """A generator that raises RuntimeError where it is to draw."""
+
+
+class Different(_Asking):
+    """A generator that draws other numbers for each element along the mapped dimension."""
+
+
+def _refuse(name: str) -> Callable[..., Any]:
+    def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            f"vmap met a random draw ({name}): say with randomness='same' or randomness='different' whether "
+            "all elements along the mapped dimension get the same random numbers."
+        )
+
+    draw.__name__ = name
+    return draw
+
+
+# The parameters of each distribution, in order; size comes next.
+_DISTRIBUTIONS: dict[str, tuple[str, ...]] = {
+    "beta": ("a", "b"),
+    "binomial": ("n", "p"),
+    "chisquare": ("df",),
+    "exponential": ("scale",),
+    "gamma": ("shape", "scale"),
+    "geometric": ("p",),
+    "gumbel": ("loc", "scale"),
+    "integers": ("low", "high"),
+    "laplace": ("loc", "scale"),
+    "logistic": ("loc", "scale"),
+    "lognormal": ("mean", "sigma"),
+    "negative_binomial": ("n", "p"),
+    "normal": ("loc", "scale"),
+    "pareto": ("a",),
+    "poisson": ("lam",),
+    "random": (),
+    "rayleigh": ("scale",),
+    "standard_cauchy": (),
+    "standard_exponential": (),
+    "standard_gamma": ("shape",),
+    "standard_normal": (),
+    "standard_t": ("df",),
+    "triangular": ("left", "mode", "right"),
+    "uniform": ("low", "high"),
+    "vonmises": ("mu", "kappa"),
+    "weibull": ("a",),
+}
+
+
+def _draw_different(name: str) -> Callable[..., Any]:
+    names = _DISTRIBUTIONS[name]
+    after = ("size", "dtype", "endpoint") if name == "integers" else ("size", "dtype", "out")
+
+    def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip((*names, *after), args, strict=False)), **kwargs}
+        if given.pop("out", None) is not None:
+            raise TypeError(f"{name} with randomness='different' makes its own array; it takes no out.")
+        size = given.pop("size", None)
+        shapes = [np.shape(given[key]) for key in names if given.get(key) is not None]
+        if size is None:
+            shape = np.broadcast_shapes(*shapes)
+        else:
+            shape = tuple(size) if isinstance(size, tuple | list) else (size,)
+        level = self.level
+        for key in names:
+            if key in given:
+                given[key] = level.align(given[key], len(shape))
+        return level.wrap(getattr(self._rng, name)(size=(level.size, *shape), **given))
+
+    draw.__name__ = name
+    return draw
+
+
+def _draw_each(name: str) -> Callable[..., Any]:
+    """A method whose arguments are no parameters that broadcast: one call for each element."""
+
+    def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
+        level = self.level
+        method = getattr(self._rng, name)
+        drawn = [method(*level.part(args, i), **level.part(kwargs, i)) for i in range(level.size)]
+        return None if drawn and drawn[0] is None else level.wrap(np.stack(drawn))
+
+    draw.__name__ = name
+    return draw
+
+
+_EACH = (
+    *("bytes", "choice", "dirichlet", "f", "hypergeometric", "logseries", "multinomial", "noncentral_f"),
+    *("multivariate_hypergeometric", "multivariate_normal", "noncentral_chisquare", "permutation"),
+    *("permuted", "power", "shuffle", "wald", "zipf"),
+)
+
+for _name in (*_DISTRIBUTIONS, *_EACH):
+    setattr(Refusing, _name, _refuse(_name))
+    setattr(Different, _name, _draw_different(_name) if _name in _DISTRIBUTIONS else _draw_each(_name))

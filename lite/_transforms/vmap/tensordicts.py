@@ -1,0 +1,91 @@
+"""Hiding a dimension of the entries of a TensorDict, and showing it again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lite._transforms.vmap.array import BatchedArray, SharedArray
+from lite._transforms.vmap.indexing import get_index
+from lite._tree.batch_ops import BatchOp
+from lite._tree.collection import Names, Shape, raw
+
+
+class Hide(BatchOp):
+    """Every entry as a mapped array, without batch dimension `dim`."""
+
+    __slots__ = ("dim", "number")
+
+    def __init__(self, batch_size: Shape, dim: int, number: int) -> None:
+        super().__init__(len(batch_size), batch_size[:dim] + batch_size[dim + 1 :])
+        self.dim = dim
+        self.number = number
+
+    def array(self, value: Any) -> Any:
+        return hide(raw(value), self.dim, self.number)
+
+    def names(self, names: list[str | None]) -> Names:
+        return names[: self.dim] + names[self.dim + 1 :]
+
+
+class Show(BatchOp):
+    """Every entry with the mapped dimension at `dim`."""
+
+    __slots__ = ("dim", "number", "size")
+
+    def __init__(self, batch_size: Shape, dim: int, number: int, size: int) -> None:
+        super().__init__(len(batch_size), (*batch_size[:dim], size, *batch_size[dim:]))
+        self.dim = dim
+        self.number = number
+        self.size = size
+
+    def array(self, value: Any) -> Any:
+        return show(raw(value), self.dim, self.number, self.size)
+
+    def names(self, names: list[str | None]) -> Names:
+        return [*names[: self.dim], None, *names[self.dim :]]
+
+
+def hide(value: Any, dim: int, number: int) -> Any:
+    """An array as a mapped one, without dimension `dim`."""
+    return BatchedArray(value if dim == 0 else np.moveaxis(value, dim, 0), number)
+
+
+def show(value: Any, dim: int, number: int, size: int) -> Any:
+    """What a mapped array holds, with the mapped dimension at `dim`; others are expanded to `size`."""
+    if type(value) is BatchedArray and value.level == number:
+        held = value.value
+        held = held.view(np.ndarray) if type(held) is SharedArray else held
+        return held if dim == 0 else np.moveaxis(held, 0, dim)
+    if type(value) is not BatchedArray:
+        value = np.asarray(value)
+    shape = value.shape
+    inner = value if dim == 0 else value[(*[slice(None)] * dim, None)]
+    return np.broadcast_to(inner, (*shape[:dim], size, *shape[dim:]))
+
+
+def dense(td: Any) -> Any:
+    """A TensorDict whose lazy stacks are stacked."""
+    return td.to_dense() if hasattr(td, "to_dense") else td
+
+
+class MappedIndex(BatchOp):
+    """Every entry indexed by something that has mapped arrays in it."""
+
+    __slots__ = ("index",)
+    keeps_lock = False
+
+    def __init__(self, batch_size: Shape, index: Any) -> None:
+        items = index if type(index) is tuple else (index,)
+        self.index = items if any(item is Ellipsis for item in items) else (*items, Ellipsis)
+        nothing = np.broadcast_to(np.zeros((), np.bool_), batch_size)
+        super().__init__(len(batch_size), get_index(nothing, index).shape)
+
+    def array(self, value: Any) -> Any:
+        return get_index(raw(value), self.index)
+
+
+def indexed(td: Any, index: Any) -> Any:
+    """`td[index]` for an index that has mapped arrays in it."""
+    return td._run(MappedIndex(td.batch_size, index))

@@ -1,0 +1,277 @@
+"""`vmap`: a function of one element as a function of many."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import lite._transforms.vmap.dispatch  # noqa: F401  # which gives mapped arrays their rules
+from lite._transforms.vmap.array import BatchedArray, SharedArray
+from lite._transforms.vmap.level import numbers
+from lite._transforms.vmap.running import Running, generator_for, maps
+from lite._transforms.vmap.tensordicts import Hide, Show, dense, hide, show
+from lite._transforms.vmap.trees import Mismatch, flatten, outline, spread, unflatten
+from lite._tree.collection import ArrayHolder, HostArray, TensorCollection, raw
+
+_RANDOMNESS = ("error", "same", "different")
+
+
+def vmap(
+    func: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """A function that runs `func` for all elements along a dimension of its arguments, as one computation.
+
+    `func` is called once, with arrays that have one dimension less: they hold all elements and know, for
+    every NumPy function, what it does to each (its batching rule). Its results get the dimension back. The
+    outcome is that of a loop over the elements and a stack of the results; NumPy works on whole arrays.
+
+    Args:
+        func: a function of arrays, TensorDicts, and nested lists, tuples, named tuples and dicts of them.
+        in_dims: the dimension of each positional argument to map over, None for an argument that all
+            elements share. One int stands for all arguments, and for all arrays within one. Keyword
+            arguments are shared.
+        out_dims: where the results have the dimension, in the same way. None for a result that does not
+            depend on mapped arguments and is returned as it is.
+        randomness: what random draws do: "error" refuses them, "same" gives all elements the same numbers,
+            "different" other ones to each. It is obeyed by lite's layers and distributions and by
+            `numpy.random.Generator`s among the arguments; draws from other generators, and
+            of functions of `numpy.random`, cannot be noticed and are the same for all elements.
+        chunk_size: run so many elements at a time, to save memory.
+
+    Returns:
+        A function with the arguments of `func`.
+
+    Raises:
+        ValueError: from the returned function, if in_dims or out_dims do not have the structure of
+            arguments or results, a dimension does not exist, sizes differ, nothing is mapped, or a result
+            is not an array.
+        RuntimeError: `func` branches on a mapped array, writes mapped values into an array that all elements
+            share, or draws random numbers although `randomness` is "error".
+        TypeError: `func` gives a mapped array to something that does not follow NumPy's protocols, such as
+            a method of an ndarray (`array.dot(mapped)`; `np.dot(array, mapped)` works).
+
+    A function without a batching rule runs once for each element; the first time a warning names it.
+
+    A TensorDict loses the mapped batch dimension inside and gains it in results, where its dimension name
+    is None. A TensorDict that is not mapped is copied (not its arrays), so that what `func` sets stays
+    inside.
+
+    Source:
+        The interface of torch.vmap.
+
+    Example:
+        >>> import numpy as np
+        >>> import lite
+        >>> def distance(x, y):  # of two vectors
+        ...     return np.sqrt(((x - y) ** 2).sum())
+        >>> points = np.array([[0.0, 0.0], [3.0, 4.0]])
+        >>> lite.vmap(distance, in_dims=(0, None))(points, np.zeros(2))
+        array([0., 5.])
+        >>> lite.vmap(lite.vmap(distance, (None, 0)), (0, None))(points, points)
+        array([[0., 5.],
+               [5., 0.]])
+
+        Several sets of parameters of a module:
+
+        >>> from lite import nn
+        >>> modules = [nn.Linear(3, 4) for _ in range(2)]
+        >>> params = lite.from_modules(*modules)
+        >>> empty = nn.Linear(3, 4, device="meta")
+        >>> def call(params, x):
+        ...     with params.to_module(empty):
+        ...         return empty(x)
+        >>> x = np.ones(3, np.float32)
+        >>> y = lite.vmap(call, (0, None))(params, x)
+        >>> y.shape, bool(np.allclose(y[1], modules[1](x)))
+        ((2, 4), True)
+    """
+    if randomness not in _RANDOMNESS:
+        raise ValueError(f"randomness must be one of {_RANDOMNESS}, got {randomness!r}")
+    if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
+        raise ValueError(f"chunk_size must be None or a positive int, got {chunk_size!r}")
+    name = getattr(func, "__name__", type(func).__name__)
+
+    @functools.wraps(func, updated=())
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        flat, plan = flatten(args)
+        dims, size = _mapped_dims(name, in_dims, args, flat)
+        if chunk_size is None or size <= chunk_size:
+            return _run(func, name, flat, plan, dims, size, kwargs, out_dims, randomness)
+        chunks = []
+        for start in range(0, size, chunk_size):
+            stop = min(start + chunk_size, size)
+            items = [
+                item if dim is None else _rows(item, dim, start, stop)
+                for item, dim in zip(flat, dims, strict=True)
+            ]
+            chunks.append(_run(func, name, items, plan, dims, stop - start, kwargs, out_dims, randomness))
+        return _joined(chunks, out_dims)
+
+    return mapped
+
+
+def _run(
+    func: Callable[..., Any],
+    name: str,
+    flat: list[Any],
+    plan: Any,
+    dims: list[int | None],
+    size: int,
+    kwargs: dict[str, Any],
+    out_dims: Any,
+    randomness: str,
+) -> Any:
+    number = next(numbers)
+    maps.running.append(Running(number, size, randomness))
+    try:
+        inside = [_inside(item, dim, number) for item, dim in zip(flat, dims, strict=True)]
+        shared = {key: _inside(item, None, number) for key, item in kwargs.items()}
+        result = func(*unflatten(inside, plan), **shared)
+    finally:
+        maps.running.pop()
+    items, out_plan = flatten(result)
+    outs = _out_dims(name, out_dims, result)
+    shown = [_outside(name, item, dim, number, size) for item, dim in zip(items, outs, strict=True)]
+    return unflatten(shown, out_plan)
+
+
+def _mapped_dims(name: str, in_dims: Any, args: Any, flat: list[Any]) -> tuple[list[int | None], int]:
+    """The dimension of each item, not negative, and the size of the mapped dimension."""
+    call = f"vmap({name}, in_dims={in_dims})"
+    if not isinstance(in_dims, tuple) and not _is_dim(in_dims):
+        raise ValueError(
+            f"{call}: in_dims must be an int, or a tuple (of tuples) with the structure of the arguments, "
+            f"got {type(in_dims).__name__}."
+        )
+    if not args:
+        raise ValueError(f"{call}: there are no positional arguments to map over.")
+    try:
+        given = spread(in_dims, args, lambda dim: dim is None or _is_dim(dim))
+    except Mismatch:
+        raise ValueError(
+            f"{call}: in_dims has not the structure of the arguments, {outline(args)}."
+        ) from None
+    except ValueError as error:
+        raise ValueError(f"{call}: in_dims must hold ints and None, got {error.args[0]!r}.") from None
+    dims: list[int | None] = []
+    sizes: list[int] = []
+    for item, dim in zip(flat, given, strict=True):
+        if dim is None:
+            dims.append(None)
+            continue
+        shape = _shape(item)
+        if shape is None:
+            raise ValueError(
+                f"{call}: in_dims maps over a {type(item).__name__}, which is no array; give it None."
+            )
+        if not -len(shape) <= dim < len(shape):
+            allowed = f"needs one from {-len(shape)} to {len(shape) - 1}" if shape else "has no dimension"
+            raise ValueError(f"{call}: in_dims has {dim} for an argument of shape {shape}, which {allowed}.")
+        dims.append(dim % len(shape))
+        sizes.append(shape[dim])
+    if not sizes:
+        raise ValueError(f"{call}: in_dims maps over no argument; at least one dimension must not be None.")
+    if len(set(sizes)) > 1:
+        raise ValueError(f"{call}: the mapped dimensions must have one size, got {sizes}.")
+    return dims, sizes[0]
+
+
+def _out_dims(name: str, out_dims: Any, result: Any) -> list[int | None]:
+    try:
+        if isinstance(out_dims, tuple) and len(out_dims) == 1 and not isinstance(result, list | tuple | dict):
+            return spread(out_dims[0], result, lambda dim: dim is None or _is_dim(dim))
+        return spread(out_dims, result, lambda dim: dim is None or _is_dim(dim))
+    except Mismatch:
+        raise ValueError(
+            f"vmap({name}, out_dims={out_dims}): out_dims has not the structure of the results, "
+            f"{outline(result)}."
+        ) from None
+    except ValueError as error:
+        raise ValueError(
+            f"vmap({name}, out_dims={out_dims}): out_dims must hold ints and None, got {error.args[0]!r}."
+        ) from None
+
+
+def _is_dim(dim: Any) -> bool:
+    return isinstance(dim, int | np.integer) and not isinstance(dim, bool)
+
+
+def _is_array(item: Any) -> bool:
+    return isinstance(item, np.ndarray | np.generic | HostArray | ArrayHolder)
+
+
+def _shape(item: Any) -> tuple[int, ...] | None:
+    """Shape of an array, batch size of a TensorDict; None for anything else."""
+    if isinstance(item, TensorCollection):
+        return item.batch_size
+    return tuple(item.shape) if _is_array(item) else None
+
+
+def _inside(item: Any, dim: int | None, number: int) -> Any:
+    """An argument as the mapped function sees it."""
+    if isinstance(item, TensorCollection):
+        if dim is None:
+            return item._clone(False)
+        stacked = dense(item)
+        hidden = stacked._run(Hide(stacked.batch_size, dim, number))
+        return hidden.lock_() if getattr(item, "is_locked", False) else hidden
+    if dim is not None:
+        return hide(raw(item), dim, number)
+    if type(item) is np.ndarray:
+        return item.view(SharedArray)
+    # Naming the class would import numpy.random, which a program without generators need not do.
+    return generator_for(item) if hasattr(item, "bit_generator") else item
+
+
+def _outside(name: str, item: Any, dim: int | None, number: int, size: int) -> Any:
+    """A result with the mapped dimension."""
+    node = isinstance(item, TensorCollection)
+    if dim is None:
+        if type(item) is BatchedArray and item.level == number:
+            raise ValueError(
+                f"vmap({name}): a result with out_dims=None must not depend on mapped arguments, as it would "
+                "have another value for each element."
+            )
+        return item.view(np.ndarray) if type(item) is SharedArray else item
+    shape = _shape(item)
+    if shape is None:
+        raise ValueError(
+            f"vmap({name}): the mapped function must return arrays or TensorDicts, got {type(item).__name__}"
+            "; out_dims=None returns another object as it is."
+        )
+    ndim = len(shape) + 1
+    if not -ndim <= dim < ndim:
+        raise ValueError(f"vmap({name}): out_dims has {dim} for a result that will have {ndim} dimensions.")
+    if node:
+        return item._run(Show(item.batch_size, dim % ndim, number, size))
+    return show(raw(item), dim % ndim, number, size)
+
+
+def _rows(item: Any, dim: int, start: int, stop: int) -> Any:
+    at = (*[slice(None)] * dim, slice(start, stop))
+    return item[at]
+
+
+def _joined(chunks: list[Any], out_dims: Any) -> Any:
+    """Results of one chunk after the other, along the mapped dimension."""
+    from lite._ops.combine import cat
+
+    flats = [flatten(chunk)[0] for chunk in chunks]
+    dims = _out_dims("chunks", out_dims, chunks[0])
+    joined = []
+    for column, dim in zip(zip(*flats, strict=True), dims, strict=True):
+        if dim is None:
+            joined.append(column[0])
+        elif isinstance(column[0], TensorCollection):
+            joined.append(cat(list(column), dim))
+        else:
+            joined.append(np.concatenate(column, dim))
+    return unflatten(joined, flatten(chunks[0])[1])

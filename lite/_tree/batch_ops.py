@@ -1,0 +1,298 @@
+"""Batch-shape operations as small objects.
+
+Each operation computes the new batch shape once, from the batch size of the TensorDict it was
+called on; `array` then does the same to any leaf, nested node or object array, whatever dimensions
+follow the batch. Collections only differ in how they map it (`TensorCollection._run`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from lite._tree.collection import Array, Names, Shape
+
+
+class BatchOp:
+    """An operation on the first `ndim` dimensions of every entry, giving `shape` instead.
+
+    Attributes:
+        ndim: number of batch dimensions it reads.
+        shape: the batch shape it produces.
+        keeps_lock: whether the result of a locked TensorDict is locked.
+        fills: whether it adds elements, which no object belongs to.
+    """
+
+    __slots__ = ("ndim", "shape")
+    keeps_lock = True
+    fills = False
+
+    def __init__(self, ndim: int, shape: Shape) -> None:
+        self.ndim = ndim
+        self.shape = shape
+
+    def array(self, value: Array) -> Array:
+        raise NotImplementedError
+
+    def names(self, names: list[str | None]) -> Names:
+        """Names of the new batch dimensions, from those of the old ones."""
+        return None
+
+    def inverse(self, size: Shape) -> BatchOp:
+        """The operation that leads back to the batch size this one started from."""
+        return Reshape(len(self.shape), size[: self.ndim])
+
+
+class Reshape(BatchOp):
+    """Row-major reshape of the batch dimensions; copies only where strides force it."""
+
+    __slots__ = ("full", "known")
+    known: Shape | None
+    full: Shape
+
+    def __init__(self, ndim: int, shape: Shape) -> None:
+        self.ndim = ndim
+        self.shape = shape
+        self.known = None
+
+    def _full(self, own: Shape) -> Shape:
+        """The new shape of a leaf; that of the last one mostly serves the next."""
+        self.known = own
+        self.full = full = self.shape + own[self.ndim :]
+        return full
+
+    def array(self, value: Array) -> Array:
+        own = value.shape
+        return value.reshape(self.full if own == self.known else self._full(own))
+
+
+class View(Reshape):
+    """Reshape that refuses to copy."""
+
+    __slots__ = ()
+
+    def array(self, value: Array) -> Array:
+        own = value.shape
+        full = self.full if own == self.known else self._full(own)
+        if value.flags.c_contiguous:  # is never copied, and need not pay for the question
+            return value.reshape(full)
+        out: Array = value.reshape(full, copy=False)
+        return out
+
+
+class Unsqueeze(Reshape):
+    """Insert a dimension of size 1 at `dim`."""
+
+    __slots__ = ("array", "dim")
+    array: Callable[[Array], Array]  # type: ignore[assignment]
+
+    def __init__(self, batch_size: Shape, dim: int) -> None:
+        self.ndim = len(batch_size)
+        self.shape = batch_size[:dim] + (1,) + batch_size[dim:]
+        self.dim = dim
+        # An index costs less than a reshape, and itemgetter less than a method.
+        self.array = itemgetter((slice(None),) * dim + (None, Ellipsis))
+
+    def names(self, names: list[str | None]) -> Names:
+        return names[: self.dim] + [None] + names[self.dim :]
+
+    def inverse(self, size: Shape) -> BatchOp:
+        return Squeeze(self.shape, (self.dim,))
+
+
+class Squeeze(Reshape):
+    """Drop the dimensions listed in `dims`, all of size 1."""
+
+    __slots__ = ("array", "dims")
+    array: Callable[[Array], Array]  # type: ignore[assignment]
+
+    def __init__(self, batch_size: Shape, dims: tuple[int, ...]) -> None:
+        self.ndim = len(batch_size)
+        self.dims = dims
+        # As in Unsqueeze, an index.
+        if len(dims) == 1:
+            dim = dims[0]
+            self.shape = batch_size[:dim] + batch_size[dim + 1 :]
+            self.array = itemgetter((slice(None),) * dim + (0, Ellipsis))
+        else:
+            self.shape = tuple([n for i, n in enumerate(batch_size) if i not in dims])
+            at = [0 if i in dims else slice(None) for i in range(self.ndim)]
+            self.array = itemgetter((*at, Ellipsis))
+
+    def names(self, names: list[str | None]) -> Names:
+        return [name for i, name in enumerate(names) if i not in self.dims]
+
+    def inverse(self, size: Shape) -> BatchOp:
+        one = len(self.dims) == 1
+        return Unsqueeze(self.shape, self.dims[0]) if one else super().inverse(size)
+
+
+class Flatten(Reshape):
+    """Merge the dimensions `start..end` (inclusive) into one."""
+
+    __slots__ = ("end", "start")
+
+    def __init__(self, batch_size: Shape, start: int, end: int) -> None:
+        merged = int(np.prod(batch_size[start : end + 1], dtype=np.int64))
+        super().__init__(len(batch_size), batch_size[:start] + (merged,) + batch_size[end + 1 :])
+        self.start = start
+        self.end = end
+
+    def names(self, names: list[str | None]) -> Names:
+        return names[: self.start] + [None] + names[self.end + 1 :]
+
+    def inverse(self, size: Shape) -> BatchOp:
+        return Unflatten(self.shape, self.start, size[self.start : self.end + 1])
+
+
+class Unflatten(Reshape):
+    """Split dimension `dim` into `sizes`."""
+
+    __slots__ = ("dim", "sizes")
+
+    def __init__(self, batch_size: Shape, dim: int, sizes: Shape) -> None:
+        super().__init__(len(batch_size), batch_size[:dim] + sizes + batch_size[dim + 1 :])
+        self.dim = dim
+        self.sizes = sizes
+
+    def names(self, names: list[str | None]) -> Names:
+        return names[: self.dim] + [None] * (len(self.sizes) - 1) + names[self.dim :]
+
+    def inverse(self, size: Shape) -> BatchOp:
+        return Flatten(self.shape, self.dim, self.dim + len(self.sizes) - 1)
+
+
+class Permute(BatchOp):
+    """Reorder the batch dimensions."""
+
+    __slots__ = ("dims", "order")
+
+    def __init__(self, batch_size: Shape, dims: tuple[int, ...]) -> None:
+        self.ndim = len(batch_size)
+        self.shape = tuple([batch_size[d] for d in dims])
+        self.dims = self.order = dims
+
+    def array(self, value: Array) -> Array:
+        if value.ndim != len(self.order):  # the order for the last leaf mostly serves the next one
+            self.order = self.dims + tuple(range(self.ndim, value.ndim))
+        return value.transpose(self.order)
+
+    def names(self, names: list[str | None]) -> Names:
+        return [names[d] for d in self.dims]
+
+    def inverse(self, size: Shape) -> BatchOp:
+        return Permute(self.shape, tuple(self.dims.index(d) for d in range(self.ndim)))
+
+
+class Swap(Permute):
+    """Exchange two batch dimensions, whatever dimensions follow."""
+
+    __slots__ = ("array",)
+    array: Callable[[Array], Array]  # type: ignore[assignment]
+
+    def __init__(self, batch_size: Shape, first: int, second: int) -> None:
+        dims = list(range(len(batch_size)))
+        dims[first], dims[second] = second, first
+        super().__init__(batch_size, tuple(dims))
+        self.array = lambda value: value.swapaxes(first, second)
+
+
+class Expand(BatchOp):
+    """Broadcast the batch dimensions; the result is a read-only view."""
+
+    __slots__ = ("dtype", "known", "plan", "steps")
+    known: Shape | None
+    steps: Shape
+    dtype: np.dtype[Any]
+    plan: tuple[Shape, Shape]
+
+    def __init__(self, ndim: int, shape: Shape) -> None:
+        self.ndim = ndim
+        self.shape = shape
+        self.known = None
+
+    def array(self, value: Array) -> Array:
+        # The same view as np.broadcast_to at a quarter of the cost, for arrays that can be read as a buffer.
+        # What the last leaf was, the next one mostly is, too.
+        if type(value) is np.ndarray:
+            own, steps, dtype = value.shape, value.strides, value.dtype
+            if own == self.known and steps == self.steps and dtype is self.dtype:
+                shape, strides = self.plan
+            elif value.flags.c_contiguous and dtype.kind in "biufc":
+                shape, strides = self.plan = self._plan(own, steps)
+                self.known, self.steps, self.dtype = own, steps, dtype
+            else:
+                return np.broadcast_to(value, self.shape + own[self.ndim :])
+            out: Array = np.ndarray(shape, dtype, value, 0, strides)
+            out.setflags(False)  # type: ignore[call-arg]  # by position it takes half the time
+            return out
+        return np.broadcast_to(value, self.shape + value.shape[self.ndim :])
+
+    def _plan(self, own: Shape, steps: Shape) -> tuple[Shape, Shape]:
+        """Shape and strides of the view of a leaf."""
+        new = len(self.shape) - self.ndim
+        shape = self.shape + own[self.ndim :]
+        if shape[new:] == own:
+            strides = steps
+        else:
+            grown = zip(shape[new:], own, steps, strict=True)
+            strides = tuple([0 if n != m else step for n, m, step in grown])
+        return shape, (0,) * new + strides
+
+    def names(self, names: list[str | None]) -> Names:
+        return [None] * (len(self.shape) - self.ndim) + names
+
+
+class Index(BatchOp):
+    """Index the batch dimensions with anything NumPy accepts there."""
+
+    __slots__ = ("array", "index", "new_names")
+    array: Callable[[Array], Array]  # type: ignore[assignment]
+    keeps_lock = False
+
+    def __init__(self, ndim: int, shape: Shape, index: Any, new_names: Names = None) -> None:
+        self.ndim = ndim
+        self.shape = shape
+        # With the ellipsis NumPy returns an array, and a view for basic indices, also where no
+        # dimension is left; without it an integer index of a 1-d leaf would give a scalar copy.
+        self.index = index = (*index, Ellipsis)
+        self.array = itemgetter(index)
+        self.new_names = new_names
+
+    def names(self, names: list[str | None]) -> Names:
+        return self.new_names
+
+
+class Piece(Index):
+    """A slice taken by `split`, `chunk` or `narrow`, which keep the lock."""
+
+    __slots__ = ()
+    keeps_lock = True
+
+
+class Take(Index):
+    """Pick `rows`, one dimension of integers within bounds, along dimension `dim`."""
+
+    __slots__ = ("dim", "rows")
+
+    def __init__(self, batch_size: Shape, dim: int, rows: Array) -> None:
+        self.ndim = len(batch_size)
+        self.shape = batch_size[:dim] + rows.shape + batch_size[dim + 1 :]
+        self.index = (slice(None),) * dim + (rows, Ellipsis)
+        self.dim = dim
+        self.rows = rows
+
+    def array(self, value: Array) -> Array:
+        # `take` costs a third of an index array, but first copies arrays that are not laid out for it.
+        if type(value) is np.ndarray:
+            flags = value.flags
+            if flags.c_contiguous and flags.aligned:
+                return value.take(self.rows, self.dim)
+        out: Array = value[self.index]
+        return out
+
+    def names(self, names: list[str | None]) -> Names:
+        return names

@@ -1,0 +1,148 @@
+"""The protocol between a TensorDict and its entries that are not arrays.
+
+A parent never asks which kind of collection an entry is: nested TensorDicts, lazy stacks,
+tensorclasses and non-tensor data all answer the methods of `TensorCollection`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from lite._tree.batch_ops import BatchOp
+
+Array: TypeAlias = NDArray[Any]
+Shape: TypeAlias = tuple[int, ...]
+Names: TypeAlias = list[str | None] | None
+
+
+class TensorCollection:
+    """Anything with a batch size that can be an entry of a TensorDict, other than an array."""
+
+    __slots__ = ()
+    _is_non_tensor: ClassVar[bool] = False
+
+    @property
+    def batch_size(self) -> Shape:
+        """Shape that all entries share as their leading dimensions."""
+        raise NotImplementedError
+
+    def _rebatch(self, batch_size: Shape) -> TensorCollection:
+        """A shallow copy with another batch size; raises RuntimeError where entries do not fit."""
+        raise NotImplementedError
+
+    def _run(self, op: BatchOp) -> TensorCollection:
+        """Apply a batch-shape operation, keeping batch dimensions beyond the parent's."""
+        raise NotImplementedError
+
+    def _clone(self, recurse: bool) -> TensorCollection:
+        """Copy the containers, and the arrays too if `recurse`."""
+        raise NotImplementedError
+
+    def _map_leaves(self, fn: Callable[[Array], Any]) -> TensorCollection:
+        """Same structure and batch size with every array leaf replaced; non-tensors are kept."""
+        raise NotImplementedError
+
+    def _export(self) -> Any:
+        """Plain Python form: nested dicts of arrays, unwrapped objects."""
+        raise NotImplementedError
+
+
+def is_tensor_collection(datatype: Any) -> bool:
+    """Tell whether an object, or a type, is a TensorDict, tensorclass or non-tensor wrapper.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, is_tensor_collection
+        >>> is_tensor_collection(TensorDict()), is_tensor_collection(np.zeros(3))
+        (True, False)
+    """
+    cls = datatype if isinstance(datatype, type) else type(datatype)
+    return issubclass(cls, TensorCollection)
+
+
+def is_non_tensor(data: Any) -> bool:
+    """Tell whether an object is non-tensor data (`NonTensorData` or `NonTensorStack`).
+
+    Example:
+        >>> from lite import NonTensorData, is_non_tensor
+        >>> is_non_tensor(NonTensorData("x")), is_non_tensor("x")
+        (True, False)
+    """
+    return bool(getattr(type(data), "_is_non_tensor", False))
+
+
+def default_is_leaf(cls: type) -> bool:
+    """The default leaf predicate: arrays are leaves, collections (also non-tensors) are not.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import NonTensorData, default_is_leaf
+        >>> default_is_leaf(np.ndarray), default_is_leaf(NonTensorData)
+        (True, False)
+    """
+    return not issubclass(cls, TensorCollection)
+
+
+def is_leaf_nontensor(cls: type) -> bool:
+    """Leaf predicate that counts non-tensor entries as leaves beside the arrays.
+
+    Example:
+        >>> from lite import NonTensorData, TensorDict, is_leaf_nontensor
+        >>> is_leaf_nontensor(NonTensorData), is_leaf_nontensor(TensorDict)
+        (True, False)
+    """
+    return not issubclass(cls, TensorCollection) or bool(getattr(cls, "_is_non_tensor", False))
+
+
+class ArrayHolder:
+    """A leaf that holds its array in `data` and computes like it, with plain arrays as results.
+
+    A holder keeps its identity while its array changes, which is what a module's parameter needs. No
+    entry of a plain TensorDict is one, so loops ask for arrays by exact type first and never look here.
+    """
+
+    __slots__ = ()
+    data: Any
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.data[index] = raw(value)
+
+
+class HostArray:
+    """A leaf that is no ndarray but answers NumPy's protocols as one, such as the arrays inside `vmap`."""
+
+    __slots__ = ()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise NotImplementedError
+
+    def elementwise(self, function: Callable[[Any], Any]) -> Any:
+        """`function`, which treats all numbers of an array alike, of what lies behind this one."""
+        raise NotImplementedError
+
+
+HOST_LEAVES = (np.ndarray, ArrayHolder, HostArray)
+
+
+def raw(value: Any) -> Any:
+    """The array itself, behind a holder too."""
+    return value.data if isinstance(value, ArrayHolder) else value
+
+
+def as_array(value: Any) -> Array:
+    """`numpy.asarray`, but what answers NumPy's protocols as an array stays what it is."""
+    return value if isinstance(value, HostArray) else np.asarray(value)  # type: ignore[return-value]
+
+
+def is_array(value: Any) -> bool:
+    """True for a leaf: a NumPy array or a holder of one, or an array with the CUDA array interface."""
+    return (
+        isinstance(value, HOST_LEAVES)
+        or hasattr(value, "__cuda_array_interface__")
+        or hasattr(type(value), "__cuda_ndarray__")  # Numba's simulator has no array interface
+    )

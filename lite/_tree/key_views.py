@@ -1,0 +1,182 @@
+"""The live, set-like view that `TensorDict.keys` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Set, Sized
+from typing import TYPE_CHECKING, Any
+
+from numpy import ndarray
+
+from lite._tree.collection import default_is_leaf, is_leaf_nontensor
+from lite._tree.keys import Path, to_path
+from lite._tree.protocol import TensorDictCore
+
+if TYPE_CHECKING:
+    from lite._base import TensorDictBase
+
+
+def walk(
+    node: TensorDictCore,
+    nested: bool,
+    leaves_only: bool,
+    is_leaf: Callable[[type], bool] | None,
+    peek: bool = False,
+    *,
+    start: Path | None = (),
+    separator: str | None = None,
+) -> list[tuple[Any, Any]]:
+    """(path, entry) pairs: leaves in insertion order, a node after its content.
+
+    Args:
+        node: where to start.
+        nested: go into nested nodes.
+        leaves_only: leave out nodes.
+        is_leaf: predicate on the type of an entry.
+        peek: an entry may be a stand-in of its type, which costs a lazy stack nothing.
+        start: prefix of the paths; None gives keys as users see them, strings at the top.
+        separator: joins the parts of a path, instead of tuples; needs `start=None`.
+    """
+    found: list[tuple[Any, Any]] = []
+    if nested and leaves_only and is_leaf is None and separator is None and not peek:  # asked most often
+        leaf_pairs(node._items(), start, found)
+        return found
+    known = is_leaf is None or is_leaf is is_leaf_nontensor  # both take arrays, and no container, for leaves
+    how = (nested, leaves_only, is_leaf or default_is_leaf, known, peek, separator)
+    _collect(node, start, how, found)
+    return found
+
+
+def leaf_pairs(items: Iterable[tuple[str, Any]], prefix: Path | None, found: list[tuple[Any, Any]]) -> None:
+    """What `walk` finds most often: the arrays of the whole tree."""
+    for name, entry in items:
+        key: Any = name if prefix is None else (*prefix, name)
+        if type(entry) is ndarray:
+            found.append((key, entry))
+            continue
+        child: Any = entry if isinstance(entry, TensorDictCore) else TensorDictCore._as_node(entry)
+        if child is not None:
+            below = (name,) if prefix is None else key
+            leaf_pairs(child._items(), below, found)
+        elif default_is_leaf(type(entry)):
+            found.append((key, entry))
+
+
+def _keys_below(node: TensorDictCore, prefix: Path, leaves_only: bool, found: list[Any]) -> None:
+    """The keys of the whole tree in the order of `walk`, as users see them."""
+    for name, entry in node._peek_items():
+        if type(entry) is not ndarray:
+            child: Any = entry if isinstance(entry, TensorDictCore) else TensorDictCore._as_node(entry)
+            if child is not None:
+                _keys_below(child, (*prefix, name), leaves_only, found)
+            if leaves_only and (child is not None or not default_is_leaf(type(entry))):
+                continue
+        found.append((*prefix, name) if prefix else name)
+
+
+def _count_below(node: TensorDictCore, leaves_only: bool) -> int:
+    """How many there are: `list` asks every view for its length before it goes through it."""
+    count = 0
+    for _, entry in node._peek_items():
+        if type(entry) is not ndarray:
+            child: Any = entry if isinstance(entry, TensorDictCore) else TensorDictCore._as_node(entry)
+            if child is not None:
+                count += _count_below(child, leaves_only)
+            if leaves_only and (child is not None or not default_is_leaf(type(entry))):
+                continue
+        count += 1
+    return count
+
+
+def _collect(
+    node: TensorDictCore,
+    prefix: Any,
+    how: tuple[bool, bool, Callable[[type], bool], bool, bool, str | None],
+    found: list[tuple[Any, Any]],
+) -> None:
+    nested, leaves_only, is_leaf, known, peek, separator = how
+    for name, entry in node._peek_items() if peek else node._items():
+        key: Any = name if prefix is None else (*prefix, name) if separator is None else prefix + name
+        if known and type(entry) is ndarray:
+            found.append((key, entry))
+            continue
+        leaf, child = False, entry
+        if not (known and isinstance(entry, TensorDictCore)):  # which saves two calls for each node
+            leaf = is_leaf(type(entry))
+            child = None if leaf else node._as_node(entry)
+        if nested and child is not None:
+            below: Any = (name,) if prefix is None else key
+            if separator is not None:
+                below = key + separator
+            _collect(child, below, how, found)
+        if leaf or not leaves_only:
+            found.append((key, entry))
+
+
+class TensorDictKeysView(Set[Any]):
+    """Keys of a TensorDict; nested keys are tuples, listed before the node that holds them."""
+
+    __slots__ = ("_args", "_sort", "_td")
+
+    def __init__(
+        self,
+        td: TensorDictBase,
+        include_nested: bool,
+        leaves_only: bool,
+        is_leaf: Callable[[type], bool] | None,
+        sort: bool,
+    ) -> None:
+        self._td = td
+        self._args = (include_nested, leaves_only, is_leaf)
+        self._sort = sort
+
+    @classmethod
+    def _from_iterable(cls, it: Any) -> Any:
+        return set(it)
+
+    def __iter__(self) -> Iterator[Any]:
+        nested, leaves_only, is_leaf = self._args
+        if not nested and not leaves_only:
+            keys: list[Any] = list(self._td._keys())
+        elif nested and is_leaf is None:
+            keys = []
+            _keys_below(self._td, (), leaves_only, keys)
+        else:
+            keys = [key for key, _ in walk(self._td, nested, leaves_only, is_leaf, True, start=None)]
+        if self._sort:
+            keys.sort(key=lambda key: key if isinstance(key, str) else ".".join(key))
+        return iter(keys)
+
+    def __len__(self) -> int:
+        nested, leaves_only, is_leaf = self._args
+        if not nested and not leaves_only:
+            found = self._td._keys()
+            return len(found) if isinstance(found, Sized) else sum(1 for _ in found)
+        if nested and is_leaf is None:
+            return _count_below(self._td, leaves_only)
+        return len(walk(self._td, nested, leaves_only, is_leaf, True))
+
+    def __contains__(self, key: object) -> bool:
+        nested, leaves_only, is_leaf = self._args
+        if type(key) is str and not leaves_only:  # what most questions are about
+            return self._td._peek(key) is not None
+        if nested and not leaves_only and self._td._reach(key) is not None:
+            return True
+        path = to_path(key)
+        if not path:
+            raise TypeError(
+                "TensorDict keys are always strings. Membership checks are only supported for strings or "
+                "non-empty tuples of strings (for nested TensorDicts)"
+            )
+        if len(path) > 1 and not nested:
+            raise TypeError(
+                "Nested membership checks with tuples of strings is only supported when setting "
+                "`include_nested=True`."
+            )
+        entry = self._td._peek_path(path)
+        if entry is None:
+            return False
+        return not leaves_only or (default_is_leaf if is_leaf is None else is_leaf)(type(entry))
+
+    def __repr__(self) -> str:
+        nested, leaves_only, _ = self._args
+        return f"{type(self).__name__}({list(self)}, include_nested={nested}, leaves_only={leaves_only})"

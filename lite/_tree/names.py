@@ -1,0 +1,100 @@
+"""Dimension names: validation and their way down to nested TensorDicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from numpy import ndarray
+
+from lite._tree.collection import Names
+from lite._tree.protocol import TensorDictCore
+
+
+def check_names(names: Sequence[str | None] | None, ndim: int) -> Names:
+    """Validate names against the number of batch dimensions; all-None becomes None."""
+    if names is None:
+        return None
+    out = list(names)
+    if len(out) != ndim:
+        raise ValueError(
+            "the length of the dimension names must equate the tensordict batch_dims attribute. "
+            f"Got {out} for batch_dims {ndim}."
+        )
+    given = [name for name in out if name is not None]
+    if any(not isinstance(name, str) for name in given):
+        raise TypeError(f"names must be strings or None, got {out}.")
+    if len(set(given)) != len(given):
+        raise ValueError(f"Some dimension names are non-unique: {out}.")
+    return out if given else None
+
+
+def take_names(found: list[tuple[Any, Names]]) -> None:
+    """Store what `_collect_names` found."""
+    for node, names in found:
+        node._take_names(names)
+
+
+class NamesMixin(TensorDictCore):
+    """`names`, `refine_names` and `rename`."""
+
+    __slots__ = ()
+
+    def _own_names(self) -> list[str | None] | None:
+        return self._names
+
+    def _readable_names(self) -> Names:
+        return self._names
+
+    @property
+    def names(self) -> list[str | None]:
+        """One name (or None) per batch dimension; ValueError where parts of a lazy stack disagree."""
+        names = self._readable_names()
+        return [None] * self.ndim if names is None else list(names)
+
+    @names.setter
+    def names(self, value: Sequence[str | None] | None) -> None:
+        self._set_names(check_names(value, self.ndim))
+
+    def _set_names(self, names: Names) -> None:
+        """Hand names down to the whole tree, unless they conflict somewhere."""
+        found: list[tuple[Any, Names]] = []
+        self._collect_names(names, found)
+        take_names(found)
+
+    def _collect_names(self, names: Names, found: list[tuple[Any, Names]], but: str | None = None) -> None:
+        """Which container gets which names, leaving out what is below the direct entry `but`.
+
+        Raises:
+            ValueError: names would be twice on one nested container.
+        """
+        found.append((self, names))
+        for key, entry in self._items():
+            node = None if type(entry) is ndarray or key == but else self._as_node(entry)
+            if node is not None:
+                own = [None] * node.ndim if node._names is None else list(node._names)
+                head = [None] * self.ndim if names is None else names
+                node._collect_names(check_names([*head, *own[self.ndim :]], node.ndim), found)
+
+    def _take_names(self, names: Names) -> None:
+        self._names = names
+
+    def refine_names(self, *names: Any) -> Self:
+        """Name dimensions that have no name yet; `...` stands for the names in between.
+
+        Raises:
+            RuntimeError: a dimension already has another name.
+        """
+        given = list(names)
+        if Ellipsis in given:
+            at = given.index(Ellipsis)
+            tail = given[at + 1 :]
+            given = given[:at] + self.names[at : self.ndim - len(tail)] + tail
+        merged = check_names(given, self.ndim) or [None] * self.ndim
+        for old, new in zip(self.names, merged, strict=True):
+            if old is not None and old != new:
+                raise RuntimeError(
+                    f"refine_names: cannot coerce TensorDict names {self.names} with {list(names)}."
+                )
+        self.names = merged
+        return self

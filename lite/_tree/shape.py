@@ -1,0 +1,364 @@
+"""Batch-shape methods, shared by every collection: each builds one `BatchOp` and runs it."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from lite._tree import batch_ops
+from lite._tree.collection import HostArray, Shape, TensorCollection
+from lite._tree.indexing import normalise, result_names, result_shape
+
+
+def as_shape(sizes: tuple[Any, ...], argument: str) -> Shape:
+    """Read sizes given as `f(2, 3)`, `f((2, 3))` or `f([2, 3])`."""
+    if len(sizes) == 1 and not isinstance(sizes[0], int | np.integer):
+        sizes = tuple(sizes[0])
+    try:
+        return tuple(map(operator.index, sizes))
+    except TypeError:
+        raise TypeError(f"{argument} must be integers, got {sizes!r}.") from None
+
+
+def infer_size(sizes: Shape, numel: int) -> Shape:
+    """Replace one -1 by the size that keeps `numel`; RuntimeError if none does."""
+    if math.prod(sizes) == numel and (not sizes or min(sizes) >= 0):
+        return sizes
+    known = math.prod(n for n in sizes if n != -1)
+    unknown = sizes.count(-1)
+    if unknown > 1 or any(n < -1 for n in sizes):
+        raise RuntimeError(f"only one dimension can be inferred, got sizes {sizes}.")
+    if unknown and known and numel % known == 0:
+        return tuple(numel // known if n == -1 else n for n in sizes)
+    if unknown or known != numel:
+        raise RuntimeError(f"shape {sizes} is invalid for a batch of {numel} elements.")
+    return sizes
+
+
+class ShapeMixin(TensorCollection):
+    """Batch properties and batch-shape operations; they never touch feature dimensions."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> Shape:
+        """Same as `batch_size`."""
+        return self.batch_size
+
+    @shape.setter
+    def shape(self, value: Any) -> None:
+        self.batch_size = value  # type: ignore[misc]
+
+    @property
+    def batch_dims(self) -> int:
+        """Number of batch dimensions; it follows from `batch_size`."""
+        return len(self.batch_size)
+
+    @batch_dims.setter
+    def batch_dims(self, value: int) -> None:
+        raise RuntimeError(
+            "Setting batch dims on TensorDict instances is not allowed. Set `batch_size` instead."
+        )
+
+    @property
+    def ndim(self) -> int:
+        """Number of batch dimensions."""
+        return len(self.batch_size)
+
+    def ndimension(self) -> int:
+        """Number of batch dimensions."""
+        return len(self.batch_size)
+
+    def dim(self) -> int:
+        """Number of batch dimensions."""
+        return len(self.batch_size)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The batch size, or its size along `dim`."""
+        return self.batch_size if dim is None else self.batch_size[dim]
+
+    def numel(self) -> int:
+        """Number of batch elements (1 for an empty batch size, 0 if any dimension is 0)."""
+        return math.prod(self.batch_size)
+
+    def __len__(self) -> int:
+        size = self.batch_size
+        return size[0] if size else 0
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.batch_size:
+            raise TypeError("iteration over a 0-d TensorDict.")
+        return iter(self.unbind(0))
+
+    def __bool__(self) -> bool:
+        raise RuntimeError("Converting a tensordict to boolean value is not permitted")
+
+    def _dim(self, dim: int, extra: int = 0) -> int:
+        ndim = len(self.batch_size) + extra
+        if not -ndim <= dim < ndim:
+            raise IndexError(f"Incompatible dim {dim} for tensordict with shape {self.batch_size}.")
+        return dim % ndim
+
+    def _index(self, index: Any) -> Any:
+        """Index the batch dimensions; a full slice or ellipsis gives the object itself."""
+        batch_size = self.batch_size
+        if index is Ellipsis or (isinstance(index, tuple) and not index):
+            return self
+        if any(isinstance(item, HostArray) for item in (index if type(index) is tuple else (index,))):
+            from lite._transforms.vmap.tensordicts import indexed
+
+            return indexed(self, index)
+        items = normalise(index, batch_size)
+        if all(type(item) is slice and item == slice(None) for item in items):
+            return self
+        shape = result_shape(items, batch_size)
+        names = self._own_names()
+        new_names = None if names is None else result_names(items, names, len(shape))
+        return self._run(batch_ops.Index(len(batch_size), shape, items, new_names))
+
+    def _own_names(self) -> list[str | None] | None:
+        return None
+
+    def _adopt(self, out: Any, name: str) -> Self:
+        """Take over the entries and the batch size of a result, for `inplace=True`."""
+        raise NotImplementedError(f"{name}(inplace=True) is not supported on {type(self).__name__}.")
+
+    def _unchanged(self) -> Self:
+        """Self, as the result of an operation that changes nothing."""
+        return self
+
+    def _shaped(self, op: batch_ops.BatchOp) -> Self:
+        """The result of an operation that a `with` statement can undo."""
+        return self._run(op)  # type: ignore[return-value]
+
+    def view(
+        self, *shape: Any, size: Sequence[int] | None = None, batch_size: Sequence[int] | None = None
+    ) -> Self:
+        """Reshape without copying; ValueError where the memory layout does not allow it.
+
+        Args:
+            shape: the new batch size; one entry may be -1. Or a dtype, as which all arrays are seen
+                through the same memory, as with `numpy.ndarray.view`.
+            size: the new batch size, as a keyword.
+            batch_size: with a dtype, the batch size of the result.
+
+        Example:
+            >>> import numpy as np
+            >>> from lite import TensorDict
+            >>> td = TensorDict({"a": np.ones((2, 2), np.float32)}, batch_size=[2, 2])
+            >>> td.view(4)["a"], td.view(np.int64, batch_size=[2])["a"].shape
+            (array([1., 1., 1., 1.], dtype=float32), (2, 1))
+        """
+        if len(shape) == 1 and isinstance(shape[0], np.dtype | type):
+            return self._view_dtype(np.dtype(shape[0]), batch_size)
+        old = self.batch_size
+        new = infer_size(as_shape((size,) if size is not None else shape, "shape"), self.numel())
+        return self._unchanged() if new == old else self._shaped(batch_ops.View(len(old), new))
+
+    def _view_dtype(self, dtype: np.dtype[Any], batch_size: Any) -> Self:
+        """Objects have no dtype."""
+        return self
+
+    def reshape(self, *shape: Any, inplace: bool = False) -> Self:
+        """Reshape the batch dimensions, copying only where needed; one size may be -1.
+
+        Args:
+            shape: the new batch size.
+            inplace: give self the result's entries and batch size, and return it.
+
+        Example:
+            >>> import numpy as np
+            >>> from lite import TensorDict
+            >>> td = TensorDict({"a": np.zeros((4, 3, 5))}, batch_size=[4, 3])
+            >>> td.reshape(2, -1)["a"].shape
+            (2, 6, 5)
+        """
+        old = self.batch_size
+        new = infer_size(as_shape(shape, "shape"), self.numel())
+        out: Any = self if new == old else self._run(batch_ops.Reshape(len(old), new))
+        return self._adopt(out, "reshape") if inplace else out
+
+    def flatten(self, start_dim: int = 0, end_dim: int = -1, *, inplace: bool = False) -> Self:
+        """Merge the batch dimensions `start_dim..end_dim` (inclusive); a 0-d batch becomes (1,).
+
+        With `inplace` self gets the result's entries and batch size, and is returned.
+        """
+        if inplace:
+            return self._adopt(self.flatten(start_dim, end_dim), "flatten")
+        if not self.batch_size:
+            return self.unsqueeze(0)
+        start, end = self._dim(start_dim), self._dim(end_dim)
+        if end < start:
+            raise ValueError("The end dimension must be greater or equal to the start dim.")
+        if start == end:
+            return self._unchanged()
+        return self._shaped(batch_ops.Flatten(self.batch_size, start, end))
+
+    def unflatten(self, dim: int, unflattened_size: Sequence[int], *, inplace: bool = False) -> Self:
+        """Split batch dimension `dim` into `unflattened_size`, one of which may be -1.
+
+        With `inplace` self gets the result's entries and batch size, and is returned.
+        """
+        if inplace:
+            return self._adopt(self.unflatten(dim, unflattened_size), "unflatten")
+        d = self._dim(dim)
+        sizes = infer_size(as_shape((unflattened_size,), "unflattened_size"), self.batch_size[d])
+        return self._shaped(batch_ops.Unflatten(self.batch_size, d, sizes))
+
+    def unsqueeze(self, dim: int) -> Self:
+        """Insert a batch dimension of size 1 at `dim`."""
+        ndim = self.ndim
+        if not -ndim - 1 <= dim <= ndim:
+            raise RuntimeError(
+                "unsqueezing is allowed for dims comprised between `-td.batch_dims - 1` and "
+                f"`td.batch_dims` only. Got dim={dim} with a batch size of {self.batch_size}."
+            )
+        return self._shaped(batch_ops.Unsqueeze(self.batch_size, dim % (ndim + 1)))
+
+    def squeeze(self, dim: int | None = None) -> Self:
+        """Drop batch dimension `dim` if its size is 1, or every such dimension."""
+        size = self.batch_size
+        if dim is None:
+            dims = tuple([i for i, n in enumerate(size) if n == 1])
+        else:
+            d = self._dim(dim)
+            dims = (d,) if size[d] == 1 else ()
+        return self._shaped(batch_ops.Squeeze(size, dims)) if dims else self._unchanged()
+
+    def permute(self, *args: Any, dims: Sequence[int] | None = None) -> Self:
+        """Reorder the batch dimensions.
+
+        Raises:
+            ValueError: if `dims` is not a permutation of the batch dimensions.
+        """
+        given = as_shape((dims,) if dims is not None else args, "dims")
+        ndim = self.ndim
+        if len(given) != ndim or (given and not -ndim <= min(given) <= max(given) < ndim):
+            raise ValueError(
+                "Received an permutation order incompatible with the tensordict shape."
+                f" Got dims={list(given)} for batch size {self.batch_size}."
+            )
+        order = tuple([d % ndim for d in given])
+        if len(set(order)) != ndim:
+            raise ValueError(
+                f"Cannot compute the permutation, got dims={list(given)} but expected a permutation "
+                f"of {list(range(ndim))}."
+            )
+        if order == tuple(range(ndim)):
+            return self._unchanged()
+        return self._shaped(batch_ops.Permute(self.batch_size, order))
+
+    def transpose(self, dim0: int, dim1: int) -> Self:
+        """Swap two batch dimensions."""
+        ndim = self.ndim
+        if not (-ndim <= dim0 < ndim and -ndim <= dim1 < ndim):
+            raise ValueError(
+                "dim0 and dim1 must be within the range of the number of dimensions."
+                f" Got dim0={dim0}, dim1={dim1} for {ndim} dims."
+            )
+        first, second = dim0 % ndim, dim1 % ndim
+        return (
+            self._unchanged()
+            if first == second
+            else self._shaped(batch_ops.Swap(self.batch_size, first, second))
+        )
+
+    def swapaxes(self, axis0: int, axis1: int) -> Self:
+        """Same as `transpose`."""
+        return self.transpose(axis0, axis1)
+
+    def swapdims(self, axis0: int, axis1: int) -> Self:
+        """Same as `transpose`."""
+        return self.transpose(axis0, axis1)
+
+    def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
+        """Move batch dimensions to new positions, as `numpy.moveaxis`."""
+        src = [source] if isinstance(source, int) else list(source)
+        dst = [destination] if isinstance(destination, int) else list(destination)
+        if len(src) != len(dst):
+            raise ValueError(f"source and destination must have as many dims, got {src} and {dst}.")
+        src, dst = [self._dim(d) for d in src], [self._dim(d) for d in dst]
+        if len(set(src)) != len(src) or len(set(dst)) != len(dst):
+            raise RuntimeError(f"repeated dim in source {src} or destination {dst}.")
+        order = [d for d in range(self.ndim) if d not in src]
+        for to, d in sorted(zip(dst, src, strict=True)):
+            order.insert(to, d)
+        return self.permute(order)
+
+    def moveaxis(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
+        """Same as `movedim`."""
+        return self.movedim(source, destination)
+
+    def expand(self, *shape: Any, inplace: bool = False) -> Self:
+        """Broadcast the batch dimensions to `shape` (-1 keeps a size); leaves are read-only views.
+
+        Args:
+            shape: the new batch size.
+            inplace: give self the result's entries and batch size, and return it.
+        """
+        given = as_shape(shape, "shape")
+        old = self.batch_size
+        if len(given) < len(old):
+            raise RuntimeError(
+                f"the number of sizes provided ({len(given)}) must be greater or equal to the number of "
+                f"dimensions in the TensorDict ({len(old)})"
+            )
+        lead = len(given) - len(old)
+        if given[lead:] == old:
+            new = given
+        else:
+            pairs = zip(given[lead:], old, strict=True)
+            new = given[:lead] + tuple([m if n == -1 else n if m in (n, 1) else -1 for n, m in pairs])
+        if not new or min(new) >= 0:
+            out: Any = self._run(batch_ops.Expand(len(old), new))
+            return self._adopt(out, "expand") if inplace else out
+        raise RuntimeError(f"Incompatible expanded shape: {given} for a batch size of {old}.")
+
+    def unbind(self, dim: int) -> tuple[Any, ...]:
+        """Split into one collection per index of batch dimension `dim`, which disappears."""
+        d = self._dim(dim)
+        full = (slice(None),) * d
+        return tuple(self._index((*full, i)) for i in range(self.batch_size[d]))
+
+    def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
+        """Split along batch dimension `dim` into chunks of a size, or of the sizes of a list."""
+        d = self._dim(dim)
+        total = self.batch_size[d]
+        if isinstance(split_size, int):
+            if split_size <= 0:
+                raise ValueError(
+                    f"{type(self).__name__}.split: split_size must be positive, got {split_size}."
+                )
+            stops = list(range(split_size, total, split_size)) + [total]
+        else:
+            if not isinstance(split_size, list | tuple) or not all(isinstance(n, int) for n in split_size):
+                raise TypeError("split(): argument 'split_size' must be int or list of ints")
+            if not split_size:
+                raise RuntimeError("Insufficient number of elements in split_size.")
+            if sum(split_size) != total or min(split_size) < 0:
+                raise RuntimeError(
+                    f"{type(self).__name__}.split expects split_size(s) to sum exactly to {total}, the size "
+                    f"of dim {dim}, got {list(split_size)}."
+                )
+            stops = [int(n) for n in np.cumsum(split_size)]
+        return tuple([self._slice(d, a, b) for a, b in zip([0, *stops[:-1]], stops, strict=True)])
+
+    def _slice(self, dim: int, start: int, stop: int) -> Self:
+        size = self.batch_size
+        op = batch_ops.Piece(
+            len(size),
+            size[:dim] + (stop - start,) + size[dim + 1 :],
+            (slice(None),) * dim + (slice(start, stop),),
+            self._own_names(),
+        )
+        return self._run(op)  # type: ignore[return-value]
+
+    def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
+        """Split along batch dimension `dim` into at most `chunks` pieces of equal (ceiled) size."""
+        if chunks < 1:
+            raise ValueError(f"chunks must be a strictly positive integer, got {chunks}.")
+        return self.split(max(1, -(-self.batch_size[self._dim(dim)] // chunks)), dim)

@@ -1,0 +1,238 @@
+"""From what a user stores to what a TensorDict holds: an array or a collection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from lite._arrays.defaults import get_default_dtype
+from lite._arrays.foreign import from_dlpack, is_foreign, is_tensor
+from lite._arrays.masked import refuse_masked
+from lite._tree.collection import Array, Shape, TensorCollection, is_array
+from lite._tree.keys import Path, to_path
+from lite._tree.nontensor import NonTensorData, NonTensorStack
+
+_NUMERIC = frozenset("biufc")
+
+
+def is_numeric(dtype: np.dtype[Any]) -> bool:
+    """True for dtypes a leaf can have: NumPy's numbers, bool, and extension floats such as bfloat16."""
+    return dtype.kind in _NUMERIC or (dtype.kind == "V" and dtype.names is None and dtype.type is not np.void)
+
+
+def unready(entries: dict[Any, Any], batch_size: Shape, device: str | None) -> list[str] | None:
+    """Keys of entries that cannot be stored as they are; None if there is a key that is not a string.
+
+    Nearly always the answer is none: arrays that fit, on the host. One loop over plain attributes tells.
+
+    Args:
+        entries: what a user gave.
+        batch_size: of the container.
+        device: of the container.
+    """
+    host = device is None or device == "cpu"
+    ndim = len(batch_size)
+    rows = batch_size[0] if ndim == 1 else -1
+    found: list[str] = []
+    for key, value in entries.items():
+        if type(key) is not str:
+            return None
+        if (
+            type(value) is not ndarray
+            # The length costs a quarter of what the shape costs, which is a new tuple each time.
+            or (ndim == 1 and (not value.ndim or len(value) != rows))
+            or (ndim > 1 and value.shape[:ndim] != batch_size)
+            or value.dtype.kind not in "fibuc"
+            or not host
+        ):
+            found.append(key)
+    return found
+
+
+def as_tree(entries: dict[Any, Any]) -> dict[str, Any] | None:
+    """Entries under flat and nested keys as dicts in dicts; None if two keys meet, or one is none."""
+    out: dict[str, Any] = {}
+    nodes: dict[Path, dict[str, Any]] = {(): out}
+    for key, value in entries.items():
+        path = to_path(key)
+        if not path:
+            return None
+        node = nodes.get(path[:-1])
+        if node is None:
+            node = out
+            for depth, name in enumerate(path[:-1], 1):
+                below = nodes.get(path[:depth])
+                if below is None:
+                    if name in node:
+                        return None
+                    below = node[name] = nodes[path[:depth]] = {}
+                node = below
+        if path[-1] in node:
+            return None
+        node[path[-1]] = value
+    return out
+
+
+def as_is(value: Any, batch_size: Shape, device: str | None) -> bool:
+    """Whether one value can be stored as it is."""
+    ndim = len(batch_size)
+    return (
+        type(value) is ndarray
+        and (
+            value.ndim > 0 and len(value) == batch_size[0] if ndim == 1 else value.shape[:ndim] == batch_size
+        )
+        and value.dtype.kind in "fibuc"
+        and (device is None or device == "cpu")
+    )
+
+
+def to_entry(
+    value: Any, batch_size: Shape, make_node: Callable[[Mapping[Any, Any]], TensorCollection]
+) -> Any:
+    """Convert `value` to an array leaf or a collection; shapes are checked by the caller.
+
+    Args:
+        value: anything. Arrays and collections are kept as they are (no copy).
+        batch_size: batch size that a wrapped Python object gets.
+        make_node: builds the nested TensorDict of a mapping.
+    """
+    kind = type(value)
+    if kind is dict:
+        return make_node(value)
+    if kind is str:
+        return NonTensorData._make(value, batch_size)
+    if isinstance(value, np.ndarray):
+        return _from_array(value, batch_size, make_node)
+    if isinstance(value, TensorCollection):
+        return value
+    if isinstance(value, bool | int | float | complex | np.generic):
+        return _from_scalar(value, batch_size)
+    if isinstance(value, Mapping):
+        return make_node(value)
+    if isinstance(value, list):
+        return _from_list(value, batch_size)
+    if isinstance(value, tuple):
+        array = numeric_array(value)
+        return NonTensorData._make(value, batch_size) if array is None else array
+    if isinstance(value, str | bytes) or value is None:
+        return NonTensorData._make(value, batch_size)
+    if is_tensor(value) or (is_foreign(value) and not is_array(value)):
+        return from_dlpack(value)
+    if is_array(value):
+        return value
+    if callable(getattr(value, "numpy", None)):
+        return np.asarray(value.numpy())
+    return NonTensorData._make(value, batch_size)
+
+
+def _from_array(
+    value: Array, batch_size: Shape, make_node: Callable[[Mapping[Any, Any]], TensorCollection]
+) -> Any:
+    if type(value) is not ndarray:
+        refuse_masked(value)
+    if is_numeric(value.dtype):
+        return value
+    if value.dtype.names is not None:
+        return make_node({name: value[name] for name in value.dtype.names})
+    if value.ndim and value.shape[: len(batch_size)] == batch_size:
+        objects = value.astype(object)
+        if value.dtype.kind in "mM" and any(isinstance(item, int) for item in objects.flat):
+            # Dates and times that Python's own cannot hold, such as nanoseconds, stay NumPy's.
+            objects = np.empty(value.shape, object)
+            objects.reshape(-1)[:] = list(value.flat)
+        return NonTensorStack._wrap(objects)
+    return NonTensorData._make(value, batch_size)
+
+
+def _from_scalar(value: Any, batch_size: Shape) -> Any:
+    if type(value) is float:
+        return np.asarray(value, dtype=get_default_dtype())
+    array = np.asarray(value)
+    return array if is_numeric(array.dtype) else NonTensorData._make(value, batch_size)
+
+
+def _from_list(value: list[Any], batch_size: Shape) -> Any:
+    if not value:
+        return np.zeros((0,), dtype=get_default_dtype())
+    if any(isinstance(item, TensorCollection) and not item._is_non_tensor for item in value):
+        from lite._ops.combine import maybe_dense_stack
+
+        return maybe_dense_stack(value)
+    if all(isinstance(item, np.ndarray) and is_numeric(item.dtype) for item in value):
+        for item in value:
+            if type(item) is not ndarray:
+                refuse_masked(item)
+        shapes = {item.shape for item in value}
+        if len(shapes) == 1:
+            return np.stack(value)
+        raise ValueError(
+            f"a list of arrays must have equal shapes to become one entry, got {sorted(shapes)}; "
+            "ragged rows belong in a LazyStackedTensorDict (lite.lazy_stack)."
+        )
+    array = numeric_array(value)
+    if array is not None:
+        return array
+    if _is_ragged_numbers(value):
+        raise ValueError(
+            "a nested list of numbers must be rectangular to become one entry; "
+            "ragged rows belong in a LazyStackedTensorDict (lite.lazy_stack)."
+        )
+    return NonTensorStack.from_list(value)
+
+
+def numeric_array(value: Any) -> Array | None:
+    """The array of a rectangular nest of numbers, Python floats in the default dtype; else None."""
+    kinds = _number_types(value)
+    if kinds is None:
+        return None
+    try:
+        array = np.asarray(value)
+    except (ValueError, OverflowError):
+        return None
+    if array.dtype.kind not in _NUMERIC:
+        return None
+    keep = any(issubclass(kind, np.generic) for kind in kinds)
+    return array.astype(get_default_dtype()) if array.dtype.kind == "f" and not keep else array
+
+
+def _number_types(value: Any) -> set[type] | None:
+    """The scalar types in a nest of lists and tuples, or None if anything is not a number."""
+    kinds: set[type] = set()
+    stack = [value]
+    while stack:
+        for item in stack.pop():
+            if isinstance(item, list | tuple):
+                stack.append(item)
+            elif isinstance(item, np.ndarray) and is_numeric(item.dtype):
+                if type(item) is not ndarray:
+                    refuse_masked(item)
+                kinds.add(item.dtype.type)
+            elif isinstance(item, bool | int | float | complex | np.number | np.bool_):
+                kinds.add(type(item))
+            else:
+                return None
+    return kinds
+
+
+def _is_ragged_numbers(value: list[Any]) -> bool:
+    return _number_types(value) is not None
+
+
+def fit_leaf(value: Any, batch_size: Shape) -> None:
+    """Check that a leaf starts with the batch size; the RuntimeError names both shapes."""
+    if value.shape[: len(batch_size)] != batch_size:
+        raise RuntimeError(
+            f"batch dimension mismatch, got self.batch_size={batch_size} "
+            f"and value.shape={tuple(value.shape)}."
+        )
+
+
+def fit_node(value: TensorCollection, batch_size: Shape) -> TensorCollection:
+    """A collection whose batch size starts with `batch_size`: itself, or a shallow copy."""
+    own = value.batch_size
+    if own[: len(batch_size)] == batch_size:
+        return value
+    return value._rebatch(batch_size)

@@ -1,0 +1,225 @@
+"""Writes of one call that happen all together or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy import ndarray
+
+from lite._arrays.device_array import write_leaf
+from lite._tree.collection import Shape, raw
+
+_NOTHING = np.zeros((), dtype=np.bool_)
+_NUMBERS = (np.ndarray, np.generic, bool, int, float, complex)
+
+
+class Writes:
+    """What a call is about to write; used as `with Writes() as writes:`.
+
+    Arrays are written when the block ends, after everything has been checked: `copy` raises for a value
+    that its array cannot take. Containers change at once, because later steps of the call look at them,
+    and get their old content back if the block raises.
+
+    Values that are views of what is written to, too: within a step all are read before any is written,
+    and a step reads what those before it have written. There is one step unless `step` is called.
+
+    Args:
+        in_turn: whether `step` starts a new one.
+    """
+
+    __slots__ = ("_in_turn", "_saved", "_steps", "_written")
+
+    def __init__(self, in_turn: bool = False) -> None:
+        self._in_turn = in_turn
+        self._steps: list[list[tuple[Any, Any, Any]]] = [[]]
+        self._saved: dict[int, tuple[Any, Any]] = {}
+        self._written: set[int] = set()  # the owners of what earlier steps write to
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                for pending in self._steps:
+                    values = apart([target for target, _, _ in pending], [value for _, _, value in pending])
+                    for (target, index, _), value in zip(pending, values, strict=True):
+                        if type(target) is ndarray:
+                            target[index] = value
+                        else:
+                            write_leaf(target, index, value)
+                self._saved.clear()
+        finally:
+            for node, saved in self._saved.values():
+                node._reset(saved)
+
+    def step(self) -> None:
+        """Let what is planned from here on read what was planned before, if that is how it goes."""
+        if self._in_turn and self._steps[-1]:
+            self._written.update(owners([target for target, _, _ in self._steps[-1]]))
+            self._steps.append([])
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Plan what is in the block as one step: of a lazy stack, all is read before any part is written."""
+        in_turn, self._in_turn = self._in_turn, False
+        try:
+            yield
+        finally:
+            self._in_turn = in_turn
+
+    def copy(self, target: Any, value: Any, index: Any = ..., wanted: Shape | None = None) -> None:
+        """Plan `target[index] = value` for a leaf.
+
+        Args:
+            target: the leaf.
+            value: an entry or a number.
+            index: of the elements to write.
+            wanted: the shape of those elements, where it is known.
+
+        Raises:
+            IndexError: the index does not fit the array.
+            ValueError: the value does not fit the indexed shape, or the array is read-only.
+            TypeError: the value is no array, or cannot be cast.
+        """
+        if (wanted is not None or index is Ellipsis) and self.take(target, value, index, wanted):
+            return
+        target, value = raw(target), raw(value)
+        if isinstance(target, np.ndarray):
+            if not isinstance(value, _NUMBERS):
+                raise TypeError(f"cannot copy a {type(value).__name__} into an array.")
+            if not target.flags.writeable:
+                raise ValueError("the array is read-only.")
+            if wanted is None:
+                wanted = (
+                    target.shape
+                    if index is Ellipsis
+                    else np.broadcast_to(_NOTHING, target.shape)[index].shape
+                )
+            value = trimmed(value, len(wanted))
+            shape = np.shape(value)
+            if not fits(shape, wanted):
+                raise ValueError(f"a value of shape {shape} does not fit the shape {wanted}.")
+            if isinstance(value, np.ndarray) and not np.can_cast(value.dtype, target.dtype):
+                # What NumPy has to say about the numbers, it says here.
+                cast = value.astype(target.dtype)
+                value = cast if self._written.isdisjoint(owners([value])) else value
+        self._steps[-1].append((target, index, value))
+
+    def take(self, target: Any, value: Any, index: Any = ..., wanted: Shape | None = None) -> bool:
+        """Plan as `copy` does, if nothing but a cast is needed, or one number goes everywhere."""
+        ready = fitting(target, value, () if type(value) is ndarray and not value.ndim else wanted)
+        if ready is not None:
+            early = self._written and not self._written.isdisjoint(owners([value]))
+            self._steps[-1].append((target, index, value if early else ready))
+        return ready is not None
+
+    def put(self, node: Any, key: str, entry: Any) -> None:
+        """Store a converted and checked entry, which can be taken back."""
+        self.keep(node)
+        inner = node._as_node(entry)
+        if inner is not None:
+            self.keep(inner)
+        node._put(key, entry)
+
+    def keep(self, node: Any) -> None:
+        """Remember a container and everything below it, before it changes."""
+        if id(node) in self._saved:
+            return
+        found = [node]
+        while found:
+            node = found.pop()
+            if id(node) not in self._saved:
+                self._saved[id(node)] = (node, node._save())
+                found.extend(node._lock_children())
+
+
+@cache
+def _castable(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool | None:
+    """Whether numbers of one dtype can be stored in another without loss; None if they are no numbers."""
+    if given == wanted:
+        return True
+    return np.can_cast(given, wanted) if given.kind in "fibuc" and wanted.kind in "fibuc" else None
+
+
+def fitting(target: Any, value: Any, wanted: Shape | None = None) -> Any:
+    """What can be written to an array where `value` is to go: it, if it has the shape and casts; else None.
+
+    Args:
+        target: the leaf to write to.
+        value: an entry.
+        wanted: the shape to have, if that is not the shape of the target.
+    """
+    if (
+        type(value) is not ndarray
+        or type(target) is not ndarray
+        or value.shape != (target.shape if wanted is None else wanted)
+        or not target.flags.writeable
+    ):
+        return None
+    given, dtype = value.dtype, target.dtype
+    if given is dtype:
+        return value
+    castable = _castable(given, dtype)
+    # What NumPy has to say about numbers that may not fit, it says now and not half way.
+    return value if castable else None if castable is None else value.astype(dtype)
+
+
+def apart(targets: Sequence[Any], values: Sequence[Any]) -> Sequence[Any]:
+    """The values for some targets, with copies of those that a write to another target may change first."""
+    if len(targets) < 2:
+        return values
+    written, read = set(owners(targets)), owners(values)
+    if written.isdisjoint(read):
+        return values
+    written.discard(id(None))
+    return [value.copy() if owner in written else value for value, owner in zip(values, read, strict=True)]
+
+
+def cast_too_early(pairs: Sequence[tuple[Any, Any]], casts: Sequence[Any]) -> bool:
+    """Whether values that were cast may get others first, when (target, value) pairs are written in turn."""
+    return bool(casts) and not set(owners([target for target, _ in pairs])).isdisjoint(owners(casts))
+
+
+def owners(arrays: Sequence[Any]) -> list[int]:
+    """Which memory each array is a view of, by the identity of the array that owns it."""
+    found = []
+    for array in arrays:
+        if type(array) is ndarray:  # nearly all; NumPy makes a view of a view one of the owner
+            base = array.base
+            if base is None or (type(base) is ndarray and base.base is None):
+                found.append(id(array if base is None else base))
+                continue
+        found.append(id(_owner(array)))
+    return found
+
+
+def _owner(array: Any) -> Any:
+    """The array that owns the memory of an array, as far as that can be seen; None for other values."""
+    if not isinstance(array, ndarray):
+        return None
+    while isinstance(array.base, ndarray):
+        array = array.base
+    return array
+
+
+def trimmed(value: Any, ndim: int) -> Any:
+    """A value without the leading dims of size 1 that NumPy drops when it assigns to `ndim` dims."""
+    shape = np.shape(value)
+    extra = len(shape) - ndim
+    return value.reshape(shape[extra:]) if extra > 0 and shape[:extra] == (1,) * extra else value
+
+
+def fits(shape: Shape, wanted: Shape) -> bool:
+    """Whether a value of one shape broadcasts to exactly another."""
+    if not shape or shape == wanted:
+        return True
+    extra = len(wanted) - len(shape)
+    return extra >= 0 and all(n in (1, m) for n, m in zip(shape, wanted[extra:], strict=True))

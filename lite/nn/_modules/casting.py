@@ -1,0 +1,196 @@
+"""Changing dtype and device of a module's arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn, Self
+
+import numpy as np
+
+from lite._arrays.dtypes import bfloat16, is_floating, is_inexact, is_numeric, resolve_dtype
+from lite._tree.collection import TensorCollection, raw
+from lite.nn._modules.meta import MetaArray, check_device
+from lite.nn._modules.parameter import Parameter
+from lite.nn._modules.registry import Registry
+
+
+class Casting(Registry):
+    """`to`, `half`, `double`, ...; `Module` is the public face."""
+
+    def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Self:
+        """Replace every array by `fn(array)`; Parameter objects stay the same."""
+        if recurse:
+            for module in self._modules.values():
+                if module is not None:
+                    module._apply(fn)
+        for param in self._parameters.values():
+            if param is not None:
+                param.data = fn(param.data)
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                collection = isinstance(buffer, TensorCollection)
+                self._set_buffer(name, buffer._map_leaves(fn) if collection else fn(buffer))
+        return self
+
+    def _convert_arrays(self, fn: Callable[[Any], Any], recurse: bool = True) -> Self:
+        """As `_apply`, but an error of `fn`, which gets all arrays beforehand, leaves them as they were.
+
+        What several names hold is still one array afterwards.
+        """
+        made: dict[int, tuple[Any, Any]] = {}  # with the arrays themselves, whose ids must stay taken
+        for module in self.modules() if recurse else [self]:
+            for value in (*module._parameters.values(), *module._buffers.values()):
+                if value is None:
+                    continue
+                tree: Any = value if isinstance(value, TensorCollection) else None
+                leaves = [value] if tree is None else tree.values(True, True)
+                for array in map(raw, leaves):
+                    made[id(array)] = array, fn(array)
+        return self._apply(lambda array: made[id(array)][1] if id(array) in made else fn(array), recurse)
+
+    def _cast_floats(self, dtype: np.dtype[Any]) -> Self:
+        return self._convert_arrays(lambda x: x.astype(dtype, copy=False) if is_floating(x.dtype) else x)
+
+    def float(self) -> Self:
+        """Cast floating parameters and buffers to float32; returns self."""
+        return self._cast_floats(np.dtype(np.float32))
+
+    def double(self) -> Self:
+        """Cast floating parameters and buffers to float64; returns self."""
+        return self._cast_floats(np.dtype(np.float64))
+
+    def half(self) -> Self:
+        """Cast floating parameters and buffers to float16; returns self.
+
+        Half precision is a storage format here: layers compute in float32 and return float16.
+        """
+        return self._cast_floats(np.dtype(np.float16))
+
+    def bfloat16(self) -> Self:
+        """Cast floating parameters and buffers to bfloat16; returns self.
+
+        Raises:
+            RuntimeError: if the ml_dtypes package, which brings the dtype, is not installed.
+        """
+        return self._cast_floats(bfloat16())
+
+    def type(self, dst_type: Any) -> Self:
+        """Cast all parameters and buffers, integers too, to a dtype or the name of one; returns self.
+
+        Raises:
+            TypeError: if `dst_type` is no dtype of numbers.
+        """
+        dtype = _as_dtype(dst_type)
+        if dtype is None or not is_numeric(dtype):
+            raise TypeError(f"type() takes a dtype of numbers or its name, got {dst_type!r}.")
+        return self._convert_arrays(lambda x: x.astype(dtype, copy=False))
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """Change dtype or device in place.
+
+        Accepts `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(array)` (the array's dtype), and
+        the keywords `device`, `dtype`, `tensor`. `non_blocking` and `memory_format` are accepted and
+        have no effect. A dtype is applied to floating and complex arrays only.
+
+        Returns:
+            self.
+
+        Raises:
+            TypeError: if the dtype is neither floating nor complex.
+            RuntimeError: for a device other than "cpu" and "meta".
+            NotImplementedError: from "meta" to "cpu", as there are no data (see `to_empty`).
+
+        Example:
+            >>> import numpy as np
+            >>> from lite import nn
+            >>> nn.Linear(2, 2).to(np.float64).weight.dtype
+            dtype('float64')
+        """
+        device, dtype = parse_to(args, kwargs)
+        if dtype is not None and not is_inexact(dtype):
+            raise TypeError(f"to() takes a floating or complex dtype, got {dtype}.")
+
+        def convert(x: Any) -> Any:
+            if dtype is not None and is_inexact(x.dtype):
+                x = x.astype(dtype, copy=False)
+            if device == "meta":
+                return MetaArray(x.shape, x.dtype)
+            if device == "cpu" and isinstance(x, MetaArray):
+                raise NotImplementedError(
+                    "cannot move an array without data from the meta device; "
+                    "use to_empty(device='cpu') and load a state dict."
+                )
+            return x
+
+        return self._convert_arrays(convert)
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """Replace all arrays by uninitialised ones of the same shape and dtype; returns self.
+
+        Args:
+            device: "cpu" or "meta".
+            recurse: include the children's arrays.
+        """
+        if check_device(device) == "meta":
+            return self._convert_arrays(lambda x: MetaArray(x.shape, x.dtype), recurse)
+        return self._convert_arrays(lambda x: np.empty(x.shape, x.dtype), recurse)
+
+    def cpu(self) -> Self:
+        """Return self: modules live on the CPU."""
+        return self.to("cpu")
+
+    def cuda(self, device: Any = None) -> NoReturn:
+        """Raise RuntimeError: modules compute with NumPy on the CPU."""
+        self._no_device("cuda", device)
+
+    def xpu(self, device: Any = None) -> NoReturn:
+        """Raise RuntimeError: modules compute with NumPy on the CPU."""
+        self._no_device("xpu", device)
+
+    def ipu(self, device: Any = None) -> NoReturn:
+        """Raise RuntimeError: modules compute with NumPy on the CPU."""
+        self._no_device("ipu", device)
+
+    def mtia(self, device: Any = None) -> NoReturn:
+        """Raise RuntimeError: modules compute with NumPy on the CPU."""
+        self._no_device("mtia", device)
+
+    def _no_device(self, kind: str, device: Any) -> NoReturn:
+        check_device(kind if device is None else f"{kind}:{device}")
+        raise AssertionError("unreachable: check_device refuses accelerators")
+
+
+def parse_to(
+    args: tuple[Any, ...], kwargs: dict[str, Any], check: Callable[[Any], str] = check_device
+) -> tuple[str | None, np.dtype[Any] | None]:
+    """Read the arguments of `to` as (device, dtype), each None if not given; `check` refuses devices."""
+    unknown = set(kwargs) - {"device", "dtype", "tensor", "non_blocking", "memory_format"}
+    if unknown or len(args) > 3:
+        raise TypeError(
+            "to() takes device, dtype, tensor, non_blocking and memory_format, "
+            f"got {sorted(unknown) if unknown else args!r}."
+        )
+    device, dtype, array = kwargs.get("device"), kwargs.get("dtype"), kwargs.get("tensor")
+    for position, arg in enumerate(args):
+        if arg is None or isinstance(arg, bool):
+            continue  # a device left open, or non_blocking
+        if isinstance(arg, str) and position == 0:
+            device = arg
+        elif isinstance(arg, np.ndarray | Parameter | np.generic):
+            array = arg
+        elif hasattr(arg, "type") and isinstance(arg.type, str):
+            device = arg
+        else:
+            dtype = arg
+    if array is not None:
+        dtype = array.dtype
+    return (None if device is None else check(device)), _as_dtype(dtype)
+
+
+def _as_dtype(dtype: Any) -> np.dtype[Any] | None:
+    if dtype is None:
+        return None
+    try:
+        return resolve_dtype(dtype)
+    except TypeError as err:
+        raise TypeError(f"dtype must be a NumPy dtype or its name, got {dtype!r}.") from err

@@ -1,0 +1,216 @@
+"""The three registries of a module (parameters, buffers, children) and what attribute access does to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lite._tree.collection import TensorCollection
+from lite.nn._modules.meta import MetaArray
+from lite.nn._modules.parameter import Parameter
+
+if TYPE_CHECKING:
+    from lite.nn._modules.module import Module
+
+_REGISTRIES = ("_parameters", "_buffers", "_modules")
+
+# How often a name of any module was given another object, which tells at no cost that none was.
+assignments = [0]
+
+
+def is_buffer_value(value: Any) -> bool:
+    """True for what a buffer can hold: an array (of NumPy, on a device, or without data), or a TensorDict."""
+    if isinstance(value, np.ndarray | np.generic | MetaArray | TensorCollection):
+        return True
+    return hasattr(value, "__cuda_array_interface__")
+
+
+class Registry:
+    """Registration by name and by assignment; `Module` is the public face."""
+
+    training: bool
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Any]
+    _modules: dict[str, Module | None]
+    _non_persistent_buffers: set[str]
+
+    def _init_registries(self) -> None:
+        state = self.__dict__
+        state["training"] = True
+        state["_parameters"] = {}
+        state["_buffers"] = {}
+        state["_modules"] = {}
+        state["_non_persistent_buffers"] = set()
+
+    # -- registration by name ------------------------------------------------------------------
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Register a parameter under a name; None reserves the name and stays out of the state dict.
+
+        Raises:
+            TypeError: if `name` is not a string, or `param` is neither a Parameter nor None.
+            KeyError: if the name is empty, holds a dot or is taken by another attribute.
+        """
+        registry = self._registry("_parameters", "parameters")
+        self._check_name(name, registry, "parameter")
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(
+                f"parameter '{name}' must be a Parameter or None, got {_type_name(param)}; "
+                "wrap the array as lite.nn.Parameter(array)."
+            )
+        assignments[0] += 1
+        registry[name] = param
+
+    def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
+        """Register an array that is part of the module's state but not a parameter.
+
+        Args:
+            name: attribute name; an existing buffer may be registered again.
+            tensor: an array, or None to reserve the name.
+            persistent: whether the buffer is part of the state dict.
+
+        Raises:
+            TypeError: if `name` is not a string, or `tensor` is neither an array nor None.
+            KeyError: if the name is empty, holds a dot or is taken by another attribute.
+
+        Example:
+            >>> import numpy as np
+            >>> from lite import nn
+            >>> m = nn.Module()
+            >>> m.register_buffer("running_mean", np.zeros(3, dtype=np.float32))
+            >>> m.running_mean
+            array([0., 0., 0.], dtype=float32)
+        """
+        registry = self._registry("_buffers", "buffers")
+        self._check_name(name, registry, "buffer")
+        if tensor is not None and not is_buffer_value(tensor):
+            raise TypeError(f"buffer '{name}' must be an array or None, got {_type_name(tensor)}.")
+        assignments[0] += 1
+        registry[name] = np.asarray(tensor) if isinstance(tensor, np.generic) else tensor
+        if persistent:
+            self._non_persistent_buffers.discard(name)
+        else:
+            self._non_persistent_buffers.add(name)
+
+    def _set_parameter(self, name: str, value: Parameter) -> None:
+        """Another Parameter for a name that exists."""
+        assignments[0] += 1
+        self._parameters[name] = value
+
+    def _set_buffer(self, name: str, value: Any) -> None:
+        """Another array for a buffer that exists."""
+        assignments[0] += 1
+        self._buffers[name] = value
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Register a child module under a name; None reserves the name.
+
+        Raises:
+            TypeError: if `name` is not a string, or `module` is neither a Module nor None.
+            KeyError: if the name is empty, holds a dot or is taken by another attribute.
+        """
+        registry = self._registry("_modules", "modules")
+        if module is not None and not isinstance(module, Registry):
+            raise TypeError(f"child '{name}' must be a Module or None, got {_type_name(module)}.")
+        self._check_name(name, registry, "module")
+        registry[name] = module
+
+    def register_module(self, name: str, module: Module | None) -> None:
+        """The same as `add_module`."""
+        self.add_module(name, module)
+
+    def _registry(self, attribute: str, kind: str) -> dict[str, Any]:
+        try:
+            registry: dict[str, Any] = self.__dict__[attribute]
+        except KeyError:
+            raise AttributeError(
+                f"cannot assign {kind} before Module.__init__() call: "
+                f"call super().__init__() first in {type(self).__name__}.__init__."
+            ) from None
+        return registry
+
+    def _check_name(self, name: Any, registry: dict[str, Any], kind: str) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"{kind} name must be a string, got {_type_name(name)}.")
+        if "." in name:
+            raise KeyError(f'{kind} name cannot contain ".", got {name!r}.')
+        if not name:
+            raise KeyError(f'{kind} name cannot be the empty string "".')
+        if name not in registry and hasattr(self, name):
+            raise KeyError(f"{kind} name {name!r}: {type(self).__name__} already has such an attribute.")
+
+    # -- registration by assignment ------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, Parameter):
+            self._registry("_parameters", "parameters")
+            self._forget(name, keep="_parameters")
+            self.register_parameter(name, value)
+            return
+        state = self.__dict__
+        if name in state.get("_parameters", ()):
+            if value is not None:
+                raise TypeError(
+                    f"cannot assign {_type_name(value)} as parameter '{name}': expected a Parameter or None. "
+                    f"To change its values, write to {name}.data or {name}[...]."
+                )
+            assignments[0] += 1
+            state["_parameters"][name] = None
+        elif isinstance(value, Registry):
+            modules = self._registry("_modules", "modules")
+            self._forget(name, keep="_modules")
+            modules[name] = value
+        elif name in state.get("_modules", ()):
+            if value is not None:
+                raise TypeError(
+                    f"cannot assign {_type_name(value)} as child module '{name}': expected a Module or None."
+                )
+            state["_modules"][name] = None
+        elif name in state.get("_buffers", ()):
+            if value is not None and not is_buffer_value(value):
+                raise TypeError(
+                    f"cannot assign {_type_name(value)} as buffer '{name}': expected an array or None."
+                )
+            assignments[0] += 1
+            # NumPy turns 0-d results into scalars; a buffer stays an array.
+            state["_buffers"][name] = np.asarray(value) if isinstance(value, np.generic) else value
+        else:
+            object.__setattr__(self, name, value)
+
+    def _forget(self, name: str, keep: str) -> None:
+        """Remove `name` from everywhere but the registry it is about to enter."""
+        assignments[0] += 1
+        self.__dict__.pop(name, None)
+        for registry in _REGISTRIES:
+            if registry != keep:
+                self.__dict__[registry].pop(name, None)
+        self._non_persistent_buffers.discard(name)
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached only when normal lookup failed: registered names live in the registries.
+        state = self.__dict__
+        for registry in _REGISTRIES:
+            entries = state.get(registry)
+            if entries is not None and name in entries:
+                return entries[name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __delattr__(self, name: str) -> None:
+        for registry in _REGISTRIES:
+            if name in self.__dict__.get(registry, ()):
+                assignments[0] += 1
+                del self.__dict__[registry][name]
+                self._non_persistent_buffers.discard(name)
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        names = set(super().__dir__())
+        for registry in _REGISTRIES:
+            names.update(self.__dict__.get(registry, ()))
+        return sorted(name for name in names if not name[:1].isdigit())
+
+
+def _type_name(value: Any) -> str:
+    return type(value).__name__

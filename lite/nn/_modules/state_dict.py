@@ -1,0 +1,350 @@
+"""State dicts: the module's arrays by dotted name, and loading them back.
+
+Names and order are torch's, so that weights trained there load by name. Loading checks the whole
+dict first and writes afterwards: a dict that does not fit leaves the module as it was.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from lite._tree.collection import TensorCollection, raw
+from lite.nn._modules.hooks import Hooks
+from lite.nn._modules.meta import MetaArray
+from lite.nn._modules.parameter import Parameter
+from lite.nn._modules.registry import Registry, assignments
+from lite.nn._modules.state_values import checked, remember_values
+
+EXTRA_STATE = "_extra_state"
+_PENDING = "pending"
+
+
+class IncompatibleKeys(NamedTuple):
+    """What `load_state_dict` returns: the names that did not match, in order."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+
+
+class StateDict(OrderedDict[str, Any]):
+    """An ordered dict of arrays with the format version of each module in `_metadata`."""
+
+    _metadata: dict[str, dict[str, Any]]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._metadata = {}
+
+
+class _Pending(NamedTuple):
+    """What loading is to write once the whole dict has been checked."""
+
+    arrays: list[Callable[[], None]]
+    states: list[Callable[[], None]]  # extra states, by methods of subclasses, which may raise
+
+
+class StateDictMethods(Registry, Hooks):
+    """Saving and loading; `Module` is the public face."""
+
+    # Number of the state dict's format; a subclass whose names change raises it.
+    _version: ClassVar[int] = 1
+
+    def get_extra_state(self) -> Any:
+        """What a subclass stores beside its arrays, under `<prefix>_extra_state`; override both or none."""
+        raise RuntimeError(f"{type(self).__name__} does not define get_extra_state.")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Restore what `get_extra_state` returned."""
+        raise RuntimeError(
+            f"{type(self).__name__} does not define set_extra_state, which loading '{EXTRA_STATE}' needs."
+        )
+
+    # -- saving --------------------------------------------------------------------------------
+
+    def state_dict(
+        self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> Any:
+        """Collect parameters, persistent buffers and extra state by dotted name.
+
+        Args:
+            destination: a dict to fill; a new ordered dict by default.
+            prefix: put before every name.
+            keep_vars: give the Parameter objects instead of their arrays.
+
+        Returns:
+            `destination`: own parameters, own buffers, extra state, then the children's. Arrays share
+            memory with the module.
+
+        Example:
+            >>> from lite import nn
+            >>> list(nn.Sequential(nn.Linear(2, 3), nn.ReLU()).state_dict())
+            ['0.weight', '0.bias']
+        """
+        if args:
+            warnings.warn(
+                "pass destination, prefix and keep_vars of state_dict by keyword.",
+                FutureWarning,
+                stacklevel=2,
+            )
+            destination = args[0] if destination is None else destination
+            prefix = args[1] if len(args) > 1 and prefix == "" else prefix
+            keep_vars = args[2] if len(args) > 2 and not keep_vars else keep_vars
+        if destination is None:
+            destination = StateDict()
+        local_metadata = {"version": self._version}
+        if hasattr(destination, "_metadata"):
+            destination._metadata[prefix[:-1]] = local_metadata
+        for hook in tuple(self._state_dict_pre_hooks.values()):
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(destination, prefix, keep_vars)
+        for name, module in self._modules.items():
+            if module is not None:
+                module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for hook in tuple(self._state_dict_hooks.values()):
+            if hook(self, destination, prefix, local_metadata) is not None:
+                raise RuntimeError("a state_dict post-hook edits the dict in place and must return None.")
+        return destination
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        for name, param in self._parameters.items():
+            if param is not None:
+                destination[prefix + name] = param if keep_vars else param.data
+        for name, buffer in self._buffers.items():
+            if buffer is not None and name not in self._non_persistent_buffers:
+                destination[prefix + name] = buffer
+        if self._has_extra_state("get_extra_state"):
+            destination[prefix + EXTRA_STATE] = self.get_extra_state()
+
+    def _has_extra_state(self, method: str) -> bool:
+        return getattr(type(self), method) is not getattr(StateDictMethods, method)
+
+    # -- loading -------------------------------------------------------------------------------
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> IncompatibleKeys:
+        """Load arrays by dotted name.
+
+        Args:
+            state_dict: names to arrays (also arrays of other libraries that convert to NumPy).
+            strict: raise if names are missing or unexpected. Wrong shapes raise in any case.
+            assign: take the given arrays (and their dtypes) instead of copying values into the
+                module's own arrays, which keep their dtype.
+
+        Returns:
+            The missing and the unexpected names.
+
+        Raises:
+            TypeError: if `state_dict` is not a mapping.
+            RuntimeError: if names (with `strict`), shapes or types do not fit; the message lists all
+                of them. After any error, also one of a hook or of `set_extra_state`, parameters and
+                buffers are what they were.
+
+        Example:
+            >>> import numpy as np
+            >>> from lite import nn
+            >>> m = nn.Linear(2, 1)
+            >>> m.load_state_dict({"weight": np.array([[1.0, 2.0]]), "bias": np.array([3.0])})
+            <All keys matched successfully>
+            >>> m(np.array([1.0, 1.0], dtype=np.float32))
+            array([6.], dtype=float32)
+        """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(
+                f"state_dict must be a mapping of names to arrays, got {type(state_dict).__name__}."
+            )
+        metadata = getattr(state_dict, "_metadata", {})
+        entries: dict[str, Any] = dict(state_dict)
+        keys = IncompatibleKeys([], [])
+        errors: list[str] = []
+        pending = _Pending([], [])
+        visited: list[StateDictMethods] = []
+        self._plan_load(entries, "", metadata, assign, keys, errors, pending, visited)
+        post_hooks = [
+            (module, hook) for module in visited for hook in module._load_state_dict_post_hooks.values()
+        ]
+        # Without post-hooks nothing can silence an error any more, so raise before writing.
+        if errors or not post_hooks:
+            self._raise_on_errors(strict, keys, errors)
+        # Arrays that were checked are written without fail; what others define may raise.
+        may_fail = post_hooks or pending.states
+        restores = [module._restorer() for module in visited] if may_fail else []
+        try:
+            for write in (*pending.arrays, *pending.states):
+                write()
+            for module, hook in post_hooks:
+                if hook(module, keys) is not None:
+                    raise AssertionError(
+                        "a load_state_dict post-hook edits the keys in place and must return None."
+                    )
+            self._raise_on_errors(strict, keys, errors)
+        except Exception:
+            for restore in restores:
+                restore()
+            raise
+        return keys
+
+    def _restorer(self) -> Callable[[], None]:
+        """What gives this module its own parameters and buffers back, with the values of now."""
+        registries = [(registry, dict(registry)) for registry in (self._parameters, self._buffers)]
+        values = remember_values(self._local_state().values())
+
+        def restore() -> None:
+            assignments[0] += 1
+            for registry, entries in registries:
+                registry.clear()
+                registry.update(entries)
+            values()
+
+        return restore
+
+    def _plan_load(
+        self,
+        entries: dict[str, Any],
+        prefix: str,
+        metadata: Mapping[str, Any],
+        assign: bool,
+        keys: IncompatibleKeys,
+        errors: list[str],
+        pending: _Pending,
+        visited: list[StateDictMethods],
+    ) -> None:
+        """Check this module's entries and its children's, collecting the writes to make."""
+        local_metadata = dict(metadata.get(prefix[:-1], {}))
+        local_metadata["assign_to_params_buffers"] = assign
+        local_metadata[_PENDING] = pending
+        self._load_from_state_dict(entries, prefix, local_metadata, True, *keys, errors)
+        for name, child in self._modules.items():
+            if child is not None:
+                start = f"{prefix}{name}."
+                # A child sees its own entries only, as its hooks and overrides expect.
+                own = {key: value for key, value in entries.items() if key.startswith(start)}
+                child._plan_load(own, start, metadata, assign, keys, errors, pending, visited)
+        visited.append(self)
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Load this module's own entries, without its children's; subclasses may override it.
+
+        Writes are queued in `local_metadata` and run once the whole dict has been checked.
+        """
+        for hook in tuple(self._load_state_dict_pre_hooks.values()):
+            hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        assign = local_metadata.get("assign_to_params_buffers", False)
+        pending: _Pending = local_metadata.get(_PENDING, _Pending([], []))
+        local = self._local_state()
+        for name, current in local.items():
+            key = prefix + name
+            if key not in state_dict:
+                if strict:
+                    missing_keys.append(key)
+                continue
+            value, problem = checked(state_dict[key], current, assign)
+            if problem is None:
+                pending.arrays.append(self._write_of(name, current, value, assign))
+            else:
+                error_msgs.append(f'"{key}": {problem}')
+        self._plan_extra_state(state_dict, prefix, strict, missing_keys, unexpected_keys, pending)
+        if strict:
+            unexpected_keys.extend(self._unexpected(state_dict, prefix, local))
+        if _PENDING not in local_metadata:
+            for write in (*pending.arrays, *pending.states):
+                write()
+
+    def _local_state(self) -> dict[str, Any]:
+        buffers = (item for item in self._buffers.items() if item[0] not in self._non_persistent_buffers)
+        pairs = itertools.chain(self._parameters.items(), buffers)
+        return {name: value for name, value in pairs if value is not None}
+
+    def _write_of(self, name: str, current: Any, value: Any, assign: bool) -> Callable[[], None]:
+        if assign:
+            return lambda: self._assign_entry(name, current, value)
+        return lambda: self._copy_entry(name, current, raw(value))
+
+    def _assign_entry(self, name: str, current: Any, value: Any) -> None:
+        if isinstance(current, Parameter):
+            param = value if isinstance(value, Parameter) else Parameter(value, requires_grad=False)
+            self._set_parameter(name, param.requires_grad_(current.requires_grad))
+        else:
+            self._set_buffer(name, raw(value))
+
+    def _copy_entry(self, name: str, current: Any, value: Any) -> None:
+        array = raw(current)
+        if isinstance(array, TensorCollection):
+            array.update_(value)  # type: ignore[attr-defined]
+            return
+        if isinstance(array, MetaArray):
+            warnings.warn(
+                f"'{name}' has no data (meta device), so nothing is copied into it; "
+                "load with assign=True to take the given array.",
+                stacklevel=2,
+            )
+            return
+        if array.flags.writeable:
+            np.copyto(array, value)
+        elif isinstance(current, Parameter):
+            current.data = value.copy()
+        else:
+            self._set_buffer(name, value.copy())
+
+    def _plan_extra_state(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        pending: _Pending,
+    ) -> None:
+        key = prefix + EXTRA_STATE
+        if self._has_extra_state("set_extra_state"):
+            if key in state_dict:
+                state = state_dict[key]
+                pending.states.append(lambda: self.set_extra_state(state))
+            elif strict:
+                missing_keys.append(key)
+        elif strict and key in state_dict:
+            unexpected_keys.append(key)
+
+    def _unexpected(self, state_dict: dict[str, Any], prefix: str, local: dict[str, Any]) -> list[str]:
+        out = []
+        for key in state_dict:
+            if not key.startswith(prefix) or key == prefix + EXTRA_STATE:
+                continue
+            head, dot, _ = key[len(prefix) :].partition(".")
+            if head not in (self._modules if dot else local):
+                out.append(key)
+        return out
+
+    def _raise_on_errors(self, strict: bool, keys: IncompatibleKeys, errors: list[str]) -> None:
+        problems = list(errors)
+        if strict and keys.missing_keys:
+            problems.insert(0, "Missing key(s) in state_dict: " + _quoted(keys.missing_keys))
+        if strict and keys.unexpected_keys:
+            problems.insert(0, "Unexpected key(s) in state_dict: " + _quoted(keys.unexpected_keys))
+        if problems:
+            details = "\n\t".join(problems)
+            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{details}")
+
+
+def _quoted(keys: list[str]) -> str:
+    return ", ".join(f'"{key}"' for key in keys) + "."

@@ -1,0 +1,1 @@
+"""The parameters of modules as TensorDicts."""

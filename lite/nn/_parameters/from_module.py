@@ -1,0 +1,155 @@
+"""The parameters and buffers of modules as TensorDicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lite._ops.combine import lazy_stack as lazily
+from lite._ops.combine import stack
+from lite._tensordict import TensorDict
+from lite._tree.collection import is_array, raw
+from lite._tree.keys import NestedKey
+from lite.nn._modules.meta import MetaArray
+from lite.nn._modules.module import Module
+from lite.nn._modules.parameter import Parameter
+from lite.nn._parameters.params import TensorDictParams
+
+
+def from_module(
+    module: Any,
+    as_module: bool = False,
+    lock: bool = False,
+    use_state_dict: bool = False,
+    filter_empty: bool = True,
+) -> Any:
+    """See `TensorDict.from_module`."""
+    if not isinstance(module, Module):
+        raise TypeError(f"module must be a Module, got {type(module).__name__}.")
+    out = _collect(module, "", use_state_dict, filter_empty)
+    if out is None:
+        out = TensorDict()
+    if as_module and not isinstance(out, TensorDictParams):
+        out = TensorDictParams(out, no_convert=True)
+    return out.lock_() if lock else out
+
+
+def _collect(module: Any, prefix: str, use_state_dict: bool, filter_empty: bool) -> Any:
+    """The entries of one module and below, or None if there are none and `filter_empty`."""
+    if isinstance(module, TensorDictParams):
+        return module
+    entries = _saved(module, prefix) if use_state_dict else _own(module)
+    for name, child in module._modules.items():
+        if child is None:
+            continue
+        node = _collect(child, f"{prefix}{name}.", use_state_dict, filter_empty)
+        if node is not None:
+            entries[name] = node
+    return None if filter_empty and not entries else TensorDict._make(entries, ())
+
+
+def _own(module: Any) -> dict[str, Any]:
+    members = {**module._parameters, **module._buffers}
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _saved(module: Any, prefix: str) -> dict[str, Any]:
+    """What the module puts into a state dict, hooks included."""
+    for hook in tuple(module._state_dict_pre_hooks.values()):
+        hook(module, prefix, False)
+    entries: dict[str, Any] = {}
+    module._save_to_state_dict(entries, "", False)
+    for hook in tuple(module._state_dict_hooks.values()):
+        if hook(module, entries, "", {}) is not None:
+            raise RuntimeError("a state_dict post-hook edits the dict in place and must return None.")
+    holder = TensorDict()
+    return {name: v if is_array(v) else holder._convert(v) for name, v in entries.items()}
+
+
+def from_modules(
+    modules: Sequence[Any],
+    as_module: bool = False,
+    lock: bool = True,
+    use_state_dict: bool = False,
+    lazy_stack: bool = False,
+    expand_identical: bool = False,
+) -> Any:
+    """See `TensorDict.from_modules`."""
+    if not modules:
+        raise RuntimeError("from_modules needs at least one module.")
+    if lazy_stack and as_module:
+        raise RuntimeError(
+            "lazy_stack=True and as_module=True exclude each other: a TensorDictParams holds dense arrays."
+        )
+    trees = [from_module(module, use_state_dict=use_state_dict) for module in modules]
+    if lazy_stack:
+        out = lazily(trees)
+        return out.lock_() if lock else out
+    _require_data(trees)
+    if expand_identical:
+        out = _stacked_or_expanded(trees)
+    else:
+        out = _like_first(stack([tree.data for tree in trees]), trees[0])
+    if as_module:
+        out = TensorDictParams(out, no_convert=True)
+    return out.lock_() if lock else out
+
+
+def _like_first(stacked: Any, first: Any) -> Any:
+    """The stacked arrays in place, as Parameters where the first module has Parameters."""
+    for key, leaf in first.items(True, True):
+        if isinstance(leaf, Parameter):
+            stacked.set(key, Parameter(stacked.get(key), leaf.requires_grad))
+    return stacked
+
+
+def _require_data(trees: list[Any]) -> None:
+    """Raise RuntimeError where there is nothing to stack."""
+    for number, tree in enumerate(trees):
+        for key, leaf in tree.items(True, True):
+            if isinstance(raw(leaf), MetaArray):
+                raise RuntimeError(
+                    f"module {number} has no data for {key!r} (meta device), so there is nothing to stack: "
+                    "give it some with to_empty(device='cpu') or a state dict."
+                )
+
+
+def _stacked_or_expanded(trees: list[Any]) -> Any:
+    keys = [set(tree.keys(True, True)) for tree in trees]
+    for other in keys[1:]:
+        if other != keys[0]:
+            differing = sorted(map(str, keys[0] ^ other))
+            raise ValueError(f"modules to stack must have the same keys; only some have {differing}.")
+    out = trees[0].empty(True, batch_size=(len(trees),))
+    for key in trees[0].keys(True, True):
+        column = [tree.get(key) for tree in trees]
+        out.set(key, _stacked_column(column, key))
+    return out
+
+
+def _stacked_column(column: list[Any], key: NestedKey) -> Any:
+    first = column[0]
+    if all(leaf is first for leaf in column):
+        return np.broadcast_to(raw(first), (len(column), *first.shape))
+    shapes = {tuple(leaf.shape) for leaf in column}
+    if len(shapes) > 1:
+        raise RuntimeError(f"parameters to stack must have one shape, got {sorted(shapes)} for {key!r}.")
+    out = np.stack([raw(leaf) for leaf in column])
+    return Parameter(out, first.requires_grad) if isinstance(first, Parameter) else out
+
+
+def extract_weights_and_buffers(model: Any) -> Any:
+    """The same as `TensorDict.from_module`: the parameters and buffers of a module.
+
+    Args:
+        model: the module.
+
+    Example:
+        >>> from lite import nn
+        >>> mod = nn.TensorDictModule(nn.Linear(2, 3), in_keys=["x"], out_keys=["y"])
+        >>> nn.extract_weights_and_buffers(mod)["module", "weight"].shape
+        (3, 2)
+    """
+    return from_module(model)

@@ -1,0 +1,362 @@
+"""TensorDictParams: a TensorDict of parameters that is a Module.
+
+It is a TensorDict whose content (`_data`, batch size, device, names) is another TensorDict's, so every
+method of TensorDict works on it; and a Module whose registries are computed from that content. Methods that
+build a result build a plain TensorDict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn, Self
+
+import numpy as np
+
+from lite._ops.access import AccessMixin
+from lite._tensordict import TensorDict
+from lite._tree.collection import Names, Shape, TensorCollection
+from lite._tree.keys import NestedKey, Path
+from lite._tree.lock import LOCK_ERROR
+from lite._tree.protocol import MISSING, TensorDictCore
+from lite.nn._modules.module import Module
+from lite.nn._modules.parameter import Parameter
+from lite.nn._parameters.state import ParamsState
+from lite.nn._parameters.tree import (
+    as_kinds,
+    as_parameter,
+    convert_node,
+    kept,
+    nodes,
+    refuse_lazy,
+    replace_arrays,
+)
+
+_Hook = Callable[[Any, Any], Any]
+
+
+class TensorDictParams(ParamsState, TensorDict, Module):
+    """A TensorDict whose floating entries are Parameters, to be a child of a Module.
+
+    The TensorDict is wrapped, not copied; its floating arrays become `Parameter`s. As a child of a module,
+    its entries appear in the module's `named_parameters`, `named_buffers` and state dict under their dotted
+    keys. What is set later becomes a Parameter, too. Methods such as `apply`, `expand` or indexing give
+    plain TensorDicts; `clone`, `copy` and `to` give TensorDictParams.
+
+    Args:
+        parameters: a TensorDict or a mapping.
+        no_convert: True keeps the Parameters that are there and makes none; what else is set is a buffer.
+            "skip" means the same and is what tensordict calls it when nothing is looked at.
+        lock: lock the wrapped TensorDict. It can still be written through the TensorDictParams, which has
+            a lock of its own (`lock_`).
+        kwargs: entries, instead of `parameters`.
+
+    Raises:
+        TypeError: both `parameters` and entries as keywords.
+        RuntimeError: a lazy stack, which holds no single array per entry.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, nn
+        >>> params = nn.TensorDictParams(TensorDict({"layer": {"weight": np.ones(3, np.float32)}}))
+        >>> params["layer", "bias"] = np.zeros(1, np.float32)
+        >>> [name for name, _ in params.named_parameters()]
+        ['layer.weight', 'layer.bias']
+    """
+
+    def __init__(
+        self, parameters: Any = None, *, no_convert: bool | str = False, lock: bool = False, **kwargs: Any
+    ) -> None:
+        if parameters is not None and kwargs:
+            raise TypeError(
+                f"parameters cannot be passed along with entries as keywords, got {sorted(kwargs)}."
+            )
+        source = kwargs if parameters is None else parameters
+        if isinstance(source, TensorDictParams):
+            inner, no_convert = source._param_td.copy(), "skip"
+        else:
+            inner = self._as_node(source) if isinstance(source, TensorCollection) else TensorDict(source)
+            if inner is None:
+                raise TypeError(f"parameters must be a TensorDict or a mapping, got {type(source).__name__}.")
+        refuse_lazy(inner)
+        self._set_up(inner, no_convert)
+        self._convert_all()
+        if lock:
+            inner.lock_()
+
+    def _set_up(self, inner: TensorDict, no_convert: bool | str) -> None:
+        Module.__init__(self)
+        state = self.__dict__
+        state["_param_td"] = inner
+        state["no_convert"] = no_convert
+        state["_get_hooks"] = []
+        self._locked = False
+        self._lock_parents = ()
+
+    # -- content: that of the wrapped TensorDict ------------------------------------------------
+
+    @property
+    def _data(self) -> dict[str, Any]:
+        data: dict[str, Any] = self.__dict__["_param_td"]._data
+        return data
+
+    @_data.setter
+    def _data(self, data: dict[str, Any]) -> None:
+        self._param_td._data = data
+
+    @property
+    def _batch_size(self) -> Shape:
+        size: Shape = self.__dict__["_param_td"]._batch_size
+        return size
+
+    @_batch_size.setter
+    def _batch_size(self, size: Shape) -> None:
+        self._param_td._batch_size = size
+
+    @property
+    def _device(self) -> str | None:
+        device: str | None = self.__dict__["_param_td"]._device
+        return device
+
+    @_device.setter
+    def _device(self, device: str | None) -> None:
+        self._param_td._device = device
+
+    @property
+    def _names(self) -> Names:
+        names: Names = self.__dict__["_param_td"]._names
+        return names
+
+    @_names.setter
+    def _names(self, names: Names) -> None:
+        self._param_td._names = names
+
+    @classmethod
+    def _make(cls, *args: Any, **kwargs: Any) -> Any:
+        """Results of operations are plain TensorDicts."""
+        return TensorDict._make(*args, **kwargs)
+
+    def _with(self, entries: dict[str, Any]) -> Any:
+        return self._param_td._with(entries)
+
+    # -- writing: through the lock of the wrapped TensorDict, as Parameters ----------------------
+
+    _converts = True
+
+    def _lock_children(self) -> list[Any]:
+        # The wrapped TensorDict, unless somebody else has locked it and is to unlock it.
+        inner = self._param_td
+        mine = not inner._locked or any(ref() is self for ref in inner._lock_parents)
+        return [inner] if mine else []
+
+    def _save(self) -> Any:
+        return (self._locked, self._lock_parents), [(node, node._save()) for node in nodes(self._param_td)]
+
+    def _reset(self, saved: Any) -> None:
+        (self._locked, self._lock_parents), content = saved
+        for node, entries in content:
+            node._reset(entries)
+
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        """The wrapped TensorDict unlocked for a while, and its new entries converted afterwards."""
+        inner = self._param_td
+        locked = inner.is_locked
+        if locked:
+            inner.unlock_()
+        try:
+            yield
+        finally:
+            self._convert_all()
+            if locked:
+                inner.lock_()
+
+    def _convert_all(self) -> None:
+        if not self.no_convert:
+            convert_node(self._param_td)
+
+    def _put(self, key: str, entry: Any) -> None:
+        if not self.no_convert:
+            if isinstance(entry, TensorCollection):
+                node = self._as_node(entry)
+                if node is not None:
+                    entry = self._rewrap(entry, node._clone(False))
+                    convert_node(self._as_node(entry))
+            else:
+                entry = as_parameter(entry)
+        self._param_td._put(key, entry)
+
+    _put_arrays = TensorDictCore._put_arrays  # each as a Parameter
+
+    def _set_here(self, key: str, item: Any, inplace: bool, *writes: Any) -> None:
+        # Not TensorDict's, which stores an array that fits as it is.
+        AccessMixin._set_here(self, key, item, inplace, *writes)
+
+    def _set_path(self, path: Path, item: Any, inplace: bool, *writes: Any) -> None:
+        if len(path) == 1:
+            self._set_here(path[0], item, inplace, *writes)
+            return
+        if self._locked and not inplace:
+            raise RuntimeError(LOCK_ERROR)
+        with self._open():
+            super()._set_path(path, item, inplace, *writes)
+
+    def del_(self, key: NestedKey) -> Self:
+        """Remove an entry; KeyError if it is missing, RuntimeError if self is locked."""
+        if self._locked:
+            raise RuntimeError(LOCK_ERROR)
+        with self._open():
+            return super().del_(key)
+
+    def update(self, *args: Any, **kwargs: Any) -> Self:
+        """As `TensorDict.update`; floating arrays become Parameters."""
+        if self._locked and not (kwargs.get("inplace") or kwargs.get("ignore_lock")):
+            raise RuntimeError(LOCK_ERROR)
+        with self._open():
+            return super().update(*args, **kwargs)
+
+    def _update(self, *args: Any) -> None:
+        with self._open():
+            super()._update(*args)
+
+    def _set_index(self, index: Any, value: Any, *writes: Any) -> None:
+        self.data._set_index(index, value, *writes)
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def register_get_post_hook(self, hook: _Hook) -> None:
+        """Run `hook(self, leaf)` on every array read by `get`, `[]`, `items` and `values`.
+
+        Args:
+            hook: what it returns is read instead of the leaf, unless it is None.
+
+        Raises:
+            ValueError: `hook` is not callable.
+
+        Example:
+            >>> import numpy as np
+            >>> from lite.nn import TensorDictParams
+            >>> params = TensorDictParams({"a": np.ones(2, np.float32)})
+            >>> params.register_get_post_hook(lambda self, leaf: leaf * 2)
+            >>> params["a"]
+            array([2., 2.], dtype=float32)
+        """
+        if not callable(hook):
+            raise ValueError(f"hook must be callable, got {type(hook).__name__}.")
+        self._get_hooks.append(hook)
+
+    def _read(self, value: Any) -> Any:
+        if self._get_hooks and not isinstance(value, TensorCollection):
+            for hook in self._get_hooks:
+                changed = hook(self, value)
+                value = value if changed is None else changed
+        return value
+
+    def __getitem__(self, index: Any) -> Any:
+        value = super().__getitem__(index)
+        return self._read(value)
+
+    def get(self, key: NestedKey, default: Any = MISSING, **lazy_kwargs: Any) -> Any:
+        """Return the live entry at `key` (a Parameter or a buffer), after the get hooks."""
+        found = super().get(key, MISSING, **lazy_kwargs) if key in self else None
+        return super().get(key, default, **lazy_kwargs) if found is None else self._read(found)
+
+    def items(self, *args: Any, **kwargs: Any) -> Iterator[tuple[Any, Any]]:
+        """Iterate over (key, entry), entries after the get hooks; see `TensorDict.items`."""
+        return ((key, self._read(value)) for key, value in super().items(*args, **kwargs))
+
+    def values(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        """Iterate over entries; see `TensorDict.values`."""
+        return (entry for _, entry in self.items(*args, **kwargs))
+
+    # -- copies ----------------------------------------------------------------------------------
+
+    def _wrapping(self, inner: TensorDict) -> Self:
+        out: Self = object.__new__(type(self))
+        out._set_up(inner, self.no_convert)
+        out.training = self.training
+        out._get_hooks.extend(self._get_hooks)
+        return out
+
+    def _clone(self, recurse: bool) -> Self:
+        """Copy; a deep one keeps what is a Parameter, `requires_grad`, and which entries are tied."""
+        return self._wrapping(kept(self._param_td, np.copy, {}) if recurse else self._param_td._clone(False))
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """As `TensorDict.to`; what was a Parameter is one afterwards."""
+        moved = self._param_td.to(*args, **kwargs)
+        if moved is self._param_td:
+            return self
+        return self._wrapping(as_kinds(moved, self._param_td))
+
+    cuda = TensorDict.cuda  # type: ignore[assignment]  # the Module's raises
+
+    # -- the Module ------------------------------------------------------------------------------
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    @property
+    def _parameters(self) -> dict[str, Parameter | None]:  # type: ignore[override]
+        return {name: leaf for name, _, leaf in self._named_leaves() if isinstance(leaf, Parameter)}
+
+    @property
+    def _buffers(self) -> dict[str, Any]:  # type: ignore[override]
+        return {name: leaf for name, _, leaf in self._named_leaves() if not isinstance(leaf, Parameter)}
+
+    def _registry(self, attribute: str, kind: str) -> NoReturn:
+        raise RuntimeError(f"a TensorDictParams has no {kind} beside its entries: use params[name] = value.")
+
+    def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Self:
+        """Replace every array, for the module that this is part of; Parameter objects stay the same."""
+        replace_arrays(self._param_td, fn)
+        return self
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Set the flag of all Parameters, which nothing here reads; returns self."""
+        return Module.requires_grad_(self, requires_grad)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget `grad` of all Parameters (nothing here writes it)."""
+        Module.zero_grad(self, set_to_none)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError("a TensorDictParams holds parameters; it cannot be called.")
+
+    def map(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raises RuntimeError: processes would not share the Parameters."""
+        raise RuntimeError("map is not available for a TensorDictParams: call it on params.data.")
+
+    def memmap_(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raises RuntimeError: Parameters stay in memory."""
+        raise RuntimeError("memmap_ is not available for a TensorDictParams: call it on params.data.")
+
+    def __repr__(self) -> str:
+        return f"TensorDictParams(params={self._param_td!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_locked": self._locked}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        locked = state.pop("_locked")
+        self.__dict__.update(state)
+        self._locked = False
+        self._lock_parents = ()
+        if locked:
+            self.lock_()
+
+
+def _on_data(name: str) -> Any:
+    method = getattr(TensorDict, name)
+
+    def on_data(self: Any, *args: Any, **kwargs: Any) -> Any:
+        method(self.data, *args, **kwargs)
+        return self
+
+    on_data.__name__ = name
+    on_data.__qualname__ = f"TensorDictParams.{name}"
+    on_data.__doc__ = f"As `TensorDict.{name}`, on the arrays of the Parameters, which stay Parameters."
+    return on_data
+
+
+for _name in ("apply_", "copy_", "fill_", "set_", "set_at_", "update_", "update_at_", "zero_"):
+    setattr(TensorDictParams, _name, _on_data(_name))

@@ -1,0 +1,106 @@
+"""What `TensorDictParams` does to the tree that it wraps: convert, copy, replace, flatten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.dtypes import is_floating
+from lite._tensordict import TensorDict
+from lite._tree.collection import TensorCollection, raw
+from lite.nn._modules.module import Module
+from lite.nn._modules.parameter import Parameter
+
+
+def as_parameter(leaf: Any) -> Any:
+    """A floating array as a Parameter, anything else as it is."""
+    return Parameter(leaf) if isinstance(leaf, np.ndarray) and is_floating(leaf.dtype) else leaf
+
+
+def convert_node(node: Any) -> None:
+    """Make floating arrays Parameters, here and below; what is a module itself stays."""
+    for key, entry in list(node._data.items()):
+        inner = node._as_node(entry)
+        if inner is None:
+            converted = as_parameter(entry)
+            if converted is not entry:
+                node._data[key] = converted
+        elif not isinstance(inner, Module):
+            convert_node(inner)
+
+
+def replace_arrays(node: Any, fn: Callable[[Any], Any]) -> None:
+    """Put `fn` of every array in its place; Parameters stay the same objects."""
+    for key, entry in list(node._data.items()):
+        inner = node._as_node(entry)
+        if inner is not None:
+            replace_arrays(inner, fn)
+        elif isinstance(entry, Parameter):
+            entry.data = fn(entry.data)
+        elif not isinstance(entry, TensorCollection):
+            node._data[key] = fn(entry)
+
+
+def kept(node: Any, fn: Callable[[Any], Any], memo: dict[int, Any]) -> Any:
+    """A tree with `fn` of every array, Parameters where there were some, tied where they were tied."""
+    entries = {}
+    for key, entry in node._data.items():
+        inner = node._as_node(entry)
+        if inner is not None:
+            entries[key] = node._rewrap(entry, kept(inner, fn, memo))
+        elif isinstance(entry, TensorCollection):
+            entries[key] = entry._clone(True)
+        else:
+            if id(entry) not in memo:
+                new = fn(raw(entry))
+                memo[id(entry)] = Parameter(new, entry.requires_grad) if isinstance(entry, Parameter) else new
+            entries[key] = memo[id(entry)]
+    return TensorDict._make(entries, node._batch_size, node._device, node._names)
+
+
+def as_kinds(moved: Any, before: Any) -> Any:
+    """The leaves of a tree as Parameters where another tree of the same keys has them, if they can be."""
+    for key, entry in before._data.items():
+        inner = before._as_node(entry)
+        if inner is not None:
+            as_kinds(moved._as_node(moved._data[key]), inner)
+        elif isinstance(entry, Parameter) and is_floating(moved._data[key].dtype):
+            moved._data[key] = Parameter(raw(moved._data[key]), entry.requires_grad)
+    return moved
+
+
+def flattened(state: Any, prefix: str) -> Any:
+    """A state dict with nested mappings brought to dotted names; a flat one as it is."""
+    if not any(isinstance(value, dict) for value in state.values()):
+        return {prefix + name: value for name, value in state.items()} if prefix else state
+    out: dict[str, Any] = {}
+    for name, value in state.items():
+        if isinstance(value, dict):
+            out.update(flattened(value, f"{prefix}{name}."))
+        else:
+            out[prefix + name] = value
+    return out
+
+
+def nodes(node: Any) -> Iterator[Any]:
+    """A TensorDict and all below."""
+    yield node
+    for entry in node._data.values():
+        inner = node._as_node(entry)
+        if inner is not None:
+            yield from nodes(inner)
+
+
+def refuse_lazy(node: Any) -> None:
+    """Raise RuntimeError if there is a lazy stack at any depth."""
+    if node._parts() is not None:
+        raise RuntimeError(
+            "a LazyStackedTensorDict cannot be in a TensorDictParams, which names one array per entry; "
+            "make it dense first (contiguous())."
+        )
+    for _, entry in node._items():
+        inner = node._as_node(entry)
+        if inner is not None:
+            refuse_lazy(inner)

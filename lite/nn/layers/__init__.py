@@ -1,0 +1,1 @@
+"""Layers with torch's names and weights."""

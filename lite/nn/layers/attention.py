@@ -1,0 +1,358 @@
+"""Attention: MultiheadAttention."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lite._arrays.dtypes import Dtype, compute_dtype, is_floating
+from lite._arrays.special import accumulate
+from lite.nn._modules.initial import empty_parameter, fill, fill_normal, fill_uniform, reset
+from lite.nn._modules.module import Module
+from lite.nn.layers.dropout import dropout, generator
+from lite.nn.layers.linear import Linear, linear
+from lite.nn.layers.windows import pad
+
+if TYPE_CHECKING:
+    from lite.nn._modules.initial import Rng
+
+
+_BLOCK = 1 << 20  # scores that are held at once, where weights are not asked for
+
+
+class NonDynamicallyQuantizableLinear(Linear):
+    """A Linear, under the name that torch shows for the output projection."""
+
+
+class MultiheadAttention(Module):
+    """Means of values, weighted by how well their keys fit each query; in several heads, side by side.
+
+    softmax(Q Kᵀ / √d) V per head of size d = embed_dim / num_heads, with queries, keys and values mapped
+    before, and the joined heads after, by learned weights.
+
+    Args:
+        embed_dim: size of queries and of the output.
+        num_heads: heads; they share embed_dim.
+        dropout: probability of a zero among the weights, in training mode.
+        bias: whether the maps have biases.
+        add_bias_kv: whether a learned key and value come after the others.
+        add_zero_attn: whether a key and a value of zeros come after the others.
+        kdim: size of keys; embed_dim if not given.
+        vdim: size of values; embed_dim if not given.
+        batch_first: whether the batch dimension of inputs and output comes before the sequence.
+        device: "cpu", or "meta" for parameters without data.
+        dtype: dtype of the parameters; the default float dtype if not given.
+        rng: a `numpy.random.Generator`, a seed, or None for fresh entropy; initial weights are drawn as
+            Glorot and Bengio do, and dropout takes what comes after.
+
+    Shapes:
+        query (L, N, embed_dim), key (S, N, kdim) and value (S, N, vdim), with `batch_first` N comes first, or
+        all without N; output like the query. `in_proj_weight` (3 embed_dim, embed_dim), or, for another kdim
+        or vdim, `q_proj_weight` (embed_dim, embed_dim), `k_proj_weight` (embed_dim, kdim) and
+        `v_proj_weight` (embed_dim, vdim); `in_proj_bias` (3 embed_dim,); `bias_k` and `bias_v`
+        (1, 1, embed_dim); `out_proj.weight` (embed_dim, embed_dim) and `out_proj.bias` (embed_dim,).
+
+    Dtypes:
+        the promoted dtype of inputs and weights; float16 and bfloat16 compute in float32.
+
+    Raises:
+        ValueError: embed_dim or num_heads not positive.
+        AssertionError: num_heads does not divide embed_dim; inputs or masks of other numbers of dimensions or
+            dtypes.
+        RuntimeError: inputs or masks whose shapes do not fit; is_causal without attn_mask.
+
+    Source:
+        Vaswani et al. (2017), Attention is all you need (arXiv:1706.03762).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> layer = nn.MultiheadAttention(8, 2, batch_first=True, rng=0)
+        >>> x = np.ones((5, 3, 8), np.float32)
+        >>> out, weights = layer(x, x, x)
+        >>> out.shape, weights[0, 0].round(3).tolist()
+        ((5, 3, 8), [0.3330000042915344, 0.3330000042915344, 0.3330000042915344])
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        rng: Rng = None,
+    ) -> None:
+        if embed_dim <= 0 or num_heads <= 0:
+            raise ValueError(f"embed_dim and num_heads must be positive, got {embed_dim} and {num_heads}")
+        super().__init__()
+        if embed_dim % num_heads:
+            raise AssertionError(
+                f"embed_dim must be divisible by num_heads={num_heads}, got embed_dim={embed_dim}"
+            )
+        self.embed_dim = embed_dim
+        self.kdim = embed_dim if kdim is None else kdim
+        self.vdim = embed_dim if vdim is None else vdim
+        self.num_heads = num_heads
+        self.head_dim = embed_dim // num_heads
+        self.dropout = dropout
+        self.batch_first = batch_first
+        self.add_zero_attn = add_zero_attn
+        joint = self._joint
+        shapes: dict[str, tuple[int, ...] | None] = {
+            "in_proj_weight": (3 * embed_dim, embed_dim) if joint else None,
+            "q_proj_weight": None if joint else (embed_dim, embed_dim),
+            "k_proj_weight": None if joint else (embed_dim, self.kdim),
+            "v_proj_weight": None if joint else (embed_dim, self.vdim),
+            "in_proj_bias": (3 * embed_dim,) if bias else None,
+            "bias_k": (1, 1, embed_dim) if add_bias_kv else None,
+            "bias_v": (1, 1, embed_dim) if add_bias_kv else None,
+        }
+        for name, shape in shapes.items():
+            self.register_parameter(name, None if shape is None else empty_parameter(shape, device, dtype))
+        rng = None if rng is None else np.random.default_rng(rng)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device, dtype, rng=rng)
+        self._rng: Rng = rng
+        reset(self, rng)
+
+    @property
+    def _joint(self) -> bool:
+        """Whether one matrix maps queries, keys and values."""
+        return self.kdim == self.embed_dim == self.vdim
+
+    def reset_parameters(self, rng: Rng = None) -> None:
+        """Draw the weights of the inputs anew, and set the biases of the maps to zero, in place."""
+        rng = np.random.default_rng(rng)
+        for name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"):
+            xavier_uniform(self._tensor(name), rng)
+        fill(self._tensor("in_proj_bias"), 0.0)
+        fill(self.out_proj._tensor("bias"), 0.0)
+        for name in ("bias_k", "bias_v"):
+            fill_normal(self._tensor(name), rng)
+            if isinstance(self._tensor(name), np.ndarray):
+                self._tensor(name)[...] /= math.sqrt(self.embed_dim)
+
+    def forward(
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        key_padding_mask: Any = None,
+        need_weights: bool = True,
+        attn_mask: Any = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Any, Any]:
+        """Attend, and return output and weights.
+
+        Args:
+            query, key, value: (L, N, ·), (S, N, ·), (S, N, ·) or as `batch_first` says, or without N.
+            key_padding_mask: (N, S), or (S,) without a batch: bool, true for keys to leave out, or floats
+                that are added to their scores.
+            need_weights: whether to return the weights; None otherwise.
+            attn_mask: (L, S) or (N num_heads, L, S): bool, true for pairs to leave out, or floats that are
+                added to the scores.
+            average_attn_weights: whether the weights are means over heads.
+            is_causal: says that `attn_mask` is the causal mask, which has to be given nevertheless.
+
+        Returns:
+            the output, and weights (N, L, S), or (N, num_heads, L, S) if not averaged, without N if the
+            inputs are. A query that may see no key has NaN weights and output; with `need_weights=False` it
+            gets zeros before the output projection.
+        """
+        self._check(query, key, value, key_padding_mask, attn_mask, is_causal)
+        batched, same = query.ndim == 3, query is key and key is value
+        compute, result = compute_dtype(
+            *(a.dtype for a in (query, key, value, self.out_proj._tensor("weight")))
+        )
+        arrays = [query] if same else [query, key, value]
+        arrays = [(a if batched else a[None]).astype(compute, copy=False) for a in arrays]
+        heads = [self._heads(x, not batched or self.batch_first) for x in self._project(arrays, compute)]
+        q, k, v = self._extended(heads, compute)
+        mask = self._mask(key_padding_mask, attn_mask, q, compute)
+
+        q = q * compute.type(1.0 / math.sqrt(self.head_dim))
+        dropping = self.training and self.dropout > 0.0
+        if need_weights or dropping:
+            weights = _divided(*_powers(q, k, mask, np.nan if need_weights else 1.0))
+            if dropping:
+                weights = dropout(weights, self.dropout, generator(self))
+            out = np.matmul(weights, v)
+        else:
+            out = _attended(q, k, v, mask)
+        out = out.transpose((0, 2, 1, 3) if not batched or self.batch_first else (2, 0, 1, 3))
+        out = linear(
+            out.reshape(*out.shape[:2], self.embed_dim), *map(self.out_proj._tensor, ("weight", "bias"))
+        )
+        out = (out if batched else out[0]).astype(result, copy=False)
+        if not need_weights:
+            return out, None
+        weights = weights.mean(1) if average_attn_weights else weights
+        return out, (weights if batched else weights[0]).astype(result, copy=False)
+
+    def _project(self, arrays: list[Any], compute: Dtype) -> list[Any]:
+        """Queries, keys and values after their maps; one product if all come from one array."""
+        size = self.embed_dim
+        weight, bias = self._tensor("in_proj_weight"), self._tensor("in_proj_bias")
+        if len(arrays) == 1 and weight is not None:
+            x = linear(arrays[0], weight, bias)
+            return [x[..., i : i + size] for i in (0, size, 2 * size)]
+        starts = (0, size, 2 * size)
+        if weight is None:
+            weights = [self._tensor(name) for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight")]
+        else:
+            weights = [weight[i : i + size] for i in starts]
+        biases = [None if bias is None else bias[i : i + size] for i in starts]
+        return [linear(x, w, b) for x, w, b in zip(arrays, weights, biases, strict=True)]
+
+    def _heads(self, x: Any, batch_first: bool) -> Any:
+        """(N, heads, L, size of a head) of (N, L, embed_dim) or (L, N, embed_dim)."""
+        split = x.reshape(*x.shape[:2], self.num_heads, self.head_dim)
+        return split.transpose((0, 2, 1, 3) if batch_first else (1, 2, 0, 3))
+
+    def _extended(self, heads: list[Any], compute: Dtype) -> list[Any]:
+        """With the keys and values that come after those given."""
+        q, *rest = heads
+        ends: list[list[Any]] = [[], []]
+        if self._tensor("bias_k") is not None:
+            for end, name in zip(ends, ("bias_k", "bias_v"), strict=True):
+                end.append(self._heads(self._tensor(name).astype(compute, copy=False), True))
+        if self.add_zero_attn:
+            for end in ends:
+                end.append(np.zeros((1, self.num_heads, 1, self.head_dim), compute))
+        shape = (q.shape[0], self.num_heads, 1, self.head_dim)
+        for i, end in enumerate(ends):
+            if end:
+                rest[i] = np.concatenate([rest[i], *(np.broadcast_to(x, shape) for x in end)], axis=2)
+        return [q, *rest]
+
+    def _mask(self, key_padding_mask: Any, attn_mask: Any, q: Any, compute: Dtype) -> Any:
+        """What is added to the scores (N, heads, L, S): 0 where both masks allow, -inf where one does not."""
+        batch = q.shape[0]
+        added = ((self._tensor("bias_k") is not None) + self.add_zero_attn,)
+        masks = []
+        if attn_mask is not None:
+            mask = pad(_floats(attn_mask, compute), (0,), added)
+            masks.append(mask if mask.ndim == 2 else mask.reshape(batch, self.num_heads, *mask.shape[1:]))
+        if key_padding_mask is not None:
+            mask = pad(_floats(key_padding_mask, compute), (0,), added)
+            masks.append(mask.reshape(batch, 1, 1, mask.shape[-1]))
+        return None if not masks else masks[0] if len(masks) == 1 else masks[0] + masks[1]
+
+    def _check(
+        self, query: Any, key: Any, value: Any, key_padding_mask: Any, attn_mask: Any, is_causal: bool
+    ) -> None:
+        dims = query.ndim
+        if dims not in (2, 3) or key.ndim != dims or value.ndim != dims:
+            raise AssertionError(
+                "query, key and value must all have 3 dimensions, or 2 without a batch, got shapes "
+                f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}"
+            )
+        if is_causal and attn_mask is None:
+            raise RuntimeError(
+                "is_causal says what attn_mask is, got is_causal=True without attn_mask; "
+                "Transformer.generate_square_subsequent_mask makes one"
+            )
+        # torch checks key and value against each other; with one matrix for both, sizes only in products
+        of_size = RuntimeError if self._joint else AssertionError
+        if key.shape[:-1] != value.shape[:-1] or (self._joint and key.shape != value.shape):
+            raise AssertionError(
+                "key and value must agree in all but the last dimension (in that, too, without kdim and "
+                f"vdim), got {tuple(key.shape)} and {tuple(value.shape)}"
+            )
+        for name, x, size, error in (
+            ("query", query, self.embed_dim, AssertionError),
+            ("key", key, self.kdim, of_size),
+            ("value", value, self.vdim, of_size),
+        ):
+            if x.shape[-1] != size:
+                raise error(f"the last dimension of {name} must be {size}, got {tuple(x.shape)}")
+        time = 1 if dims == 3 and self.batch_first else 0
+        batch: tuple[int, ...] = (query.shape[1 - time],) if dims == 3 else ()
+        if dims == 3 and key.shape[1 - time] != batch[0]:
+            raise RuntimeError(
+                f"query and key must agree in the batch dimension {1 - time}, got {tuple(query.shape)} and "
+                f"{tuple(key.shape)}"
+            )
+        pairs = (query.shape[time], key.shape[time])
+        per_head = (math.prod(batch) * self.num_heads, *pairs)
+        per_head_alone = not batch and attn_mask is not None and attn_mask.ndim == 3
+        _check_mask(
+            "attn_mask", attn_mask, [pairs, per_head], AssertionError if per_head_alone else RuntimeError
+        )
+        _check_mask("key_padding_mask", key_padding_mask, [(*batch, pairs[1])], AssertionError)
+
+
+def _check_mask(name: str, mask: Any, shapes: list[tuple[int, ...]], error: type[Exception]) -> None:
+    """Raise `error` for another shape, and AssertionError for other dimensions or dtypes."""
+    if mask is None:
+        return
+    if mask.dtype.kind != "b" and not is_floating(mask.dtype):
+        raise AssertionError(f"{name} must be of bools or floats, got {mask.dtype}")
+    if tuple(mask.shape) not in shapes:
+        error = error if mask.ndim in map(len, shapes) else AssertionError
+        wanted = " or ".join(map(str, shapes))
+        raise error(f"{name} must have shape {wanted}, got {tuple(mask.shape)}")
+
+
+def xavier_uniform(weight: Any, rng: np.random.Generator) -> None:
+    """Draw from U(-a, a), a = √(6 / (rows + columns)) (Glorot and Bengio, 2010), if there is data."""
+    if weight is not None:
+        fill_uniform(weight, math.sqrt(6.0 / sum(weight.shape[:2])), rng)
+
+
+def _floats(mask: Any, compute: Dtype) -> Any:
+    """A mask as numbers to add: a true entry of a bool mask is -inf."""
+    if mask.dtype.kind == "b":
+        return np.where(mask, compute.type(-np.inf), compute.type(0))
+    return mask.astype(compute, copy=False)
+
+
+def _attended(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    """Means of values, a few elements of the batch at a time: scores are as many as all pairs."""
+    step = max(1, _BLOCK // max(1, math.prod(q.shape[1:3]) * k.shape[2]))
+    if q.shape[0] <= step or not all(isinstance(x, np.ndarray) for x in (q, k, v)) or _is_mapped(mask):
+        powers, total = _powers(q, k, mask, 1.0)
+        return _divided(np.matmul(powers, v), total)  # fewer to divide than weights
+    out = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
+    for i in range(0, q.shape[0], step):
+        at = slice(i, i + step)
+        part = mask[at] if mask is not None and mask.ndim == 4 else mask
+        out[at] = _attended(q[at], k[at], v[at], part)
+    return out
+
+
+def _is_mapped(mask: Any) -> bool:
+    return mask is not None and not isinstance(mask, np.ndarray)
+
+
+def _divided(fresh: Any, total: Any) -> Any:
+    """Quotient, in `fresh`, an array that nobody else has, where both are plain arrays."""
+    if isinstance(fresh, np.ndarray) and isinstance(total, np.ndarray):
+        return np.divide(fresh, total, out=fresh)
+    return fresh / total
+
+
+def _powers(q: Any, k: Any, mask: Any, empty: float) -> tuple[Any, Any]:
+    """exp(score - largest score), and the sums over keys; `empty` for the sum of no key."""
+    scores = np.matmul(q, k.swapaxes(-1, -2))
+    if mask is not None:
+        scores = accumulate(scores, mask)
+    if scores.shape[-1] == 0:
+        return scores, np.full((*scores.shape[:-1], 1), empty, scores.dtype)
+    largest = scores.max(-1, keepdims=True)
+    if mask is not None:
+        largest = np.where(np.isfinite(largest), largest, scores.dtype.type(0))
+    scores -= largest
+    powers = np.exp(scores, out=scores if isinstance(scores, np.ndarray) else None)
+    total = powers.sum(-1, keepdims=True)
+    return powers, (total if mask is None else np.where(total == 0, scores.dtype.type(empty), total))

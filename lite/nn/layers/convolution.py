@@ -1,0 +1,283 @@
+"""Convolutions: Conv1d and Conv2d, as products of matrices of patches."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lite._arrays.dtypes import compute_dtype
+from lite._arrays.special import accumulate
+from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
+from lite.nn._modules.module import Module
+from lite.nn.layers.windows import Sizes, blocks, offset_slices, pad, sizes, span
+
+if TYPE_CHECKING:
+    from lite.nn._modules.initial import Rng
+
+# torch's names of what lies outside the input, and NumPy's (None: zeros).
+_MODES = {"zeros": None, "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+# Entries of the matrix of patches that are made at once: what a core's cache takes, whatever the batch.
+_BLOCK = 1 << 18
+
+
+class _Convolution(Module):
+    """What convolutions over one and two dimensions share."""
+
+    _dims: int
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Iterable[int],
+        stride: int | Iterable[int] = 1,
+        padding: int | Iterable[int] | str = 0,
+        dilation: int | Iterable[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        rng: Rng = None,
+    ) -> None:
+        super().__init__()
+        if groups <= 0:
+            raise ValueError(f"groups must be positive, got {groups}")
+        for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
+            if channels % groups:
+                raise ValueError(f"{name} must be divisible by groups={groups}, got {channels}")
+        if padding_mode not in _MODES:
+            raise ValueError(f"padding_mode must be one of {sorted(_MODES)}, got {padding_mode!r}")
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = sizes("kernel_size", kernel_size, self._dims)
+        self.stride = sizes("stride", stride, self._dims)
+        self.dilation = sizes("dilation", dilation, self._dims)
+        self.groups = groups
+        self.padding_mode = padding_mode
+        self.padding: str | Sizes = (
+            padding if isinstance(padding, str) else sizes("padding", padding, self._dims)
+        )
+        if isinstance(self.padding, str):
+            if self.padding not in ("same", "valid"):
+                raise ValueError(f"padding must be numbers, 'same' or 'valid', got {self.padding!r}")
+            if self.padding == "same" and any(s != 1 for s in self.stride):
+                raise ValueError(f"padding='same' needs stride 1, got {self.stride}")
+        shape = (out_channels, in_channels // groups, *self.kernel_size)
+        self.weight = empty_parameter(shape, device, dtype)
+        self.register_parameter("bias", empty_parameter((out_channels,), device, dtype) if bias else None)
+        reset(self, rng)
+
+    def reset_parameters(self, rng: Rng = None) -> None:
+        """Draw weight and bias anew from U(-1/√n, 1/√n), n the entries that an output sees, in place."""
+        rng = np.random.default_rng(rng)
+        seen = math.prod(self._tensor("weight").shape[1:])
+        for name in ("weight", "bias"):
+            fill_uniform(self._tensor(name), 1.0 / math.sqrt(seen) if seen else 0.0, rng)
+
+    def forward(self, input: Any) -> Any:
+        """Convolve input (*N, in_channels, *sizes), N one dimension or none."""
+        weight, bias = self._tensor("weight"), self._tensor("bias")
+        dims = self._dims
+        channels = weight.shape[1] * self.groups
+        if input.ndim not in (dims + 1, dims + 2) or input.shape[-dims - 1] != channels:
+            raise RuntimeError(
+                f"the input must have {dims + 1} dimensions, or {dims + 2} with a batch, "
+                f"with in_channels={channels} before the last {dims}; got {tuple(input.shape)}"
+            )
+        compute, result = compute_dtype(input.dtype, weight.dtype)
+        out = self._convolve(
+            input if input.ndim == dims + 2 else input[None], weight.astype(compute, copy=False)
+        )
+        if bias is not None:
+            out = accumulate(out, bias.reshape(-1, *(1,) * dims))
+        return (out if input.ndim == dims + 2 else out[0]).astype(result, copy=False)
+
+    def _convolve(self, x: Any, weight: Any) -> Any:
+        kernel, stride = tuple(weight.shape[2:]), self.stride
+        extents = span(kernel, self.dilation)
+        before, after = self._around(x.shape[2:], extents)
+        inner = tuple(b + n + a for b, n, a in zip(before, x.shape[2:], after, strict=True))
+        if any(n < e for n, e in zip(inner, extents, strict=True)):
+            raise RuntimeError(f"the window, {extents}, must fit into the input, got {inner} with padding")
+        out = tuple((n - e) // s + 1 for n, e, s in zip(inner, extents, stride, strict=True))
+        reach = tuple(slice((n - 1) * s + e) for n, s, e in zip(out, stride, extents, strict=True))
+        channels, count = x.shape[1], x.shape[0]
+        # A window of some strides is one of step 1 over blocks, whose rows are read without gaps.
+        by_blocks = max(stride) > 1 and extents == kernel and not any(map(operator.mod, kernel, stride))
+        if by_blocks:
+            channels *= math.prod(stride)
+            weight, stride = blocks(weight, stride), (1,) * self._dims
+            kernel = tuple(weight.shape[2:])
+        slices = offset_slices(out, kernel, stride, self.dilation)
+        groups, rows, columns = self.groups, channels * len(slices) // self.groups, math.prod(out)
+        matrix = weight.reshape(groups, weight.shape[0] // groups, rows)
+
+        def product(part: Any, patches: Any = None, result: Any = None) -> Any:
+            part = self._padded(part.astype(weight.dtype, copy=False), before, after)
+            if by_blocks:
+                part = blocks(part[(..., *reach)], self.stride)
+            # (N, channels, offsets, *out) in memory is the matrix of patches of each group already
+            if len(slices) > 1:
+                patches = np.stack([part[index] for index in slices], axis=2, out=patches)
+            else:
+                patches = part[slices[0]]
+            return np.matmul(matrix, patches.reshape(part.shape[0], groups, rows, columns), out=result)
+
+        block = max(1, _BLOCK // max(groups * rows * columns, 1))
+        if count <= block or not isinstance(x, np.ndarray) or not isinstance(matrix, np.ndarray):
+            y = product(x)
+        else:
+            y = np.empty((count, *matrix.shape[:2], columns), matrix.dtype)
+            buffer = np.empty((block, channels, len(slices), *out), matrix.dtype)
+            for i in range(0, count, block):
+                part = x[i : i + block]
+                product(part, buffer[: part.shape[0]], y[i : i + block])
+        return y.reshape(count, weight.shape[0], *out)
+
+    def _around(self, inner: Sizes, extents: Sizes) -> tuple[Sizes, Sizes]:
+        """How much to pad before and after each dimension, checked."""
+        if min(*self.stride, *self.dilation) <= 0:
+            raise RuntimeError(f"stride and dilation must be positive, got {self.stride} and {self.dilation}")
+        if isinstance(self.padding, str):
+            total = [e - 1 if self.padding == "same" else 0 for e in extents]
+            before = tuple(n // 2 for n in total)
+            after = tuple(n - n // 2 for n in total)
+        else:
+            before = after = self.padding
+        if min(before) < 0:
+            raise RuntimeError(f"padding must not be negative, got {before}")
+        mode = _MODES[self.padding_mode]
+        for size, b, a in zip(inner, before, after, strict=True):
+            limit = {None: max(a, b), "reflect": size - 1, "wrap": size}.get(mode, max(a, b) if size else 0)
+            if max(a, b) > limit:
+                raise RuntimeError(
+                    f"padding_mode={self.padding_mode!r} pads a dimension of {size} by at most {limit}, "
+                    f"got {max(a, b)}"
+                )
+        return before, after
+
+    def _padded(self, x: Any, before: Sizes, after: Sizes) -> Any:
+        mode = _MODES[self.padding_mode]
+        if mode is None:
+            return pad(x, before, after)
+        for axis, b, a in zip(range(2, x.ndim), before, after, strict=True):
+            if a or b:
+                # Which entry each position shows: the padding of the positions themselves.
+                shown = np.pad(np.arange(x.shape[axis]), (b, a), mode=mode)  # type: ignore[call-overload]
+                x = x[(slice(None),) * axis + (shown,)]
+        return x
+
+    def extra_repr(self) -> str:
+        """Channels and kernel, and options that are not the default."""
+        text = (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        )
+        if self.padding != (0,) * self._dims:
+            text += f", padding={self.padding}"
+        if self.dilation != (1,) * self._dims:
+            text += f", dilation={self.dilation}"
+        if self.groups != 1:
+            text += f", groups={self.groups}"
+        if self.bias is None:
+            text += ", bias=False"
+        return text + (f", padding_mode={self.padding_mode}" if self.padding_mode != "zeros" else "")
+
+
+class Conv1d(_Convolution):
+    """Products of a window that slides over the last dimension with a weight (cross-correlation).
+
+    Args:
+        in_channels: size of the input's channel dimension.
+        out_channels: size of the output's channel dimension.
+        kernel_size: length of the window.
+        stride: step of the window.
+        padding: entries added on both sides, "same" to keep the length (stride 1 only) or "valid" for none.
+        dilation: distance between the window's entries.
+        groups: groups of channels that do not see each other.
+        bias: whether there is a bias.
+        padding_mode: "zeros", "reflect", "replicate" or "circular": what lies outside the input.
+        device: "cpu", or "meta" for parameters without data.
+        dtype: dtype of the parameters; the default float dtype if not given.
+        rng: a `numpy.random.Generator`, a seed, or None for fresh entropy; initial values are drawn from
+            U(-1/√n, 1/√n) with n = in_channels / groups · kernel_size.
+
+    Shapes:
+        input (N, in_channels, L) or (in_channels, L), `weight` (out_channels, in_channels / groups,
+        kernel_size), `bias` (out_channels,), output (N, out_channels, L') or (out_channels, L') with
+        L' = (L + padding - dilation (kernel_size - 1) - 1) // stride + 1, both sides' padding counted.
+
+    Dtypes:
+        the promoted dtype of input and weight; integers take the weight's, float16 and bfloat16
+        compute in float32.
+
+    Raises:
+        ValueError: channels that groups do not divide, an unknown padding or padding_mode.
+        RuntimeError: an input of another shape, or shorter than the window; a padding, stride or dilation
+            out of range.
+
+    Source:
+        torch.nn.Conv1d; products of patches as in Chellapilla et al. (2006), High Performance
+        Convolutional Neural Networks for Document Processing.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> layer = nn.Conv1d(2, 4, 3, padding="same", rng=0)
+        >>> layer, layer(np.zeros((5, 2, 7), np.float32)).shape
+        (Conv1d(2, 4, kernel_size=(3,), stride=(1,), padding=same), (5, 4, 7))
+    """
+
+    _dims = 1
+
+
+class Conv2d(_Convolution):
+    """Products of a window that slides over the last two dimensions with a weight (cross-correlation).
+
+    Args:
+        in_channels: size of the input's channel dimension.
+        out_channels: size of the output's channel dimension.
+        kernel_size: height and width of the window, or one number for both; so for all that follow.
+        stride: steps of the window.
+        padding: entries added on both sides, "same" to keep the size (stride 1 only) or "valid" for none.
+        dilation: distances between the window's entries.
+        groups: groups of channels that do not see each other.
+        bias: whether there is a bias.
+        padding_mode: "zeros", "reflect", "replicate" or "circular": what lies outside the input.
+        device: "cpu", or "meta" for parameters without data.
+        dtype: dtype of the parameters; the default float dtype if not given.
+        rng: a `numpy.random.Generator`, a seed, or None for fresh entropy; initial values are drawn from
+            U(-1/√n, 1/√n) with n = in_channels / groups · height · width of the window.
+
+    Shapes:
+        input (N, in_channels, H, W) or (in_channels, H, W), `weight` (out_channels, in_channels / groups,
+        *kernel_size), `bias` (out_channels,), output (N, out_channels, H', W') or (out_channels, H', W')
+        with sizes as for `Conv1d`.
+
+    Dtypes:
+        the promoted dtype of input and weight; integers take the weight's, float16 and bfloat16
+        compute in float32.
+
+    Raises:
+        ValueError: channels that groups do not divide, an unknown padding or padding_mode.
+        RuntimeError: an input of another shape, or smaller than the window; a padding, stride or dilation
+            out of range.
+
+    Source:
+        torch.nn.Conv2d; products of patches as in Chellapilla et al. (2006), High Performance
+        Convolutional Neural Networks for Document Processing.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> layer = nn.Conv2d(3, 4, 3, stride=2, padding=1, rng=0)
+        >>> layer(np.zeros((5, 3, 8, 8), np.float32)).shape
+        (5, 4, 4, 4)
+    """
+
+    _dims = 2

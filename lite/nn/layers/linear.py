@@ -1,0 +1,125 @@
+"""Linear: y = x Wᵀ + b."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lite._arrays.dtypes import compute_dtype
+from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
+from lite.nn._modules.module import Module
+
+if TYPE_CHECKING:
+    from lite.nn._modules.initial import Rng
+
+
+class Linear(Module):
+    """An affine map of the last dimension: y = x Wᵀ + b.
+
+    Args:
+        in_features: size of the last dimension of the input.
+        out_features: size of the last dimension of the output.
+        bias: whether there is a bias (None means no).
+        device: "cpu", or "meta" for parameters without data.
+        dtype: dtype of the parameters; the default float dtype (float32) if not given.
+        rng: a `numpy.random.Generator`, a seed, or None for fresh entropy; initial weights and biases
+            are drawn from U(-1/√in_features, 1/√in_features).
+
+    Shapes:
+        input (*B, in_features), `weight` (out_features, in_features), `bias` (out_features,), output
+        (*B, out_features). Stacked parameters, `weight` (*E, out_features, in_features) with `bias`
+        (*E, out_features), broadcast by the rule of `numpy.matmul`: an input (in_features,) or
+        (*E, N, in_features), where E may be left out or 1, gives (*E, out_features) or
+        (*E, N, out_features).
+
+    Dtypes:
+        the result has the promoted dtype of input and weight; integer inputs take the weight's.
+        float16 and bfloat16 compute in float32.
+
+    Raises:
+        RuntimeError: if the last dimension of the input is not `in_features`.
+
+    Source:
+        torch.nn.Linear.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> layer = nn.Linear(3, 4, rng=0)
+        >>> layer, layer(np.zeros((2, 3), dtype=np.float32)).shape
+        (Linear(in_features=3, out_features=4, bias=True), (2, 4))
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool | None = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        rng: Rng = None,
+    ) -> None:
+        super().__init__()
+        self.in_features = in_features
+        self.out_features = out_features
+        self.weight = empty_parameter((out_features, in_features), device, dtype)
+        self.register_parameter("bias", empty_parameter((out_features,), device, dtype) if bias else None)
+        reset(self, rng)
+
+    def reset_parameters(self, rng: Rng = None) -> None:
+        """Draw weight and bias anew from U(-1/√in_features, 1/√in_features), in place.
+
+        Args:
+            rng: a `numpy.random.Generator`, a seed, or None for fresh entropy.
+        """
+        rng = np.random.default_rng(rng)
+        bound = 1.0 / math.sqrt(self.in_features) if self.in_features > 0 else 0.0
+        for name in ("weight", "bias"):
+            fill_uniform(self._tensor(name), bound, rng)
+
+    def forward(self, input: Any) -> Any:
+        """Map input (*B, in_features) to (*B, out_features)."""
+        return linear(input, self._tensor("weight"), self._tensor("bias"))
+
+    def extra_repr(self) -> str:
+        """The sizes, and whether there is a bias."""
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+        )
+
+
+def linear(x: Any, weight: Any, bias: Any) -> Any:
+    """x Wᵀ + b for x (*B, in), weight (*E, out, in) and bias (*E, out) or None."""
+    shape = x.shape
+    if not shape or shape[-1] != weight.shape[-1]:
+        raise RuntimeError(
+            f"the last dimension of the input must be in_features={weight.shape[-1]}, got {tuple(shape)}."
+        )
+    dtype = weight.dtype
+    if x.dtype == dtype and dtype.itemsize >= 4:
+        return _affine(x, weight, bias)
+    compute, result = compute_dtype(x.dtype, dtype)
+    operands = (None if a is None else a.astype(compute, copy=False) for a in (x, weight, bias))
+    return _affine(*operands).astype(result, copy=False)
+
+
+def _affine(x: Any, weight: Any, bias: Any) -> Any:
+    if weight.ndim == 2:
+        if x.ndim > 2:
+            # One product of matrices instead of a loop over the leading dimensions.
+            flat = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+            return _affine(flat, weight, bias).reshape(*x.shape[:-1], weight.shape[0])
+        out = np.matmul(x, weight.T)
+    else:
+        out = np.matmul(x, weight.swapaxes(-1, -2))
+        if bias is not None and x.ndim > 1:
+            bias = bias[..., None, :]
+    if bias is None:
+        return out
+    if out.dtype == bias.dtype:
+        out += bias
+        return out
+    return out + bias

@@ -1,0 +1,303 @@
+"""Layers that normalise: LayerNorm, RMSNorm, BatchNorm1d."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.special import accumulate, floats
+from lite.nn._modules.compiled import layers_for
+from lite.nn._modules.initial import empty_array, empty_parameter, fill
+from lite.nn._modules.module import Module
+
+
+class _OverLastDims(Module):
+    """What LayerNorm and RMSNorm share: the dimensions at the end that they normalise over."""
+
+    def __init__(self, normalized_shape: int | Sequence[int], eps: float | None, affine: bool) -> None:
+        super().__init__()
+        shape = normalized_shape
+        self.normalized_shape = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
+        self.eps = eps
+        self.elementwise_affine = affine
+
+    def _axes(self, x: Any) -> tuple[int, ...]:
+        shape = self.normalized_shape
+        if x.shape[x.ndim - len(shape) :] != shape or x.ndim < len(shape):
+            raise RuntimeError(f"the input must end in the dimensions {shape}, got {tuple(x.shape)}")
+        return tuple(range(-len(shape), 0))
+
+    def extra_repr(self) -> str:
+        """Shape, eps, and whether there is a weight."""
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class LayerNorm(_OverLastDims):
+    """(x - mean) / √(variance + eps) over the last dimensions, times weight plus bias.
+
+    Args:
+        normalized_shape: sizes of the last dimensions, or the size of the last one.
+        eps: added to the variance.
+        elementwise_affine: whether there are weight and bias.
+        bias: whether there is a bias, given that there is a weight.
+        device: "cpu", or "meta" for parameters without data.
+        dtype: dtype of the parameters; the default float dtype if not given.
+
+    Shapes:
+        input and output (*B, *normalized_shape); `weight` (ones at first) and `bias` (zeros)
+        `normalized_shape`.
+
+    Dtypes:
+        the input's; integers become the default float dtype; float16 and bfloat16 compute in float32.
+
+    Raises:
+        RuntimeError: an input that does not end in `normalized_shape`.
+
+    Source:
+        Ba et al. (2016), Layer normalization (arXiv:1607.06450).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.LayerNorm(2)(np.array([[1.0, 3.0]])).round(3)
+        array([[-1.,  1.]])
+    """
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(normalized_shape, eps, elementwise_affine)
+        for name, wanted in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
+            parameter = empty_parameter(self.normalized_shape, device, dtype) if wanted else None
+            self.register_parameter(name, parameter)
+        self.reset_parameters()
+
+    def extra_repr(self) -> str:
+        """Shape, eps, and whether there are weight and bias."""
+        return f"{super().extra_repr()}, bias={self.bias is not None}"
+
+    def reset_parameters(self) -> None:
+        """Set the weight to ones and the bias to zeros, in place."""
+        fill(self._tensor("weight"), 1.0)
+        fill(self._tensor("bias"), 0.0)
+
+    def forward(self, input: Any) -> Any:
+        """Normalise input (*B, *normalized_shape)."""
+        axes = self._axes(input)
+        weight, bias = self._tensor("weight"), self._tensor("bias")
+        shape = self.normalized_shape
+        size = math.prod(shape)
+        compiled = layers_for(input, weight, bias)
+        if compiled is not None and all(a is None or a.shape == shape for a in (weight, bias)):  # not stacked
+            return compiled.layer_norm(input, weight, bias, size, self.eps)
+        x, dtype = floats(input)
+        with np.errstate(invalid="ignore"):  # rows with infinities become NaN, as in compiled code
+            centred = x - np.add.reduce(x, axes, keepdims=True) / size
+            squares: Any
+            if len(axes) == 1:
+                squares = np.vecdot(centred, centred)[..., None]  # one pass instead of two
+            else:
+                squares = np.add.reduce(centred * centred, axes, keepdims=True)
+            centred /= np.sqrt(squares / size + self.eps)
+            return _scaled(centred, weight, bias).astype(dtype, copy=False)
+
+
+class RMSNorm(_OverLastDims):
+    """x / √(mean of x² + eps) over the last dimensions, times weight.
+
+    Args:
+        normalized_shape: sizes of the last dimensions, or the size of the last one.
+        eps: added to the mean of squares; None takes the spacing of floats at 1 in the input's dtype.
+        elementwise_affine: whether there is a weight.
+        device: "cpu", or "meta" for parameters without data.
+        dtype: dtype of the weight; the default float dtype if not given.
+
+    Shapes:
+        input and output (*B, *normalized_shape); `weight` (ones at first) `normalized_shape`.
+
+    Dtypes:
+        the input's; integers become the default float dtype; float16 and bfloat16 compute in float32.
+
+    Raises:
+        RuntimeError: an input that does not end in `normalized_shape`.
+        ValueError: an input without dimensions.
+
+    Source:
+        Zhang and Sennrich (2019), Root mean square layer normalization (arXiv:1910.07467).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.RMSNorm(2)(np.array([[3.0, 4.0]])).round(4)
+        array([[0.8485, 1.1314]])
+    """
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(normalized_shape, eps, elementwise_affine)
+        wanted = empty_parameter(self.normalized_shape, device, dtype) if elementwise_affine else None
+        self.register_parameter("weight", wanted)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the weight to ones, in place."""
+        fill(self._tensor("weight"), 1.0)
+
+    def forward(self, input: Any) -> Any:
+        """Normalise input (*B, *normalized_shape)."""
+        if not input.ndim:
+            raise ValueError(f"the input must end in the dimensions {self.normalized_shape}, got ()")
+        axes = self._axes(input)
+        x, dtype = floats(input)
+        eps = np.finfo(x.dtype).eps if self.eps is None else self.eps
+        with np.errstate(invalid="ignore"):  # infinities become NaN
+            out = x / np.sqrt((x * x).mean(axes, keepdims=True) + x.dtype.type(eps))
+        return _scaled(out, self._tensor("weight"), None).astype(dtype, copy=False)
+
+
+class BatchNorm1d(Module):
+    """(x - mean) / √(variance + eps) over all but the feature dimension, times weight plus bias.
+
+    In training mode mean and variance are those of the batch, and running averages of both are kept
+    (the variance with Bessel's correction); in evaluation mode the running averages are used.
+
+    Args:
+        num_features: size of the feature dimension.
+        eps: added to the variance.
+        momentum: share of the newest batch in the running averages; None: the average of all batches.
+        affine: whether there are weight and bias.
+        track_running_stats: whether there are running averages; without, the batch's own are always used.
+        device: "cpu", or "meta" for parameters without data.
+        dtype: dtype of parameters and averages; the default float dtype if not given.
+        bias: whether there is a bias, given that there is a weight.
+
+    Shapes:
+        input and output (N, num_features) or (N, num_features, L); `weight`, `bias`, `running_mean` and
+        `running_var` (num_features,); `num_batches_tracked` ().
+
+    Dtypes:
+        the input's; integers become the default float dtype. Sums over the batch are float64.
+
+    Raises:
+        ValueError: an input of other dimensions, or of one value per feature in training mode.
+        RuntimeError: another number of features.
+
+    Source:
+        Ioffe and Szegedy (2015), Batch normalization (arXiv:1502.03167).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> layer = nn.BatchNorm1d(1)
+        >>> layer(np.array([[1.0], [3.0]])).round(3).tolist(), layer.running_mean.round(3)
+        ([[-1.0], [1.0]], array([0.2], dtype=float32))
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        shape = (num_features,)
+        for name, wanted in (("weight", affine), ("bias", affine and bias)):
+            self.register_parameter(name, empty_parameter(shape, device, dtype) if wanted else None)
+        for name in ("running_mean", "running_var"):
+            self.register_buffer(name, empty_array(shape, device, dtype) if track_running_stats else None)
+        count = empty_array((), device, np.int64) if track_running_stats else None
+        self.register_buffer("num_batches_tracked", count)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Forget the running averages: mean 0, variance 1, no batches."""
+        for name, value in (("running_mean", 0), ("running_var", 1), ("num_batches_tracked", 0)):
+            fill(getattr(self, name), value)
+
+    def reset_parameters(self) -> None:
+        """Set the weight to ones, the bias to zeros, and forget the running averages."""
+        self.reset_running_stats()
+        fill(self._tensor("weight"), 1.0)
+        fill(self._tensor("bias"), 0.0)
+
+    def forward(self, input: Any) -> Any:
+        """Normalise input (N, num_features) or (N, num_features, L)."""
+        if input.ndim not in (2, 3):
+            raise ValueError(f"expected 2D or 3D input (got {input.ndim}D input)")
+        features = self.num_features
+        mean, variance = self.running_mean, self.running_var
+        of_batch = self.training or mean is None
+        count = input.shape[0] * math.prod(input.shape[2:])
+        if of_batch and count <= 1:
+            raise ValueError(
+                f"expected more than 1 value per channel when training, got input size {tuple(input.shape)}"
+            )
+        if input.shape[1] != features:
+            raise RuntimeError(
+                f"dimension 1 of the input must be num_features={features}, got {tuple(input.shape)}"
+            )
+        x, dtype = floats(input)
+        axes = (0,) if x.ndim == 2 else (0, 2)
+        row = (features,) if x.ndim == 2 else (features, 1)  # how statistics line up with x
+        if of_batch:
+            # NumPy adds up rows one after the other: in float32, many rows would lose digits
+            mean = x.mean(axes, dtype=np.float64).astype(x.dtype)
+            centred = x - mean.reshape(row)
+            variance = (centred * centred).mean(axes, dtype=np.float64).astype(x.dtype)
+            if self.training and self.track_running_stats:
+                self._track(mean, variance * (count / (count - 1)))
+        else:
+            centred = x - mean.reshape(row)
+        out = centred / np.sqrt(variance + self.eps).reshape(row)
+        weight, bias = (None if a is None else a.reshape(row) for a in map(self._tensor, ("weight", "bias")))
+        return _scaled(out, weight, bias).astype(dtype, copy=False)
+
+    def _track(self, mean: Any, variance: Any) -> None:
+        count = self.num_batches_tracked
+        count[...] = count + 1  # in place, where mapped statistics are parts of stacked ones
+        share = 1.0 / count if self.momentum is None else self.momentum
+        for name, new in (("running_mean", mean), ("running_var", variance)):
+            kept = getattr(self, name)
+            kept[...] = (1 - share) * kept + share * new
+
+    def extra_repr(self) -> str:
+        """The options."""
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+
+def _scaled(fresh: Any, weight: Any, bias: Any) -> Any:
+    """`fresh`, an array that nobody else has, times weight plus bias; in place where all are plain arrays."""
+    if isinstance(fresh, np.ndarray) and isinstance(weight, np.ndarray):
+        fresh *= weight
+    elif weight is not None:
+        fresh = fresh * weight
+    return fresh if bias is None else accumulate(fresh, bias)

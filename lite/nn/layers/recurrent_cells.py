@@ -1,0 +1,308 @@
+"""One step of a recurrent network: RNNCell, LSTMCell, GRUCell.
+
+The step functions take an input that `weight_ih` has been applied to already, as the layers of
+`lite.nn.layers.recurrent` do for all time steps at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lite._arrays.dtypes import compute_dtype
+from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
+from lite.nn._modules.module import Module
+from lite.nn.layers.linear import linear
+
+if TYPE_CHECKING:
+    from lite.nn._modules.initial import Rng
+
+State = tuple[Any, ...]
+# (projected input, state, weight_hh transposed, bias of the step, weight_hr transposed) -> state
+Step = Callable[[Any, State, Any, Any, Any], State]
+
+
+def rnn_tanh_step(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> State:
+    """h' = tanh(x + W h)."""
+    return (np.tanh(x + np.matmul(state[0], weight)),)
+
+
+def rnn_relu_step(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> State:
+    """h' = max(x + W h, 0)."""
+    return (np.maximum(x + np.matmul(state[0], weight), 0),)
+
+
+def gru_step(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> State:
+    """h' = (1 - z) n + z h with the gates r, z and n, in this order in `x`; only n has a bias left."""
+    h = state[0]
+    size = h.shape[-1]
+    y = np.matmul(h, weight)
+    gates = _sigmoid(x[..., : 2 * size] + y[..., : 2 * size])
+    inner = y[..., 2 * size :]
+    n = np.tanh(x[..., 2 * size :] + gates[..., :size] * (inner if bias is None else inner + bias))
+    return (n + gates[..., size:] * (h - n),)
+
+
+def lstm_step(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> State:
+    """c' = f c + i g and h' = P (o tanh(c')) with the gates i, f, g and o, in this order in `x`."""
+    h, c = state
+    size = c.shape[-1]
+    y = x + np.matmul(h, weight)
+    gates = _sigmoid(y)
+    g = np.tanh(y[..., 2 * size : 3 * size])
+    c = gates[..., size : 2 * size] * c + gates[..., :size] * g
+    h = gates[..., 3 * size :] * np.tanh(c)
+    return (h if projection is None else np.matmul(h, projection)), c
+
+
+def split_bias(step: Step, b_ih: Any, b_hh: Any) -> tuple[Any, Any]:
+    """What of both biases goes into the projected input, and what the step has to add itself."""
+    if step is not gru_step or b_hh is None:
+        return (b_ih if b_hh is None else b_ih + b_hh), None
+    gates = b_hh.shape[-1] // 3 * 2
+    return np.concatenate([b_ih[:gates] + b_hh[:gates], b_ih[gates:]]), b_hh[gates:]
+
+
+def _sigmoid(x: Any) -> Any:
+    """1 / (1 + exp(-x)), by a function that cannot overflow; small results are exact to 1e-7 or so."""
+    out = np.tanh(0.5 * x)
+    out *= 0.5
+    out += 0.5
+    return out
+
+
+class _Cell(Module):
+    """What the cells share: weights, and the checks of input and state."""
+
+    _gates: int
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool, device: Any, dtype: Any, rng: Rng
+    ) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        rows = self._gates * hidden_size
+        self.weight_ih = empty_parameter((rows, input_size), device, dtype)
+        self.weight_hh = empty_parameter((rows, hidden_size), device, dtype)
+        for name in ("bias_ih", "bias_hh"):
+            self.register_parameter(name, empty_parameter((rows,), device, dtype) if bias else None)
+        reset(self, rng)
+
+    def reset_parameters(self, rng: Rng = None) -> None:
+        """Draw all parameters anew from U(-1/√hidden_size, 1/√hidden_size), in place."""
+        rng = np.random.default_rng(rng)
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0.0
+        for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
+            fill_uniform(self._tensor(name), bound, rng)
+
+    def _run(self, step: Step, input: Any, given: State | None, count: int) -> State:
+        if input.ndim not in (1, 2):
+            raise ValueError(
+                f"the input must be (input_size,) or (N, input_size), got shape {tuple(input.shape)}"
+            )
+        w_ih, w_hh, b_ih, b_hh = map(self._tensor, ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+        shape = (*input.shape[:-1], w_hh.shape[-1])
+        for h in given or ():
+            if h.ndim not in (1, 2):
+                raise ValueError(f"hx must be (hidden_size,) or (N, hidden_size), got shape {tuple(h.shape)}")
+        for h in given or ():
+            if tuple(h.shape) != shape:
+                raise RuntimeError(f"hx must have shape {shape}, got {tuple(h.shape)}")
+        compute, result = compute_dtype(input.dtype, w_ih.dtype, *(h.dtype for h in given or ()))
+        if given is None:
+            state: State = (np.zeros(shape, compute),) * count
+        else:
+            state = tuple(h.astype(compute, copy=False) for h in given)
+        bias, rest = split_bias(step, b_ih, b_hh)
+        x = linear(input.astype(compute, copy=False), w_ih, bias).astype(compute, copy=False)
+        out = step(x, state, w_hh.astype(compute, copy=False).swapaxes(-1, -2), rest, None)
+        return tuple(h.astype(result, copy=False) for h in out)
+
+    def extra_repr(self) -> str:
+        """The sizes, and whether there are no biases."""
+        return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias is True else f", bias={self.bias}")
+
+
+class RNNCell(_Cell):
+    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh).
+
+    Args:
+        input_size: size of the last dimension of the input.
+        hidden_size: size of the last dimension of the state.
+        bias: whether there are biases.
+        nonlinearity: "tanh", or "relu" for max(·, 0).
+        device: "cpu", or "meta" for parameters without data.
+        dtype: dtype of the parameters; the default float dtype if not given.
+        rng: a `numpy.random.Generator`, a seed, or None for fresh entropy; initial values are drawn from
+            U(-1/√hidden_size, 1/√hidden_size).
+
+    Shapes:
+        input (N, input_size) or (input_size,), state (zeros if not given) and output (N, hidden_size) or
+        (hidden_size,), `weight_ih` (hidden_size, input_size), `weight_hh` (hidden_size, hidden_size),
+        `bias_ih` and `bias_hh` (hidden_size,).
+
+    Dtypes:
+        the promoted dtype of input, state and weights; float16 and bfloat16 compute in float32.
+
+    Raises:
+        ValueError: an unknown nonlinearity; input or state of other numbers of dimensions.
+        RuntimeError: input or state of another size.
+
+    Source:
+        torch.nn.RNNCell; Elman (1990), Finding structure in time, Cognitive Science 14(2).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.RNNCell(2, 3, rng=0)(np.zeros((4, 2), np.float32)).shape
+        (4, 3)
+    """
+
+    _gates = 1
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        rng: Rng = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, device, dtype, rng)
+        if nonlinearity not in RNN_STEPS:
+            raise ValueError(f"nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """The next state, of input (*N, input_size) and state (*N, hidden_size)."""
+        return self._run(RNN_STEPS[self.nonlinearity], input, None if hx is None else (hx,), 1)[0]
+
+    def extra_repr(self) -> str:
+        """The sizes, and options that are not the default."""
+        rest = "" if self.nonlinearity == "tanh" else f", nonlinearity={self.nonlinearity}"
+        return super().extra_repr() + rest
+
+
+RNN_STEPS: dict[str, Step] = {"tanh": rnn_tanh_step, "relu": rnn_relu_step}
+
+
+class GRUCell(_Cell):
+    """A gated recurrent unit: h' = (1 - z) n + z h.
+
+    With s(x) = 1 / (1 + exp(-x)), r = s(W_ir x + b_ir + W_hr h + b_hr), z = s(W_iz x + b_iz + W_hz h + b_hz)
+    and n = tanh(W_in x + b_in + r (W_hn h + b_hn)); the rows of the weights are those of r, z and n.
+
+    Args:
+        input_size: size of the last dimension of the input.
+        hidden_size: size of the last dimension of the state.
+        bias: whether there are biases.
+        device: "cpu", or "meta" for parameters without data.
+        dtype: dtype of the parameters; the default float dtype if not given.
+        rng: a `numpy.random.Generator`, a seed, or None for fresh entropy; initial values are drawn from
+            U(-1/√hidden_size, 1/√hidden_size).
+
+    Shapes:
+        input (N, input_size) or (input_size,), state (zeros if not given) and output (N, hidden_size) or
+        (hidden_size,), `weight_ih` (3 hidden_size, input_size), `weight_hh` (3 hidden_size, hidden_size),
+        `bias_ih` and `bias_hh` (3 hidden_size,).
+
+    Dtypes:
+        the promoted dtype of input, state and weights; float16 and bfloat16 compute in float32.
+
+    Raises:
+        ValueError: input or state of other numbers of dimensions.
+        RuntimeError: input or state of another size.
+
+    Source:
+        Cho et al. (2014), Learning phrase representations using RNN encoder-decoder (arXiv:1406.1078).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.GRUCell(2, 3, rng=0)(np.zeros((4, 2), np.float32), np.zeros((4, 3), np.float32)).shape
+        (4, 3)
+    """
+
+    _gates = 3
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        rng: Rng = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, device, dtype, rng)
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """The next state, of input (*N, input_size) and state (*N, hidden_size)."""
+        return self._run(gru_step, input, None if hx is None else (hx,), 1)[0]
+
+
+class LSTMCell(_Cell):
+    """A long short-term memory: c' = f c + i g and h' = o tanh(c').
+
+    i, f and o are 1 / (1 + exp(-y)), and g is tanh(y), of y = W_ih x + b_ih + W_hh h + b_hh; the rows of the
+    weights are those of i, f, g and o.
+
+    Args:
+        input_size: size of the last dimension of the input.
+        hidden_size: size of the last dimension of the states.
+        bias: whether there are biases.
+        device: "cpu", or "meta" for parameters without data.
+        dtype: dtype of the parameters; the default float dtype if not given.
+        rng: a `numpy.random.Generator`, a seed, or None for fresh entropy; initial values are drawn from
+            U(-1/√hidden_size, 1/√hidden_size).
+
+    Shapes:
+        input (N, input_size) or (input_size,), both states (zeros if not given) (N, hidden_size) or
+        (hidden_size,), `weight_ih` (4 hidden_size, input_size), `weight_hh` (4 hidden_size, hidden_size),
+        `bias_ih` and `bias_hh` (4 hidden_size,). The output is the tuple of the next states h and c.
+
+    Dtypes:
+        the promoted dtype of input, state and weights; float16 and bfloat16 compute in float32.
+
+    Raises:
+        ValueError: input or state of other numbers of dimensions.
+        RuntimeError: input or state of another size.
+
+    Source:
+        Hochreiter and Schmidhuber (1997), Long short-term memory, Neural Computation 9(8).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> h, c = nn.LSTMCell(2, 3, rng=0)(np.zeros((4, 2), np.float32))
+        >>> h.shape, c.shape
+        ((4, 3), (4, 3))
+    """
+
+    _gates = 4
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        rng: Rng = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, device, dtype, rng)
+
+    def forward(self, input: Any, hx: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
+        """The next states (h, c), of input (*N, input_size) and states (*N, hidden_size)."""
+        h, c = self._run(lstm_step, input, None if hx is None else tuple(hx), 2)
+        return h, c

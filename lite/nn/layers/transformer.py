@@ -1,0 +1,299 @@
+"""Stacks of transformer layers: TransformerEncoder, TransformerDecoder, Transformer."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lite._arrays.defaults import get_default_dtype
+from lite._arrays.dtypes import resolve_dtype
+from lite.nn._modules.initial import reset
+from lite.nn._modules.module import Module
+from lite.nn.layers.attention import xavier_uniform
+from lite.nn.layers.containers import ModuleList
+from lite.nn.layers.normalization import LayerNorm
+from lite.nn.layers.transformer_layers import (
+    Activation,
+    TransformerDecoderLayer,
+    TransformerEncoderLayer,
+    relu,
+)
+
+if TYPE_CHECKING:
+    from lite.nn._modules.initial import Rng
+
+
+class TransformerEncoder(Module):
+    """Copies of an encoder layer, one after the other, and a normalisation.
+
+    Args:
+        encoder_layer: the layer that is copied, weights included.
+        num_layers: how many copies.
+        norm: what comes last, if anything.
+        enable_nested_tensor, mask_check: kept for compatibility. torch skips padded positions for speed, and
+            gives zeros (normalised) there; here their values are computed as if they were none.
+
+    Shapes:
+        as for `TransformerEncoderLayer`.
+
+    Raises:
+        RuntimeError, AssertionError: inputs or masks that do not fit; see `TransformerEncoderLayer`.
+
+    Source:
+        torch.nn.TransformerEncoder; Vaswani et al. (2017), Attention is all you need (arXiv:1706.03762).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> layer = nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True, rng=0)
+        >>> nn.TransformerEncoder(layer, 2).eval()(np.ones((5, 3, 8), np.float32)).shape
+        (5, 3, 8)
+    """
+
+    def __init__(
+        self,
+        encoder_layer: Module,
+        num_layers: int,
+        norm: Module | None = None,
+        enable_nested_tensor: bool = True,
+        mask_check: bool = True,
+    ) -> None:
+        super().__init__()
+        self.layers = _copies(encoder_layer, num_layers)
+        self.num_layers = num_layers
+        self.norm = norm
+        self.enable_nested_tensor = enable_nested_tensor
+        self.mask_check = mask_check
+
+    def forward(
+        self,
+        src: Any,
+        mask: Any = None,
+        src_key_padding_mask: Any = None,
+        is_causal: bool | None = None,
+    ) -> Any:
+        """Encode src; masks as `attn_mask` and `key_padding_mask` of `MultiheadAttention`."""
+        for layer in self.layers:
+            src = layer(
+                src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal)
+            )
+        return src if self.norm is None else self.norm(src)
+
+
+class TransformerDecoder(Module):
+    """Copies of a decoder layer, one after the other, and a normalisation.
+
+    Args:
+        decoder_layer: the layer that is copied, weights included.
+        num_layers: how many copies.
+        norm: what comes last, if anything.
+
+    Shapes:
+        as for `TransformerDecoderLayer`.
+
+    Raises:
+        RuntimeError, AssertionError: inputs or masks that do not fit; see `TransformerDecoderLayer`.
+
+    Source:
+        torch.nn.TransformerDecoder; Vaswani et al. (2017), Attention is all you need (arXiv:1706.03762).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, dim_feedforward=16, rng=0), 2)
+        >>> decoder.eval()(np.ones((3, 5, 8), np.float32), np.ones((7, 5, 8), np.float32)).shape
+        (3, 5, 8)
+    """
+
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
+        super().__init__()
+        self.layers = _copies(decoder_layer, num_layers)
+        self.num_layers = num_layers
+        self.norm = norm
+
+    def forward(
+        self,
+        tgt: Any,
+        memory: Any,
+        tgt_mask: Any = None,
+        memory_mask: Any = None,
+        tgt_key_padding_mask: Any = None,
+        memory_key_padding_mask: Any = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Any:
+        """Decode tgt, given memory; masks as `attn_mask` and `key_padding_mask` of `MultiheadAttention`."""
+        for layer in self.layers:
+            tgt = layer(
+                tgt,
+                memory,
+                tgt_mask=tgt_mask,
+                memory_mask=memory_mask,
+                tgt_key_padding_mask=tgt_key_padding_mask,
+                memory_key_padding_mask=memory_key_padding_mask,
+                tgt_is_causal=bool(tgt_is_causal),
+                memory_is_causal=memory_is_causal,
+            )
+        return tgt if self.norm is None else self.norm(tgt)
+
+
+class Transformer(Module):
+    """An encoder, and a decoder that attends to its output.
+
+    Args:
+        d_model: size of the last dimension of inputs and output.
+        nhead: heads of the attentions.
+        num_encoder_layers, num_decoder_layers: layers of either.
+        dim_feedforward, dropout, activation: as for `TransformerEncoderLayer`.
+        custom_encoder, custom_decoder: modules that take the place of encoder or decoder.
+        layer_norm_eps, batch_first, norm_first, bias, device, dtype: as for `TransformerEncoderLayer`.
+        rng: a `numpy.random.Generator`, a seed, or None for fresh entropy, for initial values (matrices as
+            Glorot and Bengio draw them) and dropout.
+
+    Shapes:
+        src (S, N, d_model), tgt and output (T, N, d_model); with `batch_first` N comes first; or without N.
+
+    Dtypes:
+        as for `MultiheadAttention`.
+
+    Raises:
+        RuntimeError: src and tgt of other sizes; masks whose shapes do not fit.
+        AssertionError: see `MultiheadAttention`.
+
+    Source:
+        Vaswani et al. (2017), Attention is all you need (arXiv:1706.03762).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> net = nn.Transformer(8, 2, 1, 1, 16, batch_first=True, rng=0).eval()
+        >>> net(np.ones((5, 3, 8), np.float32), np.ones((5, 4, 8), np.float32)).shape
+        (5, 4, 8)
+    """
+
+    def __init__(
+        self,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = relu,
+        custom_encoder: Any = None,
+        custom_decoder: Any = None,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        rng: Rng = None,
+    ) -> None:
+        super().__init__()
+        rng = None if rng is None else np.random.default_rng(rng)
+        options = (
+            d_model,
+            nhead,
+            dim_feedforward,
+            dropout,
+            activation,
+            layer_norm_eps,
+            batch_first,
+            norm_first,
+            bias,
+            device,
+            dtype,
+        )
+
+        def norm() -> LayerNorm:
+            return LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype)
+
+        if custom_encoder is None:
+            encoder_layer = TransformerEncoderLayer(*options, rng=rng)
+            custom_encoder = TransformerEncoder(encoder_layer, num_encoder_layers, norm())
+        self.encoder = custom_encoder
+        if custom_decoder is None:
+            decoder_layer = TransformerDecoderLayer(*options, rng=rng)
+            custom_decoder = TransformerDecoder(decoder_layer, num_decoder_layers, norm())
+        self.decoder = custom_decoder
+        self.d_model = d_model
+        self.nhead = nhead
+        self.batch_first = batch_first
+        reset(self, rng)
+
+    def reset_parameters(self, rng: Rng = None) -> None:
+        """Draw all matrices anew, as Glorot and Bengio do, in place; vectors stay."""
+        rng = np.random.default_rng(rng)
+        for parameter in self.parameters():
+            if parameter.ndim > 1:
+                xavier_uniform(parameter.data, rng)
+
+    def forward(
+        self,
+        src: Any,
+        tgt: Any,
+        src_mask: Any = None,
+        tgt_mask: Any = None,
+        memory_mask: Any = None,
+        src_key_padding_mask: Any = None,
+        tgt_key_padding_mask: Any = None,
+        memory_key_padding_mask: Any = None,
+        src_is_causal: bool | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Any:
+        """Encode src, and decode tgt; masks as `attn_mask` and `key_padding_mask` of `MultiheadAttention`."""
+        axis = 0 if self.batch_first else 1
+        if src.ndim == 3 and src.shape[axis] != tgt.shape[axis]:
+            raise RuntimeError(
+                f"src and tgt must agree in the batch dimension {axis}, got {tuple(src.shape)} and "
+                f"{tuple(tgt.shape)}"
+            )
+        if not src.shape[-1:] == tgt.shape[-1:] == (self.d_model,):
+            raise RuntimeError(
+                f"the last dimension of src and tgt must be d_model={self.d_model}, got {tuple(src.shape)} "
+                f"and {tuple(tgt.shape)}"
+            )
+        memory = self.encoder(
+            src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
+        )
+        return self.decoder(
+            tgt,
+            memory,
+            tgt_mask=tgt_mask,
+            memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask,
+            tgt_is_causal=tgt_is_causal,
+            memory_is_causal=memory_is_causal,
+        )
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Any:
+        """A mask (sz, sz) that lets each position see itself and those before: -inf above the diagonal.
+
+        Args:
+            sz: length of the sequence.
+            device: kept for compatibility.
+            dtype: dtype of the mask; the default float dtype if not given.
+        """
+        resolved = get_default_dtype() if dtype is None else resolve_dtype(dtype)
+        return np.triu(np.full((sz, sz), -np.inf, resolved), 1)
+
+
+def _copies(module: Module, count: int) -> ModuleList:
+    """Copies that share nothing: where the module draws from a generator, each draws from one of its own."""
+    out = [copy.deepcopy(module) for _ in range(count)]
+    for clone in out:
+        spawned: dict[int, np.random.Generator] = {}
+        for ours, its in zip(module.modules(), clone.modules(), strict=True):
+            rng = getattr(ours, "_rng", None)
+            if isinstance(rng, np.random.Generator):
+                if id(rng) not in spawned:
+                    spawned[id(rng)] = rng.spawn(1)[0]
+                its._rng = spawned[id(rng)]
+    return ModuleList(out)

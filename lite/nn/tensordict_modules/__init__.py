@@ -1,0 +1,1 @@
+"""Modules that read entries of a TensorDict and write others."""

@@ -1,0 +1,371 @@
+"""TensorDictModule: a callable that reads its arguments from a TensorDict and writes its results there."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import warnings
+from collections.abc import Mapping, MutableSequence
+from typing import Any
+
+import numpy as np
+
+from lite._tensordict import TensorDict
+from lite._tree.collection import TensorCollection
+from lite._tree.keys import NestedKey, Path, require_path, unravel_key
+from lite._tree.nontensor import NonTensorBase, unwrap
+from lite._tree.protocol import TensorDictCore
+from lite._tree.values import as_is
+from lite.nn._modules.module import Module, indented
+from lite.nn.tensordict_modules.base import TensorDictModuleBase
+from lite.nn.tensordict_modules.dispatch import dispatch, outputs_of
+from lite.nn.tensordict_modules.short_way import arrays_of, make_plan, renew
+from lite.nn.tensordict_modules.signature import split_key_map
+from lite.nn.tensordict_modules.skip_existing import _active as _skip_existing
+from lite.nn.tensordict_modules.skip_existing import all_present
+
+_IN_KEYS_ERROR = "in_keys must be of type list, str or tuples of str, or dict."
+# A class that does one of these its own way has no short way.
+_STEPS = ("_call", "_read", "_write", "forward", "in_keys", "out_keys")
+_OUT_KEYS_ERROR = "out_keys must be of type list, str or tuples of str."
+
+
+class TensorDictModule(TensorDictModuleBase):
+    """Wrap a callable so that it reads `in_keys` of a TensorDict and writes `out_keys`.
+
+    Called with arrays instead of a TensorDict, it returns the value of `out_keys` (see `dispatch`).
+
+    Args:
+        module: a Module, or any callable of arrays that returns an array, a tuple of arrays, or a
+            dict or TensorDict that has all `out_keys`.
+        in_keys: what to pass: one key or a list, by position; or a dict, by keyword. A tuple is one
+            nested key.
+        out_keys: where the results go: one key or a list; "_" drops a result.
+        out_to_in_map: reads a dict of `in_keys` as {argument: key} if True, {key: argument} if
+            False. By default {key: argument}, unless only the other direction fits the signature.
+        inplace: True writes into the input; False (or None) into a new TensorDict without batch
+            size; "empty" into `tensordict.empty()`.
+        method: name of the method of `module` to call instead of the module itself.
+        method_kwargs: keyword arguments of every call; they win over those of the caller.
+        strict: raise KeyError for a missing input instead of passing None.
+        get_kwargs: keyword arguments of `TensorDict.get` (list form only), for ragged entries.
+
+    Raises:
+        ValueError: keys of another type, a `module` that is not callable, an unknown `inplace`.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, nn
+        >>> module = nn.TensorDictModule(nn.Linear(3, 4), in_keys=["x"], out_keys=["y"])
+        >>> module(TensorDict(x=np.zeros((2, 3), dtype=np.float32)))["y"].shape
+        (2, 4)
+        >>> module(x=np.zeros(3, dtype=np.float32)).shape
+        (4,)
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        in_keys: NestedKey | MutableSequence[Any] | Mapping[Any, Any],
+        out_keys: NestedKey | MutableSequence[Any],
+        *,
+        out_to_in_map: bool | None = None,
+        inplace: bool | str | None = True,
+        method: str | None = None,
+        method_kwargs: Mapping[str, Any] | None = None,
+        strict: bool = False,
+        get_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        names: list[Any] | None = None
+        if isinstance(in_keys, Mapping):
+            function = getattr(module, method, None) if method is not None else module
+            in_keys, names = split_key_map(in_keys, out_to_in_map, function)
+        elif out_to_in_map is not None:
+            warnings.warn("out_to_in_map has no effect unless in_keys is a dict.", stacklevel=2)
+        self._kwarg_names = names
+        self.in_keys = _key_list(in_keys, _IN_KEYS_ERROR)
+        self.out_keys = _key_list(out_keys, _OUT_KEYS_ERROR)
+        if "_" in self.in_keys:
+            warnings.warn('in_keys has the key "_", which as an out_key drops a result.', stacklevel=2)
+        if inspect.isclass(module):
+            raise ValueError(f"module {module} is not callable as a module: it is a class, pass an instance.")
+        if method is None and not callable(module):
+            raise ValueError(f"Module {module!r} is not callable.")
+        if inplace is not None and not isinstance(inplace, bool) and inplace != "empty":
+            raise ValueError(f"inplace must be True, False, None or 'empty', got {inplace!r}.")
+        self.module = module
+        self.inplace = inplace
+        self.method = method
+        self.method_kwargs = dict(method_kwargs or {})
+        self.strict = strict
+        self._get_kwargs = dict(get_kwargs or {})
+
+    # -- the call, the short way ----------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        state = self.__dict__
+        plan = state.get("_plan")
+        if plan is None:
+            plan = make_plan(self, _payload(state), self._is_simple(state))
+        if not plan:
+            return TensorDictModuleBase.__call__(self, *args, **kwargs)
+        hooks, pre_hooks, keys, keys_then, out_keys, out_keys_then, read, names, write, target = plan
+        # As is_open, a call that would cost a fifth of this one.
+        if hooks or pre_hooks or _skip_existing.get() or keys != keys_then or out_keys != out_keys_then:
+            renew(state, plan)
+            return TensorDictModuleBase.__call__(self, *args, **kwargs)
+        if not kwargs and len(args) == 1 and type(args[0]) is TensorDict:
+            td = args[0]
+            data = td._data
+            if read is not None:
+                value = data.get(read) if type(read) is str else td._reach(read)
+                if type(value) is not np.ndarray:
+                    return TensorDictModuleBase.__call__(self, *args, **kwargs)
+                values: Any = (value,)
+            else:
+                values = [data.get(key) if type(key) is str else td._reach(key) for key in keys]
+                for value in values:
+                    if type(value) is not np.ndarray:
+                        return TensorDictModuleBase.__call__(self, *args, **kwargs)
+            try:
+                result = target(*values)
+                if type(write) is tuple and type(result) is np.ndarray:
+                    td._set_path(write, result, False)
+                    return td
+                if write is None or td._locked or not as_is(result, td._batch_size, td._device):
+                    return self._write(state, td, None, result)
+            except Exception as err:
+                self._explain(err)
+                raise
+            data[write] = result  # type: ignore[index]
+            return td
+        arrays = arrays_of(names, args, kwargs)
+        if arrays is None:
+            return TensorDictModuleBase.__call__(self, *args, **kwargs)
+        try:
+            result = target(*arrays)
+            if write is not None and as_is(result, (), None):
+                return result
+            td = TensorDict._make({}, ())
+            self._write(state, td, None, result)
+        except Exception as err:
+            self._explain(err)
+            raise
+        return outputs_of(td, out_keys)
+
+    def _is_simple(self, state: dict[str, Any]) -> bool:
+        """Whether a call only reads by position, calls, and writes into its TensorDict."""
+        cls = type(self)
+        return (
+            all(getattr(cls, name) is getattr(TensorDictModule, name) for name in _STEPS)
+            and "forward" not in state
+            and "_get_kwargs" in state
+            and state["inplace"] is True
+            and state["method"] is state["_kwarg_names"] is None
+            and not state["method_kwargs"]
+            and not state["_get_kwargs"]
+        )
+
+    # -- the plan: keys as paths, made again when a list of keys has changed --------------------
+
+    @staticmethod
+    def _plan_inputs(state: dict[str, Any]) -> list[Path]:
+        keys = state["_in_keys"]
+        paths = [require_path(key) for key in keys]
+        state["_input_plan"] = (list(keys), paths)
+        return paths
+
+    @staticmethod
+    def _plan_outputs(state: dict[str, Any]) -> list[Path | None]:
+        """One path per result, None for the sink "_"."""
+        keys = state["_out_keys"]
+        paths = [None if key == "_" else require_path(key) for key in keys]
+        state["_output_plan"] = (list(keys), paths)
+        return paths
+
+    # -- the call ------------------------------------------------------------------------------
+
+    @dispatch(auto_batch_size=False)
+    def forward(self, tensordict: Any, *args: Any, tensordict_out: Any = None, **kwargs: Any) -> Any:
+        """Read the inputs, call the module, write the outputs.
+
+        Args:
+            tensordict: where inputs are read and, with `inplace=True`, outputs are written.
+            tensordict_out: where to write the outputs instead; wins over `inplace`.
+            kwargs: passed to the module.
+
+        Returns:
+            The TensorDict that was written.
+
+        Raises:
+            KeyError: an input is missing, and `strict` is set or the module cannot take None.
+            RuntimeError: the number of results is not that of `out_keys`, or a result does not start
+                with the batch size.
+        """
+        if _skip_existing.get() and all_present(tensordict, self.in_keys, self.out_keys):
+            return tensordict
+        try:
+            if args:
+                raise ValueError(
+                    f"expected a TensorDict and keyword arguments, got {len(args)} more arguments."
+                )
+            # The instance's dict is read directly: attribute access is slow on a class that has
+            # __getattr__, and this is the path whose overhead every module pays.
+            state = self.__dict__
+            values = self._read(state, tensordict)
+            result = self._call(state, values, kwargs)
+            return self._write(state, tensordict, tensordict_out, result)
+        except Exception as err:
+            self._explain(err)
+            raise
+
+    def _read(self, state: dict[str, Any], tensordict: Any) -> list[Any]:
+        if state["_get_kwargs"] and state["_kwarg_names"] is None:
+            return [self._read_with(tensordict, key) for key in self.in_keys]
+        node = tensordict if type(tensordict) is TensorDict else _node_of(tensordict)
+        plan: Any = state.get("_input_plan")
+        fresh = plan is not None and plan[0] == state["_in_keys"]
+        values = []
+        for path in plan[1] if fresh else self._plan_inputs(state):
+            entry = node._get_path(path)
+            if entry is None:
+                if state["strict"]:
+                    raise node._missing(path)
+            elif type(entry) is not np.ndarray and isinstance(entry, NonTensorBase):
+                entry = unwrap(entry)
+            values.append(entry)
+        return values
+
+    def _read_with(self, tensordict: Any, key: NestedKey) -> Any:
+        entry = tensordict.get(key, None, **self._get_kwargs)
+        if entry is None and self.strict:
+            raise tensordict._missing(require_path(key))
+        return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
+
+    def _call(self, state: dict[str, Any], values: list[Any], kwargs: dict[str, Any]) -> Any:
+        function = _payload(state)
+        method, names, fixed = state["method"], state["_kwarg_names"], state["method_kwargs"]
+        if method is not None:
+            function = getattr(function, method)
+        try:
+            if names is not None:
+                kwargs.update(zip(names, values, strict=True))
+                values = []
+            if fixed:
+                kwargs.update(fixed)
+            return function(*values, **kwargs)
+        except Exception as err:
+            missing = [key for key, value in zip(self.in_keys, values, strict=False) if value is None]
+            if missing and "None" in str(err):
+                raise KeyError(
+                    "Some tensors that are necessary for the module call may not have been found in the "
+                    f"input tensordict: the following inputs are None: {missing}."
+                ) from err
+            raise
+
+    def _write(self, state: dict[str, Any], tensordict: Any, tensordict_out: Any, result: Any) -> Any:
+        if tensordict_out is not None:
+            target = tensordict_out
+        elif state["inplace"] is True:
+            target = tensordict
+        else:
+            target = tensordict.empty() if state["inplace"] == "empty" else TensorDict()
+        node = target if type(target) is TensorDict else _node_of(target)
+        plan: Any = state.get("_output_plan")
+        fresh = plan is not None and plan[0] == state["_out_keys"]
+        paths: list[Path | None] = plan[1] if fresh else self._plan_outputs(state)
+        if type(result) is np.ndarray and len(paths) == 1:
+            if paths[0] is not None:
+                node._set_path(paths[0], result, False)
+            return target
+        values = self._outputs(result)
+        if len(values) != len(paths):
+            raise RuntimeError(
+                f"There are {'more' if len(values) > len(paths) else 'fewer'} results ({len(values)}) than "
+                f"out_keys ({self.out_keys_source})."
+            )
+        # All results are converted and checked before the first is stored.
+        entries = [
+            None if p is None else node._convert(_entry(v)) for p, v in zip(paths, values, strict=True)
+        ]
+        for path, entry in zip(paths, entries, strict=True):
+            if path is None:
+                continue
+            if len(path) == 1 and not node._locked:
+                node._put(path[0], entry)
+            else:
+                node._set_path(path, entry, False)
+        return target
+
+    def _outputs(self, result: Any) -> tuple[Any, ...]:
+        """The results in the order of out_keys."""
+        if isinstance(result, tuple):
+            return result
+        if result is None:
+            return ()
+        keys = self.out_keys_source
+        if isinstance(result, dict):
+            flat = {unravel_key(key): value for key, value in result.items()}
+            if all(key in flat for key in keys):
+                return tuple(flat[key] for key in keys)
+        elif isinstance(result, TensorCollection):
+            node = TensorDict._as_node(result)
+            if node is not None and all(key in node for key in keys):
+                return tuple(node.get(key) for key in keys)
+        return (result,)
+
+    def _explain(self, err: BaseException) -> None:
+        """End the chain of causes with what this module is and reads and writes."""
+        payload = _payload(self.__dict__)
+        text = repr(payload)
+        if not isinstance(payload, Module):
+            with contextlib.suppress(OSError, TypeError):
+                text = inspect.getsource(payload).strip()
+        last = err
+        while last.__cause__ is not None:
+            last = last.__cause__
+        last.__cause__ = RuntimeError(
+            f"{type(self).__name__} failed with operation\n    {indented(text, 4)}\n"
+            f"    in_keys={self.in_keys}\n    out_keys={self.out_keys}."
+        )
+
+    # -- attributes of the payload --------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            payload = _payload(self.__dict__)
+            if name.startswith("_") or payload is None:
+                raise
+        return getattr(payload, name)
+
+
+def _payload(state: dict[str, Any]) -> Any:
+    """What is wrapped: a registered child, or an attribute if it is a plain callable."""
+    child = state["_modules"].get("module") if "_modules" in state else None
+    return state.get("module") if child is None else child
+
+
+def _node_of(tensordict: Any) -> Any:
+    """The container itself; behind a tensorclass, the one it wraps."""
+    node = tensordict if isinstance(tensordict, TensorDictCore) else TensorDict._as_node(tensordict)
+    if node is None:
+        raise TypeError(f"expected a TensorDict, got {type(tensordict).__name__}.")
+    return node
+
+
+def _entry(value: Any) -> Any:
+    return TensorDict.from_dict(value) if isinstance(value, dict) else value
+
+
+def _key_list(keys: Any, error: str) -> list[NestedKey]:
+    if isinstance(keys, str | tuple):
+        keys = [keys]
+    elif not isinstance(keys, MutableSequence):
+        raise ValueError(f"{error} Got {keys!r}.")
+    try:
+        return [unravel_key(key) for key in keys]
+    except RuntimeError as err:
+        raise ValueError(f"{error} Got {keys!r}.") from err

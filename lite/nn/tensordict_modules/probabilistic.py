@@ -1,0 +1,374 @@
+"""ProbabilisticTensorDictModule: from entries to a distribution, and from the distribution to samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, MutableSequence
+from typing import Any
+
+import numpy as np
+
+from lite._tensordict import TensorDict
+from lite._tree.collection import TensorCollection
+from lite._tree.keys import NestedKey, require_path, unravel_key
+from lite._tree.nontensor import NonTensorBase, unwrap
+from lite.nn._modules.module import indented
+from lite.nn.distributions import CompositeDistribution, Delta
+from lite.nn.distributions._draw import as_shape
+from lite.nn.distributions.distribution import Distribution
+from lite.nn.distributions.log_prob_names import add_suffix, composite_lp_aggregate, log_prob_names
+from lite.nn.settings import InteractionType, interaction_type
+from lite.nn.tensordict_modules.base import TensorDictModuleBase
+from lite.nn.tensordict_modules.dispatch import dispatch
+from lite.nn.tensordict_modules.distribution_class import distribution_of, explained
+from lite.nn.tensordict_modules.module import _key_list, _node_of
+from lite.nn.tensordict_modules.seeds import DrawSource
+from lite.nn.tensordict_modules.skip_existing import _active as _skip_existing
+from lite.nn.tensordict_modules.skip_existing import all_present
+from lite.nn.tensordict_modules.taking import take
+
+_IN_KEYS_ERROR = "in_keys must be of type list, str or tuples of str, or dict."
+_OUT_KEYS_ERROR = "out_keys must be of type list, str or tuples of str."
+
+
+class ProbabilisticTensorDictModule(TensorDictModuleBase):
+    """Read the parameters of a distribution from a TensorDict and write a sample of it there.
+
+    How a sample is taken is said by `set_interaction_type`, otherwise by `default_interaction_type`. A sample
+    is taken anew at each call. Called with arrays instead of a TensorDict, the module returns the values of
+    `out_keys`.
+
+    Args:
+        in_keys: entries whose names (the last parts of their keys) are keywords of the distribution; or a
+            dict from keywords to entries. A missing entry is passed as None.
+        out_keys: where the samples go; "_" drops one. By default the names of a CompositeDistribution's
+            samples, otherwise ["_"].
+        default_interaction_type: an `InteractionType` or its name.
+        distribution_class: a class, a function that makes a distribution, or a name in `distributions_maps`.
+        distribution_kwargs: more keyword arguments of `distribution_class`.
+        return_log_prob: write the log-probs of the samples, too.
+        log_prob_keys: where they go, one key for each of `out_keys`; `<out_key>_log_prob` by default.
+        log_prob_key: the same for a single one; "sample_log_prob" by default where log-probs are summed (see
+            `set_composite_lp_aggregate`).
+        cache_dist: keep one distribution and give it new parameters by its `update` method, if it has one;
+            what `get_dist` returned before changes, too.
+        n_empirical_estimate: how many samples estimate a mean that has no closed form.
+        num_samples: how many to draw; the result is the TensorDict expanded by this shape. What is not drawn
+            is repeated.
+        generator: draws the samples: a `numpy.random.Generator`, the seed of one, or the key of an entry that
+            holds either. A seed in an entry is replaced by the next one once it is used. None for the
+            generator that the process shares.
+
+    Raises:
+        ValueError: keys of another type, or an unknown interaction type or name of a distribution.
+        RuntimeError: `log_prob_key` or `log_prob_keys` is given where only the other has a meaning.
+        KeyError: out_keys are missing, and a CompositeDistribution has no `distribution_map`.
+        TypeError: `generator` is of another type.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.nn import ProbabilisticTensorDictModule
+        >>> from lite.nn.distributions import Normal
+        >>> module = ProbabilisticTensorDictModule(
+        ...     in_keys=["loc", "scale"],
+        ...     out_keys=["action"],
+        ...     distribution_class=Normal,
+        ...     return_log_prob=True,
+        ... )
+        >>> td = module(TensorDict(loc=np.zeros(2), scale=np.ones(2)))
+        >>> td["action"], td["action_log_prob"].round(4)
+        (array([0., 0.]), array([-0.9189, -0.9189]))
+
+    Source:
+        tensordict.nn.ProbabilisticTensorDictModule.
+    """
+
+    def __init__(
+        self,
+        in_keys: NestedKey | MutableSequence[Any] | Mapping[str, NestedKey],
+        out_keys: NestedKey | MutableSequence[Any] | None = None,
+        *,
+        default_interaction_type: InteractionType | str = InteractionType.DETERMINISTIC,
+        distribution_class: Callable[..., Any] | str = Delta,
+        distribution_kwargs: Mapping[str, Any] | None = None,
+        return_log_prob: bool = False,
+        log_prob_keys: list[NestedKey] | None = None,
+        log_prob_key: NestedKey | None = None,
+        cache_dist: bool = False,
+        n_empirical_estimate: int = 1000,
+        num_samples: int | Iterable[int] | None = None,
+        generator: np.random.Generator | int | NestedKey | None = None,
+    ) -> None:
+        super().__init__()
+        self.distribution_class = distribution_of(distribution_class)
+        given: Any = {} if distribution_kwargs is None else distribution_kwargs
+        self.distribution_kwargs: dict[str, Any] = {key: given[key] for key in given.keys()}  # noqa: SIM118
+        if isinstance(in_keys, Mapping):
+            if not all(isinstance(key, str) for key in in_keys):
+                raise ValueError(
+                    "If in_keys is a dict, its keys must be strings, the keywords of the distribution, "
+                    f"got {list(in_keys)}."
+                )
+            self.in_keys = _key_list(list(in_keys.values()), _IN_KEYS_ERROR)
+            self.dist_keys: list[NestedKey] = list(in_keys)
+        else:
+            self.in_keys = _key_list(in_keys, _IN_KEYS_ERROR)
+            self.dist_keys = list(self.in_keys)
+        samples = self._default_out_keys() if out_keys is None else _key_list(out_keys, _OUT_KEYS_ERROR)
+        self.__dict__["_out_keys"] = samples
+        self.return_log_prob = return_log_prob
+        self._aggregate = composite_lp_aggregate()
+        self._log_prob_keys = log_prob_names(samples, log_prob_key, log_prob_keys)
+        self.default_interaction_type = InteractionType(default_interaction_type)
+        self.cache_dist = cache_dist and hasattr(self.distribution_class, "update")
+        self._dist: Any = None
+        self.n_empirical_estimate = n_empirical_estimate
+        self.num_samples = None if num_samples is None else as_shape(num_samples)
+        self._source = DrawSource(unravel_key(generator) if isinstance(generator, tuple) else generator)
+
+    def _default_out_keys(self) -> list[NestedKey]:
+        if self.distribution_class is not CompositeDistribution:
+            return ["_"]
+        names = self.distribution_kwargs.get("distribution_map")
+        if names is None:
+            raise KeyError(
+                "'distribution_map' must be in distribution_kwargs if the distribution is a "
+                "CompositeDistribution and out_keys are not given."
+            )
+        renamed = self.distribution_kwargs.get("name_map")
+        return _key_list(list(names) if renamed is None else list(renamed.values()), _OUT_KEYS_ERROR)
+
+    # -- keys ----------------------------------------------------------------------------------------
+
+    @property
+    def out_keys(self) -> list[NestedKey]:
+        """Keys of the samples and, with `return_log_prob`, of the log-probs; or the selected ones."""
+        apparent: list[NestedKey] | None = self.__dict__.get("_out_keys_apparent")
+        return self.out_keys_source if apparent is None else apparent
+
+    @out_keys.setter
+    def out_keys(self, keys: list[NestedKey]) -> None:
+        self.__dict__["_out_keys"] = _key_list(keys, _OUT_KEYS_ERROR)
+        self.__dict__.pop("_out_keys_apparent", None)
+        self._aggregate = composite_lp_aggregate()
+        self._log_prob_keys = log_prob_names(self.__dict__["_out_keys"])
+
+    @property
+    def out_keys_source(self) -> list[NestedKey]:
+        """All keys that the module writes, whatever is selected."""
+        samples: list[NestedKey] = self.__dict__["_out_keys"]
+        if not self.return_log_prob:
+            return list(samples)
+        return [*samples, *(key for key in self.log_prob_keys if key not in samples)]
+
+    @property
+    def log_prob_keys(self) -> list[NestedKey]:
+        """Where log-probs go.
+
+        Raises:
+            RuntimeError: the mode of `set_composite_lp_aggregate` is not that in which the module was made.
+        """
+        self._check_mode()
+        return list(self._log_prob_keys)
+
+    @property
+    def log_prob_key(self) -> NestedKey:
+        """Where the log-prob goes, if there is one.
+
+        Raises:
+            RuntimeError: there are several, or the mode is not that in which the module was made.
+        """
+        keys = self.log_prob_keys
+        if len(keys) != 1:
+            raise RuntimeError(
+                f"{type(self).__name__}.log_prob_key is only there for a single log-prob, and "
+                f"composite_lp_aggregate is set to False; use log_prob_keys, which is {keys}."
+            )
+        return keys[0]
+
+    @property
+    def dist_params_keys(self) -> list[NestedKey]:
+        """Keys of the parameters of the distribution."""
+        return list(self.in_keys)
+
+    @property
+    def dist_sample_keys(self) -> list[NestedKey]:
+        """Keys of the samples."""
+        return list(self.__dict__["_out_keys"])
+
+    def _check_mode(self) -> None:
+        mode = composite_lp_aggregate()
+        if mode != self._aggregate:
+            raise RuntimeError(
+                f"composite_lp_aggregate is set to {mode}, but this {type(self).__name__} was made when it "
+                f"was {self._aggregate}. Make sure that the modes match."
+            )
+
+    # -- the distribution ------------------------------------------------------------------------------
+
+    def get_dist(self, tensordict: Any) -> Distribution:
+        """Make the distribution of the parameters in a TensorDict.
+
+        Raises:
+            TypeError: the distribution does not take these keywords.
+            KeyError: it could not be made, and parameters are missing.
+        """
+        node = tensordict if type(tensordict) is TensorDict else _node_of(tensordict)
+        state = self.__dict__  # read directly: this is the overhead that every call pays
+        params: dict[str, Any] = {}
+        for name, key in zip(state["dist_keys"], state["_in_keys"], strict=True):
+            entry = node._get_path((key,) if type(key) is str else require_path(key))
+            if type(entry) is not np.ndarray and isinstance(entry, NonTensorBase):
+                entry = unwrap(entry)
+            params[name if type(name) is str else name[-1]] = entry
+        try:
+            if state["_dist"] is not None:
+                state["_dist"].update(**params)
+                return state["_dist"]  # type: ignore[no-any-return]
+            dist = state["distribution_class"](**params, **state["distribution_kwargs"])
+        except Exception as err:
+            raise explained(err, self, params) from err
+        if self.cache_dist:
+            self._dist = dist
+        return dist  # type: ignore[no-any-return]
+
+    build_dist_from_params = get_dist
+
+    def log_prob(self, tensordict: Any, *, dist: Distribution | None = None) -> Any:
+        """Log-prob of the samples in a TensorDict.
+
+        Args:
+            tensordict: holds samples and parameters.
+            dist: the distribution, to be made from the parameters by default.
+
+        Returns:
+            An array; for a CompositeDistribution a TensorDict with the log-prob of each sample, or, where
+            log-probs are summed, the sum, and `tensordict` gets those of each sample.
+
+        Raises:
+            KeyError: a sample is missing.
+        """
+        dist = self.get_dist(tensordict) if dist is None else dist
+        if not isinstance(dist, CompositeDistribution):
+            return dist.log_prob(*self._samples_in(tensordict))
+        values = self._composite_log_probs(dist, tensordict)
+        if not self._aggregate:
+            return values
+        total = values.pop(self._log_prob_keys[0])
+        tensordict.update(values)
+        return total
+
+    def _samples_in(self, tensordict: Any) -> list[Any]:
+        samples = [(key, tensordict.get(key, None)) for key in self.__dict__["_out_keys"]]
+        missing = [key for key, value in samples if value is None]
+        if missing:
+            raise KeyError(f"the samples {missing} are not in the tensordict.")
+        return [value for _, value in samples]
+
+    def _composite_log_probs(self, dist: CompositeDistribution, sample: Any) -> Any:
+        """A new TensorDict with the log-prob of each sample and, where they are summed, the sum."""
+        self._check_mode()
+        values = dist._log_probs(sample)
+        out = sample.empty(recurse=True)
+        if self._aggregate:
+            values[self._log_prob_keys[0]] = dist.log_prob(sample)
+        else:
+            renamed = zip(self.__dict__["_out_keys"], self._log_prob_keys, strict=True)
+            names = {add_suffix(key, "_log_prob"): name for key, name in renamed}
+            values = {names.get(key, key): value for key, value in values.items()}
+        return out.update(values).filter_empty_()
+
+    # -- the call ----------------------------------------------------------------------------------------
+
+    @dispatch(auto_batch_size=False)
+    def forward(self, tensordict: Any, tensordict_out: Any = None, _requires_sample: bool = True) -> Any:
+        """Take a sample and write it.
+
+        Args:
+            tensordict: holds the parameters, and receives the sample.
+            tensordict_out: receives the sample instead.
+
+        Returns:
+            The TensorDict that was written; with `num_samples`, an expanded one.
+        """
+        if _skip_existing.get() and all_present(tensordict, self.in_keys, self.out_keys):
+            return tensordict
+        out = tensordict if tensordict_out is None else tensordict_out
+        dist = self.get_dist(tensordict)
+        samples: dict[NestedKey, Any] = {}
+        if _requires_sample:
+            sample = self._sample(dist, tensordict)
+            if self._is_plain(out, sample):
+                key = self.__dict__["_out_keys"][0]
+                out._set_path((key,) if type(key) is str else require_path(key), sample, False)
+                return out
+            if self.num_samples is not None:
+                out = out.expand(*self.num_samples, *out.batch_size)
+            if isinstance(sample, TensorCollection):
+                return self._write_composite(out, dist, sample)
+            values: Any = sample if isinstance(sample, tuple) else (sample,)
+            if len(values) != len(self.__dict__["_out_keys"]):
+                raise RuntimeError(
+                    f"{dist} gave {len(values)} samples for out_keys={self.__dict__['_out_keys']}."
+                )
+            samples = dict(zip(self.__dict__["_out_keys"], values, strict=True))
+        elif isinstance(dist, CompositeDistribution):
+            return self._write_composite(out, dist, tensordict)
+        else:
+            values = self._samples_in(tensordict)
+        if self.return_log_prob:
+            samples[self.log_prob_key] = dist.log_prob(*values)
+        return _store(out, samples)
+
+    def _is_plain(self, out: Any, sample: Any) -> bool:
+        """Whether all that is to be done is writing one array."""
+        state = self.__dict__
+        keys = state["_out_keys"]
+        return (
+            type(sample) is np.ndarray
+            and type(out) is TensorDict
+            and not state["return_log_prob"]
+            and state["num_samples"] is None
+            and len(keys) == 1
+            and keys[0] != "_"
+        )
+
+    def _sample(self, dist: Any, tensordict: Any) -> Any:
+        how = interaction_type() or self.default_interaction_type
+        rng, advance = self._source.resolve(tensordict)
+        sample = take(dist, how, self.num_samples or (), self.n_empirical_estimate, rng)
+        if advance is not None:
+            advance()
+        if self.num_samples is None or how is InteractionType.RANDOM:
+            return sample
+        if isinstance(sample, TensorCollection):
+            return sample.expand(*self.num_samples, *sample.batch_size)  # type: ignore[attr-defined]
+        values = sample if isinstance(sample, tuple) else (sample,)
+        return tuple(np.broadcast_to(value, (*self.num_samples, *value.shape)).copy() for value in values)
+
+    def _write_composite(self, out: Any, dist: Any, sample: Any) -> Any:
+        scores = self._composite_log_probs(dist, sample) if self.return_log_prob else None
+        if sample is not out:
+            out.update(sample)
+        return out if scores is None else out.update(scores)
+
+    def __repr__(self) -> str:
+        lines = (
+            f"in_keys={self.in_keys}",
+            f"out_keys={self.out_keys}",
+            f"distribution_class={self.distribution_class}",
+            f"distribution_kwargs={self.distribution_kwargs}",
+            f"default_interaction_type={self.default_interaction_type}",
+            f"num_samples={self.num_samples}",
+        )
+        body = indented(",\n".join(lines), 4)
+        return f"{type(self).__name__}(\n    {body})"
+
+
+def _store(out: Any, values: dict[NestedKey, Any]) -> Any:
+    """Write entries into a TensorDict, none if one of them does not fit; "_" is dropped."""
+    node = out if type(out) is TensorDict else TensorDict._as_node(out)
+    entries = [(require_path(key), node._convert(value)) for key, value in values.items() if key != "_"]
+    for path, entry in entries:
+        node._set_path(path, entry, False)
+    return out

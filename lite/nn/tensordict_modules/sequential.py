@@ -1,0 +1,334 @@
+"""TensorDictSequential: modules that pass one TensorDict along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence
+from functools import partial
+from typing import Any, Self
+
+from lite._tensordict import TensorDict
+from lite._tree.keys import NestedKey, unravel_key_list
+from lite.nn._modules.module import Module
+from lite.nn.layers.containers import ModuleDict, ModuleList
+from lite.nn.tensordict_modules.base import TensorDictModuleBase
+from lite.nn.tensordict_modules.dispatch import dispatch, outputs_of
+from lite.nn.tensordict_modules.module import TensorDictModule, _payload
+from lite.nn.tensordict_modules.short_way import arrays_of, is_open, make_plan, renew
+from lite.nn.tensordict_modules.skip_existing import _active as _skip_existing
+from lite.nn.tensordict_modules.skip_existing import all_present
+from lite.nn.tensordict_modules.subsequence import infer_keys, select_modules
+from lite.nn.tensordict_modules.wrappers import WrapModule
+
+# A class that does one of these its own way has no short way.
+_STEPS = ("_chain", "_execute", "_forward", "forward", "in_keys", "out_keys")
+
+
+class TensorDictSequential(TensorDictModule):
+    """Run modules one after the other, each on the TensorDict that the one before returned.
+
+    `in_keys` are what must be present before, in order of first use; `out_keys` are everything that
+    is written. Called with arrays instead of a TensorDict, it returns the values of `out_keys`.
+
+    Args:
+        modules: modules, or one list of them, or one dict of names to modules. What has no
+            `in_keys` and `out_keys` must be a callable from TensorDict to TensorDict.
+        partial_tolerant: skip modules whose inputs are missing. On a lazy stack such a module runs
+            on the elements that have its inputs.
+        selected_out_keys: see `select_out_keys`.
+        inplace: True copies the outputs into the input and returns it; False into a new TensorDict
+            without batch size; "empty" into `tensordict.empty()`; None returns what the last module
+            returned.
+
+    Raises:
+        ValueError: an unknown `inplace`, or a selected key that no module writes.
+
+    Example:
+        >>> from lite import TensorDict
+        >>> from lite.nn import TensorDictModule, TensorDictSequential
+        >>> seq = TensorDictSequential(
+        ...     TensorDictModule(lambda x: x + 1, in_keys=["x"], out_keys=["y"]),
+        ...     TensorDictModule(lambda y: y * 2, in_keys=["y"], out_keys=["z"]),
+        ... )
+        >>> seq.in_keys, seq.out_keys, int(seq(TensorDict(x=1))["z"])
+        (['x'], ['y', 'z'], 4)
+    """
+
+    def __init__(
+        self,
+        *modules: Any,
+        partial_tolerant: bool = False,
+        selected_out_keys: Iterable[NestedKey] | None = None,
+        inplace: bool | str | None = None,
+    ) -> None:
+        source: Any = modules
+        if len(modules) == 1 and isinstance(modules[0], Mapping | MutableSequence):
+            source = modules[0]
+        elif len(modules) == 1 and isinstance(modules[0], ModuleList):
+            source = list(modules[0])
+        container: ModuleDict | ModuleList
+        if isinstance(source, Mapping):
+            container = ModuleDict({name: _as_td_module(module) for name, module in source.items()})
+        else:
+            container = ModuleList(_as_td_module(module) for module in source)
+        in_keys, out_keys = infer_keys(container._modules.values())
+        super().__init__(container, in_keys=in_keys, out_keys=out_keys, inplace=inplace)
+        self.partial_tolerant = partial_tolerant
+        if selected_out_keys:
+            self.select_out_keys(*selected_out_keys)
+
+    # -- the call ------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        state = self.__dict__
+        plan = state.get("_plan")
+        if plan is None:
+            plan = make_plan(self, _payload(state), self._is_simple(state))
+        if not plan or not is_open(plan):
+            renew(state, plan)
+            return TensorDictModuleBase.__call__(self, *args, **kwargs)
+        if not kwargs and len(args) == 1 and type(args[0]) is TensorDict:
+            return self._chain(plan.target._modules, args[0])
+        values = arrays_of(plan.names, args, kwargs)
+        if values is None:
+            return TensorDictModuleBase.__call__(self, *args, **kwargs)
+        data: dict[str, Any] = {}
+        td = TensorDict._make(data, ())
+        for key, value in zip(plan.in_keys, values, strict=True):
+            if type(key) is str:
+                data[key] = value
+            else:
+                td._set_path(key, value, False)
+        return outputs_of(self._chain(plan.target._modules, td), plan.out_keys)
+
+    def _is_simple(self, state: dict[str, Any]) -> bool:
+        cls = type(self)
+        return (
+            all(getattr(cls, name) is getattr(TensorDictSequential, name) for name in _STEPS)
+            and "forward" not in state
+            and "partial_tolerant" in state
+            and state["inplace"] is None
+            and not state["partial_tolerant"]
+        )
+
+    @staticmethod
+    def _chain(modules: dict[str, Any], tensordict: Any) -> Any:
+        name = ""
+        try:
+            for name, module in modules.items():  # noqa: B007 - told in the note
+                tensordict = module(tensordict)
+        except Exception as err:
+            err.add_note(f"Failed while executing module '{name}'.")
+            raise
+        return tensordict
+
+    @dispatch(auto_batch_size=False)
+    def forward(self, tensordict: Any, tensordict_out: Any = None, **kwargs: Any) -> Any:
+        """Run the modules in order.
+
+        Args:
+            tensordict: the input. With `tensordict_out` or a selection of outputs the modules run on
+                a shallow copy of it.
+            tensordict_out: receives `out_keys` and is returned; wins over `inplace`.
+
+        Raises:
+            RuntimeError: for any other keyword argument.
+        """
+        run = partial(self._execute, named=self._named())
+        return self._forward(tensordict, tensordict_out, kwargs, run)
+
+    def _forward(
+        self, tensordict: Any, tensordict_out: Any, kwargs: dict[str, Any], run: Callable[[Any], Any]
+    ) -> Any:
+        """What surrounds running the modules: where they run, and what is kept of it."""
+        if _skip_existing.get() and all_present(tensordict, self.in_keys, self.out_keys):
+            return tensordict
+        if kwargs:
+            raise RuntimeError(
+                "TensorDictSequential does not support keyword arguments other than 'tensordict_out' or "
+                f"in_keys: {self.in_keys}. Got {sorted(kwargs)} instead."
+            )
+        selected = "_out_keys_apparent" in self.__dict__
+        target = self._target(tensordict) if tensordict_out is None else tensordict_out
+        current = tensordict
+        if selected or tensordict_out is not None:
+            current = tensordict.copy()
+        current = run(current)
+        if target is not None:
+            return target.update(current, keys_to_update=self.out_keys)
+        if selected:
+            # Entries of the input that the modules rewrote are part of the result too.
+            keys = [*self.out_keys, *tensordict.keys(True, True)]
+            return tensordict.update(current, keys_to_update=keys)
+        return current
+
+    def _execute(self, tensordict: Any, named: list[tuple[str, Any]]) -> Any:
+        """Run some of the modules, as far as `partial_tolerant` asks for it."""
+        modules = dict(named)
+        if self.partial_tolerant:
+            modules = {name: partial(self._run, module) for name, module in named}
+        return self._chain(modules, tensordict)
+
+    def _target(self, tensordict: Any) -> Any:
+        if self.inplace is None:
+            return None
+        if self.inplace is True:
+            return tensordict
+        return tensordict.empty() if self.inplace == "empty" else TensorDict()
+
+    def _run(self, module: Any, tensordict: Any) -> Any:
+        """Run a module on what has its inputs: all, some elements of a lazy stack, or nothing."""
+        if all(key in tensordict for key in module.in_keys):
+            return module(tensordict)
+        for element in getattr(tensordict, "tensordicts", ()):
+            if all(key in element for key in module.in_keys):
+                module(element)
+        return tensordict
+
+    # -- selection -----------------------------------------------------------------------------
+
+    _selection_error = ValueError
+
+    def _prune(self, out: Any) -> Any:
+        # forward has already kept the selection apart; unrelated entries of the input stay.
+        return out
+
+    def select_subsequence(
+        self, in_keys: Iterable[NestedKey] | None = None, out_keys: Iterable[NestedKey] | None = None
+    ) -> Self:
+        """Return a sequence of only the modules needed, which it shares with this one.
+
+        A module is kept if it can be computed from `in_keys` (and from what kept modules write), and
+        if it writes something that `out_keys` depend on. Nested sequences are narrowed likewise.
+
+        Args:
+            in_keys: what is given; this sequence's `in_keys` by default.
+            out_keys: what is wanted; this sequence's `out_keys` by default.
+
+        Raises:
+            ValueError: if no module is left.
+            TypeError: if the keys are one string instead of a list.
+
+        Example:
+            >>> from lite.nn import TensorDictModule as Mod, TensorDictSequential as Seq
+            >>> seq = Seq(Mod(abs, ["a"], ["b"]), Mod(abs, ["b"], ["c"]), Mod(abs, ["a"], ["d"]))
+            >>> seq.select_subsequence(out_keys=["d"]).out_keys
+            ['d']
+        """
+        given = self.in_keys if in_keys is None else in_keys
+        wanted = self.out_keys if out_keys is None else out_keys
+        named = select_modules(self._named(), _listed(given), _listed(wanted), TensorDictSequential)
+        if not named:
+            raise ValueError(
+                f"No modules left after selection: in_keys={list(given)}, out_keys={list(wanted)}. "
+                "Make sure that in_keys and out_keys are coherent."
+            )
+        return self._like(named)
+
+    def _named(self) -> list[tuple[str, Any]]:
+        return list(self._modules["module"]._modules.items())  # type: ignore[union-attr]
+
+    def _like(self, named: list[tuple[str, Any]]) -> Self:
+        """A sequence of the same class and form (list or dict)."""
+        if isinstance(self._modules["module"], ModuleDict):
+            return type(self)(dict(named))
+        return type(self)(*[module for _, module in named])
+
+    # -- the modules as a list -----------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._named())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([module for _, module in self._named()])
+
+    def __contains__(self, item: object) -> bool:
+        return any(
+            item is module or (item == name and isinstance(item, str)) for name, module in self._named()
+        )
+
+    def __getitem__(self, index: int | slice | str) -> Any:
+        if isinstance(index, str):
+            return self._modules["module"]._modules[index]  # type: ignore[union-attr]
+        if isinstance(index, slice):
+            return self._like(self._named()[index])
+        return self._named()[index][1]
+
+    def __setitem__(self, index: int | str, module: Any) -> None:
+        name = index if isinstance(index, str) else self._named()[index][0]
+        self._container().add_module(name, _as_td_module(module))
+        self._refresh_keys()
+
+    def __delitem__(self, index: int | slice | str) -> None:
+        if isinstance(index, str):
+            drop = [index]
+            if index not in self._container()._modules:
+                raise KeyError(index)
+        else:
+            chosen = self._named()[index]
+            drop = [name for name, _ in chosen] if isinstance(chosen, list) else [chosen[0]]
+        self._rebuild([(name, module) for name, module in self._named() if name not in drop])
+
+    def append(self, module: Any) -> Self:
+        """Add a module at the end and infer the keys anew; returns self."""
+        return self.insert(len(self), module)
+
+    def extend(self, modules: Iterable[Any]) -> Self:
+        """Add modules at the end and infer the keys anew; returns self."""
+        self._require_list("extend")
+        self._rebuild([*self._named(), *[("", _as_td_module(module)) for module in modules]])
+        return self
+
+    def insert(self, index: int, module: Any) -> Self:
+        """Insert a module before `index` and infer the keys anew; returns self.
+
+        Raises:
+            TypeError: for a sequence built from a dict, whose modules need names: use
+                `seq["name"] = module`.
+        """
+        self._require_list("insert")
+        named = self._named()
+        named.insert(index, ("", _as_td_module(module)))
+        self._rebuild(named)
+        return self
+
+    def pop(self, index: int | str = -1) -> Any:
+        """Remove a module and return it; the keys are inferred anew."""
+        module = self[index]
+        del self[index]
+        return module
+
+    def _container(self) -> Module:
+        container = self._modules["module"]
+        assert container is not None
+        return container
+
+    def _require_list(self, method: str) -> None:
+        if isinstance(self._container(), ModuleDict):
+            raise TypeError(
+                f"{method} needs a sequence of unnamed modules; use seq['name'] = module instead."
+            )
+
+    def _rebuild(self, named: list[tuple[str, Any]]) -> None:
+        """Change the container in place, so that whoever holds it sees the same modules."""
+        container = self._container()
+        named_form = isinstance(container, ModuleDict)
+        container._modules.clear()
+        for position, (name, module) in enumerate(named):
+            container.add_module(name if named_form else str(position), module)
+        self._refresh_keys()
+
+    def _refresh_keys(self) -> None:
+        selected = self.__dict__.get("_out_keys_apparent")
+        self.in_keys, self.out_keys = infer_keys(self)
+        if selected is not None:
+            self.__dict__["_out_keys_apparent"] = [key for key in selected if key in self.out_keys]
+
+
+def _as_td_module(module: Any) -> Any:
+    return module if TensorDictModuleBase.is_tdmodule_compatible(module) else WrapModule(module)
+
+
+def _listed(keys: Iterable[NestedKey]) -> list[NestedKey]:
+    if isinstance(keys, str):
+        raise TypeError(f"keys must be a list of keys, got the string {keys!r}.")
+    return unravel_key_list(list(keys))

@@ -1,0 +1,1 @@
+"""One interface over every kind of decoder graph."""

@@ -1,0 +1,124 @@
+"""One IOBinding of a decoder graph: inputs and outputs bound by pointer, rebound only on change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.models.decoder.conventions import ELEMENT_TYPES, CacheTensor, GraphSpec
+from lite.models.graph.session import PointerBinding, SessionLike
+
+
+class BoundGraph:
+    """A binding of `session`'s graph.
+
+    Args:
+        session: the onnxruntime session.
+        spec: its convention.
+        vocab_size: width of the logits.
+        device: `"cpu"` or `"cuda"`, where the cache lives.
+        index: which GPU.
+    """
+
+    def __init__(
+        self, session: SessionLike, spec: GraphSpec, vocab_size: int, device: str = "cpu", index: int = 0
+    ) -> None:
+        self._spec = spec
+        self._vocab_size = vocab_size
+        self._on_cpu = device == "cpu"
+        self._binding = PointerBinding(session)
+        self._cpu = self._binding.device("cpu", 0)
+        self._device = self._binding.device(device, index)
+        self._cache_type = _element_type(spec.cache_type)
+        self._logits_dtype = np.dtype(ELEMENT_TYPES[spec.logits_type][0])
+        inputs = {arg.name: arg for arg in session.get_inputs()}
+        self._dtypes = {
+            n: np.dtype(ELEMENT_TYPES[a.type][0]) for n, a in inputs.items() if n in _integers(spec)
+        }
+        self._keep_shape = (1,) * len(inputs[spec.keep].shape) if spec.keep else ()
+        self._first = np.zeros((0, 1, 1), np.int64)
+        self._held: dict[str, NDArray[Any]] = {}  # pointers do not keep arrays alive
+
+    def bind_cache(
+        self, tensor: CacheTensor, past: int, past_shape: list[int], present: int, present_shape: list[int]
+    ) -> None:
+        """Bind a cache tensor's input and output to addresses on the cache's device, with shapes."""
+        self._binding.bind_input(tensor.past, self._device, self._cache_type, past_shape, past)
+        self._binding.bind_output(tensor.present, self._device, self._cache_type, present_shape, present)
+
+    def bind_input(self, name: str, values: NDArray[Any]) -> None:
+        """Bind an integer input to `values`, in the graph's type; the same array need not be bound again."""
+        if self._held.get(name) is values and self._on_cpu:
+            return  # on a GPU the contents are copied when binding, so a changed array is bound again
+        array = np.ascontiguousarray(values, dtype=self._dtypes[name])
+        self._held[name] = array
+        self._binding.bind_input(name, self._cpu, array.dtype.type, list(array.shape), array.ctypes.data)
+
+    def run(
+        self,
+        ids: NDArray[Any],
+        mask: NDArray[Any],
+        positions: NDArray[Any],
+        counts: NDArray[Any] | None = None,
+        *,
+        last: bool = False,
+        with_past: bool = True,
+    ) -> NDArray[np.float32]:
+        """Run the graph once.
+
+        Args:
+            ids: new tokens, (n, S).
+            mask: 1 for positions that exist, (n, past + S) or wider.
+            positions: position of each new token, (n, S).
+            counts: tokens of each row that are not filler, (n,); default: all.
+            last: only the last position's logits are needed (a hint: graphs without a switch compute them
+                all).
+            with_past: there is a past (merged graphs have a branch for each case).
+
+        Returns:
+            Logits, float32 (n, S, V), or (n, 1, V) where the graph gives or was asked for the last position
+            only. The array is new and the caller's.
+        """
+        spec = self._spec
+        count, steps = ids.shape
+        self.bind_input("input_ids", ids)
+        if spec.mask:
+            self.bind_input(spec.mask, mask)
+        if spec.positions:
+            self.bind_input(spec.positions, positions)
+        if spec.branch:
+            self.bind_input(spec.branch, np.array([with_past]))
+        if spec.keep:
+            self.bind_input(spec.keep, np.full(self._keep_shape, int(last)))
+        kept = 1 if spec.last_logits_only or ((spec.keep or spec.gather) and last) else steps
+        if spec.gather:
+            self.bind_input(spec.gather, self._gathered(count, steps, counts, last))
+        logits = np.empty((count, kept, self._vocab_size), self._logits_dtype)
+        # logits end on the CPU; bound anew each time, so that arrays given to callers are never overwritten
+        self._binding.bind_output(
+            spec.logits, self._cpu, self._logits_dtype.type, list(logits.shape), logits.ctypes.data
+        )
+        self._binding.run()
+        return logits.astype(np.float32, copy=False)
+
+    def _gathered(self, count: int, steps: int, counts: NDArray[Any] | None, last: bool) -> NDArray[np.int64]:
+        """Positions whose logits are wanted, (n, K, 1): each row's last real one, or all."""
+        if steps == 1:
+            if len(self._first) != count:
+                self._first = np.zeros((count, 1, 1), np.int64)
+            return self._first  # the same array at every step of decoding: bound once
+        if last:
+            ends = np.full(count, steps) if counts is None else counts
+            return (ends - 1).astype(np.int64)[:, None, None]
+        return np.broadcast_to(np.arange(steps)[None, :, None], (count, steps, 1))
+
+
+def _integers(spec: GraphSpec) -> set[str | None]:
+    return {"input_ids", spec.mask, spec.positions, spec.branch, spec.keep, spec.gather}
+
+
+def _element_type(name: str) -> Any:
+    numpy_name, onnx_type, _ = ELEMENT_TYPES[name]
+    return onnx_type if numpy_name == "bfloat16" else np.dtype(numpy_name).type

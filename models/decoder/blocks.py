@@ -1,0 +1,291 @@
+"""Cache for graphs that return the past and the new keys and values concatenated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.models.decoder.binding import BoundGraph
+from lite.models.decoder.cache import pad_right, round_capacity, split_logits
+from lite.models.decoder.conventions import ELEMENT_TYPES, GraphSpec, Padding
+from lite.models.decoder.memory import DeviceBuffer, copy_rows
+from lite.models.graph.session import SessionLike
+
+
+class ConcatCache:
+    """Rows in blocks; a block is what one run of the graph takes and gives.
+
+    A row is a span of positions in one line of a block. A run appends to all lines of its block, so spans
+    stay valid while the block grows. Rows that are to run together and do not form a block yet are copied
+    into a new one,
+    aligned as the graph demands: flush right behind masked filler, or by equal length. That happens when
+        rows join,
+    leave or are truncated, not from step to step. A fork is a second span over the same line, free until it
+    diverges.
+    """
+
+    def __init__(
+        self,
+        session: SessionLike,
+        spec: GraphSpec,
+        vocab_size: int,
+        rows: int,
+        context_length: int | None,
+        device: str,
+        index: int,
+    ) -> None:
+        self._graph = BoundGraph(session, spec, vocab_size, device, index)
+        self._vocab_size = vocab_size
+        self._spec = spec
+        self._context_length = context_length
+        self._device = device
+        self._index = index
+        self._wanted = 0
+        self._spans: list[_Span | None] = [None] * rows
+        self._plan: tuple[list[int], list[_Run]] | None = None  # of the last step
+        self.lengths: NDArray[np.int64] = np.zeros(rows, np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        blocks = {id(span.block): span.block for span in self._spans if span is not None}
+        return sum(block.nbytes for block in blocks.values())
+
+    def extend(
+        self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool
+    ) -> list[NDArray[np.float32]]:
+        out: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(rows)
+        for places in self._runs(rows):
+            logits = self._run([rows[i] for i in places], [ids[i] for i in places], last)
+            for i, row_logits in zip(places, logits, strict=True):
+                out[i] = row_logits
+        return out
+
+    def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> NDArray[np.float32]:
+        if self._plan is None or self._plan[0] != list(rows):
+            self._plan = list(rows), self._plan_step(rows)
+        runs = self._plan[1]
+        if len(runs) == 1:
+            return self._step(runs[0], tokens)
+        logits = np.empty((len(rows), self._vocab_size), np.float32)
+        for run in runs:
+            logits[run.places] = self._step(run, tokens[run.places])
+        return logits
+
+    def fork(self, source: int, target: int) -> None:
+        self._plan = None
+        self._spans[target] = self._spans[source]
+        self.lengths[target] = self.lengths[source]
+
+    def truncate(self, row: int, length: int) -> None:
+        self._plan = None
+        if length == 0:
+            self._spans[row] = None  # lets go of the block
+        self.lengths[row] = length
+
+    def resize(self, rows: int) -> None:
+        new = rows - len(self._spans)
+        if new > 0:
+            self._spans += [None] * new
+            self.lengths = np.concatenate([self.lengths, np.zeros(new, np.int64)])
+
+    def reserve(self, length: int, rows: int) -> None:
+        self._wanted = length  # blocks have as many lines as rows that run together
+
+    def _runs(self, rows: Sequence[int]) -> list[list[int]]:
+        """Split the request into runs of the graph; returns places in `rows`."""
+        if self._spec.padding is not Padding.EQUAL:
+            return [list(range(len(rows)))]
+        by_length: dict[int, list[int]] = {}
+        for i, row in enumerate(rows):
+            by_length.setdefault(int(self.lengths[row]), []).append(i)
+        return list(by_length.values())
+
+    def _plan_step(self, rows: Sequence[int]) -> list[_Run]:
+        """Have `rows` form blocks, and say where each row is in them: true until a row changes otherwise."""
+        runs = []
+        for places in self._runs(rows):
+            chosen = [rows[i] for i in places]
+            block, order = self._block_of(chosen)
+            for line, place in enumerate(order):
+                row = chosen[place]
+                self._spans[row] = _Span(block, line, block.width - int(self.lengths[row]))
+            runs.append(_Run(block, np.array(places), np.array(chosen)[order], np.argsort(order)))
+        return runs
+
+    def _step(self, run: _Run, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
+        block, lengths = run.block, self.lengths[run.rows]
+        width = block.width + 1
+        run.ids[run.lines, 0] = tokens
+        run.positions[:, 0] = lengths
+        start = block.width - lengths
+        if start.any():
+            mask = (np.arange(width) >= start[:, None]).astype(np.int64)
+        else:
+            mask = np.ones((len(lengths), width), np.int64)
+        block.bind(self._graph, 1, self._capacity(width), bool(self._spec.branch))
+        logits = self._graph.run(run.ids, mask, run.positions, last=True, with_past=block.width > 0)[:, 0]
+        block.grown(1)
+        self.lengths[run.rows] = lengths + 1
+        return logits[run.lines]
+
+    def _capacity(self, width: int) -> int:
+        return round_capacity(width, self._wanted, self._context_length)
+
+    def _run(
+        self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], last: bool
+    ) -> list[NDArray[np.float32]]:
+        self._plan = None
+        block, order = self._block_of(rows)  # order: line of the block -> place in `rows`
+        new, counts = pad_right([ids[i] for i in order])
+        steps = new.shape[1]
+        lengths = self.lengths[[rows[i] for i in order]]
+        width = block.width + steps
+        columns = np.arange(width)
+        start = block.width - lengths
+        end = block.width + counts
+        mask = ((columns >= start[:, None]) & (columns < end[:, None])).astype(np.int64)
+        # filler must not ask for positions that the model does not have
+        positions = np.minimum(lengths[:, None] + np.arange(steps), (lengths + counts - 1)[:, None])
+        block.bind(self._graph, steps, self._capacity(width), bool(self._spec.branch))
+        logits = self._graph.run(new, mask, positions, counts, last=last, with_past=block.width > 0)
+        block.grown(steps)
+        out: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(rows)
+        for line, (place, row_logits) in enumerate(
+            zip(order, split_logits(logits, counts, last), strict=True)
+        ):
+            row = rows[place]
+            self._spans[row] = _Span(block, line, int(start[line]))
+            self.lengths[row] += counts[line]
+            out[place] = row_logits
+        return out
+
+    def _block_of(self, rows: Sequence[int]) -> tuple[_Block, list[int]]:
+        """The block whose lines are exactly `rows`, all ending where it ends; else a new one."""
+        first = self._spans[rows[0]]
+        if first is not None and first.block.count == len(rows):
+            block = first.block
+            lines: list[int] = []
+            for row in rows:
+                span = self._spans[row]
+                if span is None or span.block is not block or span.start + self.lengths[row] != block.width:
+                    break
+                lines.append(span.line)
+            if len(set(lines)) == len(rows):
+                return block, [int(i) for i in np.argsort(lines)]
+        return self._gather(rows), list(range(len(rows)))
+
+    def _gather(self, rows: Sequence[int]) -> _Block:
+        """Copy rows into a new block, flush right."""
+        width = int(max(self.lengths[row] for row in rows))
+        block = _Block(self._spec, len(rows), self._device, self._index)
+        if width:
+            block.allocate(width, self._capacity(width + 1))
+            if any(self.lengths[row] < width for row in rows):
+                block.clear()
+            for line, row in enumerate(rows):
+                span, length = self._spans[row], int(self.lengths[row])
+                if span is not None and length:
+                    block.copy_from(line, span.block, span.line, span.start, length)
+        return block
+
+
+class _Block:
+    """Cache tensors of `count` lines and `width` positions: buffers to read, buffers to write."""
+
+    def __init__(self, spec: GraphSpec, count: int, device: str, index: int) -> None:
+        self.count = count
+        self.width = 0
+        self._spec = spec
+        self._device = device
+        self._index = index
+        self._line = spec.head_size * ELEMENT_TYPES[spec.cache_type][2]  # bytes of one position of one head
+        self._read: list[DeviceBuffer] = []
+        self._write: list[DeviceBuffer] = []
+
+    @property
+    def nbytes(self) -> int:
+        return sum(buffer.size for buffer in (*self._read, *self._write))
+
+    def _size(self, length: int) -> int:
+        return self.count * self._spec.num_heads * length * self._line
+
+    def _buffers(self, length: int) -> list[DeviceBuffer]:
+        return [DeviceBuffer(self._size(length), self._device, self._index) for _ in self._spec.cache]
+
+    def allocate(self, width: int, capacity: int) -> None:
+        """Make room to read; for blocks that are filled by copies."""
+        self.width = width
+        self._read = self._buffers(max(capacity, width))
+
+    def clear(self) -> None:
+        for buffer in self._read:
+            buffer.zero()
+
+    def copy_from(self, line: int, other: _Block, other_line: int, start: int, length: int) -> None:
+        """Copy `length` positions from `start` of another block's line to the end of a line of this one."""
+        heads = self._spec.num_heads
+        source_pitch, pitch = other.width * self._line, self.width * self._line
+        for source, target in zip(other._read, self._read, strict=True):
+            copy_rows(
+                source,
+                other_line * heads * source_pitch + start * self._line,
+                source_pitch,
+                target,
+                line * heads * pitch + (self.width - length) * self._line,
+                pitch,
+                length * self._line,
+                heads,
+            )
+
+    def bind(self, graph: BoundGraph, steps: int, capacity: int, dummy_past: bool) -> None:
+        """Bind the past as input and room for `steps` more positions as output."""
+        width = self.width + steps
+        if not self._write or self._write[0].size < self._size(width):
+            self._write = self._buffers(max(capacity, width))
+        heads, size = self._spec.num_heads, self._spec.head_size
+        past = [self.count, heads, self.width, size]
+        read = self._read
+        if not self.width:
+            read = self._write  # nothing is read, but an address is needed
+            if dummy_past:  # merged graphs want a past even on the branch that ignores it
+                past[2] = 1
+                read = self._read = self._buffers(1)
+                self.clear()
+        present = [self.count, heads, width, size]
+        for tensor, source, target in zip(self._spec.cache, read, self._write, strict=True):
+            graph.bind_cache(tensor, source.pointer, past, target.pointer, present)
+
+    def grown(self, steps: int) -> None:
+        """Take what the last run wrote as the block's contents."""
+        self.width += steps
+        self._read, self._write = self._write, self._read
+
+
+@dataclass(frozen=True)
+class _Span:
+    """Where a row lies: from position `start` of a line. Its length is in `ConcatCache.lengths`."""
+
+    block: _Block
+    line: int
+    start: int
+
+
+class _Run:
+    """A block that the last step ran, and the arrays of that step.
+
+    `rows` are the rows in the order of the block's lines, `places` where they stand in the request, and
+    `lines` is the line of each row of the request.
+    """
+
+    def __init__(
+        self, block: _Block, places: NDArray[np.int64], rows: NDArray[np.int64], lines: NDArray[np.int64]
+    ) -> None:
+        self.block = block
+        self.places = places
+        self.rows = rows
+        self.lines = lines
+        self.ids = np.zeros((len(rows), 1), np.int64)
+        self.positions = np.zeros((len(rows), 1), np.int64)

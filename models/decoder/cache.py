@@ -1,0 +1,104 @@
+"""The key/value cache of a batch of rows, in two forms that behave alike.
+
+Both hold *rows*: sequences of their own length that can be extended, forked, truncated and reset one by one.
+How rows share a run of the graph is the graph's business:
+
+- `SlotCache`, for GroupQueryAttention: one buffer per cache tensor with a slot for each row, bound as past
+  and as present at once, so that nothing is moved from step to step.
+- `ConcatCache`, for graphs that return past and new keys concatenated: two buffers per cache tensor that
+  take turns.
+
+New tokens of different number are padded on the right within a run, which is exact for every causal graph,
+since no real position looks at what follows it. It is the *past* that has to lie as the graph wants it.
+
+Cache contents are never computed on in NumPy. They stay in memory that onnxruntime allocated on the graph's
+device and are bound by pointer; rows move between buffers by plain byte copies on that device (on the CPU
+through views of the OrtValues' memory).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.models.decoder.conventions import GraphSpec, Padding
+from lite.models.graph.session import SessionLike
+
+
+class KVCache(Protocol):
+    """What the decoder needs of a cache. Rows are numbered from 0; a new row is empty."""
+
+    lengths: NDArray[np.int64]
+
+    def extend(
+        self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool
+    ) -> list[NDArray[np.float32]]:
+        """Append tokens to rows; returns the logits of each row's new positions, or its last one."""
+
+    def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Append one token to each row; returns logits (n, V). Fast for the same rows again."""
+
+    def fork(self, source: int, target: int) -> None:
+        """Make `target` a copy of `source`."""
+
+    def truncate(self, row: int, length: int) -> None:
+        """Forget what follows the first `length` tokens."""
+
+    def resize(self, rows: int) -> None:
+        """Have room for `rows` rows."""
+
+    def reserve(self, length: int, rows: int) -> None:
+        """Expect `rows` rows of up to `length` tokens; 0 for nothing in particular."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated."""
+
+
+def make_cache(
+    session: SessionLike,
+    spec: GraphSpec,
+    vocab_size: int,
+    *,
+    rows: int,
+    context_length: int | None,
+    device: str,
+    index: int,
+) -> KVCache:
+    """Create the cache that the graph's convention calls for."""
+    from lite.models.decoder.blocks import ConcatCache
+    from lite.models.decoder.slots import SlotCache
+
+    if spec.padding is Padding.SLOTS:
+        return SlotCache(session, spec, vocab_size, rows, context_length, device, index)
+    return ConcatCache(session, spec, vocab_size, rows, context_length, device, index)
+
+
+def round_capacity(needed: int, wished: int, context_length: int | None) -> int:
+    """Positions to allocate where `needed` must fit: a multiple of 32, never more than the model can use.
+
+    (The operators take the capacity for the length of a sequence, and refuse one longer than the context.)
+    """
+    rounded = max(32, -(-max(needed, wished) // 32) * 32)
+    return max(needed, min(rounded, context_length)) if context_length else rounded
+
+
+def pad_right(ids: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Stack token rows, filled with 0 on the right; returns (ids (n, S), real tokens of each (n,))."""
+    counts = np.array([len(row) for row in ids], np.int64)
+    out = np.zeros((len(ids), int(counts.max())), np.int64)
+    for i, row in enumerate(ids):
+        out[i, : len(row)] = row
+    return out, counts
+
+
+def split_logits(logits: NDArray[np.float32], counts: NDArray[Any], last: bool) -> list[NDArray[np.float32]]:
+    """Cut the padding off: per row the logits of its own positions (count, V), or its last (1, V)."""
+    if logits.shape[1] == 1:
+        return list(logits)
+    return [
+        row[count - 1 : count] if last else row[:count] for row, count in zip(logits, counts, strict=True)
+    ]

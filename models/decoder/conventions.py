@@ -1,0 +1,323 @@
+"""Say which convention an exported decoder graph follows, from its inputs, outputs and file.
+
+Exporters agree on almost nothing: names, order of the cache tensors, whether positions are an input, which
+    side
+may be padded. Everything that depends on the convention is decided here, once; a graph that fits none is
+refused with the full list of what it has.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from lite.models.decoder.gather_logits import ROWS_INPUT
+from lite.models.graph.model_config import ModelConfig
+from lite.models.graph.session import NodeArg, SessionLike
+
+# onnxruntime's type names -> (name in NumPy, ONNX element type, bytes); bfloat16 and float8 have no NumPy
+# dtype
+ELEMENT_TYPES: dict[str, tuple[str, int, int]] = {
+    "tensor(float)": ("float32", 1, 4),
+    "tensor(double)": ("float64", 11, 8),
+    "tensor(float16)": ("float16", 10, 2),
+    "tensor(bfloat16)": ("bfloat16", 16, 2),
+    "tensor(int64)": ("int64", 7, 8),
+    "tensor(int32)": ("int32", 6, 4),
+    "tensor(int16)": ("int16", 5, 2),
+    "tensor(int8)": ("int8", 3, 1),
+    "tensor(uint64)": ("uint64", 13, 8),
+    "tensor(uint32)": ("uint32", 12, 4),
+    "tensor(uint16)": ("uint16", 4, 2),
+    "tensor(uint8)": ("uint8", 2, 1),
+    "tensor(bool)": ("bool", 9, 1),
+}
+_IDS = "input_ids"
+_MASK = "attention_mask"
+_POSITIONS = "position_ids"
+_BRANCH = "use_cache_branch"
+_KEEP = ("num_logits_to_keep", "logits_to_keep")
+
+SUPPORTED = (
+    "a decoder with input_ids [batch, sequence], optional attention_mask, position_ids, use_cache_branch "
+    "and num_logits_to_keep, one key and one value tensor [batch, heads, length, head size] per layer as "
+    "inputs and as outputs, and an output logits: as written by optimum (text-generation-with-past, merged), "
+    "onnxruntime-genai's model builder, transformers.js and transformers' OnnxExporter "
+    "(multi_token_decode=True)"
+)
+
+
+class Padding(Enum):
+    """How rows of different length may share a run. A property of the graph, never a user's choice."""
+
+    SLOTS = "slots"
+    """GroupQueryAttention: each row has its own length in a shared buffer."""
+    LEFT = "left"
+    """Concatenating graph with a mask and positions as inputs: the past lies flush right."""
+    EQUAL = "equal"
+    """Positions come from the cache's length, or no mask: only rows of equal length share a run."""
+
+
+@dataclass(frozen=True)
+class CacheTensor:
+    """One cache tensor: its layer, `"key"` or `"value"`, its names as input and as output."""
+
+    layer: int
+    kind: str
+    past: str
+    present: str
+
+
+@dataclass(frozen=True)
+class GraphSpec:
+    """The convention of one decoder graph.
+
+    Attributes:
+        family: short name of the convention, for people.
+        cache: the cache tensors, by layer, key before value.
+        num_heads: key/value heads (after grouping).
+        head_size: length of one head's vector.
+        cache_type: element type of the cache, as onnxruntime writes it (`"tensor(float)"`).
+        logits: name of the logits output.
+        logits_type: its element type.
+        vocab_size: last dimension of the logits, None if the graph leaves it open.
+        last_logits_only: the graph gives logits for the last position only.
+        mask, positions, branch, keep: name of the optional input, None where the graph lacks it.
+        gather: name of the input that says at which positions logits are computed, see
+            `gather_logits`.
+        group_query: attention is the GroupQueryAttention operator (past and present may share a buffer).
+        quantisation: `"MatMulInteger"`, `"MatMulNBits"` or None.
+        padding: how rows of different length may share a run.
+    """
+
+    family: str
+    cache: tuple[CacheTensor, ...]
+    num_heads: int
+    head_size: int
+    cache_type: str
+    logits: str
+    logits_type: str
+    vocab_size: int | None
+    last_logits_only: bool
+    mask: str | None
+    positions: str | None
+    branch: str | None
+    keep: str | None
+    gather: str | None
+    group_query: bool
+    quantisation: str | None
+    padding: Padding
+
+    @classmethod
+    def from_session(cls, session: SessionLike, config: ModelConfig | None = None) -> GraphSpec:
+        """Detect the convention of the graph that `session` runs.
+
+        Args:
+            session: an onnxruntime session (anything with `get_inputs` and `get_outputs`).
+            config: what the model's directory says; the graph alone does not show its operators, and not
+                always the size of its cache.
+
+        Returns:
+            The specification.
+
+        Raises:
+            ValueError: if the graph follows no supported convention; the message lists its inputs and
+                outputs.
+
+        Example:
+            >>> from lite.models import OnnxDecoder, embedded_model_path
+            >>> OnnxDecoder(embedded_model_path()).spec.padding
+            <Padding.LEFT: 'left'>
+
+        Warns:
+            UserWarning: for dynamically quantised graphs (MatMulInteger), whose log-probs depend on what
+                else is in the same run.
+        """
+        inputs = {arg.name: arg for arg in session.get_inputs()}
+        outputs = {arg.name: arg for arg in session.get_outputs()}
+        try:
+            spec = _detect(inputs, outputs, config)
+        except ValueError as error:
+            raise ValueError(
+                f"{error}. Inputs: {_listing(inputs)}. Outputs: {_listing(outputs)}. Supported: {SUPPORTED}"
+            ) from None
+        if spec.quantisation == "MatMulInteger":
+            warnings.warn(
+                "this graph is dynamically quantised (MatMulInteger): its log-probs depend on the other "
+                "tokens of a run (by 0.1 to 0.25 typically), so scores will not match those of generation. "
+                "Prefer an export in float32 or with MatMulNBits",
+                UserWarning,
+                stacklevel=2,
+            )
+        return spec
+
+
+def _detect(
+    inputs: Mapping[str, NodeArg], outputs: Mapping[str, NodeArg], config: ModelConfig | None
+) -> GraphSpec:
+    ids = inputs.get(_IDS)
+    if ids is None:
+        raise ValueError("the graph has no input named input_ids")
+    if len(ids.shape) != 2:
+        raise ValueError(
+            f"input_ids has {len(ids.shape)} dimensions instead of 2 (paged attention is not supported)"
+        )
+    for name in (_IDS, _MASK, _POSITIONS, *_KEEP):
+        if name in inputs and inputs[name].type not in ("tensor(int64)", "tensor(int32)"):
+            raise ValueError(f"{name} has type {inputs[name].type} instead of int64 or int32")
+    cache = _cache_tensors(inputs, outputs)
+    keep = next((name for name in _KEEP if name in inputs), None)
+    gather = ROWS_INPUT if ROWS_INPUT in inputs else None
+    known = {_IDS, _MASK, _POSITIONS, _BRANCH, keep, gather} | {tensor.past for tensor in cache}
+    unknown = sorted(set(inputs) - known)
+    if unknown:
+        raise ValueError(f"the graph has inputs of an unknown kind ({', '.join(unknown)})")
+    logits = outputs.get("logits")
+    if logits is None or len(logits.shape) != 3:
+        raise ValueError("the graph has no output named logits of three dimensions")
+    past = inputs[cache[0].past]
+    if len(past.shape) != 4:
+        raise ValueError(f"{past.name} has {len(past.shape)} dimensions instead of 4")
+    if _dimension(past.shape[2]) is not None:
+        raise ValueError(f"{past.name} has a fixed length of {past.shape[2]} (a static cache)")
+    if past.type not in ELEMENT_TYPES:
+        raise ValueError(f"{past.name} has the unsupported type {past.type}")
+    if logits.type not in ("tensor(float)", "tensor(float16)"):
+        raise ValueError(f"logits has type {logits.type} instead of float or float16")
+    heads = (
+        _dimension(past.shape[1])
+        or _configured(config, ("num_key_value_heads",), ("num_key_value_heads", "num_kv_heads"))
+        or (_configured(config, ("num_attention_heads",), ("num_attention_heads", "n_head", "num_heads")))
+    )
+    head_size = _dimension(past.shape[3]) or _head_size(config)
+    if not heads or not head_size:
+        raise ValueError("neither the graph nor its configuration files say the cache's heads and head size")
+    operators = config.summary.op_types if config and config.summary else frozenset[str]()
+    group_query = "GroupQueryAttention" in operators
+    if not operators:  # the graph was not at hand as a file: genai's builder is what makes such graphs
+        group_query = bool(config and config.genai)
+    mask = _MASK if _MASK in inputs else None
+    positions = _POSITIONS if _POSITIONS in inputs else None
+    branch = _BRANCH if _BRANCH in inputs else None
+    if group_query and mask is None:
+        raise ValueError(
+            "a GroupQueryAttention graph without attention_mask hides where it takes lengths from"
+        )
+    return GraphSpec(
+        family=_family(group_query, branch, cache, config),
+        cache=cache,
+        num_heads=heads,
+        head_size=head_size,
+        cache_type=past.type,
+        logits=logits.name,
+        logits_type=logits.type,
+        vocab_size=_dimension(logits.shape[2]),
+        last_logits_only=_dimension(logits.shape[1]) == 1,
+        mask=mask,
+        positions=positions,
+        branch=branch,
+        keep=keep,
+        gather=gather,
+        group_query=group_query,
+        quantisation=next((op for op in ("MatMulInteger", "MatMulNBits") if op in operators), None),
+        padding=_padding(group_query, mask, positions),
+    )
+
+
+def _padding(group_query: bool, mask: str | None, positions: str | None) -> Padding:
+    """Without positions as an input they are the index in the cache, so a row may never be moved in it.
+
+    (Rotary graphs are exact under left padding even then, as long as a row keeps its padding for good; rows
+    that join, leave and are cut do not.)
+    """
+    if group_query:
+        return Padding.SLOTS
+    return Padding.LEFT if mask and positions else Padding.EQUAL
+
+
+def _family(
+    group_query: bool, branch: str | None, cache: Sequence[CacheTensor], config: ModelConfig | None
+) -> str:
+    producer = config.summary.producer if config and config.summary else ""
+    if group_query:
+        return "genai" if producer == "onnxruntime-genai" or (config and config.genai) else "group-query"
+    if branch:
+        return "merged"
+    return "optimum" if cache[0].past.startswith("past_key_values.") else "exporter"
+
+
+def _cache_tensors(inputs: Mapping[str, NodeArg], outputs: Mapping[str, NodeArg]) -> tuple[CacheTensor, ...]:
+    """Pair the cache's inputs and outputs by (layer, kind): their order differs between exporters."""
+    pasts, presents = _by_layer(inputs), _by_layer(outputs)
+    if not pasts and not presents:
+        raise ValueError("the graph has no key/value cache: export it with past key values")
+    if not pasts:
+        raise ValueError("the graph gives a cache but takes none (the prefill half of a pair of graphs)")
+    if set(pasts) != set(presents):
+        odd = sorted(set(pasts) ^ set(presents))
+        raise ValueError(f"its cache inputs and outputs do not match; without a partner: {odd}")
+    layers = sorted({layer for layer, _ in pasts})
+    if any((layer, kind) not in pasts for layer in layers for kind in ("key", "value")):
+        raise ValueError("its cache is not one key and one value per layer")
+    return tuple(CacheTensor(*at, past=pasts[at], present=presents[at]) for at in sorted(pasts))
+
+
+def _by_layer(args: Mapping[str, NodeArg]) -> dict[tuple[int, str], str]:
+    found: dict[tuple[int, str], str] = {}
+    for name in args:
+        short = name.lower().replace("past_key_values", "pkv")
+        if not re.search(r"past|present|cache|pkv", short) or name == _BRANCH:
+            continue
+        layer = re.search(r"\d+", short)
+        kind = re.search(r"(?<![a-z])(key|value)s?(?![a-z])", short)
+        if layer is None or kind is None:
+            continue  # past_conv.0, cumulative_length, ...: reported as unknown inputs
+        at = int(layer.group()), kind.group(1)
+        if at in found:
+            raise ValueError(f"{found[at]} and {name} both look like the {at[1]} cache of layer {at[0]}")
+        found[at] = name
+    return found
+
+
+def _dimension(value: int | str | None) -> int | None:
+    """A dimension's number; some exporters write it as a string of digits. None for a symbolic one."""
+    if isinstance(value, int):
+        return value if value > 0 else None
+    return (
+        int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and int(value) else None
+    )
+
+
+def _configured(config: ModelConfig | None, genai: Sequence[str], raw: Sequence[str]) -> int | None:
+    if config is None:
+        return None
+    model = config.genai.get("model")
+    decoder: Any = model.get("decoder") if isinstance(model, dict) else None
+    candidates = [decoder.get(key) for key in genai] if isinstance(decoder, dict) else []
+    candidates += [config.raw.get(key) for key in raw]
+    positive: Callable[[Any], bool] = lambda v: isinstance(v, int) and not isinstance(v, bool) and v > 0  # noqa: E731
+    return next((value for value in candidates if positive(value)), None)
+
+
+def _head_size(config: ModelConfig | None) -> int | None:
+    given = _configured(config, ("head_size",), ("head_dim",))
+    if given:
+        return given
+    # hidden // heads is the last resort: it is wrong for models whose heads do not add up to the hidden size
+    hidden = _configured(config, ("hidden_size",), ("hidden_size", "n_embd"))
+    heads = _configured(config, ("num_attention_heads",), ("num_attention_heads", "n_head"))
+    return hidden // heads if hidden and heads else None
+
+
+def has_own_switch(session: SessionLike) -> bool:
+    """Whether the graph by itself can give, or always gives, the logits of the last positions only."""
+    shape = next((arg.shape for arg in session.get_outputs() if arg.name == "logits"), [])
+    return any(arg.name in _KEEP for arg in session.get_inputs()) or (len(shape) == 3 and shape[1] == 1)
+
+
+def _listing(args: Mapping[str, NodeArg]) -> str:
+    return ", ".join(f"{arg.name} {arg.type[7:-1]}{list(arg.shape)}" for arg in args.values()) or "none"

@@ -1,0 +1,95 @@
+"""The interface of the models that generation, scoring and wrappers run on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lite.models.graph.model_config import ModelConfig
+
+
+class Decoder(Protocol):
+    """A causal language model that keeps what it has read of a number of rows.
+
+    `OnnxDecoder` is one; anything else with these members can be given to `generate`, `stream`, `score`,
+    `full_logits` and `OnnxWrapper` in its place: a model of another runtime, a remote one, a scripted one
+    in a test. Rows are numbered and independent of each other. It need not be safe for several threads:
+    wrappers of one model take turns.
+
+    A caller takes rows with `acquire`, may announce sizes with `reserve`, fills rows with `prefill_rows`,
+    `fork` or `extend`, goes on with `decode_unchecked`, and in any case gives the rows back with `release`.
+
+    Example:
+        >>> from lite.models import Decoder, OnnxDecoder, embedded_model_path
+        >>> decoder: Decoder = OnnxDecoder(embedded_model_path())
+        >>> held = decoder.acquire(2)
+        >>> logits = decoder.prefill_rows(held[:1], [[10, 20, 30]])
+        >>> decoder.fork(held[0], held[1])
+        >>> decoder.decode_unchecked(logits.argmax(1).repeat(2), held).shape == (2, decoder.vocab_size)
+        True
+        >>> decoder.release(held)
+    """
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of token ids V, the width of the logits."""
+
+    @property
+    def context_length(self) -> int | None:
+        """Most tokens a row may hold; None if there is no limit or nobody knows."""
+
+    @property
+    def config(self) -> ModelConfig | None:
+        """The defaults of generation and the special ids that come with the model, if any do."""
+
+    @property
+    def rows_per_run(self) -> int:
+        """How many rows `extend` gains from being given at once; 1 if it runs them one by one."""
+
+    def check_ids(self, ids: ArrayLike) -> NDArray[np.int64]:
+        """A row's ids as int64 (L,).
+
+        Raises:
+            ValueError: there are none, more than the context, ones outside the vocabulary, or no integers.
+        """
+
+    def acquire(self, count: int) -> list[int]:
+        """Take ``count`` empty rows that nobody else holds."""
+
+    def release(self, rows: Sequence[int]) -> None:
+        """Empty rows and give them back."""
+
+    def reserve(self, length: int, rows: int = 1) -> None:
+        """Expect that many rows of up to that many tokens; a hint that may be ignored."""
+
+    def reset(self, row: int) -> None:
+        """Empty a row, which its caller keeps."""
+
+    def fork(self, source: int, target: int) -> None:
+        """Make one row a copy of another."""
+
+    def prefill_rows(self, rows: Sequence[int], prompts: Sequence[ArrayLike]) -> NDArray[np.float32]:
+        """Start rows anew with prompts that `check_ids` accepts; the logits after each, float32 (n, V)."""
+
+    def decode_unchecked(self, tokens: NDArray[np.int64], rows: list[int]) -> NDArray[np.float32]:
+        """Append a token to each of n different rows that have room; the logits after it, float32 (n, V)."""
+
+    def extend(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> list[NDArray[np.float32]]:
+        """Append tokens (L_i,) to rows; the logits after each token, one float32 (L_i, V) per row."""
+
+    def chunk_length(self, rows: int = 1) -> int:
+        """Most tokens per row to give `extend` at once when it gets that many rows."""
+
+
+def check_decoder(model: Any) -> None:
+    """Raise TypeError with the members that an object lacks to be a `Decoder`."""
+    members = [name for name in vars(Decoder) if not name.startswith("_")]
+    missing = [name for name in members if not hasattr(model, name)]
+    if missing:
+        raise TypeError(
+            "model must be a path or have the interface of lite.models.Decoder; "
+            f"{type(model).__name__} has no {', '.join(missing)}"
+        )

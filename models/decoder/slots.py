@@ -1,0 +1,232 @@
+"""Cache for GroupQueryAttention graphs: a slot per row in buffers that are past and present at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.models.decoder.binding import BoundGraph
+from lite.models.decoder.cache import round_capacity
+from lite.models.decoder.conventions import ELEMENT_TYPES, GraphSpec
+from lite.models.decoder.memory import DeviceBuffer, copy_rows
+from lite.models.graph.session import SessionLike
+
+MAX_BINDINGS = 64
+
+
+class SlotCache:
+    """Rows in slots of shared buffers [slots, heads, capacity, head size].
+
+    The operator reads of the mask only each row's sum (its length) and the width, so rows are independent:
+    each has its own length, and what lies behind it is ignored. Prompts run one row at a time straight into
+    their slot (the operator allows no more on the CPU, and it is faster than padding); then all live rows
+    decode in one run over a contiguous range of slots, with a mask of constant shape, so that nothing at
+    all is rebound between steps.
+    """
+
+    def __init__(
+        self,
+        session: SessionLike,
+        spec: GraphSpec,
+        vocab_size: int,
+        rows: int,
+        context_length: int | None,
+        device: str,
+        index: int,
+    ) -> None:
+        self._session = session
+        self._spec = spec
+        self._vocab_size = vocab_size
+        self._context_length = context_length
+        self._device = device
+        self._index = index
+        self._line = spec.head_size * ELEMENT_TYPES[spec.cache_type][2]  # bytes of one position of one head
+        self._capacity = 0
+        self._count = 0
+        self._wanted = 0
+        self._wanted_rows = 0
+        self._buffers: list[DeviceBuffer] = []
+        self._slots = np.full(rows, -1)  # row -> slot; an empty row has none
+        self._bound: dict[tuple[int, int], _Range] = {}
+        self._plan: tuple[list[int], NDArray[np.int64], _Range] | None = None  # of the last step
+        self.lengths: NDArray[np.int64] = np.zeros(rows, np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(buffer.size for buffer in self._buffers)
+
+    def extend(
+        self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool
+    ) -> list[NDArray[np.float32]]:
+        needed = max(int(self.lengths[row]) + len(new) for row, new in zip(rows, ids, strict=True))
+        self._ensure(np.array(rows), needed)
+        return [self._prompt(row, new, last) for row, new in zip(rows, ids, strict=True)]
+
+    def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> NDArray[np.float32]:
+        index = np.array(rows)
+        lengths = self.lengths[index] + 1
+        self._ensure(index, int(lengths.max()))
+        if self._plan is None or self._plan[0] != list(rows):
+            first = self._bring_together(index)
+            places = self._slots[index] - first  # of each row in the run
+            self._plan = list(rows), places, self._range(first, len(index))
+        _, places, bound = self._plan
+        bound.ids[places, 0] = tokens
+        bound.positions[places, 0] = lengths - 1
+        bound.show(places, lengths)
+        logits = bound.graph.run(bound.ids, bound.mask, bound.positions, last=True)[:, 0]
+        self.lengths[index] = lengths
+        return logits if (places[1:] > places[:-1]).all() else logits[places]
+
+    def fork(self, source: int, target: int) -> None:
+        if self.lengths[source]:
+            self._ensure(np.array([target]), int(self.lengths[source]))
+            at, to = self._slots[source], self._slots[target]
+            self._copy_slot(self._buffers, at, self._buffers, to, self.lengths[source])
+        self.lengths[target] = self.lengths[source]
+
+    def truncate(self, row: int, length: int) -> None:
+        self.lengths[row] = length
+        if length == 0:
+            self._slots[row] = -1
+            self._plan = None
+
+    def resize(self, rows: int) -> None:
+        new = max(0, rows - len(self._slots))
+        self._slots = np.concatenate([self._slots, np.full(new, -1)])
+        self.lengths = np.concatenate([self.lengths, np.zeros(new, np.int64)])
+
+    def reserve(self, length: int, rows: int) -> None:
+        self._wanted, self._wanted_rows = length, rows
+
+    def _prompt(self, row: int, ids: NDArray[np.int64], last: bool) -> NDArray[np.float32]:
+        past = int(self.lengths[row])
+        total = past + len(ids)
+        bound = self._range(int(self._slots[row]), 1)
+        mask = np.ones((1, total), np.int64)  # of a first prompt the mask must be as wide as the ids
+        logits = bound.graph.run(ids[None], mask, np.arange(past, total)[None], last=last, with_past=past > 0)
+        self.lengths[row] = total
+        return logits[0, -1:] if last else logits[0]
+
+    def _ensure(self, rows: NDArray[np.int64], length: int) -> None:
+        """Give each row a slot, in buffers for at least `length` positions."""
+        missing = rows[self._slots[rows] < 0]
+        if length <= self._capacity and not len(missing):
+            return
+        idle = self.lengths == 0
+        idle[rows] = False
+        self._slots[idle] = -1  # of a row that got one for a run that then failed
+        live = int(np.count_nonzero(self.lengths)) + int(np.count_nonzero(self.lengths[rows] == 0))
+        if length > self._capacity:
+            # sized for what lives now, not for the widest batch there ever was
+            wished = max(self._wanted, self._capacity * 3 // 2)
+            capacity = round_capacity(length, wished, self._context_length)
+            self._allocate(max(live, self._wanted_rows), capacity)
+        elif live > self._count:
+            self._allocate(max(live, self._wanted_rows, self._count * 3 // 2), self._capacity)
+        free = np.setdiff1d(np.arange(self._count), self._slots)
+        missing = rows[self._slots[rows] < 0]
+        self._slots[missing] = free[: len(missing)]
+
+    def _bring_together(self, rows: NDArray[np.int64]) -> int:
+        """Have `rows` occupy neighbouring slots, in any order; returns the first slot."""
+        slots, count = self._slots[rows], len(rows)
+        first = int(slots.min())
+        if int(slots.max()) - first + 1 == count:
+            return first
+        taken = set(slots.tolist())
+        free = iter([slot for slot in range(count) if slot not in taken])
+        for row, slot in zip(rows, slots, strict=True):
+            if slot >= count:
+                self._move(int(row), next(free))
+        return 0
+
+    def _move(self, row: int, slot: int) -> None:
+        """Move `row` to `slot`; what is there takes its place."""
+        here = int(self._slots[row])
+        for other in np.flatnonzero(self._slots == slot):
+            spare = self._new_buffers(1, self._capacity)
+            self._copy_slot(self._buffers, slot, spare, 0, self.lengths[other])
+            self._copy_slot(self._buffers, here, self._buffers, slot, self.lengths[row])
+            self._copy_slot(spare, 0, self._buffers, here, self.lengths[other])
+            self._slots[other] = here
+            break
+        else:
+            self._copy_slot(self._buffers, here, self._buffers, slot, self.lengths[row])
+        self._slots[row] = slot
+        self._plan = None
+
+    def _copy_slot(
+        self,
+        source: list[DeviceBuffer],
+        source_slot: int,
+        target: list[DeviceBuffer],
+        target_slot: int,
+        length: int,
+        target_capacity: int | None = None,
+    ) -> None:
+        heads = self._spec.num_heads
+        pitch = self._capacity * self._line
+        target_pitch = (target_capacity or self._capacity) * self._line
+        for old, new in zip(source, target, strict=True):
+            copy_rows(
+                old,
+                int(source_slot) * heads * pitch,
+                pitch,
+                new,
+                int(target_slot) * heads * target_pitch,
+                target_pitch,
+                int(length) * self._line,
+                heads,
+            )
+
+    def _new_buffers(self, slots: int, capacity: int) -> list[DeviceBuffer]:
+        size = slots * self._spec.num_heads * capacity * self._line
+        return [DeviceBuffer(size, self._device, self._index) for _ in self._spec.cache]
+
+    def _allocate(self, slots: int, capacity: int) -> None:
+        """New buffers, with the rows that hold something in their first slots."""
+        buffers = self._new_buffers(slots, capacity)
+        placed = np.full(len(self._slots), -1)
+        for slot, row in enumerate(np.flatnonzero(self.lengths)):
+            self._copy_slot(self._buffers, self._slots[row], buffers, slot, self.lengths[row], capacity)
+            placed[row] = slot
+        self._buffers, self._slots, self._count, self._capacity = buffers, placed, slots, capacity
+        self._bound.clear()
+        self._plan = None
+
+    def _range(self, first: int, count: int) -> _Range:
+        """The binding for `count` slots from `first`; made once."""
+        found = self._bound.get((first, count))
+        if found is None:
+            if len(self._bound) >= MAX_BINDINGS:
+                self._bound.clear()
+            graph = BoundGraph(self._session, self._spec, self._vocab_size, self._device, self._index)
+            shape = [count, self._spec.num_heads, self._capacity, self._spec.head_size]
+            offset = first * self._spec.num_heads * self._capacity * self._line
+            for tensor, buffer in zip(self._spec.cache, self._buffers, strict=True):
+                at = buffer.pointer + offset
+                graph.bind_cache(tensor, at, shape, at, shape)
+            found = self._bound[first, count] = _Range(graph, count, self._capacity)
+        return found
+
+
+class _Range:
+    """A binding for neighbouring slots, with the arrays of a decoding step."""
+
+    def __init__(self, graph: BoundGraph, count: int, capacity: int) -> None:
+        self.graph = graph
+        self.ids = np.zeros((count, 1), np.int64)
+        self.positions = np.zeros((count, 1), np.int64)
+        self.mask = np.zeros((count, capacity), np.int64)
+        self._shown = np.zeros(count, np.int64)
+
+    def show(self, places: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
+        """Let the mask show `lengths` positions; usually one more than last time, a single write."""
+        if (self._shown[places] + 1 == lengths).all():
+            self.mask[places, lengths - 1] = 1
+        else:
+            self.mask[places] = np.arange(self.mask.shape[1]) < lengths[:, None]
+        self._shown[places] = lengths

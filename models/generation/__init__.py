@@ -1,0 +1,1 @@
+"""The token loop and its options."""

@@ -1,0 +1,117 @@
+"""What a wrapper asks of its model: responses, scores and logits of rows, for any number of threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.models.decoder.protocol import Decoder
+from lite.models.decoder.scoring import full_logits, score
+from lite.models.generation.batching import Batcher, BatchSizes
+from lite.models.generation.loop import DecodeText, Generated, generate
+from lite.models.generation.options import GenerationConfig
+
+Task = GenerationConfig | Literal["score", "logits"]
+"""What to do with rows; only rows of equal tasks can share a run."""
+
+# Wrappers often share a model (a policy and its scoring version), and a decoder is for one thread at a time.
+_locks: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+_guard = threading.Lock()
+
+
+class _Row(NamedTuple):
+    ids: NDArray[np.int64]
+    seeds: NDArray[np.uint64] | None = None  # one per sample
+
+
+class ModelCalls:
+    """Runs a model for one thread at a time, and rows of several threads together if sizes are given.
+
+    The result of a row is the same either way: seeds are drawn before rows are put together, and padding
+    is the caller's.
+
+    Args:
+        model: the decoder.
+        num_samples: responses per prompt.
+        decode_text: turns ids into text, for stop sequences.
+        equal_lengths: score only rows of equal length in one run, without any padding.
+        sizes: rows per run, for batching; None runs what each caller gives.
+        timeout: seconds that a row waits for others.
+    """
+
+    def __init__(
+        self,
+        model: Decoder,
+        *,
+        num_samples: int = 1,
+        decode_text: DecodeText | None = None,
+        equal_lengths: bool = False,
+        sizes: BatchSizes | None = None,
+        timeout: float = 10.0,
+    ) -> None:
+        self.model = model
+        self.num_samples = num_samples
+        self.decode_text = decode_text
+        self.equal_lengths = equal_lengths
+        self._lock = _lock_of(model)
+        batcher = Batcher(self._run, sizes or BatchSizes(1, None), timeout)  # checks the timeout
+        self.batcher: Batcher[_Row, Any] | None = None if sizes is None else batcher
+
+    def generate(
+        self,
+        prompts: Sequence[NDArray[np.int64]],
+        config: GenerationConfig,
+        seeds: NDArray[np.uint64] | None,
+    ) -> list[Generated]:
+        """Responses, as `lite.models.generate` gives them."""
+        n = self.num_samples
+        own = [None if seeds is None else seeds[i * n : (i + 1) * n] for i in range(len(prompts))]
+        rows = self._call(config, [_Row(*row) for row in zip(prompts, own, strict=True)])
+        return [response for row in rows for response in row]
+
+    def score(self, rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
+        """Log-probs, as `lite.models.score` gives them."""
+        return self._call("score", [_Row(ids) for ids in rows])
+
+    def full_logits(self, rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
+        """Logits, as `lite.models.full_logits` gives them."""
+        return self._call("logits", [_Row(ids) for ids in rows])
+
+    def _call(self, task: Task, rows: list[_Row]) -> list[Any]:
+        if self.batcher is None:
+            return self._run(task, rows)
+        for row in rows:  # a bad row is its caller's alone
+            self.model.check_ids(row.ids)
+        return self.batcher(task, rows)
+
+    def _run(self, task: Task, rows: Sequence[_Row]) -> list[Any]:
+        ids = [row.ids for row in rows]
+        with self._lock:
+            if task == "score":
+                return score(self.model, ids, equal_lengths=self.equal_lengths)
+            if task == "logits":
+                return full_logits(self.model, ids, equal_lengths=self.equal_lengths)
+            seeds = [row.seeds for row in rows if row.seeds is not None]
+            responses = generate(
+                self.model,
+                ids,
+                task,
+                seeds=np.concatenate(seeds) if seeds else None,
+                num_samples=self.num_samples,
+                decode_text=self.decode_text,
+            )
+        n = self.num_samples
+        return [responses[i * n : (i + 1) * n] for i in range(len(rows))]
+
+
+def _lock_of(model: Any) -> Any:
+    with _guard:
+        try:
+            return _locks.setdefault(model, threading.RLock())
+        except TypeError:  # an object that cannot be referred to weakly has one wrapper, it is hoped
+            return threading.RLock()

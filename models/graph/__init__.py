@@ -1,0 +1,1 @@
+"""ONNX graphs: sessions, calls, files."""

@@ -1,0 +1,257 @@
+"""A call of an ONNX graph with arrays: dtypes, batch dimensions, bindings."""
+
+from __future__ import annotations
+
+import ctypes
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.device_array import DeviceArray
+from lite._transforms.vmap.level import batched_in, level_of
+from lite.models.graph.session import PointerBinding, parse_device
+from lite.models.graph.shared_session import SharedSession
+from lite.models.graph.tensors import GraphTensor
+from lite.nn._modules.parameter import Parameter
+
+Shape = tuple[int, ...]
+
+
+class GraphCall:
+    """What `OnnxModule` calls: arrays in the order of the graph's inputs to arrays in that of its outputs.
+
+    Leading dimensions of the inputs are the batch, however many; they are one dimension for the graph, at
+    the axis where it has its batch, and lead the outputs again. Immutable, and safe from any number of
+    threads.
+
+    Args:
+        session: of the graph.
+        inputs: its inputs.
+        outputs: its outputs.
+    """
+
+    def __init__(
+        self, session: SharedSession, inputs: tuple[GraphTensor, ...], outputs: tuple[GraphTensor, ...]
+    ) -> None:
+        self.session = session
+        self.inputs = inputs
+        self.outputs = outputs
+        self._device = parse_device(session.options.device)
+        self._beyond_numpy = any(tensor.dtype.kind == "V" for tensor in outputs)  # bfloat16
+
+    def __call__(self, *arrays: Any) -> Any:
+        if len(arrays) != len(self.inputs):
+            raise TypeError(
+                f"the graph has {len(self.inputs)} inputs ({', '.join(map(str, self.inputs))}), "
+                f"got {len(arrays)} arrays."
+            )
+        mapped = batched_in(arrays, [])
+        if mapped:  # inside vmap: the mapped dimension is one more of the batch
+            level = level_of(mapped)
+            results = self(*[level.full(x) for x in arrays])
+            return level.wrap_all(results) if isinstance(results, tuple) else level.wrap(results)
+        values = [_as_array(tensor, value) for tensor, value in zip(self.inputs, arrays, strict=True)]
+        lead = self._lead(values)
+        results = self._run(values, lead)
+        return results[0] if len(results) == 1 else results
+
+    def _lead(self, values: list[Any]) -> Shape | None:
+        """The batch dimensions, which all inputs share; None if the graph has no batch."""
+        lead: Shape | None = None
+        first = ""
+        for tensor, value in zip(self.inputs, values, strict=True):
+            if tensor.batch is None:
+                _check_sizes(tensor, value.shape, value.shape)
+                continue
+            extra = value.ndim - (len(tensor.shape) - 1)
+            if extra < 0:
+                raise ValueError(
+                    f"{tensor}: got an array of shape {value.shape}, too few dimensions: the batch, of any "
+                    f"number of dimensions, and {len(tensor.shape) - 1} more."
+                )
+            own = value.shape[:extra]
+            _check_sizes(tensor, value.shape, _graph_shape(tensor, value.shape[extra:], prod(own)))
+            if lead is not None and own != lead:
+                raise ValueError(
+                    "the inputs differ in their batch dimensions, which come first in every array: "
+                    f"{first!r} has {lead}, {tensor.name!r} has {own} (shape {value.shape} for {tensor})."
+                )
+            lead, first = own, tensor.name
+        return lead
+
+    def _run(self, values: list[Any], lead: Shape | None) -> tuple[Any, ...]:
+        rows = None if lead is None else prod(lead)
+        binding = PointerBinding(self.session.get())
+        host = here = binding.device("cpu", 0)
+        if any(isinstance(value, DeviceArray) for value in values):
+            here = binding.device(*self._device)
+            _finish_writes()
+        held: list[Any] = []  # onnxruntime keeps addresses, not arrays
+        try:
+            for tensor, value in zip(self.inputs, values, strict=True):
+                value = _to_graph(tensor, value, lead)
+                held.append(value)
+                if isinstance(value, DeviceArray):
+                    place, pointer = here, value.leaf.__cuda_array_interface__["data"][0]
+                else:
+                    place, pointer = host, value.ctypes.data
+                binding.bind_input(tensor.name, place, tensor.element_type, list(value.shape), pointer)
+            for tensor in self.outputs:
+                binding.bind_new_output(tensor.name, here)
+            binding.run()
+        except Exception as error:  # onnxruntime's exceptions have no common base but Exception
+            given = ", ".join(
+                [f"{t.name} {v.dtype}{list(v.shape)}" for t, v in zip(self.inputs, held, strict=False)]
+            )
+            raise RuntimeError(f"{self.session.path}: the graph failed with {given}: {error}") from error
+        if here is host and not self._beyond_numpy:
+            outputs = binding.outputs_on_cpu()
+        elif here is host:
+            outputs = [_copied(v, t) for v, t in zip(binding.outputs(), self.outputs, strict=True)]
+        else:
+            outputs = [_on_gpu(v, t) for v, t in zip(binding.outputs(), self.outputs, strict=True)]
+        return tuple(
+            [_from_graph(tensor, out, lead, rows) for tensor, out in zip(self.outputs, outputs, strict=True)]
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GraphCall:
+        return self
+
+    def __copy__(self) -> GraphCall:
+        return self
+
+    def __reduce__(self) -> Any:
+        return GraphCall, (self.session, self.inputs, self.outputs)
+
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(map(str, tensors)) for tensors in (self.inputs, self.outputs))
+        return f"Graph({str(self.session.path)!r}, ({inputs}) -> ({outputs}))"
+
+
+def _as_array(tensor: GraphTensor, value: Any) -> Any:
+    """An array in the graph's dtype: a NumPy array, or a `DeviceArray` around one on a GPU."""
+    if isinstance(value, Parameter):
+        value = value.data
+    if not isinstance(value, np.ndarray):
+        if value is None:
+            raise ValueError(f"{tensor}: got None.")
+        value = DeviceArray(value) if hasattr(value, "__cuda_array_interface__") else np.asarray(value)
+    wanted = tensor.dtype
+    if value.dtype == wanted:
+        return value
+    # Numbers of the same kind, or wider: floats from integers and floats, integers from integers.
+    if wanted.kind != "V" and not np.can_cast(value.dtype, wanted, "same_kind"):
+        raise TypeError(f"{tensor}: got dtype {value.dtype}, which does not cast to {wanted}.")
+    if isinstance(value, DeviceArray):
+        return value.astype(wanted)
+    if wanted.kind in "iu" and value.size and not np.can_cast(value.dtype, wanted):
+        limits = np.iinfo(wanted)
+        low, high = value.min(), value.max()
+        if low < limits.min or high > limits.max:
+            raise ValueError(f"{tensor}: got values from {low} to {high}, beyond {wanted}.")
+    return value.astype(wanted)
+
+
+def _graph_shape(tensor: GraphTensor, features: Shape, rows: int) -> Shape:
+    axis = tensor.batch or 0
+    return (*features[:axis], rows, *features[axis:])
+
+
+def _check_sizes(tensor: GraphTensor, got: Shape, shape: Shape) -> None:
+    """Compare what the graph will be given with its fixed sizes."""
+    if not tensor.shape and tensor.batch is None:
+        return  # a scalar, or a graph that does not say
+    fits = len(shape) == len(tensor.shape) and all(
+        not isinstance(want, int) or want == have for want, have in zip(tensor.shape, shape, strict=True)
+    )
+    if fits:
+        return
+    if tensor.batch is None:
+        raise ValueError(
+            f"{tensor}: got an array of shape {got}; the graph has no batch here that can change. "
+            "Export it with one: dynamic_shapes (or dynamic_axes) of torch.onnx.export."
+        )
+    if tensor.shape[tensor.batch] not in (shape[tensor.batch],) and isinstance(
+        tensor.shape[tensor.batch], int
+    ):
+        raise ValueError(
+            f"{tensor}: got {shape[tensor.batch]} rows (shape {got}), the graph's batch is fixed at "
+            f"{tensor.shape[tensor.batch]}. Export it with a dynamic one: dynamic_shapes (or dynamic_axes) "
+            "of torch.onnx.export."
+        )
+    features = tuple(size for axis, size in enumerate(tensor.shape) if axis != tensor.batch)
+    raise ValueError(f"{tensor}: got an array of shape {got}, expected batch dimensions and then {features}.")
+
+
+def _to_graph(tensor: GraphTensor, value: Any, lead: Shape | None) -> Any:
+    """The array as the graph takes it: one batch dimension at its place, contiguous."""
+    if tensor.batch is not None and lead is not None:
+        features = value.shape[len(lead) :]
+        rows = prod(lead)
+        if rows == 0:
+            # Some operators end the process on empty batches: one row of zeros tells the outputs' shapes.
+            return np.zeros(_graph_shape(tensor, features, 1), value.dtype)
+        if len(lead) != 1:
+            value = value.reshape((rows, *features))
+        if tensor.batch:
+            axes = (*range(1, tensor.batch + 1), 0, *range(tensor.batch + 1, value.ndim))
+            value = value.transpose(axes)
+    if isinstance(value, DeviceArray):
+        return value if value.flags.c_contiguous else value.copy()
+    return np.asarray(value, order="C")
+
+
+def _from_graph(tensor: GraphTensor, value: Any, lead: Shape | None, rows: int | None) -> Any:
+    """An output with the batch dimensions in front."""
+    if tensor.batch is None or lead is None:
+        return value
+    if value.shape[tensor.batch] != (rows or 1):
+        raise ValueError(
+            f"{tensor}: the graph gave {value.shape[tensor.batch]} rows for a batch of {rows}; name its "
+            "batch axis, or None, in batch_axes."
+        )
+    if rows == 0:
+        kept = value.shape[: tensor.batch] + value.shape[tensor.batch + 1 :]
+        return np.empty((*lead, *kept), value.dtype)
+    if tensor.batch:
+        others = [axis for axis in range(value.ndim) if axis != tensor.batch]
+        value = value.transpose(tensor.batch, *others)
+    if len(lead) != 1:
+        value = value.reshape((*lead, *value.shape[1:]))
+    return value.leaf if isinstance(value, DeviceArray) else value
+
+
+def _copied(value: Any, tensor: GraphTensor) -> Any:
+    """An output of a dtype that onnxruntime does not hand to NumPy."""
+    out = np.empty(value.shape(), tensor.dtype)
+    ctypes.memmove(out.ctypes.data, value.data_ptr(), out.nbytes)
+    return out
+
+
+class _GpuMemory:
+    """Memory of onnxruntime on a GPU, to be seen by Numba."""
+
+    def __init__(self, value: Any, dtype: np.dtype[Any]) -> None:
+        self.owner = value
+        self.__cuda_array_interface__ = {
+            "version": 3,
+            "shape": tuple(value.shape()),
+            "typestr": dtype.str,
+            "data": (value.data_ptr(), False),
+            "strides": None,
+        }
+
+
+def _on_gpu(value: Any, tensor: GraphTensor) -> DeviceArray:
+    from numba import cuda
+
+    memory = _GpuMemory(value, tensor.dtype)
+    return DeviceArray(cuda.as_cuda_array(memory))  # type: ignore[no-untyped-call]
+
+
+def _finish_writes() -> None:
+    """onnxruntime works on a stream of its own: what Numba has queued must be there first."""
+    from numba import cuda
+
+    cuda.synchronize()  # type: ignore[no-untyped-call]

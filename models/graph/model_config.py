@@ -1,0 +1,217 @@
+"""Read a model directory: where the graph is, and what its JSON files say about tokens, context and sampling.
+
+Exporters disagree on the file a value lives in; each is looked up in the order of trust:
+`generation_config.json`, `genai_config.json`, `config.json`, then the tokenizer's files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+from lite.models.graph import protobuf
+from lite.models.graph.json_files import read_json_object
+
+MAX_TOKENIZER_BYTES = 256 << 20
+MAX_INT = 2**31  # an id or a length that is larger is none
+
+GRAPH_NAMES = (
+    "model.onnx",
+    "decoder_model_merged.onnx",
+    "model_fp16.onnx",
+    "model_q4.onnx",
+    "model_q4f16.onnx",
+    "model_int8.onnx",
+    "model_quantized.onnx",
+    "model_uint8.onnx",
+    "decoder_with_past_model.onnx",
+    "decoder.onnx",
+)
+SAMPLING_KEYS = (
+    "do_sample",
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "repetition_penalty",
+    "max_new_tokens",
+)
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What a model directory says about its model.
+
+    Attributes:
+        graph: path of the ONNX file.
+        directory: the folder that holds the configuration and tokenizer files.
+        eos_token_ids: ids that end a response, possibly none.
+        pad_token_id: filler id, or None. It may equal an eos id: validity never follows from ids.
+        bos_token_id: begin-of-text id, or None.
+        context_length: most positions the model takes, or None if no file says.
+        vocab_size: number of token ids, or None if no file says (the graph usually does).
+        sampling: the model's own defaults for generation (`temperature`, `top_p`, ...).
+        raw: content of `config.json` (its text part for multimodal models), `{}` without one.
+        genai: content of `genai_config.json`, `{}` without one.
+        summary: what the graph file itself says.
+    """
+
+    graph: Path
+    directory: Path
+    eos_token_ids: tuple[int, ...] = ()
+    pad_token_id: int | None = None
+    bos_token_id: int | None = None
+    context_length: int | None = None
+    vocab_size: int | None = None
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    raw: Mapping[str, Any] = field(default_factory=dict)
+    genai: Mapping[str, Any] = field(default_factory=dict)
+    summary: protobuf.GraphSummary | None = None
+
+    @classmethod
+    def from_directory(cls, model: str | Path) -> ModelConfig:
+        """Read the directory of an exported model (or the directory that holds the given `.onnx` file).
+
+        Args:
+            model: a directory, or an ONNX file in one.
+
+        Returns:
+            The configuration; a field that no file gives is None or empty.
+
+        Raises:
+            FileNotFoundError: if there is no such path, no graph in it, or the graph's external data is
+                missing.
+            ValueError: if a file is not what its name says, or the graph refers to a file outside its folder.
+
+        Example:
+            >>> from lite.models import ModelConfig, embedded_model_path
+            >>> ModelConfig.from_directory(embedded_model_path()).graph.name
+            'model.onnx'
+        """
+        graph, directory = find_graph(model)
+        summary = protobuf.scan(graph)
+        check_external_files(graph, summary)
+        raw = read_json_object(directory / "config.json")
+        text = raw.get("text_config")
+        config = {**raw, **text} if isinstance(text, dict) else raw
+        genai = read_json_object(directory / "genai_config.json")
+        model_part = _dict(genai.get("model"))
+        generation = read_json_object(directory / "generation_config.json")
+        sources = (generation, model_part, config)
+        eos = _token_ids(sources, "eos_token_id") or _named_token(directory, "eos_token")
+        pad = _token_ids(sources, "pad_token_id") or _named_token(directory, "pad_token")
+        bos = _token_ids(sources, "bos_token_id") or _named_token(directory, "bos_token")
+        context_keys = ("max_position_embeddings", "n_positions", "n_ctx", "seq_length", "context_length")
+        search = _dict(genai.get("search"))
+        return cls(
+            graph=graph,
+            directory=directory,
+            eos_token_ids=eos,
+            pad_token_id=pad[0] if pad else None,
+            bos_token_id=bos[0] if bos else None,
+            context_length=_first_int((config, model_part), context_keys),
+            vocab_size=_first_int((config, model_part), ("vocab_size",)),
+            sampling={
+                key: source[key]
+                for source in (search, generation)  # the later one wins
+                for key in SAMPLING_KEYS
+                if source.get(key) is not None
+            },
+            raw=config,
+            genai=genai,
+            summary=summary,
+        )
+
+
+def find_graph(model: str | Path) -> tuple[Path, Path]:
+    """Locate the ONNX file of a model; returns (graph, directory with its configuration).
+
+    A graph in the sub-folder `onnx` has its configuration beside that folder.
+    """
+    path = Path(model)
+    if not path.exists():
+        raise FileNotFoundError(f"model: there is no file or directory {str(path)!r}")
+    if path.is_file():
+        if path.suffix != ".onnx":
+            raise ValueError(f"model: expected a directory or an .onnx file, got {str(path)!r}")
+        parent = path.parent
+        return path, parent.parent if parent.name == "onnx" and _has_config(parent.parent) else parent
+    for folder in (path, path / "onnx"):
+        for name in GRAPH_NAMES:
+            if (folder / name).is_file():
+                return folder / name, path
+    found = sorted(
+        str(p.relative_to(path)) for folder in (path, path / "onnx") for p in folder.glob("*.onnx")
+    )
+    if len(found) == 1:
+        return path / found[0], path
+    hint = f"several graphs ({', '.join(found)}): pass the file to use" if found else "no .onnx file"
+    raise FileNotFoundError(
+        f"model: {str(path)!r} holds {hint}; looked for {', '.join(GRAPH_NAMES)} "
+        "there and in its folder 'onnx'. Export one with the onnxruntime-genai model builder or "
+        "`optimum-cli export onnx --task text-generation-with-past`"
+    )
+
+
+def check_external_files(graph: Path, summary: protobuf.GraphSummary) -> None:
+    """Raise unless every external data file of `graph` exists and lies in its folder."""
+    for name in sorted(summary.external_files):
+        parts = PurePosixPath(name).parts + PureWindowsPath(name).parts
+        if not name or ".." in parts or PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor:
+            raise ValueError(f"{graph}: refers to external data outside its folder: {name!r}")
+        if not (graph.parent / name).is_file():
+            raise FileNotFoundError(
+                f"{graph}: its external data file {name!r} is missing from {graph.parent}"
+            )
+
+
+def _has_config(directory: Path) -> bool:
+    return any(
+        (directory / name).is_file() for name in ("config.json", "genai_config.json", "tokenizer.json")
+    )
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _token_ids(sources: tuple[Mapping[str, Any], ...], key: str) -> tuple[int, ...]:
+    for source in sources:
+        value = source.get(key)
+        ids = value if isinstance(value, list) else [value]
+        if ids and all(isinstance(i, int) and not isinstance(i, bool) and 0 <= i < MAX_INT for i in ids):
+            return tuple(ids)
+    return ()
+
+
+def _first_int(sources: tuple[Mapping[str, Any], ...], keys: tuple[str, ...]) -> int | None:
+    for source in sources:
+        for key in keys:
+            value = source.get(key)
+            if isinstance(value, int) and not isinstance(value, bool) and 0 < value < MAX_INT:
+                return value
+    return None
+
+
+def _named_token(directory: Path, key: str) -> tuple[int, ...]:
+    """Resolve a token that tokenizer_config.json gives as text to its id in tokenizer.json."""
+    token = read_json_object(directory / "tokenizer_config.json").get(key)
+    if isinstance(token, dict):  # the serialised AddedToken form
+        token = token.get("content")
+    if not isinstance(token, str):
+        return ()
+    return tuple(i for text, i in _vocabulary(directory) if text == token)[:1]
+
+
+def _vocabulary(directory: Path) -> Iterator[tuple[str, int]]:
+    tokenizer = read_json_object(directory / "tokenizer.json", max_bytes=MAX_TOKENIZER_BYTES)
+    declared = tokenizer.get("added_tokens")
+    for added in declared if isinstance(declared, list) else ():
+        if isinstance(added, dict) and isinstance(added.get("id"), int):
+            yield str(added.get("content")), added["id"]
+    vocab = _dict(tokenizer.get("model")).get("vocab")
+    for text, i in vocab.items() if isinstance(vocab, dict) else ():
+        if isinstance(i, int):
+            yield text, i

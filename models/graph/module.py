@@ -1,0 +1,138 @@
+"""`OnnxModule`: any ONNX graph, such as a policy, as a module on arrays and TensorDicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from lite._tree.keys import NestedKey
+from lite.models.graph.call import GraphCall
+from lite.models.graph.session import SessionLike, parse_device
+from lite.models.graph.shared_session import GivenSession, SessionOptions, SharedSession
+from lite.models.graph.tensors import GraphTensor, read_tensors
+from lite.nn import TensorDictModule
+from lite.nn._modules.casting import parse_to
+
+Keys = Sequence[NestedKey] | Mapping[str, NestedKey]
+
+
+class OnnxModule(TensorDictModule):
+    """An ONNX graph as a module: with a TensorDict, in a TensorDictSequential, or with plain arrays.
+
+    The entries it reads and writes are called as the graph's inputs and outputs, unless told otherwise. With
+    arrays it returns the output, or a tuple of the outputs.
+
+    Leading dimensions of the inputs are the batch. There may be any number of them: the graph sees them as
+    one, at its own batch axis, and they lead the outputs again. So the state of an LSTM that the graph holds
+    as (layers, batch, features) is an entry of shape (batch, layers, features). The batch axis is where most
+    inputs share a dynamic size; `batch_axes` says so where the graph does not. A graph without dynamic sizes
+    takes exactly its shapes.
+
+    Values are cast to the graph's dtypes within their kind (float64 to float32, integers to floats, integers
+    to narrower ones if they fit); other dtypes are errors. Copies of a module share one session. Pickling
+    keeps the path: the graph is opened again where it is used, as it is after fork. Any number of threads may
+    call a module. It has no parameters, and an empty state dict.
+
+    Args:
+        model: path of the ONNX file, or a session with the methods of `onnxruntime.InferenceSession`.
+        in_keys: entries for the inputs, a list in the graph's order, or a dict from the graph's names. Names
+            left out are their own keys.
+        out_keys: entries for the outputs, likewise; "_" drops one.
+        device: "cpu", "cuda" or "cuda:N". On a GPU, inputs in its memory give outputs there, others give
+            NumPy arrays.
+        providers: onnxruntime's execution providers, instead of those of `device`.
+        num_threads: threads inside one operator; by default one per core that may be used.
+        batch_axes: the batch axis of some inputs and outputs by the graph's names, None for no batch.
+        inplace: as of `TensorDictModule`.
+        strict: raise KeyError for a missing input.
+
+    Raises:
+        FileNotFoundError: there is no such file, or data of the graph beside it are missing.
+        ValueError: the file is no ONNX graph, or refers to data outside its folder; keys or axes that do not
+            fit the graph; inputs of types other than numeric tensors.
+        TypeError: `model` is neither a path nor a session.
+        ImportError: without onnxruntime; the message has the pip command.
+        RuntimeError: `device="cuda"` without a usable GPU.
+
+    Example:
+        A network that torch.onnx.export wrote with ``input_names=["obs", "state"]`` and
+        ``output_names=["action", "new_state"]`` carries its state through a rollout as
+        ``OnnxModule("policy.onnx", out_keys={"new_state": ("next", "state")})``.
+
+        >>> from lite.models import OnnxModule, embedded_model_path
+        >>> OnnxModule(embedded_model_path() / "model.onnx").in_keys[:2]
+        ['input_ids', 'attention_mask']
+    """
+
+    def __init__(
+        self,
+        model: str | Path | SessionLike,
+        in_keys: Keys | None = None,
+        out_keys: Keys | None = None,
+        *,
+        device: str | None = None,
+        providers: Sequence[Any] | None = None,
+        num_threads: int | None = None,
+        batch_axes: Mapping[str, int | None] | None = None,
+        inplace: bool | str | None = True,
+        strict: bool = True,
+    ) -> None:
+        options = SessionOptions.from_arguments(device, providers, num_threads)
+        if isinstance(model, str | Path):
+            session = SharedSession.of(model, options)
+        elif hasattr(model, "get_inputs"):
+            session = GivenSession(model, options)
+        else:
+            raise TypeError(f"model must be a path or a session of onnxruntime, got {type(model).__name__}.")
+        inputs, outputs = read_tensors(session.get(), batch_axes)
+        super().__init__(
+            GraphCall(session, inputs, outputs),
+            _keys_of(in_keys, inputs, "in_keys"),
+            _keys_of(out_keys, outputs, "out_keys"),
+            inplace=inplace,
+            strict=strict,
+        )
+
+    @property
+    def device(self) -> str:
+        """Where the graph runs: "cpu", "cuda" or "cuda:N"."""
+        device: str = self.module.session.options.device
+        return device
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """Run on another device, with its own session; copies made before stay where they are.
+
+        Takes the arguments of `Module.to`. A dtype has no effect, as that of a graph is fixed.
+        """
+        device, _ = parse_to(args, kwargs, SessionOptions.checked_device)
+        if device is None or parse_device(device) == parse_device(self.device):
+            return self
+        session = self.module.session
+        if isinstance(session, GivenSession):
+            raise RuntimeError(
+                "a module of a given session stays where it is: give the path of the graph instead."
+            )
+        moved = SharedSession.of(session.path, SessionOptions(device, None, session.options.num_threads))
+        moved.get()  # an error leaves the module as it was
+        self.module = GraphCall(moved, self.module.inputs, self.module.outputs)
+        return self
+
+    def cuda(self, device: int | str | None = None) -> Self:  # type: ignore[override]
+        """Run on a GPU; the same as `to("cuda")` or `to("cuda:N")`."""
+        return self.to("cuda" if device is None else f"cuda:{str(device).removeprefix('cuda:')}")
+
+
+def _keys_of(keys: Keys | None, tensors: tuple[GraphTensor, ...], argument: str) -> list[NestedKey]:
+    names = [tensor.name for tensor in tensors]
+    if keys is None:
+        return list(names)
+    if isinstance(keys, Mapping):
+        unknown = [name for name in keys if name not in names]
+        if unknown:
+            raise ValueError(f"{argument} names {unknown}; the graph has {names}.")
+        return [keys.get(name, name) for name in names]
+    listed: list[NestedKey] = [keys] if isinstance(keys, str | tuple) else list(keys)
+    if len(listed) != len(names):
+        raise ValueError(f"{argument} has {len(listed)} keys for the {len(names)} of the graph: {names}.")
+    return listed

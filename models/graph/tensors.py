@@ -1,0 +1,121 @@
+"""Inputs and outputs of any ONNX graph: names, dtypes, shapes, and which axis of each is the batch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from lite.models.decoder.conventions import ELEMENT_TYPES
+from lite.models.graph.session import NodeArg, SessionLike
+
+Dim = int | str | None
+
+
+@dataclass(frozen=True)
+class GraphTensor:
+    """One input or output.
+
+    Attributes:
+        name: as in the graph.
+        type_name: onnxruntime's name of its type, such as `"tensor(float)"`.
+        shape: sizes; a name or None where any size is taken; empty for a scalar, and if the graph is silent.
+        batch: the axis that is the batch; None if there is none.
+    """
+
+    name: str
+    type_name: str
+    shape: tuple[Dim, ...]
+    batch: int | None
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype; bfloat16 comes from ml_dtypes."""
+        name = ELEMENT_TYPES[self.type_name][0]
+        if name != "bfloat16":
+            return np.dtype(name)
+        try:
+            import ml_dtypes
+        except ImportError as error:
+            raise ImportError(f"{self.name!r} is bfloat16: pip install ml_dtypes") from error
+        dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return dtype
+
+    @cached_property
+    def element_type(self) -> Any:
+        """What onnxruntime takes as type when memory is bound: a NumPy type, or ONNX's number."""
+        name, number, _ = ELEMENT_TYPES[self.type_name]
+        return number if name == "bfloat16" else np.dtype(name).type
+
+    def __str__(self) -> str:
+        sizes = ", ".join("?" if size is None else str(size) for size in self.shape)
+        return f"{self.name}: {ELEMENT_TYPES[self.type_name][0]}[{sizes}]"
+
+
+def read_tensors(
+    session: SessionLike, batch_axes: Mapping[str, int | None] | None = None
+) -> tuple[tuple[GraphTensor, ...], tuple[GraphTensor, ...]]:
+    """The inputs and outputs of a graph.
+
+    The batch is the named size that most inputs share (the first of those that tie). A tensor that lacks the
+    name, as exporters lose some, has its batch at its first size of a name that has no other meaning.
+
+    Args:
+        session: of the graph.
+        batch_axes: the batch axis of some inputs and outputs, by name; None for those without.
+
+    Raises:
+        ValueError: a type that is no numeric tensor; `batch_axes` names what there is not.
+    """
+    inputs, outputs = list(session.get_inputs()), list(session.get_outputs())
+    for arg in inputs + outputs:
+        if arg.type not in ELEMENT_TYPES:
+            raise ValueError(
+                f"{arg.name!r} has the type {arg.type}; numeric tensors only: {', '.join(ELEMENT_TYPES)}."
+            )
+    given = dict(batch_axes or {})
+    _check_axes(given, inputs + outputs)
+    symbol = _batch_symbol([arg for arg in inputs if arg.name not in given])
+    others = {
+        size for arg in inputs if symbol in arg.shape for size in arg.shape if isinstance(size, str)
+    } - {symbol}
+    found = [
+        GraphTensor(
+            arg.name,
+            arg.type,
+            tuple(arg.shape),
+            given[arg.name] if arg.name in given else _batch_axis(arg.shape, symbol, others),
+        )
+        for arg in inputs + outputs
+    ]
+    return tuple(found[: len(inputs)]), tuple(found[len(inputs) :])
+
+
+def _batch_symbol(inputs: Sequence[NodeArg]) -> str | None:
+    counts: Counter[str] = Counter()
+    for arg in inputs:
+        names = dict.fromkeys(size for size in arg.shape if isinstance(size, str))
+        counts.update(dict.fromkeys(names, int(len(arg.shape) > 1)))  # a vector may well be one of lengths
+    return max(counts, key=lambda name: counts[name]) if counts else None  # the first of equals
+
+
+def _batch_axis(shape: Sequence[Dim], symbol: str | None, others: set[str]) -> int | None:
+    if symbol in shape and symbol is not None:
+        return list(shape).index(symbol)
+    free = [axis for axis, size in enumerate(shape) if not isinstance(size, int) and size not in others]
+    return free[0] if free else None
+
+
+def _check_axes(given: Mapping[str, int | None], tensors: Sequence[NodeArg]) -> None:
+    ranks = {arg.name: len(arg.shape) for arg in tensors}
+    for name, axis in given.items():
+        if name not in ranks:
+            raise ValueError(f"batch_axes names {name!r}; the graph has {', '.join(ranks)}.")
+        if axis is not None and not 0 <= axis < ranks[name]:
+            raise ValueError(
+                f"batch_axes[{name!r}] must be None or an axis from 0 to {ranks[name] - 1}, got {axis!r}."
+            )

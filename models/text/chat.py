@@ -1,0 +1,136 @@
+"""Between messages, text and token ids: what `History` and the wrappers do with chat templates."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.models.text.builtin_templates import BUILT_IN, family_match, find_chat_template, keyword_match
+from lite.models.text.parsers import parse_chat
+from lite.models.text.template_rendering import Rendered, render_chat
+
+PLACEHOLDER_ROLE = "<none>"
+"""Role of the turns that fill up rows of fewer turns; they are never rendered."""
+
+
+class EncodedChat(NamedTuple):
+    """A rendered conversation and its tokens.
+
+    Attributes:
+        text: the rendered text.
+        ids: int64 (L,).
+        assistant_mask: bool (L,), True on tokens of what the assistant wrote.
+    """
+
+    text: str
+    ids: NDArray[np.int64]
+    assistant_mask: NDArray[np.bool_]
+
+
+def render_messages(
+    messages: Sequence[Mapping[str, Any]],
+    *,
+    tokenizer: Any = None,
+    chat_template: str | None = None,
+    chat_template_name: str | None = None,
+    **options: Any,
+) -> Rendered:
+    """Render one conversation with the template chosen by `find_chat_template`.
+
+    Where the template marks no assistant text itself, the spans are those where the contents of the
+    assistant's messages are found in the text, from left to right.
+    """
+    turns = [message for message in messages if message.get("role") != PLACEHOLDER_ROLE]
+    source = find_chat_template(tokenizer, name=chat_template_name, source=chat_template)
+    special = getattr(tokenizer, "special_tokens_map", None) or {}
+    rendered = render_chat(source, turns, **{**special, **options})
+    return rendered if rendered.spans else Rendered(rendered.text, _found_spans(rendered.text, turns))
+
+
+def encode_messages(messages: Sequence[Mapping[str, Any]], *, tokenizer: Any, **options: Any) -> EncodedChat:
+    """Render one conversation and encode it; the template has written all special tokens."""
+    return encode_chats([messages], tokenizer=tokenizer, **options)[0]
+
+
+def encode_chats(
+    chats: Sequence[Sequence[Mapping[str, Any]]], *, tokenizer: Any, **options: Any
+) -> list[EncodedChat]:
+    """`encode_messages` for several conversations, in one call of the tokenizer."""
+    if not chats:
+        return []
+    rendered = [render_messages(messages, tokenizer=tokenizer, **options) for messages in chats]
+    texts = [row.text for row in rendered]
+    encoded = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
+    rows = zip(rendered, encoded["input_ids"], encoded["offset_mapping"], strict=True)
+    return [
+        EncodedChat(row.text, np.asarray(ids, np.int64).reshape(-1), span_mask(offsets, row.spans))
+        for row, ids, offsets in rows
+    ]
+
+
+def span_mask(offsets: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
+    """True for every token whose characters overlap a span, shape (L,)."""
+    bounds = np.asarray(offsets, np.int64).reshape(-1, 2)
+    mask = np.zeros(len(bounds), np.bool_)
+    for start, end in spans:
+        mask |= (bounds[:, 0] < end) & (bounds[:, 1] > start)
+    return mask
+
+
+def _found_spans(text: str, turns: Sequence[Mapping[str, Any]]) -> tuple[tuple[int, int], ...]:
+    spans = []
+    position = 0
+    for turn in turns:
+        content = turn.get("content")
+        if not isinstance(content, str) or not content:
+            continue
+        # every turn moves the search on, so that an answer that repeats its question is not found in it
+        at = text.find(content, position)
+        if at < 0:
+            continue
+        position = at + len(content)
+        if turn.get("role") == "assistant":
+            spans.append((at, position))
+    return tuple(spans)
+
+
+def parser_name(tokenizer: Any, chat_template_name: str | None = None) -> str:
+    """The name of the parser for text rendered for a tokenizer.
+
+    A template registered for the tokenizer's name wins; else the built-in parser that inverts the
+    tokenizer's own template; else its family's; else ``chatml_format``.
+    """
+    if chat_template_name is not None:
+        return chat_template_name
+    if tokenizer is None:
+        return "chatml_format"
+    family = family_match(tokenizer.name_or_path)
+    own = tokenizer.chat_template
+    eos = getattr(tokenizer, "eos_token", None)
+    found = _inverse_of(own, family, eos) if isinstance(own, str) else None
+    return keyword_match(tokenizer.name_or_path) or found or family or "chatml_format"
+
+
+@functools.lru_cache(maxsize=64)
+def _inverse_of(template: str, family: str | None, eos_token: str | None) -> str | None:
+    probe = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    try:
+        text = render_chat(template, probe, bos_token="", eos_token=eos_token or "<|endoftext|>").text
+    except ValueError:
+        return None
+    for name in [family, *BUILT_IN] if family else BUILT_IN:
+        try:
+            turns = parse_chat(text, name, eos_token=eos_token)
+        except RuntimeError:
+            continue
+        # a template may add a system turn of its own
+        said = [
+            {"role": turn["role"], "content": turn["content"]} for turn in turns if turn["role"] != "system"
+        ]
+        if said == probe:
+            return name
+    return None

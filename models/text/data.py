@@ -1,0 +1,248 @@
+"""The data classes of language models: `Text`, `Tokens`, `Masks`, `LogProbs` and `ChatHistory`.
+
+Their batched instances hold dense arrays when padded, and lazy stacks of rows when ragged: a ragged field
+is read with ``get(name, as_list=True)``, or ``get(name, as_padded_tensor=True, padding_value=...,
+padding_side=...)``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite import TensorClass
+from lite.models.text.chat import encode_chats
+from lite.models.text.history import History
+from lite.models.text.nesting import flatten, nest, ragged, rows_of
+
+PARTS = ("prompt", "response", "full")
+
+
+class Text(TensorClass):
+    """Texts of a language model; batched fields are (nested) lists of str.
+
+    Args:
+        prompt: what the model was given.
+        response: what it wrote.
+        full: both.
+
+    Example:
+        >>> Text(prompt=["Hi", "Hello"], batch_size=[2])[1].prompt
+        'Hello'
+    """
+
+    prompt: Any = None
+    response: Any = None
+    full: Any = None
+
+    def to_tokens(
+        self,
+        tokenizer: Any,
+        padding: bool = False,
+        truncation: bool = False,
+        return_tensors: str = "np",
+        **kwargs: Any,
+    ) -> Tokens:
+        """Encode every field; rows keep their lengths.
+
+        Raises:
+            ValueError: ``padding`` is asked for (use ``get(..., as_padded_tensor=True)`` on the result).
+        """
+        if padding:
+            raise ValueError("Padding is not yet supported: read the result with as_padded_tensor=True")
+        if return_tensors != "np":
+            raise ValueError(f"return_tensors must be 'np', got {return_tensors!r}")
+        columns: dict[str, Sequence[NDArray[Any]]] = {}
+        for name, texts in self._columns().items():
+            ids = tokenizer(texts, truncation=truncation, **kwargs)["input_ids"] if texts else []
+            columns[name] = [np.asarray(row, np.int64) for row in ids]
+        return ragged(Tokens, columns, self.batch_size, padded=False)
+
+    def to_history(self, tokenizer: Any = None, chat_template_name: str | None = None) -> ChatHistory:
+        """Parse every field, see `History.from_text`."""
+        fields = {
+            name: History.from_text(nest(texts, self.batch_size), chat_template_name, tokenizer=tokenizer)
+            for name, texts in self._columns().items()
+        }
+        return ChatHistory(**fields, batch_size=self.batch_size)
+
+    def _columns(self) -> dict[str, list[str]]:
+        return {
+            name: flatten(value, len(self.batch_size))
+            for name in PARTS
+            if (value := getattr(self, name)) is not None
+        }
+
+
+class Tokens(TensorClass):
+    """Token ids, int64 (*batch, L).
+
+    Args:
+        prompt: ids given to the model; padded on the left if padded.
+        response: ids it generated; padded on the right if padded.
+        full: prompt, then response.
+        padded: whether rows have one length, with padding.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import lazy_stack
+        >>> rows = lazy_stack([Tokens(full=np.arange(n)) for n in (1, 2)])
+        >>> [row.tolist() for row in rows.get("full", as_list=True)]
+        [[0], [0, 1]]
+    """
+
+    prompt: Any = None
+    response: Any = None
+    full: Any = None
+    padded: bool | None = None
+
+    def to_text(self, tokenizer: Any, skip_special_tokens: bool = False) -> Text:
+        """Decode every field.
+
+        Raises:
+            ValueError: the rows are padded: padding would become text.
+        """
+        flags = self.get("padded")
+        if flags is True or (isinstance(flags, list) and any(flatten(flags, len(self.batch_size)))):
+            raise ValueError("padded tokens cannot be converted to text: remove the padding first")
+        fields = {}
+        for name in PARTS:
+            value = self.get(name, as_list=True)
+            if value is not None:
+                rows = rows_of(value, len(self.batch_size))
+                texts = tokenizer.batch_decode(rows, skip_special_tokens=skip_special_tokens)
+                fields[name] = nest(texts, self.batch_size)
+        return Text(**fields, batch_size=self.batch_size)
+
+    def to_history(
+        self, tokenizer: Any, chat_template_name: str | None = None, skip_special_tokens: bool = False
+    ) -> ChatHistory:
+        """Decode and parse every field."""
+        text = self.to_text(tokenizer, skip_special_tokens=skip_special_tokens)
+        return text.to_history(tokenizer, chat_template_name)
+
+
+class Masks(TensorClass):
+    """What the ids of ``Tokens.full`` are, bool (*batch, L).
+
+    Args:
+        all_attention_mask: True on real tokens, False on padding.
+        all_assistant_mask: True on what assistants said.
+        padded: as in `Tokens`.
+    """
+
+    all_attention_mask: Any = None
+    all_assistant_mask: Any = None
+    padded: bool | None = None
+
+
+class LogProbs(TensorClass):
+    """Log-probs of tokens under the raw model distribution, float32, laid out as in `Tokens`.
+
+    Unknown log-probs are None, never 0; entries are 0 on padding and on the first token of a row, which
+    nothing comes before.
+
+    Args:
+        prompt: of the prompt's tokens.
+        response: of the response's.
+        full: of both, from scoring.
+        padded: as in `Tokens`.
+    """
+
+    prompt: Any = None
+    response: Any = None
+    full: Any = None
+    padded: bool | None = None
+
+
+class ChatHistory(TensorClass):
+    """Conversations before and after a response; fields are `History` with a dimension more for turns.
+
+    Args:
+        prompt: the conversation the model was given.
+        response: the turns that it added.
+        full: both.
+
+    Example:
+        >>> chat = ChatHistory(prompt=History.from_chats([{"role": "user", "content": "Hi"}]))
+        >>> chat.prompt.shape
+        (1,)
+    """
+
+    prompt: Any = None
+    response: Any = None
+    full: Any = None
+
+    def __post_init__(self) -> None:
+        for name in PARTS:
+            history = getattr(self, name)
+            if history is not None and len(history.batch_size) == len(self.batch_size):
+                warnings.warn(
+                    f"ChatHistory: {name} has no dimension for turns; one of size 1 is added",
+                    UserWarning,
+                    stacklevel=3,
+                )
+                setattr(self, name, history.unsqueeze(-1))
+
+    def to_text(
+        self, tokenizer: Any, chat_template_name: str | None = None, chat_template: str | None = None
+    ) -> Text:
+        """Render every field: the prompt with a generation prompt, the rest without.
+
+        With a prompt and a full conversation, the response is what follows the prompt.
+
+        Raises:
+            ValueError: the full text does not start with the prompt's.
+        """
+        fields = {
+            name: nest([row[0] for row in rows], self.batch_size)
+            for name, rows in self._rendered(tokenizer, chat_template_name, chat_template).items()
+        }
+        return Text(**fields, batch_size=self.batch_size)
+
+    def to_tokens(
+        self, tokenizer: Any, chat_template_name: str | None = None, chat_template: str | None = None
+    ) -> Tokens:
+        """Render and encode every field, as `to_text` does; rows keep their lengths.
+
+        Raises:
+            ValueError: the full text does not start with the prompt's.
+        """
+        columns = {
+            name: [row[1] for row in rows]
+            for name, rows in self._rendered(tokenizer, chat_template_name, chat_template).items()
+        }
+        return ragged(Tokens, columns, self.batch_size, padded=False)
+
+    def _rendered(
+        self, tokenizer: Any, name: str | None, source: str | None
+    ) -> dict[str, list[tuple[str, NDArray[np.int64]]]]:
+        """Text and ids of every row, for each field."""
+        out: dict[str, list[tuple[str, NDArray[np.int64]]]] = {}
+        for part in PARTS:
+            history = getattr(self, part)
+            if history is None:
+                continue
+            encoded = encode_chats(
+                flatten(history.to_chats(), len(self.batch_size)),
+                tokenizer=tokenizer,
+                chat_template=source,
+                chat_template_name=name,
+                add_generation_prompt=part == "prompt",
+            )
+            out[part] = [(row.text, row.ids) for row in encoded]
+        if "prompt" in out and "full" in out:
+            out["response"] = [_after(*pair) for pair in zip(out["prompt"], out["full"], strict=True)]
+        return out
+
+
+def _after(
+    prompt: tuple[str, NDArray[np.int64]], full: tuple[str, NDArray[np.int64]]
+) -> tuple[str, NDArray[np.int64]]:
+    if not full[0].startswith(prompt[0]):
+        raise ValueError(f"Full text does not start with prompt text: {full[0]!r} and {prompt[0]!r}")
+    return full[0][len(prompt[0]) :], full[1][len(prompt[1]) :]

@@ -1,0 +1,366 @@
+"""`History`: conversations as data, to be rendered, tokenised, parsed and extended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from lite import TensorClass, TensorDict, lazy_stack
+from lite.models.text.chat import encode_messages, parser_name, render_messages
+from lite.models.text.nesting import flatten, objects
+from lite.models.text.parsers import parse_chat
+
+FIELDS = ("role", "content", "is_complete", "tool_calls", "tool_responses")
+
+
+class ContentBase(TensorClass, shadow=True):
+    """One part of a message's content, for templates that take parts.
+
+    Args:
+        type: "text", "image", "audio", "video", "file" or "function_call".
+        text, url, data, mime_type, name, size, function_name, function_args: what describes the part.
+
+    Example:
+        >>> History(role="user", content=[ContentBase(type="text", text="Hi")]).to_chats()["content"]
+        [{'type': 'text', 'text': 'Hi'}]
+    """
+
+    type: Any
+    text: Any = None
+    url: Any = None
+    data: Any = None
+    mime_type: Any = None
+    name: Any = None
+    size: Any = None
+    function_name: Any = None
+    function_args: dict[str, Any] | None = None
+
+
+class History(TensorClass):
+    """A batch of messages; the last dimension is the turn.
+
+    A conversation has shape (T,), a batch of conversations (B, T), or (B, -1) when their numbers of
+    turns differ. A single message has no dimension.
+
+    Args:
+        role: "system", "user", "assistant", "tool" or any other; "<none>" marks filling that is never
+            rendered.
+        content: what was said: text, or a list of parts for templates that take them.
+        is_complete: False for a turn whose end was not written.
+        tool_calls: calls found in the turn.
+        tool_responses: outputs of tools found in the turn.
+        batch_size: shape of the batch; the fields are then lists nested to that shape.
+
+    Example:
+        >>> chat = History.from_chats([{"role": "user", "content": "Hi"}])
+        >>> chat.append(History(role="assistant", content="Hello!"))[-1].content
+        'Hello!'
+        >>> print(chat.apply_chat_template(chat_template_name="chatml_format", add_generation_prompt=False))
+        <|im_start|>user
+        Hi<|im_end|>
+        <|im_start|>assistant
+        Hello!<|im_end|>
+        <BLANKLINE>
+    """
+
+    role: Any
+    content: Any
+    is_complete: Any = True
+    tool_calls: Any = None
+    tool_responses: Any = None
+
+    @classmethod
+    def from_chats(cls, chats: Sequence[Any]) -> Self:
+        """Make a History of messages: a list of dicts gives (T,), a list of such lists (B, T), and so on.
+
+        Args:
+            chats: Messages with "role" and "content", and optionally "is_complete", "tool_calls" and
+                "tool_responses".
+
+        Raises:
+            IndexError: There is no message.
+            AttributeError: A message has another field.
+            TypeError: Something is neither a message nor a list of them.
+
+        Example:
+            >>> chat = [{"role": "user", "content": "a"}]
+            >>> History.from_chats([chat, chat]).shape
+            (2, 1)
+        """
+        if isinstance(chats, Mapping):
+            raise TypeError("chats must be a list of messages, or lists of them; got one message")
+        if not chats:
+            raise IndexError("chats must hold at least one message")
+        built: Self = _build(cls, list(chats))
+        return built
+
+    def to_chats(self) -> Any:
+        """The messages as dicts, in lists nested to the batch shape; the inverse of `from_chats`.
+
+        Fields that are None are left out.
+        """
+        if self.batch_size:
+            return [row.to_chats() for row in self.unbind(0)]
+        message = {name: getattr(self, name) for name in FIELDS}
+        message["content"] = _plain(message["content"])
+        return {name: value for name, value in message.items() if value is not None}
+
+    def apply_chat_template(
+        self,
+        *,
+        tokenizer: Any = None,
+        add_generation_prompt: bool = True,
+        chat_template: str | None = None,
+        chat_template_name: str | None = None,
+        continue_final_message: bool = False,
+        tokenize: bool | None = None,
+        padding: bool = False,
+        truncation: bool = False,
+        max_length: int | None = None,
+        return_tensors: str | None = None,
+        return_dict: bool | None = None,
+        return_assistant_tokens_mask: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Render the conversations, and encode them if asked to.
+
+        The template is ``chat_template``, or the one called ``chat_template_name``, or what
+        `find_chat_template` finds for the tokenizer. Turns with role "<none>" are left out.
+
+        Args:
+            tokenizer: Needed to encode, or to choose a template.
+            add_generation_prompt: End with the header of an assistant turn.
+            chat_template: Jinja source.
+            chat_template_name: "chatml_format", "qwen", "llama", "deepseek", "falcon", "dialogpt" or a
+                registered name.
+            continue_final_message: Leave the last message open, to be continued.
+            tokenize: Return ids; by default only if arrays or the mask are asked for.
+            padding: With ``return_dict``, pad the rows to one length, on the tokenizer's padding side.
+            truncation: Cut rows to ``max_length`` tokens.
+            max_length: Needed by ``truncation``.
+            return_tensors: "np"; ids are arrays in any case.
+            return_dict: Return a TensorDict of "input_ids" and "attention_mask", instead of ids alone; by
+                default with the mask.
+            return_assistant_tokens_mask: Also "assistant_masks", 1 on tokens of what assistants said.
+            **kwargs: Further variables for the template (``tools``, say).
+
+        Returns:
+            Text: a str for one conversation, else lists of str nested to the batch. Ids: int64 (1, L) for
+            one conversation, else lists of such. With ``return_dict``: a TensorDict with entries (L,), or a
+            lazy stack of them (a dense TensorDict if ``padding``).
+
+        Example:
+            >>> chat = History.from_chats([{"role": "user", "content": "Hi"}])
+            >>> chat.apply_chat_template(chat_template="{{ messages[0].content }}!")
+            'Hi!'
+        """
+        if return_tensors not in (None, "np"):
+            raise ValueError(f"return_tensors must be 'np' or None, got {return_tensors!r}")
+        if truncation and max_length is None:
+            raise ValueError("max_length must be given with truncation=True")
+        options = {
+            "tokenizer": tokenizer,
+            "chat_template": chat_template,
+            "chat_template_name": chat_template_name,
+            "add_generation_prompt": add_generation_prompt and not continue_final_message,
+            "continue_final_message": continue_final_message,
+            **kwargs,
+        }
+        if tokenize is None:
+            tokenize = return_assistant_tokens_mask or return_tensors is not None or bool(return_dict)
+        if return_dict is None:
+            return_dict = return_assistant_tokens_mask
+        history = self if self.batch_size else self.unsqueeze(0)
+        if not tokenize:
+            return _each(history, lambda chat: render_messages(chat, **options).text)
+        if tokenizer is None:
+            raise RuntimeError("apply_chat_template needs a tokenizer to return ids")
+
+        def encode(chat: list[dict[str, Any]]) -> TensorDict:
+            out = encode_messages(chat, **options)
+            ids, mask = out.ids[:max_length], out.assistant_mask[:max_length]
+            columns = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+            if return_assistant_tokens_mask:
+                columns["assistant_masks"] = mask.astype(np.int64)
+            return TensorDict(columns)
+
+        if not return_dict:
+            return _each(history, lambda chat: encode(chat)["input_ids"][None])
+        encoded = _each(history, encode)
+        if not self.batch_size:
+            return encoded.unsqueeze(0)
+        return _collated(encoded, tokenizer) if padding else _lazy(encoded)
+
+    @classmethod
+    def from_text(
+        cls,
+        text: Any,
+        chat_template_name: str | None = None,
+        chat_template: str | None = None,
+        tokenizer: Any = None,
+    ) -> Self:
+        """Parse rendered conversations.
+
+        Args:
+            text: One rendered conversation, or lists of them.
+            chat_template_name: The template it was rendered with; without it, what `parser_name` finds
+                for the tokenizer, or "chatml_format".
+            chat_template: Accepted for compatibility; names the same template.
+            tokenizer: Tells the template's name, and the end token where a format needs it.
+
+        Returns:
+            (T,) for one text, (B, T) or (B, -1) for a list of them.
+
+        Raises:
+            RuntimeError: No message was found in a text.
+            NotImplementedError: There is no parser of that name.
+
+        Example:
+            >>> chat = History.from_text("<|im_start|>user\\nHi<|im_end|>\\n<|im_start|>assistant\\nHel")
+            >>> chat[1].content, chat[1].is_complete
+            ('Hel', False)
+        """
+        name = parser_name(tokenizer, chat_template_name)
+        eos = getattr(tokenizer, "eos_token", None)
+
+        def parse(item: Any) -> Any:
+            return (
+                parse_chat(item, name, eos_token=eos) if isinstance(item, str) else [parse(i) for i in item]
+            )
+
+        return cls.from_chats(parse(text))
+
+    def append(self, history: History, *, inplace: bool = True, dim: int = -1) -> Self:
+        """Add one turn to every conversation.
+
+        Args:
+            history: The turns, with one dimension less.
+            inplace: Change and return this History; False returns a new one.
+            dim: The dimension of turns.
+
+        Raises:
+            RuntimeError: This is a single message, or the dimensions do not fit.
+        """
+        if not self.batch_size:
+            raise RuntimeError("cannot append to a History without batch dimension: call unsqueeze(0) first")
+        if len(history.batch_size) != len(self.batch_size) - 1:
+            raise RuntimeError(
+                f"The history to append must have {len(self.batch_size) - 1} dimensions, one less than this"
+                f" one, got {len(history.batch_size)}"
+            )
+        at = self._dimension(dim)
+        return self._joined(_wrapped(history.to_chats(), at), at, inplace)
+
+    def extend(self, history: History, *, inplace: bool = True, dim: int = 0) -> Self:
+        """Add the turns (or conversations) of another History.
+
+        Args:
+            history: What to add, with as many dimensions.
+            inplace: Change and return this History; False returns a new one.
+            dim: The dimension to extend: 0 adds conversations to a batch of them, -1 adds turns.
+
+        Raises:
+            RuntimeError: The dimensions do not fit.
+        """
+        if not self.batch_size or len(history.batch_size) != len(self.batch_size):
+            raise RuntimeError(
+                f"The new history to extend with must have {max(len(self.batch_size), 1)} dimensions, as this"
+                f" one, got {len(history.batch_size)} and {len(self.batch_size)}"
+            )
+        return self._joined(history.to_chats(), self._dimension(dim), inplace)
+
+    def _dimension(self, dim: int) -> int:
+        ndim = len(self.batch_size)
+        if not -ndim <= dim < ndim:
+            raise RuntimeError(f"dim must be in [{-ndim}, {ndim}), got {dim}")
+        return dim % ndim
+
+    def _joined(self, chats: Any, dim: int, inplace: bool) -> Self:
+        joined = type(self).from_chats(_concatenated(self.to_chats(), chats, dim))
+        if not inplace:
+            return joined
+        object.__setattr__(self, "_tensordict", joined._tensordict)
+        return self
+
+
+def _build(cls: type[Any], chats: list[Any]) -> Any:
+    shape = _shape(chats)
+    if shape is None:
+        return lazy_stack([_build(cls, chat) for chat in chats])
+    messages = flatten(chats, len(shape))
+    for message in messages:
+        if unknown := sorted(set(message) - set(FIELDS)):
+            raise AttributeError(f"messages have the fields {list(FIELDS)}, got {unknown}")
+        if missing := [name for name in FIELDS[:2] if name not in message]:
+            raise TypeError(f"a message has no {' and no '.join(missing)}: {message!r}")
+    columns = {name: [message.get(name) for message in messages] for name in FIELDS}
+    columns["is_complete"] = [message.get("is_complete", True) for message in messages]
+    given = {
+        name: objects(values, shape)
+        for name, values in columns.items()
+        if any(value is not None for value in values)
+    }
+    return cls(**given, batch_size=shape)
+
+
+def _plain(content: Any) -> Any:
+    """Content with `ContentBase` parts as the dicts that templates read."""
+    if isinstance(content, ContentBase):
+        if content.batch_size:
+            return [part for row in content.unbind(0) for part in _plain(row)]
+        return [{name: value for name, value in content.to_dict().items() if value is not None}]
+    if isinstance(content, list) and content and all(isinstance(item, ContentBase) for item in content):
+        return [part for item in content for part in _plain(item)]
+    return content
+
+
+def _shape(chats: Any) -> tuple[int, ...] | None:
+    """The shape of nested lists of messages; None if they are ragged."""
+    if isinstance(chats, Mapping):
+        return ()
+    if not isinstance(chats, (list, tuple)):
+        raise TypeError(f"chats must be lists of messages (dicts), got {type(chats).__name__} in it")
+    shapes = {_shape(chat) for chat in chats}
+    only = shapes.pop() if len(shapes) == 1 else None
+    return None if only is None else (len(chats), *only)
+
+
+def _each(history: History, call: Callable[[list[dict[str, Any]]], Any]) -> Any:
+    """The results of a call on every conversation, in lists nested to the batch."""
+    if len(history.batch_size) == 1:
+        return call(history.to_chats())
+    return [_each(row, call) for row in history.unbind(0)]
+
+
+def _lazy(rows: Any) -> Any:
+    return lazy_stack([_lazy(row) for row in rows]) if isinstance(rows, list) else rows
+
+
+def _collated(rows: Any, tokenizer: Any) -> Any:
+    """Encoded conversations padded to one length, dense."""
+    if not isinstance(rows, list):
+        return rows
+    stacked = _lazy(rows)
+    side = getattr(tokenizer, "padding_side", "right")
+    fill = {"input_ids": tokenizer.pad_token_id or 0}
+    keys = list(stacked.keys())
+    columns = {
+        key: stacked.get(key, as_padded_tensor=True, padding_value=fill.get(key, 0), padding_side=side)
+        for key in keys
+    }
+    return TensorDict(columns, batch_size=stacked.batch_size)
+
+
+def _wrapped(chats: Any, depth: int) -> Any:
+    """Lists nested ``depth`` deep with every item in a list of its own."""
+    return [chats] if depth == 0 else [_wrapped(item, depth - 1) for item in chats]
+
+
+def _concatenated(left: Any, right: Any, dim: int) -> Any:
+    if dim == 0:
+        return left + right
+    if len(left) != len(right):
+        raise RuntimeError(f"the histories have {len(left)} and {len(right)} rows: they must have as many")
+    return [_concatenated(a, b, dim - 1) for a, b in zip(left, right, strict=True)]

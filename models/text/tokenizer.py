@@ -1,0 +1,344 @@
+"""Text to token ids and back, from the tokenizer files of a model folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.models.text.chat import span_mask
+from lite.models.text.columns import check_side, collate
+from lite.models.text.template_rendering import render_chat
+from lite.models.text.tokenizer_files import NAMED, load_tokenizer_files
+
+Chat = Sequence[Mapping[str, Any]]
+
+
+class Tokenizer:
+    """A tokenizer with the methods that users of Hugging Face tokenizers know.
+
+    It reads ``tokenizer.json`` through the ``tokenizers`` package; special tokens and the chat
+    template come from the configuration files beside it. ``tokenizer_class`` is ignored: the
+    pipeline is whatever ``tokenizer.json`` says. Make one with :meth:`from_pretrained`.
+
+    Args:
+        backend: A ``tokenizers.Tokenizer``. Its own padding and truncation are switched off.
+        special_tokens: Named special tokens, e.g. ``{"eos_token": "</s>", "pad_token": "<pad>"}``.
+        chat_template: Jinja source, or a mapping of names to sources with one named "default".
+        name_or_path: Where the tokenizer came from; chat templates are chosen by it.
+        padding_side: Default side for padding, "left" or "right".
+
+    Example:
+        >>> from tokenizers import Tokenizer as Backend, models, pre_tokenizers
+        >>> backend = Backend(models.WordLevel({"<pad>": 0, "hello": 1, "world": 2}, unk_token="<pad>"))
+        >>> backend.pre_tokenizer = pre_tokenizers.Whitespace()
+        >>> tokenizer = Tokenizer(backend, special_tokens={"pad_token": "<pad>"})
+        >>> tokenizer.encode("hello world")
+        [1, 2]
+        >>> tokenizer(["hello world", "world"], padding=True, padding_side="left")["input_ids"]
+        [[1, 2], [0, 2]]
+    """
+
+    def __init__(
+        self,
+        backend: Any,
+        *,
+        special_tokens: Mapping[str, str | None] | None = None,
+        chat_template: str | Mapping[str, str] | None = None,
+        name_or_path: str = "",
+        padding_side: Literal["left", "right"] = "right",
+    ) -> None:
+        backend.no_padding()
+        backend.no_truncation()
+        self.backend = backend
+        self.name_or_path = name_or_path
+        self.padding_side = check_side(padding_side)
+        named = dict(special_tokens or {})
+        if unknown := sorted(set(named) - set(NAMED)):
+            raise ValueError(f"special_tokens has unknown names {unknown}; known are {list(NAMED)}")
+        self.special_tokens_map: dict[str, str] = {k: named[k] for k in NAMED if named.get(k)}  # type: ignore[misc]
+        _mark_special(backend, self.special_tokens_map.values())
+        if isinstance(chat_template, str):
+            chat_template = {"default": chat_template}
+        self.chat_templates: dict[str, str] = dict(chat_template or {})
+
+    @classmethod
+    def from_pretrained(cls, path: str | Path) -> Tokenizer:
+        """Read the tokenizer of a model folder (or the folder of a model file).
+
+        Reads ``tokenizer.json``, and where present ``tokenizer_config.json``,
+        ``special_tokens_map.json``, ``chat_template.jinja``, ``chat_templates/*.jinja``, and, for
+        special tokens the former do not name, the ids in ``generation_config.json``,
+        ``genai_config.json`` and ``config.json``. For a folder named ``onnx`` without a tokenizer
+        the folder above it is tried too, which is how transformers.js repositories are laid out.
+
+        Raises:
+            FileNotFoundError: The path does not exist, or no ``tokenizer.json`` was found.
+            ValueError: A file is malformed or too large.
+            ImportError: The ``tokenizers`` package is missing.
+        """
+        backend, options = load_tokenizer_files(Path(path))
+        return cls(backend, **options)
+
+    # -- special tokens ------------------------------------------------------------------------
+
+    @property
+    def bos_token(self) -> str | None:
+        """The beginning-of-sequence token, or None."""
+        return self.special_tokens_map.get("bos_token")
+
+    @property
+    def eos_token(self) -> str | None:
+        """The end-of-sequence token, or None."""
+        return self.special_tokens_map.get("eos_token")
+
+    @property
+    def pad_token(self) -> str | None:
+        """The padding token, or None."""
+        return self.special_tokens_map.get("pad_token")
+
+    @property
+    def unk_token(self) -> str | None:
+        """The unknown token, or None."""
+        return self.special_tokens_map.get("unk_token")
+
+    @property
+    def bos_token_id(self) -> int | None:
+        """Id of :attr:`bos_token`."""
+        return self._id_of("bos_token")
+
+    @property
+    def eos_token_id(self) -> int | None:
+        """Id of :attr:`eos_token`."""
+        return self._id_of("eos_token")
+
+    @property
+    def pad_token_id(self) -> int | None:
+        """Id of :attr:`pad_token`."""
+        return self._id_of("pad_token")
+
+    @property
+    def chat_template(self) -> str | None:
+        """Source of the default chat template, or None."""
+        return self.chat_templates.get("default")
+
+    def _id_of(self, name: str) -> int | None:
+        token = self.special_tokens_map.get(name)
+        found: int | None = None if token is None else self.backend.token_to_id(token)
+        return found
+
+    def __len__(self) -> int:
+        """Number of tokens, added ones included."""
+        return int(self.backend.get_vocab_size(with_added_tokens=True))
+
+    def __repr__(self) -> str:
+        return f"Tokenizer({self.name_or_path!r}, {len(self)} tokens, {self.special_tokens_map})"
+
+    # -- text to ids ---------------------------------------------------------------------------
+
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        """The ids of one text.
+
+        ``add_special_tokens`` lets the tokenizer's post-processor add its own (a BOS, say). Pass
+        False for text rendered by a chat template, which holds them already.
+        """
+        _check_text(text)
+        return list(self.backend.encode(text, add_special_tokens=add_special_tokens).ids)
+
+    def __call__(
+        self,
+        text: str | Sequence[str],
+        *,
+        padding: bool | Literal["longest", "max_length"] = False,
+        padding_side: Literal["left", "right"] | None = None,
+        truncation: bool = False,
+        max_length: int | None = None,
+        add_special_tokens: bool = True,
+        return_attention_mask: bool = True,
+        return_offsets_mapping: bool = False,
+        return_tensors: Literal["np"] | None = None,
+    ) -> dict[str, Any]:
+        """Encode one text, or several.
+
+        Args:
+            text: A string (flat lists come back) or a sequence of strings (lists of lists).
+            padding: False keeps the rows ragged; True or "longest" pads to the longest row;
+                "max_length" to ``max_length``.
+            padding_side: "left" or "right"; by default the tokenizer's own.
+            truncation: Cut rows on the right to ``max_length``.
+            max_length: Needed by ``truncation`` and ``padding="max_length"``.
+            add_special_tokens: As in :meth:`encode`.
+            return_attention_mask: Include "attention_mask" (1 for a token, 0 for padding).
+            return_offsets_mapping: Include "offset_mapping", each token's (start, end) in the text.
+            return_tensors: "np" for int64 arrays of shape (B, L) (rows must be of one length).
+
+        Returns:
+            A dict with "input_ids" and what else was asked for.
+
+        Raises:
+            ValueError: An option's value is unknown, padding is asked of a tokenizer without a pad
+                token, or ragged rows were to become an array.
+        """
+        single = isinstance(text, str)
+        texts = [text] if isinstance(text, str) else list(text)
+        for item in texts:
+            _check_text(item)
+        encodings = self.backend.encode_batch(texts, add_special_tokens=add_special_tokens)
+        columns: dict[str, list[list[Any]]] = {"input_ids": [list(encoding.ids) for encoding in encodings]}
+        if return_offsets_mapping:
+            columns["offset_mapping"] = [list(encoding.offsets) for encoding in encodings]
+        return collate(
+            columns,
+            single=single,
+            pad_token_id=self.pad_token_id,
+            padding=padding,
+            padding_side=self.padding_side if padding_side is None else padding_side,
+            truncation=truncation,
+            max_length=max_length,
+            return_attention_mask=return_attention_mask,
+            return_tensors=return_tensors,
+        )
+
+    # -- ids to text ---------------------------------------------------------------------------
+
+    def decode(self, ids: int | Sequence[int] | NDArray[Any], *, skip_special_tokens: bool = False) -> str:
+        """The text of one row of ids; ids unknown to the tokenizer give no text."""
+        return str(self.backend.decode(_ids(ids), skip_special_tokens=skip_special_tokens))
+
+    def batch_decode(
+        self,
+        rows: Sequence[Sequence[int] | NDArray[Any]] | NDArray[Any],
+        *,
+        skip_special_tokens: bool = False,
+    ) -> list[str]:
+        """The text of each row of ids; rows may have different lengths."""
+        ids = [_ids(row) for row in rows]
+        return list(self.backend.decode_batch(ids, skip_special_tokens=skip_special_tokens))
+
+    def convert_ids_to_tokens(self, ids: Sequence[int] | NDArray[Any]) -> list[str | None]:
+        """Each id's token as the vocabulary spells it, None for an unknown id."""
+        return [self.backend.id_to_token(i) for i in _ids(ids)]
+
+    def convert_tokens_to_ids(self, tokens: Sequence[str]) -> list[int | None]:
+        """Each token's id, None for a token that the vocabulary lacks."""
+        return [self.backend.token_to_id(token) for token in tokens]
+
+    # -- conversations -------------------------------------------------------------------------
+
+    def apply_chat_template(
+        self,
+        conversation: Chat | Sequence[Chat],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        chat_template: str | None = None,
+        add_generation_prompt: bool = False,
+        continue_final_message: bool = False,
+        tokenize: bool = True,
+        padding: bool | Literal["longest", "max_length"] = False,
+        padding_side: Literal["left", "right"] | None = None,
+        truncation: bool = False,
+        max_length: int | None = None,
+        return_tensors: Literal["np"] | None = None,
+        return_dict: bool = True,
+        return_assistant_tokens_mask: bool = False,
+        **variables: Any,
+    ) -> Any:
+        """Render one conversation, or several, and encode the result.
+
+        Args:
+            conversation: A list of messages (``{"role": ..., "content": ...}``), or a list of such.
+            tools: JSON schemas of functions, for templates that take them.
+            chat_template: Jinja source, or the name of one of the tokenizer's templates; by default
+                its "tool_use" template when ``tools`` is given and there is one, else "default".
+            add_generation_prompt: End with the header of an assistant message.
+            continue_final_message: Leave the last message open, to be continued.
+            tokenize: False returns text instead of ids.
+            padding, padding_side, truncation, max_length, return_tensors: As in :meth:`__call__`.
+            return_dict: False returns the ids alone.
+            return_assistant_tokens_mask: Include "assistant_masks": 1 on the tokens inside the
+                template's ``{% generation %}`` blocks. Needs ``tokenize`` and ``return_dict``.
+            **variables: Further variables for the template.
+
+        Raises:
+            ValueError: There is no template, or the template refuses the conversation.
+        """
+        if return_assistant_tokens_mask and not (tokenize and return_dict):
+            raise ValueError("return_assistant_tokens_mask needs tokenize=True and return_dict=True")
+        source = self._template_source(chat_template, tools)
+        single = not conversation or isinstance(conversation[0], Mapping)
+        chats: list[Any] = [conversation] if single else list(conversation)
+        rendered = [
+            render_chat(
+                source,
+                chat,
+                tools=tools,
+                add_generation_prompt=add_generation_prompt,
+                continue_final_message=continue_final_message,
+                **{**self.special_tokens_map, **variables},
+            )
+            for chat in chats
+        ]
+        if not tokenize:
+            return rendered[0].text if single else [row.text for row in rendered]
+        encodings = self.backend.encode_batch([row.text for row in rendered], add_special_tokens=False)
+        columns: dict[str, list[list[Any]]] = {"input_ids": [list(encoding.ids) for encoding in encodings]}
+        if return_assistant_tokens_mask:
+            columns["assistant_masks"] = [
+                span_mask(e.offsets, r.spans).astype(int).tolist()
+                for e, r in zip(encodings, rendered, strict=True)
+            ]
+        out = collate(
+            columns,
+            single=single,
+            pad_token_id=self.pad_token_id,
+            padding=padding,
+            padding_side=self.padding_side if padding_side is None else padding_side,
+            truncation=truncation,
+            max_length=max_length,
+            return_tensors=return_tensors,
+        )
+        return out if return_dict else out["input_ids"]
+
+    def _template_source(self, chat_template: str | None, tools: object) -> str:
+        if chat_template is not None:
+            return self.chat_templates.get(chat_template, chat_template)
+        if tools is not None and "tool_use" in self.chat_templates:
+            return self.chat_templates["tool_use"]
+        if "default" in self.chat_templates:
+            return self.chat_templates["default"]
+        known = f"it has only {sorted(self.chat_templates)}" if self.chat_templates else "it has none"
+        raise ValueError(
+            f"the tokenizer {self.name_or_path!r} has no default chat template ({known}); pass chat_template"
+        )
+
+
+def _ids(ids: int | Sequence[int] | NDArray[Any]) -> list[int]:
+    array = np.atleast_1d(np.asarray(ids))
+    if array.size == 0:
+        return []
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise TypeError(f"ids must be one row of integers, got shape {array.shape} and dtype {array.dtype}")
+    if array.min() < 0:
+        raise ValueError(f"ids must not be negative, got {array.min()}")
+    return list(array.tolist())
+
+
+def _check_text(text: Any) -> None:
+    if not isinstance(text, str):
+        raise TypeError(f"text must be str or a sequence of str, got {type(text).__name__} in it")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:  # input that is no UTF-8 comes as lone surrogates
+        raise ValueError(f"text must be valid Unicode, got {text[error.start]!r} at {error.start}") from None
+
+
+def _mark_special(backend: Any, tokens: Any) -> None:
+    """Make named tokens special, so that encoding never splits them and decoding can skip them."""
+    from tokenizers import AddedToken
+
+    special = {t.content for t in backend.get_added_tokens_decoder().values() if t.special}
+    if missing := [token for token in tokens if token not in special]:
+        backend.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in missing])

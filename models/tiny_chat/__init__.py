@@ -1,0 +1,1 @@
+"""The small chat model that ships with the package."""

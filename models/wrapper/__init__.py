@@ -1,0 +1,1 @@
+"""Language models as modules on TensorDicts."""

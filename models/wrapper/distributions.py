@@ -1,0 +1,388 @@
+"""Next-token distributions over the rows that a wrapper scores, with a mask of what counts."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite import NestedKey
+from lite.models.text.nesting import flatten
+from lite.models.text.rows import TokenRows
+from lite.models.wrapper.input import below, read_mask, read_tokens
+from lite.models.wrapper.options import LLMWrapperBase, WrapperOptions
+from lite.models.wrapper.output import Layout
+from lite.nn.distributions import Categorical, LLMMaskedCategorical
+
+Mask = NDArray[np.bool_]
+
+
+class _Scored(NamedTuple):
+    """The rows of a batch with the logits of the distribution that each token was drawn from.
+
+    Attributes:
+        rows: N rows of T tokens.
+        logits: float32 (N, T, V).
+        said: what assistants said, (N, T), or None if nobody can tell.
+        written: what scoring writes, padded.
+        shape: the batch shape, N elements.
+    """
+
+    rows: TokenRows
+    logits: NDArray[np.float32]
+    said: Mask | None
+    written: dict[NestedKey, Any]
+    shape: tuple[int, ...]
+
+    def padded(self, values: NDArray[Any], side: str, fill: float) -> NDArray[Any]:
+        """Values (N, T, ...) of the real tokens, with the padding on one side: (*batch, T', ...)."""
+        mask = self.rows.mask
+        lengths = mask.sum(1)
+        width = int(lengths.max(initial=0))
+        place = np.arange(width) < lengths[:, None]
+        if side == "left":
+            place = place[:, ::-1]
+        if place.shape == mask.shape and (place == mask).all():
+            out = values
+            if fill:
+                out = values.copy()
+                out[~mask] = fill
+        else:
+            out = np.full((*place.shape, *values.shape[2:]), fill, values.dtype)
+            out[place] = values[mask]
+        return out.reshape(*self.shape, *out.shape[1:])
+
+
+class DistributionMethods(LLMWrapperBase):
+    """What a wrapper with ``generate=False`` can say of whole distributions, not only of the tokens at hand.
+
+    Each method runs the model once on the entry that the wrapper reads and returns a distribution over
+    the padded batch, shape (*batch, T), padded on the left unless asked otherwise. With ``pad_output=True``
+    the layout is that of the wrapper's output. The first token of a row has nothing before it: its
+    distribution is uniform, where ``log_probs`` has 0. Exclude it by the mask if that matters.
+
+    This is the only place that holds an array of logits (*batch, T, V).
+    """
+
+    options: WrapperOptions
+    pad_token_id: int
+
+    def _score(self, td: Any, layout: Layout, logits_only: bool) -> dict[NestedKey, Any]:
+        raise NotImplementedError(f"{type(self).__name__} does not define _score")
+
+    # -- distributions -------------------------------------------------------------------------
+
+    def get_dist(
+        self,
+        tensordict: Any,
+        tensordict_out: Any = None,
+        logits_key: NestedKey = "logits",
+        mask_key: NestedKey | None = None,
+        as_padded_tensor: bool | None = None,
+        as_nested_tensor: bool | None = None,
+        padding_value: float | None = None,
+        padding_side: str = "left",
+        layout: Any = None,
+        **kwargs: Any,
+    ) -> LLMMaskedCategorical | Categorical:
+        """The distributions of all tokens, masked by the attention mask or another one.
+
+        Args:
+            tensordict: holds the entry to score; it is left as it is.
+            tensordict_out: not used.
+            logits_key: must be "logits".
+            mask_key: the mask to use, of the output (as ``("masks", "all_assistant_mask")``) or of the input.
+            as_padded_tensor: False for a `Categorical` (*batch, T) without padding and mask, for which
+                rows must have one length.
+            as_nested_tensor: True for a `Categorical` (tokens,) of all rows one after the other.
+            padding_value: logits on padding; 0.
+            padding_side: "left" or "right", if the wrapper's output is not padded.
+            layout: not used.
+            **kwargs: not used.
+
+        Raises:
+            NotImplementedError: with ``generate=True``.
+            ValueError: there is no such mask, or it has not one value per token.
+            RuntimeError: rows of different lengths and ``as_padded_tensor=False``.
+
+        Example:
+            >>> from lite import TensorDict
+            >>> from lite.models import OnnxWrapper, Text, embedded_model_path
+            >>> judge = OnnxWrapper(embedded_model_path(), input_mode="text", generate=False)
+            >>> td = TensorDict({"text": Text(full=["2 + 2", "Copy: sun"], batch_size=[2])}, batch_size=[2])
+            >>> dist = judge.get_dist(td)
+            >>> ids = judge(td).get(("tokens", "full"), as_padded_tensor=True, padding_side="left")
+            >>> dist.log_prob(ids).shape == ids.shape
+            True
+        """
+        scored = self._scored(tensordict, "get_dist", logits_key)
+        if as_nested_tensor:
+            if as_padded_tensor:
+                raise TypeError("as_padded_tensor and as_nested_tensor are exclusive")
+            return Categorical(logits=scored.logits[scored.rows.mask])
+        if as_padded_tensor is False:
+            lengths = scored.rows.mask.sum(1)
+            if len(set(lengths.tolist())) > 1:
+                raise RuntimeError(
+                    f"cannot stack logits of rows of {lengths.tolist()} tokens: use as_padded_tensor=True"
+                )
+            logits, mask = scored.padded(scored.logits, "left", 0), None
+            if mask_key is not None:
+                mask = scored.padded(self._mask(tensordict, scored, mask_key), "left", 0)
+            return Categorical(logits=logits) if mask is None else LLMMaskedCategorical(logits, mask)
+        mask = scored.rows.mask if mask_key is None else self._mask(tensordict, scored, mask_key)
+        return self._masked(scored, mask, padding_side, fill=padding_value or 0.0)
+
+    def _get_dist_with_prompt_mask(
+        self,
+        tensordict: Any,
+        tokens_key: NestedKey | None = None,
+        logits_key: NestedKey = "logits",
+        assistant_mask_key: NestedKey | None = None,
+        attention_mask_key: NestedKey | None = None,
+        padding_side: str = "left",
+        **kwargs: Any,
+    ) -> LLMMaskedCategorical:
+        """The distributions of responses: of all but the tokens of the input's ``(tokens_key, "prompt")``.
+
+        Without these tokens, what the assistant mask marks.
+
+        Raises:
+            NotImplementedError: with ``generate=True``.
+            ValueError: there are neither prompt tokens nor an assistant mask, or a prompt is longer than
+                its row.
+
+        Warns:
+            UserWarning: a prompt's tokens are not those at the start of its row.
+        """
+        scored = self._scored(tensordict, "get_dist_with_prompt_mask", logits_key)
+        options = self.options
+        key = below(options.tokens_key, "prompt") if tokens_key is None else tokens_key
+        value = tensordict.get(key, None, as_list=True)
+        if value is None:
+            mask = self._assistant(tensordict, scored, assistant_mask_key)
+            return self._masked(scored, mask, padding_side)
+        mask = scored.rows.mask
+        if attention_mask_key is not None:
+            mask = self._mask(tensordict, scored, attention_mask_key)
+        asked = self._prompt_mask(value, key, scored)
+        return self._masked(scored, mask & ~asked, padding_side)
+
+    def _get_dist_with_assistant_mask(
+        self,
+        tensordict: Any,
+        assistant_mask_key: NestedKey | None = None,
+        logits_key: NestedKey = "logits",
+        padding_side: str = "left",
+        **kwargs: Any,
+    ) -> LLMMaskedCategorical:
+        """The distributions of what assistants said, over all turns.
+
+        The tokens that were scored are written to ``(tokens_key, "full")`` of the input, so that they can
+        be given to the distribution: a conversation is rendered anew, and may not give those it came from.
+
+        Raises:
+            NotImplementedError: with ``generate=True``.
+            ValueError: there is no assistant mask.
+        """
+        scored = self._scored(tensordict, "get_dist_with_assistant_mask", logits_key)
+        dist = self._masked(scored, self._assistant(tensordict, scored, assistant_mask_key), padding_side)
+        tokens = Layout(scored.shape, self.options.pad_output).make(
+            type(scored.written[self.options.tokens_key]), full=scored.rows
+        )
+        have = tensordict.get(self.options.tokens_key, None)
+        for name in ("prompt", "response"):
+            value = None if have is None else have.get(name, None, as_list=True)
+            if value is not None:
+                tokens.set(name, value)
+        tensordict.set(self.options.tokens_key, tokens)
+        return dist
+
+    def _get_dist_with_attention_mask(
+        self,
+        tensordict: Any,
+        attention_mask_key: NestedKey | None = None,
+        logits_key: NestedKey = "logits",
+        padding_side: str = "left",
+        **kwargs: Any,
+    ) -> LLMMaskedCategorical:
+        """The distributions of all real tokens. Raises NotImplementedError with ``generate=True``."""
+        scored = self._scored(tensordict, "get_dist_with_attention_mask", logits_key)
+        mask = scored.rows.mask
+        if attention_mask_key is not None:
+            mask = self._mask(tensordict, scored, attention_mask_key)
+        return self._masked(scored, mask, padding_side)
+
+    def _get_dist_with_custom_mask(
+        self,
+        tensordict: Any,
+        mask: Any,
+        logits_key: NestedKey = "logits",
+        padding_side: str = "left",
+        **kwargs: Any,
+    ) -> LLMMaskedCategorical:
+        """The distributions at positions that a mask (*batch, T) of the padded batch picks.
+
+        Raises:
+            NotImplementedError: with ``generate=True``.
+            ValueError: the mask has another shape.
+        """
+        scored = self._scored(tensordict, "get_dist_with_custom_mask", logits_key)
+        logits = self._laid_out(scored, scored.logits, padding_side)
+        dist = LLMMaskedCategorical(logits, mask)
+        if not dist.position_level_masking:
+            raise ValueError(
+                f"Custom mask is not a position-level mask: expected shape {dist.batch_shape}, "
+                f"got {dist.mask.shape}"
+            )
+        return dist
+
+    def _get_sft_dist(self, tensordict: Any, **kwargs: Any) -> LLMMaskedCategorical:
+        """The distributions for supervised losses: of responses, see `_get_dist_with_prompt_mask`."""
+        return self._get_dist_with_prompt_mask(tensordict, **kwargs)
+
+    def _get_rlhf_dist(self, tensordict: Any, **kwargs: Any) -> LLMMaskedCategorical:
+        """The distributions for losses over turns, see `_get_dist_with_assistant_mask`."""
+        return self._get_dist_with_assistant_mask(tensordict, **kwargs)
+
+    def _get_generic_dist(self, tensordict: Any, **kwargs: Any) -> LLMMaskedCategorical:
+        """The distributions of all tokens, see `_get_dist_with_attention_mask`."""
+        return self._get_dist_with_attention_mask(tensordict, **kwargs)
+
+    # -- log-probs -----------------------------------------------------------------------------
+
+    def log_prob(self, data: Any, **get_kwargs: Any) -> Any:
+        """Call the wrapper, and return the log-probs of all tokens, ``(log_probs_key, "full")``.
+
+        Args:
+            data: what the wrapper is called with; written to as ``inplace`` says.
+            **get_kwargs: how to read ragged rows, as for `TensorDict.get`.
+
+        Raises:
+            RuntimeError: with ``generate=True``.
+        """
+        if self.options.generate:
+            raise RuntimeError("log_prob not callable when generate=True.")
+        return self(data).get(below(self.options.log_probs_key, "full"), **get_kwargs)
+
+    @property
+    def log_prob_keys(self) -> list[NestedKey]:
+        """Where log-probs are, ``[log_probs_key]``; can be set."""
+        keys: list[NestedKey] = self.__dict__.get("_log_prob_keys", [self.options.log_probs_key])
+        return keys
+
+    @log_prob_keys.setter
+    def log_prob_keys(self, keys: Sequence[NestedKey]) -> None:
+        self.__dict__["_log_prob_keys"] = list(keys)
+
+    @property
+    def dist_sample_keys(self) -> list[NestedKey]:
+        """The name that losses use for the sampled tokens."""
+        return ["tokens_response"]
+
+    @property
+    def dist_params_keys(self) -> NoReturn:
+        """Distributions are made by `get_dist`, not from entries: raises NotImplementedError."""
+        raise NotImplementedError("the parameters of the distributions are no entries: use get_dist")
+
+    # -- masks ---------------------------------------------------------------------------------
+
+    def _scored(self, td: Any, method: str, logits_key: NestedKey) -> _Scored:
+        if self.options.generate:
+            raise NotImplementedError(
+                f"{method} is not implemented for generate=True. You can create a new version of this "
+                "wrapper using the `get_new_version` method."
+            )
+        if logits_key != "logits":
+            raise ValueError(f"Logits not found in tensordict at key {logits_key!r}: they are at 'logits'")
+        shape = tuple(td.batch_size)
+        written = self._score(td, Layout(shape, True), True)
+        tokens, masks = written[self.options.tokens_key], written[self.options.masks_key]
+
+        def flat(value: Any) -> Any:
+            return value.reshape(math.prod(shape), *value.shape[len(shape) :])
+
+        rows = TokenRows(flat(tokens.full), flat(masks.all_attention_mask))
+        said = masks.all_assistant_mask
+        logits = flat(written["logits"])
+        return _Scored(rows, logits, None if said is None else flat(said), written, shape)
+
+    def _laid_out(self, scored: _Scored, values: NDArray[Any], side: str, fill: float = 0.0) -> NDArray[Any]:
+        if side not in ("left", "right"):
+            raise ValueError(f"padding_side must be 'left' or 'right', got {side!r}")
+        if not self.options.pad_output:
+            return scored.padded(values, side, fill)
+        if fill:
+            values = values.copy()
+            values[~scored.rows.mask] = fill
+        return values.reshape(*scored.shape, *values.shape[1:])
+
+    def _masked(self, scored: _Scored, mask: Mask, side: str, fill: float = 0.0) -> LLMMaskedCategorical:
+        logits = self._laid_out(scored, scored.logits, side, fill)
+        return LLMMaskedCategorical(logits, self._laid_out(scored, mask, side))
+
+    def _mask(self, td: Any, scored: _Scored, key: NestedKey) -> Mask:
+        """A mask (N, T) of the output or of the input."""
+        masks_key = self.options.masks_key
+        if key == below(masks_key, "all_attention_mask"):
+            return scored.rows.mask
+        if key == below(masks_key, "all_assistant_mask") and scored.said is not None:
+            return scored.said
+        value = td.get(key, None, as_list=True)
+        if value is None:
+            raise ValueError(
+                f"Mask not found in tensordict at key {key!r} (keys: {sorted(map(str, td.keys(True)))})"
+            )
+        mask = read_mask(value, scored.rows, len(scored.shape))
+        if mask is None:
+            raise ValueError(
+                f"Mask at {key!r} is not a position-level mask: it must have one value per token of each "
+                f"row, which have {scored.rows.mask.sum(1).tolist()}"
+            )
+        return mask & scored.rows.mask
+
+    def _assistant(self, td: Any, scored: _Scored, key: NestedKey | None) -> Mask:
+        own = below(self.options.masks_key, "all_assistant_mask")
+        if key is not None and key != own:
+            return self._mask(td, scored, key)
+        if scored.said is None:
+            history = self.options.input_mode == "history"
+            hint = "" if history else " This is likely because the input_mode is not 'history'."
+            raise ValueError(f"Assistant mask not found in tensordict at key {own!r}.{hint}")
+        return scored.said
+
+    def _prompt_mask(self, value: Any, key: NestedKey, scored: _Scored) -> Mask:
+        """Where a row's prompt is, (N, T). It may be given with or without the row's padding."""
+        rows, ndim = scored.rows, len(scored.shape)
+        prompts = read_tokens(value, key, ndim, pad_id=self.pad_token_id, pad_is_eos=False)
+        given = flatten(value, ndim) if isinstance(value, list) and ndim else prompts.ids
+        covered = np.zeros(rows.mask.shape, np.bool_)
+        foreign = []
+        for i, (whole, prompt, full) in enumerate(zip(given, prompts.rows, rows.rows, strict=True)):
+            if _starts(rows.ids[i], whole) and not _starts(full, prompt):  # padded alike
+                covered[i, : len(whole)] = True
+                continue
+            if len(prompt) > len(full):
+                raise ValueError(
+                    f"the prompt of row {i} at {key!r} has {len(prompt)} tokens, the row that is scored only "
+                    f"{len(full)}"
+                )
+            if not _starts(full, prompt):
+                foreign.append(i)
+            covered[i] = np.cumsum(rows.mask[i]) <= len(prompt)
+        if foreign:
+            warnings.warn(
+                f"the tokens of rows {foreign} at {key!r} are not those at the start of the rows that are "
+                "scored: the mask excludes as many tokens, which may not be the prompt",
+                UserWarning,
+                stacklevel=4,
+            )
+        return covered
+
+
+def _starts(row: NDArray[np.int64], start: Any) -> bool:
+    return np.array_equal(row[: len(start)], start)

@@ -1,0 +1,221 @@
+"""What a wrapper reads from a TensorDict: one entry, brought to tokens."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite import NestedKey, is_non_tensor
+from lite.models.text.chat import EncodedChat, encode_chats
+from lite.models.text.history import History
+from lite.models.text.nesting import flatten
+from lite.models.text.rows import TokenRows, infer_mask, token_row
+from lite.models.wrapper.options import WrapperOptions
+
+Chats = list[list[dict[str, Any]]]
+
+
+class Inputs(NamedTuple):
+    """The N rows of a batch.
+
+    Attributes:
+        rows: their tokens.
+        texts: their texts; None in tokens mode.
+        chats: their messages; None but in history mode.
+        history: the History that was read, with a dimension for turns; None but in history mode.
+        assistant_mask: bool (N, L), True on what assistants said; None if nobody can tell.
+    """
+
+    rows: TokenRows
+    texts: list[str] | None = None
+    chats: Chats | None = None
+    history: History | None = None
+    assistant_mask: NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True)
+class InputReader:
+    """Reads the entry that a wrapper's options name.
+
+    Attributes:
+        options: the wrapper's options.
+        tokenizer: None only in tokens mode.
+        pad_id: the id that fills padding.
+        pad_is_eos: whether that id also ends responses.
+    """
+
+    options: WrapperOptions
+    tokenizer: Any
+    pad_id: int
+    pad_is_eos: bool
+
+    def __call__(self, td: Any) -> Inputs:
+        """Read a TensorDict of any batch shape.
+
+        Raises:
+            ValueError: the entry is missing, or is not what the mode reads.
+            TypeError: in history mode, the entry is no History.
+        """
+        key, mode, ndim = self.options.key, self.options.input_mode, len(td.batch_size)
+        if 0 in td.batch_size:  # a stack of no rows has no entries to read
+            return Inputs(
+                TokenRows.left_padded([], self.pad_id),
+                None if mode == "tokens" else [],
+                [] if mode == "history" else None,
+            )
+        value = td.get(key, None) if mode == "history" else td.get(key, None, as_list=True)
+        if value is None:
+            found = sorted(map(str, td.keys(True)))
+            raise ValueError(f"Expected {key!r} key for {mode} input mode, but found keys: {found}")
+        if mode == "history":
+            return self._history(td, value)
+        if mode == "text":
+            texts = read_texts(value, key, ndim)
+            rows = self._tokenize(texts)
+            return Inputs(rows, texts, assistant_mask=self._assistant_mask(td, rows))
+        rows = self._tokens(td, value, key)
+        return Inputs(rows, assistant_mask=self._assistant_mask(td, rows))
+
+    def _history(self, td: Any, value: Any) -> Inputs:
+        options, ndim = self.options, len(td.batch_size)
+        chats, history = read_chats(value, options.key, ndim)
+        if options.prefer_tokens and options.generate and (rows := self._preferred(td)) is not None:
+            return Inputs(rows, [self.tokenizer.decode(row) for row in rows.rows], chats, history)
+        encoded = encode_chats(
+            chats,
+            tokenizer=self.tokenizer,
+            chat_template=options.chat_template,
+            chat_template_name=options.chat_template_name,
+            add_generation_prompt=options.generate,
+        )
+        rows = TokenRows.left_padded([chat.ids for chat in encoded], self.pad_id)
+        if not options.generate:
+            _warn_of_empty_masks(chats, encoded)
+        said = rows.spread([chat.assistant_mask for chat in encoded], np.bool_)
+        return Inputs(rows, [chat.text for chat in encoded], chats, history, said)
+
+    def _tokenize(self, texts: list[str]) -> TokenRows:
+        given = dict(self.options.tokenizer_kwargs)
+        # rows are padded here, in one place for all modes
+        padding = given.pop("padding", True)
+        width = given.get("max_length", 0) if padding == "max_length" else 0
+        for name in ("return_attention_mask", "return_tensors", "padding_side"):
+            given.pop(name, None)
+        ids = self.tokenizer(texts, **given)["input_ids"]
+        return TokenRows.left_padded(ids, self.pad_id, width=width)
+
+    def _preferred(self, td: Any) -> TokenRows | None:
+        for name in ("prompt", "full"):
+            key = below(self.options.tokens_key, name)
+            value = td.get(key, None, as_list=True)
+            if value is not None:
+                return self._tokens(td, value, key)
+        return None
+
+    def _tokens(self, td: Any, value: Any, key: NestedKey) -> TokenRows:
+        rows = read_tokens(value, key, len(td.batch_size), pad_id=self.pad_id, pad_is_eos=self.pad_is_eos)
+        for mask_key in (
+            below(self.options.masks_key, "all_attention_mask"),
+            self.options.attention_mask_key,
+        ):
+            mask = self._mask(td, mask_key, rows)
+            if mask is not None:
+                return TokenRows(rows.ids, mask)
+        return rows
+
+    def _assistant_mask(self, td: Any, rows: TokenRows) -> NDArray[np.bool_] | None:
+        return self._mask(td, below(self.options.masks_key, "all_assistant_mask"), rows)
+
+    def _mask(self, td: Any, key: NestedKey, rows: TokenRows) -> NDArray[np.bool_] | None:
+        value = td.get(key, None, as_list=True)
+        return None if value is None else read_mask(value, rows, len(td.batch_size))
+
+
+def _warn_of_empty_masks(chats: Chats, encoded: list[EncodedChat]) -> None:
+    for chat, row in zip(chats, encoded, strict=True):
+        said = any(turn["role"] == "assistant" and turn["content"] for turn in chat)
+        if said and not row.assistant_mask.any():
+            warnings.warn(
+                "the assistant mask of a conversation with assistant turns is empty: their contents were not"
+                " found in the rendered text. Use a chat template with {% generation %} blocks",
+                UserWarning,
+                stacklevel=6,
+            )
+            return
+
+
+def read_chats(value: Any, key: NestedKey, ndim: int) -> tuple[Chats, History]:
+    """The conversations in a History, one list of messages per batch element, and the History.
+
+    One without a dimension for turns holds conversations of one message each, and gets that dimension.
+    """
+    if not isinstance(value, History):
+        raise TypeError(f"Expected History object for {key!r}, got {type(value).__name__}")
+    if len(value.batch_size) == ndim:
+        value = value.unsqueeze(-1)
+    if len(value.batch_size) != ndim + 1:
+        raise ValueError(
+            f"Expected a History with {ndim + 1} dimensions for {key!r}, got {tuple(value.batch_size)}"
+        )
+    return flatten(value.to_chats(), ndim), value
+
+
+def read_texts(value: Any, key: NestedKey, ndim: int) -> list[str]:
+    """The texts of an entry, one per batch element."""
+    items = value.tolist() if is_non_tensor(value) or isinstance(value, np.ndarray) else value
+    texts = [items] if ndim == 0 else flatten(items, ndim) if isinstance(items, list) else [items]
+    for text in texts:
+        if not isinstance(text, str):
+            raise ValueError(f"Expected list of text for {key!r}, got {type(text).__name__} in it")
+    return texts
+
+
+def read_tokens(value: Any, key: NestedKey, ndim: int, *, pad_id: int | None, pad_is_eos: bool) -> TokenRows:
+    """The token ids of an entry, one row per batch element.
+
+    An array is taken for padded: without a mask, `infer_mask` says what is real. A list of rows holds
+    real ids only.
+    """
+    if isinstance(value, list) and ndim:
+        rows = [token_row(row, f"{key!r}, row {i}") for i, row in enumerate(flatten(value, ndim))]
+        return TokenRows.left_padded(rows, 0 if pad_id is None else pad_id)
+    array = np.asarray(value)
+    if array.ndim != ndim + 1 or (array.size and array.dtype.kind not in "iu"):
+        raise ValueError(
+            f"Expected token ids with {ndim + 1} dimensions for {key!r}, got an array of shape {array.shape}"
+            f" and dtype {array.dtype}"
+        )
+    ids = array.reshape(-1, array.shape[-1]).astype(np.int64)
+    return TokenRows(ids, infer_mask(ids, pad_id, pad_is_eos=pad_is_eos))
+
+
+def read_mask(value: Any, rows: TokenRows, ndim: int) -> NDArray[np.bool_] | None:
+    """A mask entry laid out as the rows are, (B, L), or None if its lengths are not those of the rows.
+
+    A mask left by an earlier call covers prompt and response: it must not be taken for the prompt's.
+    """
+    items = flatten(value, ndim) if isinstance(value, list) and ndim else None
+    if items is None:
+        array = np.asarray(value)
+        items = list(array.reshape(-1, array.shape[-1])) if array.ndim == ndim + 1 else []
+    masks = [np.asarray(item).astype(np.bool_) for item in items]
+    if len(masks) != len(rows.ids):
+        return None
+    out = np.zeros(rows.ids.shape, np.bool_)
+    for i, mask in enumerate(masks):
+        if mask.shape == (rows.ids.shape[1],):
+            out[i] = mask
+        elif mask.shape == (int(rows.mask[i].sum()),):  # one value per real id of a ragged row
+            out[i, rows.mask[i]] = mask
+        else:
+            return None
+    return out
+
+
+def below(key: NestedKey, name: str) -> NestedKey:
+    """The key of an entry inside the one at ``key``."""
+    return (key, name) if isinstance(key, str) else (*key, name)

@@ -1,0 +1,58 @@
+"""The model and tokenizer of a wrapper, from folders or as objects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from lite.models.decoder.protocol import check_decoder
+from lite.models.wrapper.options import InputMode
+
+
+def load_model(model: Any, device: str | None) -> Any:
+    """The decoder of a folder or file, or the object that was given instead.
+
+    Raises:
+        ValueError: ``device`` differs from that of the object.
+        TypeError: the object lacks the interface of `Decoder`.
+    """
+    if isinstance(model, (str, Path)):
+        from lite.models.decoder.decoder import OnnxDecoder
+
+        return OnnxDecoder(model, device=device or "cpu")
+    check_decoder(model)
+    own = getattr(model, "device", "cpu")
+    if device not in (None, own):
+        raise ValueError(
+            f"device={device!r} differs from the model's, {own!r}; give the device where the model is made"
+        )
+    return model
+
+
+def load_tokenizer(tokenizer: Any, model: Any, mode: InputMode) -> Any:
+    """The tokenizer given (a folder or an object), or else the model's; in tokens mode possibly None.
+
+    Raises:
+        FileNotFoundError: a folder holds no tokenizer.
+        ValueError: the mode needs a tokenizer and there is none.
+    """
+    if isinstance(tokenizer, (str, Path)):
+        from lite.models.text.tokenizer import Tokenizer
+
+        return Tokenizer.from_pretrained(tokenizer)
+    if tokenizer is not None:
+        return tokenizer
+    if isinstance(model, (str, Path)):
+        from lite.models.text.tokenizer import Tokenizer
+
+        try:
+            return Tokenizer.from_pretrained(model)
+        except (FileNotFoundError, ImportError):
+            if mode == "tokens":
+                return None
+            raise
+    if hasattr(model, "get_tokenizer"):
+        return model.get_tokenizer()
+    if mode != "tokens":
+        raise ValueError(f"input_mode={mode!r} needs a tokenizer: pass tokenizer, or the model as a folder")
+    return None

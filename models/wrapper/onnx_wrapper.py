@@ -1,0 +1,388 @@
+"""`OnnxWrapper`: a language model exported to ONNX as a module on TensorDicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite import NestedKey
+from lite.models.generation.batching import BatchSizes
+from lite.models.generation.calls import ModelCalls
+from lite.models.generation.loop import Generated
+from lite.models.generation.options import GenerationConfig
+from lite.models.text.data import ChatHistory, LogProbs, Masks, Tokens
+from lite.models.text.rows import TokenRows
+from lite.models.wrapper.distributions import DistributionMethods
+from lite.models.wrapper.input import InputReader
+from lite.models.wrapper.loading import load_model, load_tokenizer
+from lite.models.wrapper.options import SAMPLES_NAMES, Inplace, InputMode, WrapperOptions
+from lite.models.wrapper.output import Layout, assistant_turn
+from lite.models.wrapper.target import choose_target, write
+from lite.models.wrapper.versions import new_arguments
+
+_OPTIONS = frozenset(option.name for option in fields(WrapperOptions))
+
+
+class OnnxWrapper(DistributionMethods):
+    """A causal language model exported to ONNX, on TensorDicts of conversations, texts or token ids.
+
+    With ``generate=True`` it reads prompts and writes responses; with ``generate=False`` it writes the
+    log-prob of every token of what it reads. What is written: `Text` (not in tokens mode), `Masks`,
+    `Tokens`, `LogProbs`, and in history mode `ChatHistory`. Log-probs are of the raw model distribution,
+    whatever temperature or filter was used to sample, and 0 on padding and on the first token of a row.
+
+    A result depends on its own row (and seed) only, never on what else is in the batch. Batches may have
+    any number of dimensions; an empty batch gives an empty result. Any number of threads may call one
+    wrapper, or several wrappers of one model; with batching, their rows share runs of the model.
+
+    Args:
+        model: folder of an exported model (or its ``.onnx`` file), or a `Decoder`.
+        tokenizer: a tokenizer, or the folder of one; by default the model folder's.
+        input_mode: "history" (a `History`), "text" (strings) or "tokens" (ids).
+        input_key: the entry to read; by default ``(input_mode, "prompt")``, or ``(input_mode, "full")``
+            with ``generate=False``.
+        attention_mask_key: in tokens mode, the mask to use if there is none of the right lengths at
+            ``(masks_key, "all_attention_mask")``.
+        generate: generate responses, or score what is there.
+        generate_kwargs: options of generation, see `GenerationConfig.from_kwargs`; also ``seed``, for
+            the same draws at every call.
+        tokenizer_kwargs: options for the tokenizer in text mode, e.g. ``{"add_special_tokens": False}``.
+        pad_output: write rectangular arrays (prompts padded on the left, responses on the right);
+            otherwise rows keep their lengths, in lazy stacks.
+        pad_model_input: only with ``generate=False``; False lets only rows of equal length share a run,
+            so that the model sees no padding. Scores are the same.
+        inplace: True updates the input (all out_keys are replaced) and returns it; False and "empty"
+            return a new TensorDict of the out_keys. By default True, or False with several samples.
+        device: "cpu", "cuda" or "cuda:N", for a model given as a path.
+        layout: kept for compatibility; has no effect.
+        num_samples: responses per prompt; the result's batch gets a last dimension of that size.
+        chat_template_name: a built-in or registered chat template, for history mode.
+        chat_template: the source of a chat template, for history mode.
+        return_log_probs: False leaves log-probs of responses out.
+        history_key, text_key, tokens_key, masks_key, log_probs_key: where results are written.
+        prefer_tokens: in history mode, generate from the ids at ``(tokens_key, "prompt")`` or
+            ``(tokens_key, "full")`` where there are any, instead of rendering the conversation again.
+        batching: run rows of several threads together; on when a size is given.
+        min_batch_size: rows to wait for before a run; by default 1, with which a caller never waits for
+            company, but rows that come while the model runs share the next run.
+        max_batch_size: most rows of one run; None for any number.
+        batching_timeout: seconds after which rows are run though there are fewer than ``min_batch_size``.
+        seed: seed of the wrapper's own random stream, which moves on with every call.
+
+    Raises:
+        FileNotFoundError: there is no model, or no tokenizer where one is needed.
+        ValueError: arguments contradict each other.
+        RuntimeError: ``device="cuda"`` without a usable GPU.
+
+    Example:
+        >>> from lite import TensorDict
+        >>> from lite.models import ChatHistory, History, OnnxWrapper, embedded_model_path
+        >>> policy = OnnxWrapper(embedded_model_path(), generate_kwargs={"max_new_tokens": 8})
+        >>> chats = History.from_chats([[{"role": "user", "content": "What is 12 + 30?"}]])
+        >>> td = TensorDict({"history": ChatHistory(prompt=chats, batch_size=[1])}, batch_size=[1])
+        >>> policy(td)["text", "response"]
+        ['42<|im_end|>']
+        >>> td["history"].full[0].content
+        ['What is 12 + 30?', '42']
+        >>> td["log_probs", "response"].shape
+        (1, 3)
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        tokenizer: Any = None,
+        input_mode: InputMode = "history",
+        input_key: NestedKey | None = None,
+        attention_mask_key: NestedKey = "attention_mask",
+        generate: bool = True,
+        generate_kwargs: Mapping[str, Any] | None = None,
+        tokenizer_kwargs: Mapping[str, Any] | None = None,
+        pad_output: bool = False,
+        pad_model_input: bool | None = None,
+        inplace: Inplace | None = None,
+        device: str | None = None,
+        layout: Any = None,
+        num_samples: int | None = None,
+        chat_template_name: str | None = None,
+        chat_template: str | None = None,
+        return_log_probs: bool | None = None,
+        history_key: NestedKey = "history",
+        text_key: NestedKey = "text",
+        tokens_key: NestedKey = "tokens",
+        masks_key: NestedKey = "masks",
+        log_probs_key: NestedKey = "log_probs",
+        batching: bool | None = None,
+        min_batch_size: int | None = None,
+        max_batch_size: int | None = None,
+        batching_timeout: float = 10.0,
+        prefer_tokens: bool = False,
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        super().__init__()
+        self._arguments = arguments
+        sizes = BatchSizes.from_arguments(batching, min_batch_size, max_batch_size)
+        options = WrapperOptions(
+            input_mode=input_mode,
+            input_key=input_key,
+            attention_mask_key=attention_mask_key,
+            generate=generate,
+            tokenizer_kwargs=dict(tokenizer_kwargs or {}),
+            pad_output=pad_output,
+            pad_model_input=pad_model_input,
+            inplace=inplace,
+            num_samples=num_samples,
+            chat_template_name=chat_template_name,
+            chat_template=chat_template,
+            return_log_probs=return_log_probs,
+            history_key=history_key,
+            text_key=text_key,
+            tokens_key=tokens_key,
+            masks_key=masks_key,
+            log_probs_key=log_probs_key,
+            prefer_tokens=prefer_tokens,
+        )
+        given = dict(generate_kwargs or {})
+        self._call_seed = given.pop("seed", None)
+        options = options.with_samples(given)
+        self.options = options
+        self.layout = layout
+        self.model = load_model(model, device)
+        self.tokenizer = load_tokenizer(tokenizer, model, input_mode)
+        self.generation = self._generation_config(given)
+        self.pad_token_id = self._choose_pad_id(given)
+        eos = {*self.generation.eos_token_ids, getattr(self.tokenizer, "eos_token_id", None)}
+        self._read = InputReader(options, self.tokenizer, self.pad_token_id, self.pad_token_id in eos)
+        self._calls = ModelCalls(
+            self.model,
+            num_samples=options.num_samples or 1,
+            decode_text=None if self.tokenizer is None else self.tokenizer.decode,
+            equal_lengths=options.pad_model_input is False,
+            sizes=sizes,
+            timeout=batching_timeout,
+        )
+        self._rng = np.random.default_rng(seed)
+        self.in_keys = [options.key]
+        self.out_keys = options.out_keys
+
+    # -- what the constructor settles ----------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        """Constructor arguments can be read as attributes: `pad_output`, `num_samples`, `tokens_key`, ..."""
+        options = self.__dict__.get("options")
+        return (
+            getattr(options, name) if name in _OPTIONS and options is not None else super().__getattr__(name)
+        )
+
+    @property
+    def input_key(self) -> NestedKey:
+        """The entry that is read."""
+        return self.options.key
+
+    @property
+    def inplace(self) -> Inplace:
+        """Whether the input is updated."""
+        return self.options.overwrites
+
+    @property
+    def batching(self) -> bool:
+        """Whether rows of several threads are run together."""
+        return self._calls.batcher is not None
+
+    def get_batching_state(self) -> dict[str, Any]:
+        """Sizes, timeout, and how many rows wait or run at this moment; see `Batcher.state`."""
+        batcher = self._calls.batcher
+        return {"batching_enabled": batcher is not None, **(batcher.state() if batcher else {})}
+
+    def cleanup_batching(self, *, flush: bool = False) -> None:
+        """Empty the queue: its callers raise CancelledError, or with ``flush`` get results now."""
+        if self._calls.batcher is not None:
+            self._calls.batcher.cleanup(flush=flush)
+
+    def get_new_version(self, **changes: Any) -> OnnxWrapper:
+        """A wrapper of the same model and tokenizer, made with other constructor arguments.
+
+        All arguments are carried as they were given; what follows from them (`in_keys`, say) is settled
+        anew. When ``generate`` changes, arguments that make no sense any more fall back to their defaults.
+
+        Raises:
+            TypeError: an argument is unknown.
+
+        Example:
+            >>> from lite.models import OnnxWrapper, embedded_model_path
+            >>> policy = OnnxWrapper(embedded_model_path(), num_samples=4, pad_output=True)
+            >>> judge = policy.get_new_version(generate=False)
+            >>> judge.in_keys, judge.pad_output, judge.model is policy.model
+            ([('history', 'full')], True, True)
+        """
+        arguments = new_arguments(self._arguments, changes, model=self.model, tokenizer=self.tokenizer)
+        return type(self)(**arguments)
+
+    def _generation_config(self, given: Mapping[str, Any]) -> GenerationConfig:
+        base = GenerationConfig.from_kwargs(None, self.model.config)
+        own_eos = getattr(self.tokenizer, "eos_token_id", None)
+        if not base.eos_token_ids and own_eos is not None:
+            base = replace(base, eos_token_ids=(own_eos,))
+        own = {name: value for name, value in given.items() if name not in SAMPLES_NAMES}
+        count = {SAMPLES_NAMES[0]: self.options.num_samples}  # asks for sampling if there are several
+        config = GenerationConfig.from_kwargs({**own, **count}, base)
+        if config.stop_sequences and self.tokenizer is None:
+            raise ValueError("stop_sequences need a tokenizer")
+        return config
+
+    def _choose_pad_id(self, given: Mapping[str, Any]) -> int:
+        """The id that fills padding in results: the model itself never sees it."""
+        candidates = (
+            given.get("pad_token_id"),
+            getattr(self.tokenizer, "pad_token_id", None),
+            self.generation.pad_token_id,
+            *self.generation.eos_token_ids[:1],
+        )
+        return next((int(pad) for pad in candidates if pad is not None), 0)
+
+    # -- the call ------------------------------------------------------------------------------
+
+    def forward(
+        self,
+        tensordict: Any,
+        *,
+        tensordict_out: Any = None,
+        logits_only: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Run the model on a TensorDict.
+
+        Args:
+            tensordict: holds the entry to read; any batch shape.
+            tensordict_out: a TensorDict to write to instead, of the result's batch size.
+            logits_only: with ``generate=False``, write "logits" (row j is the distribution token j was
+                drawn from, zeros for the first) instead of log-probs.
+            **kwargs: with ``generate=True``, options of generation for this call, on top of those of the
+                constructor; also ``seed`` (an integer) or ``generator`` (a ``numpy.random.Generator``).
+
+        Returns:
+            The input, ``tensordict_out`` or a new TensorDict, as ``inplace`` says.
+
+        Raises:
+            ValueError: the entry is missing or not what the mode reads, a prompt is empty or longer than
+                the model's context, or options are out of range. Nothing has changed then.
+            TypeError: in history mode, the entry is no `History`.
+        """
+        shape = tuple(tensordict.batch_size)
+        if self.options.num_samples is not None:
+            shape = (*shape, self.options.num_samples)
+        target = choose_target(tensordict, tensordict_out, shape, self.inplace)
+        owned = target is not tensordict and target is not tensordict_out
+        layout = Layout(shape, self.options.pad_output)
+        if self.options.generate:
+            if logits_only:
+                raise ValueError("logits_only can only be used with generate=False")
+            written = self._generate(tensordict, layout, kwargs)
+        else:
+            if kwargs:
+                raise TypeError(
+                    f"with generate=False there are no options of generation, got {sorted(kwargs)}"
+                )
+            written = self._score(tensordict, layout, logits_only)
+        return write(target, written, replaced=self.out_keys_source, keys=self.out_keys, owned=owned)
+
+    # -- generation ----------------------------------------------------------------------------
+
+    def _generate(self, td: Any, layout: Layout, kwargs: Mapping[str, Any]) -> dict[NestedKey, Any]:
+        options = self.options
+        config, seed_source = self._call_options(kwargs)
+        samples = options.num_samples or 1
+        inputs = self._read(td)
+        seeds = None if config.greedy else seeds_from(seed_source, len(inputs.rows.ids) * samples)
+        responses = self._calls.generate(inputs.rows.rows, config, seeds)
+        prompt = inputs.rows.repeat(samples)
+        response = TokenRows.right_padded([r.tokens for r in responses], self.pad_token_id)
+        full = prompt.join(response)
+        said = np.concatenate([np.zeros_like(prompt.mask), response.mask], 1)
+        written: dict[NestedKey, Any] = {
+            options.tokens_key: layout.make(Tokens, prompt=prompt, response=response, full=full),
+            options.masks_key: layout.make(
+                Masks, all_attention_mask=(full.mask, full.mask), all_assistant_mask=(said, full.mask)
+            ),
+        }
+        if options.gives_log_probs:
+            log_probs = response.spread([r.log_probs for r in responses], np.float32)
+            written[options.log_probs_key] = layout.make(LogProbs, response=(log_probs, response.mask))
+        if inputs.texts is not None:
+            asked = [text for text in inputs.texts for _ in range(samples)]
+            said_texts = [self._decode(r.tokens, config) for r in responses]
+            written[options.text_key] = layout.text(prompt=asked, response=said_texts)
+        if inputs.chats is not None:
+            chats = [chat for chat in inputs.chats for _ in range(samples)]
+            turns = [self._turn(r, config) for r in responses]
+            prompt_history = inputs.history if options.num_samples is None else None
+            written[options.history_key] = layout.chat_history(chats, turns, prompt_history)
+        return written
+
+    def _call_options(self, kwargs: Mapping[str, Any]) -> tuple[GenerationConfig, np.random.Generator]:
+        """The options of one call, and where its random draws come from."""
+        given = dict(kwargs)
+        generator, seed = given.pop("generator", None), given.pop("seed", self._call_seed)
+        config = GenerationConfig.from_kwargs(given, self.generation) if given else self.generation
+        samples = self.options.num_samples or 1
+        if config.num_return_sequences not in (1, samples):
+            raise ValueError(
+                f"num_samples differs from generate_kwargs['n']: {samples} and {config.num_return_sequences}"
+            )
+        if generator is None:
+            generator = self._rng if seed is None else np.random.default_rng(seed)
+        return config, generator
+
+    def _decode(self, ids: NDArray[np.int64], config: GenerationConfig) -> str:
+        text: str = self.tokenizer.decode(ids, skip_special_tokens=config.skip_special_tokens)
+        return text
+
+    def _turn(self, response: Generated, config: GenerationConfig) -> dict[str, Any]:
+        ended = response.finish_reason == "eos"
+        content = self._decode(response.tokens[:-1] if ended else response.tokens, config)
+        return assistant_turn(content, complete=response.finish_reason != "length")
+
+    # -- scoring -------------------------------------------------------------------------------
+
+    def _score(self, td: Any, layout: Layout, logits_only: bool) -> dict[NestedKey, Any]:
+        options = self.options
+        inputs = self._read(td)
+        rows = inputs.rows
+        masks = {"all_attention_mask": (rows.mask, rows.mask)}
+        if inputs.assistant_mask is not None:
+            masks["all_assistant_mask"] = (inputs.assistant_mask & rows.mask, rows.mask)
+        written: dict[NestedKey, Any] = {
+            options.tokens_key: layout.make(Tokens, full=rows),
+            options.masks_key: layout.make(Masks, **masks),
+        }
+        if inputs.texts is not None:
+            written[options.text_key] = layout.text(full=inputs.texts)
+        if inputs.chats is not None:
+            history = inputs.history if inputs.history is not None else layout.history(inputs.chats)
+            written[options.history_key] = ChatHistory(full=history, batch_size=layout.shape)
+        # an empty text among others has nothing to score; the model is not run on it
+        present = [i for i, row in enumerate(rows.rows) if len(row)]
+        if not present and len(rows.ids):
+            raise ValueError(f"Input contains empty sequences. None of the {len(rows.ids)} rows has a token")
+        real = [rows.rows[i] for i in present]
+        if logits_only:
+            written["logits"] = layout.logits(
+                rows, dict(zip(present, self._calls.full_logits(real), strict=True))
+            )
+        else:
+            scores = dict(zip(present, self._calls.score(real), strict=True))
+            none = np.zeros(0, np.float32)
+            log_probs = rows.spread([scores.get(i, none) for i in range(len(rows.ids))], np.float32)
+            written[options.log_probs_key] = layout.make(LogProbs, full=(log_probs, rows.mask))
+        return written
+
+
+def seeds_from(generator: np.random.Generator, count: int) -> NDArray[np.uint64]:
+    """One seed per response, uint64 (count,)."""
+    return generator.integers(0, 2**64, count, dtype=np.uint64)

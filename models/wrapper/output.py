@@ -1,0 +1,83 @@
+"""What a wrapper writes: the data classes, filled from rows of tokens, texts and messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.models.text.data import ChatHistory, LogProbs, Masks, Text, Tokens
+from lite.models.text.history import History
+from lite.models.text.nesting import nest, objects, ragged
+from lite.models.text.parsers import with_tools
+from lite.models.text.rows import TokenRows
+
+Ids = TypeVar("Ids", Tokens, Masks, LogProbs)
+Field = tuple[NDArray[Any], NDArray[np.bool_]]
+"""Values (N, L), and which of them are real (N, L)."""
+
+
+class Layout(NamedTuple):
+    """How N rows become the fields of a batch: its shape, and padded or ragged storage."""
+
+    shape: tuple[int, ...]
+    padded: bool
+
+    def make(self, cls: type[Ids], **fields: Field) -> Ids:
+        """An instance of a data class with these fields."""
+        if self.padded or 0 in self.shape:  # without rows nothing is ragged
+            dense = {
+                name: values.reshape(*self.shape, *values.shape[1:]) for name, (values, _) in fields.items()
+            }
+            return cls(**dense, padded=self.padded, batch_size=self.shape)
+        columns = {
+            name: [row[real] for row, real in zip(*field, strict=True)] for name, field in fields.items()
+        }
+        return ragged(cls, columns, self.shape, padded=False)
+
+    def text(self, **columns: Sequence[str]) -> Text:
+        """A Text with these fields of N texts; ``full`` is prompt and response if both are given."""
+        if "response" in columns:
+            pairs = zip(columns["prompt"], columns["response"], strict=True)
+            columns = {**columns, "full": [prompt + response for prompt, response in pairs]}
+        fields = {name: objects(texts, self.shape) for name, texts in columns.items()}
+        return Text(**fields, batch_size=self.shape)
+
+    def chat_history(
+        self, chats: Sequence[list[dict[str, Any]]], turns: Sequence[dict[str, Any]], prompt: History | None
+    ) -> ChatHistory:
+        """N conversations and the turns that follow them; ``prompt`` is their History if there is one."""
+        return ChatHistory(
+            prompt=self.history(chats) if prompt is None else prompt,
+            response=self.history([[turn] for turn in turns]),
+            full=self.history([[*chat, turn] for chat, turn in zip(chats, turns, strict=True)]),
+            batch_size=self.shape,
+        )
+
+    def history(self, chats: Sequence[list[dict[str, Any]]]) -> History:
+        """N conversations as a History."""
+        if 0 in self.shape:
+            none = objects([], (*self.shape, 0))
+            return History(role=none, content=none, batch_size=none.batch_size)
+        return History.from_chats(nest(chats, self.shape))
+
+    def logits(self, rows: TokenRows, found: Mapping[int, NDArray[np.float32]]) -> Any:
+        """Logits (L_i, V) of the rows that were run as (*shape, L, V); ragged ones as nested lists."""
+        vocab = next((row.shape[1] for row in found.values()), 0)
+        none = np.zeros((0, vocab), np.float32)
+        given = [found.get(i, none) for i in range(len(rows.ids))]
+        if not self.padded and len({len(row) for row in given}) > 1:
+            return nest(given, self.shape)
+        lengths = rows.mask.sum(1)
+        mask = rows.mask if self.padded or not given else np.ones((len(given), *lengths[:1]), np.bool_)
+        out = np.zeros((*mask.shape, vocab), np.float32)
+        for row, real, values in zip(out, mask, given, strict=True):
+            row[real] = values
+        return out.reshape(*self.shape, *out.shape[1:])
+
+
+def assistant_turn(content: str, *, complete: bool) -> dict[str, Any]:
+    """The message that a response is; its content is what was generated, to the letter."""
+    return with_tools({"role": "assistant", "content": content, "is_complete": complete})
