@@ -9,9 +9,10 @@ from numpy import ndarray
 
 from lite._arrays.device import move, parse_device
 from lite._arrays.masked import MaskedArrayError
+from lite._arrays.types import Names
 from lite._containers.batch_size import parse_batch_size
 from lite._containers.dense import DenseMixin
-from lite._tree.collection import Names, TensorCollection
+from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.names import check_names, take_names
 from lite._tree.plain import plain

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.device_array import DeviceArray
-from lite._tree.collection import HOST_LEAVES, Array
+from lite._arrays.types import HOST_LEAVES, Array
 
 _CUDA_HELP = (
     'needs an NVIDIA GPU with its driver, and the CUDA extra: pip install "tensordict-lite[cuda]". '

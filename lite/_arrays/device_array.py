@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from lite._arrays.masked import refuse_masked
-from lite._tree.collection import HOST_LEAVES, Array, Shape
+from lite._arrays.types import HOST_LEAVES, Array, Shape
 
 _OPERATORS: dict[np.ufunc, Callable[..., Any]] = {
     np.absolute: operator.abs,

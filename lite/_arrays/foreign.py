@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._tree.collection import Array
+from lite._arrays.types import Array
 
 # Names that NumPy knows itself; the others torch has are those of ml_dtypes (bfloat16, float8_*).
 _NATIVE = frozenset(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._tree.collection import Array
+from lite._arrays.types import Array
 
 Pointwise = Callable[..., Any]
 

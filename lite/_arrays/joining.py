@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lite._tree.collection import Array
+from lite._arrays.types import Array
 
 _SMALL = 256  # elements up to which a second copy costs less than a view of every array
 

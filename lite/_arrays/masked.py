@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from lite._tree.keys import Path
+from lite._arrays.types import Path
 
 
 class MaskedArrayError(TypeError):

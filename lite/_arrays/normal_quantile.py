@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._tree.collection import as_array
+from lite._arrays.types import as_array
 
 # Quotients of polynomials, highest power first, exact to about 1e-16: in 0.180625 - q² for the middle, and in
 # r = sqrt(-log(tail)) less 1.6 or 5 for the tails (Wichura 1988, algorithm AS 241, Applied Statistics 37).

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from lite._tree.collection import Array
+from lite._arrays.types import Array
 
 Axis: TypeAlias = int | tuple[int, ...] | None
 Reducer: TypeAlias = Callable[[Array, Axis, bool], Any]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from lite._tree.collection import Shape, TensorCollection
+from lite._arrays.types import Shape
+from lite._tree.collection import TensorCollection
 from lite._tree.indexing import basic_shape, normalise, result_shape, slice_length
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase, NonTensorStack, rows

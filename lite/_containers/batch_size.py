@@ -6,8 +6,8 @@ import operator
 from collections.abc import Iterable
 from typing import Any, Self
 
+from lite._arrays.types import Shape
 from lite._base import TensorDictBase
-from lite._tree.collection import Shape
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorData
 

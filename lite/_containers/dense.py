@@ -16,10 +16,11 @@ from numpy import ndarray
 
 from lite._arrays.device import parse_device
 from lite._arrays.device_array import on_leaves
+from lite._arrays.types import Array, Names, Shape
 from lite._containers.assignment import set_index
 from lite._containers.batch_size import BatchSizeMixin, parse_batch_size
 from lite._tree.batch_ops import BatchOp, Index, Piece, Take
-from lite._tree.collection import Array, Names, Shape, TensorCollection
+from lite._tree.collection import TensorCollection
 from lite._tree.indexing import basic_shape, result_names, slice_length, views
 from lite._tree.keys import NestedKey, to_path
 from lite._tree.names import check_names

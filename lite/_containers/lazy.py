@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from lite._arrays.types import Array, Names, Shape, is_array
 from lite._base import TensorDictBase
 from lite._containers import lazy_index, lazy_shape
 from lite._containers.batch_size import parse_batch_size
@@ -15,7 +16,7 @@ from lite._containers.lazy_entries import LazyEntriesMixin
 from lite._containers.lazy_keys import has_node
 from lite._containers.lazy_parts import LazyPartsMixin
 from lite._tree.batch_ops import BatchOp
-from lite._tree.collection import Array, Names, Shape, TensorCollection, is_array
+from lite._tree.collection import TensorCollection
 from lite._tree.indexing import normalise
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names

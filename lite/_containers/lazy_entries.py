@@ -9,11 +9,10 @@ from typing import Any, Self
 from numpy import ndarray
 
 from lite._arrays.device_array import on_leaves
+from lite._arrays.types import Path, Shape, is_array
 from lite._containers.ragged import stack_arrays, stack_objects, unstackable
 from lite._ops.structure import StructureMixin
 from lite._tensordict import TensorDict
-from lite._tree.collection import Shape, is_array
-from lite._tree.keys import Path
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.writes import Writes
 

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from lite._arrays.types import Array, Shape
 from lite._containers.assignment import collect, fit_assigned, require_fit
 from lite._containers.dense import DenseMixin
 from lite._containers.lazy_shape import nest, unbind_range
 from lite._tree import batch_ops
-from lite._tree.collection import Array, Shape, TensorCollection
+from lite._tree.collection import TensorCollection
 from lite._tree.indexing import _consumes, normalise, result_names, result_shape
 from lite._tree.keys import require_path
 from lite._tree.protocol import TensorDictCore

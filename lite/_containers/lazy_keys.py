@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from lite._arrays.types import Path, Shape, is_array
 from lite._containers.exclusive import keys_differ
 from lite._containers.lazy_names import LazyNamesMixin
 from lite._ops.structure import StructureMixin
-from lite._tree.collection import Shape, TensorCollection, is_array
-from lite._tree.keys import NestedKey, Path, require_path
+from lite._tree.collection import TensorCollection
+from lite._tree.keys import NestedKey, require_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.protocol import MISSING
 from lite._tree.undo import flattened, unflattened

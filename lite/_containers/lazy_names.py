@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lite._tree.collection import Names, Shape
+from lite._arrays.types import Names, Shape
 from lite._tree.names import NamesMixin, check_names
 
 

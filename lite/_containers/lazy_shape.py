@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lite._arrays.types import Names, Shape
 from lite._tree import batch_ops
-from lite._tree.collection import Names, Shape
 
 if TYPE_CHECKING:
     from lite._containers.lazy import LazyStackedTensorDict

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.joining import stacked
-from lite._tree.collection import Array
+from lite._arrays.types import Array
 from lite._tree.nontensor import NonTensorBase, NonTensorStack, unwrap
 
 RAGGED_ERROR = (

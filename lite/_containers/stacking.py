@@ -10,10 +10,11 @@ import numpy as np
 
 from lite._arrays.device_array import on_leaves
 from lite._arrays.joining import stacked
+from lite._arrays.types import Array, Names, is_array
 from lite._base import TensorDictBase
 from lite._containers.lazy import LazyStackedTensorDict
 from lite._tensordict import TensorDict
-from lite._tree.collection import Array, Names, TensorCollection, is_array
+from lite._tree.collection import TensorCollection
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase, NonTensorStack
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.types import is_array
 from lite._files.keys import require_utf8
 from lite._files.plan import host_array
-from lite._tree.collection import is_array
 
 
 def _package() -> Any:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite._tree.collection import Array, TensorCollection
+from lite._arrays.types import Array
+from lite._tree.collection import TensorCollection
 from lite._tree.plain import is_dataclass, is_namedtuple, plain
 from lite._tree.protocol import TensorDictCore
 from lite._tree.shape import as_shape

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.foreign import from_dlpack, is_foreign
-from lite._tree.collection import Shape, TensorCollection
+from lite._arrays.types import Shape
+from lite._tree.collection import TensorCollection
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData, same_object
 from lite._tree.protocol import TensorDictCore

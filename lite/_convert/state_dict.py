@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from numpy import ndarray
 
+from lite._arrays.types import is_array
 from lite._ops.structure import StructureMixin
-from lite._tree.collection import is_array
 from lite._tree.writes import Writes
 
 _LEGACY_SIZE, _LEGACY_DEVICE = _LEGACY = "__batch_size", "__device"

@@ -10,8 +10,9 @@ import numpy as np
 from numpy import ndarray
 
 from lite._arrays.device_array import on_leaves, wrap
+from lite._arrays.types import Array, is_array
 from lite._ops.structure import StructureMixin
-from lite._tree.collection import Array, TensorCollection, is_array
+from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 
 _copy = methodcaller("copy")

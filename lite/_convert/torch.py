@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.foreign import from_dlpack, is_tensor
-from lite._tree.collection import Array, TensorCollection, is_array, raw
+from lite._arrays.types import Array, is_array, raw
+from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
 from lite._tree.protocol import TensorDictCore
 

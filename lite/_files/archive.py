@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.types import Array, Shape
 from lite._files.mapping import open_regular
 from lite._files.meta import MAX_BYTES, NAME
-from lite._tree.collection import Array, Shape
 
 LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 LOCAL_SIGNATURE = b"PK\x03\x04"

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._tree.collection import Array, Shape
+from lite._arrays.types import Array, Shape
 
 _FAILED = ctypes.c_void_p(-1).value
 

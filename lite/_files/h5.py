@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.types import is_array
 from lite._files.commit import new_file
 from lite._files.keys import require_utf8
 from lite._files.plan import host_array
-from lite._tree.collection import is_array
 from lite._tree.nontensor import NonTensorData
 
 

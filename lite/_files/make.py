@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.types import Array, Path
 from lite._files import meta
 from lite._files.commit import replace_tree
 from lite._files.dtypes import dtype_name
 from lite._files.keys import file_name
 from lite._files.mapping import anonymous_leaf, create_leaf, read_file, write_file
-from lite._tree.collection import Array
-from lite._tree.keys import Path, require_path
+from lite._tree.keys import require_path
 from lite._tree.values import fit_leaf
 
 _NODE = meta.text_of({"type": "TensorDict"})

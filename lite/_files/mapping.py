@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.types import Array, Shape
 from lite._files.filemap import FileMap
-from lite._tree.collection import Array, Shape
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _BINARY = getattr(os, "O_BINARY", 0)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from lite._arrays.defaults import get_default_dtype
+from lite._arrays.types import Array, Shape
 from lite._files.read_mixin import ReadMixin
-from lite._tree.collection import Array, Shape
 from lite._tree.keys import NestedKey
 from lite._tree.walks import leaves
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
+from lite._arrays.types import Array
 from lite._files.commit import new_file
-from lite._tree.collection import Array
 
 _DESCRIPTION = "%lite"
 # What NumPy and zipfile raise for damaged files; the last for arrays that say they are huge.

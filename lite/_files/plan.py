@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.types import Array, is_array, raw
 from lite._files import meta, payload
 from lite._files.dtypes import dtype_name
 from lite._files.keys import file_name
-from lite._tree.collection import Array, is_array, raw
 from lite._tree.nontensor import NonTensorBase, NonTensorStack
 
 PICKLES = ("other.pickle", "pickle.pkl")

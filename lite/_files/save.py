@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lite._arrays.types import Array
 from lite._files.load import load
 from lite._files.plan import Plan
 from lite._files.write import with_leaves, write_folder
-from lite._tree.collection import Array
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from lite._arrays.types import Array, Shape
 from lite._files.commit import COMMIT
 from lite._files.mapping import map_leaf, open_regular, read_all, read_file
 from lite._files.meta import MAX_BYTES, NAME
-from lite._tree.collection import Array, Shape
 
 
 class Store(Protocol):

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.types import Array, is_array, raw
 from lite._files import meta
 from lite._files.commit import replace_tree
 from lite._files.mapping import anonymous_leaf, create_leaf, is_file, source_of, write_file
 from lite._files.plan import Plan
-from lite._tree.collection import Array, is_array, raw
 from lite._tree.nontensor import NonTensorBase
 
 

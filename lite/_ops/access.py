@@ -8,9 +8,9 @@ from typing import Any, Self
 from numpy import ndarray
 
 from lite._arrays.device_array import write_leaf
+from lite._arrays.types import Path, is_array
 from lite._ops.read import ReadMixin
-from lite._tree.collection import is_array
-from lite._tree.keys import NestedKey, Path, require_path, to_path
+from lite._tree.keys import NestedKey, require_path, to_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.protocol import MISSING, TensorDictCore

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from lite._arrays.types import Path, Shape
 from lite._ops.structure import StructureMixin
-from lite._tree.collection import Shape, default_is_leaf
-from lite._tree.keys import Path
+from lite._tree.collection import default_is_leaf
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.protocol import MISSING
 from lite._tree.shape import as_shape

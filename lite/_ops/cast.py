@@ -9,9 +9,10 @@ from numpy.typing import DTypeLike
 
 from lite._arrays.device import move, parse_device
 from lite._arrays.device_array import wrap
+from lite._arrays.types import Array, is_array, raw
 from lite._ops.methods import SelfMethod, described
 from lite._ops.structure import StructureMixin
-from lite._tree.collection import Array, TensorCollection, is_array, raw
+from lite._tree.collection import TensorCollection
 from lite._tree.protocol import TensorDictCore
 from lite._tree.undo import as_before
 from lite._tree.walks import leaves, map_kept

@@ -6,11 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from lite._arrays.types import Array, as_array, is_array
 from lite._ops.elementwise import columns_of, elementwise
 from lite._ops.operands import Node, Operand, Rows
 from lite._ops.pointwise import required
 from lite._ops.structure import StructureMixin
-from lite._tree.collection import Array, as_array, is_array
 from lite._tree.nontensor import NonTensorBase, NonTensorStack, same_object
 from lite._tree.numpy_protocol import implements
 from lite._tree.protocol import MISSING

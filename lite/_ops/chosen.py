@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lite._tree.keys import Path
+from lite._arrays.types import Path
 from lite._tree.protocol import TensorDictCore
 
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.types import is_array
 from lite._base import TensorDictBase
 from lite._containers.cat import cat_values
 from lite._containers.lazy import LazyStackedTensorDict
 from lite._containers.stacking import maybe_dense_entries, stack_values, uniform
 from lite._tensordict import TensorDict
-from lite._tree.collection import TensorCollection, is_array, is_leaf_nontensor
+from lite._tree.collection import TensorCollection, is_leaf_nontensor
 from lite._tree.numpy_protocol import implements
 
 

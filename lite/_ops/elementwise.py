@@ -12,8 +12,8 @@ import numpy as np
 from lite._arrays.device_array import on_leaves, wrap
 from lite._arrays.formulas import COMPARISONS, Pointwise
 from lite._arrays.numbers import NUMBERS, beside
+from lite._arrays.types import as_array, is_array
 from lite._ops.operands import Const, Node, Operand, as_operand, widened
-from lite._tree.collection import as_array, is_array
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import MISSING, TensorDictCore
 

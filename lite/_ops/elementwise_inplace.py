@@ -11,9 +11,9 @@ import numpy as np
 from lite._arrays.device_array import on_leaves, unwrap, write_leaf
 from lite._arrays.formulas import Pointwise
 from lite._arrays.numbers import NUMBERS
+from lite._arrays.types import Shape
 from lite._ops.elementwise import aligned, columns_of, walk
 from lite._ops.operands import as_operand
-from lite._tree.collection import Shape
 from lite._tree.protocol import MISSING
 from lite._tree.walks import leaves
 

@@ -8,10 +8,11 @@ from typing import Any, Self
 import numpy as np
 
 from lite._arrays.device_array import wrap
+from lite._arrays.types import HOST_LEAVES, Array, Path, is_array, raw
 from lite._ops.structure import StructureMixin
-from lite._tree.collection import HOST_LEAVES, Array, is_array, is_leaf_nontensor, is_non_tensor, raw
+from lite._tree.collection import is_leaf_nontensor, is_non_tensor
 from lite._tree.key_views import walk
-from lite._tree.keys import NestedKey, Path, require_path, to_key
+from lite._tree.keys import NestedKey, require_path, to_key
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase

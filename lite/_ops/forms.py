@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.types import Shape, is_array
 from lite._ops.padding import grown
 from lite._ops.structure import StructureMixin
-from lite._tree.collection import Shape, is_array
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from lite._arrays.masked import refuse_masked
 from lite._arrays.numbers import NUMBERS
-from lite._tree.collection import Array, ArrayHolder, HostArray, Shape, is_array
+from lite._arrays.types import Array, ArrayHolder, HostArray, Shape, is_array
 from lite._tree.protocol import TensorDictCore
 from lite._tree.values import is_numeric, numeric_array
 

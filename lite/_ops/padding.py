@@ -7,11 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from lite._arrays.types import Array, Path, Shape, is_array
 from lite._ops.structure import StructureMixin
 from lite._tree.batch_ops import BatchOp
-from lite._tree.collection import Array, Shape, TensorCollection, is_array, is_leaf_nontensor
+from lite._tree.collection import TensorCollection, is_leaf_nontensor
 from lite._tree.key_views import walk
-from lite._tree.keys import NestedKey, Path, require_path
+from lite._tree.keys import NestedKey, require_path
 from lite._tree.nontensor import NonTensorBase, NonTensorStack
 
 

@@ -7,10 +7,10 @@ from operator import itemgetter
 from typing import Any
 
 from lite._arrays.defaults import get_defaults_to_none
+from lite._arrays.types import Path, Shape
 from lite._containers.ragged import read
-from lite._tree.collection import Shape
 from lite._tree.key_views import TensorDictKeysView, leaf_pairs, walk
-from lite._tree.keys import NestedKey, Path, require_path, to_path
+from lite._tree.keys import NestedKey, require_path, to_path
 from lite._tree.nontensor import NonTensorBase, unwrap
 from lite._tree.protocol import MISSING, TensorDictCore
 

@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from lite._arrays.types import Array, as_array
 from lite._ops.structure import StructureMixin
 from lite._tree.batch_ops import Index, Take
-from lite._tree.collection import Array, as_array
 from lite._tree.shape import as_shape
 
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from lite._arrays.device_array import unwrap, wrap
 from lite._arrays.reductions import Reducer
-from lite._tree.collection import Array, Names, Shape, as_array, is_array, is_leaf_nontensor
+from lite._arrays.types import Array, Names, Shape, as_array, is_array
+from lite._tree.collection import is_leaf_nontensor
 from lite._tree.keys import require_path
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.protocol import MISSING

@@ -11,11 +11,11 @@ from numpy.typing import DTypeLike
 from lite._arrays import reductions as over
 from lite._arrays.device_array import wrap
 from lite._arrays.reductions import Reducer
+from lite._arrays.types import Shape
 from lite._ops.cast import as_dtype
 from lite._ops.methods import AnyMethod, described
 from lite._ops.reduce import FEATURE, Extremes, Scope, joined, reduced, scope_of, with_keys
 from lite._ops.structure import StructureMixin
-from lite._tree.collection import Shape
 from lite._tree.protocol import MISSING
 from lite._tree.walks import leaves
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._tree.collection import Array
+from lite._arrays.types import Array
 from lite._tree.keys import NestedKey
 
 

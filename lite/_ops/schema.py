@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import DTypeLike
 
+from lite._arrays.types import is_array
 from lite._ops.cast import as_dtype
 from lite._ops.structure import StructureMixin
-from lite._tree.collection import is_array
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.shape import as_shape

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
+from lite._arrays.types import Path
 from lite._ops.update import UpdateMixin
 from lite._tree.collection import is_leaf_nontensor
 from lite._tree.key_views import walk
-from lite._tree.keys import NestedKey, Path, require_path, to_key
+from lite._tree.keys import NestedKey, require_path, to_key
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.protocol import MISSING, TensorDictCore
 from lite._tree.undo import flattened, unflattened

@@ -9,11 +9,12 @@ from typing import Any, Self
 from numpy import ndarray
 
 from lite._arrays.device_array import on_leaves
+from lite._arrays.types import Path, is_array
 from lite._containers.assignment import write_arrays
 from lite._ops.access import AccessMixin
 from lite._ops.chosen import below, key_list, only
-from lite._tree.collection import TensorCollection, is_array
-from lite._tree.keys import NestedKey, Path, require_path, to_key
+from lite._tree.collection import TensorCollection
+from lite._tree.keys import NestedKey, require_path, to_key
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import TensorDictCore

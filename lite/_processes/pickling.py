@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.device_array import is_device_leaf
-from lite._tree.collection import Array
+from lite._arrays.types import Array
 from lite._tree.protocol import TensorDictCore
 
 _TRANSIENT = frozenset({"__weakref__", "_before", "_contexts", "_lock_parents", "_origin", "_source"})

@@ -6,8 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from lite._arrays.types import Array, ArrayHolder, is_array, raw
 from lite._processes.sharing import SharedBlock, block_of, send_by_handle
-from lite._tree.collection import Array, ArrayHolder, is_array, raw
 from lite._tree.protocol import TensorDictCore
 from lite._tree.walks import leaves
 

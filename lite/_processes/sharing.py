@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._tree.collection import Array, Shape
+from lite._arrays.types import Array, Shape
 
 _blocks: weakref.WeakValueDictionary[str, SharedBlock] = weakref.WeakValueDictionary()
 

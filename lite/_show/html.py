@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from lite._arrays.device import device_of
+from lite._arrays.types import is_array
 from lite._containers.ragged import stand_in
 from lite._show.summary import size_text
-from lite._tree.collection import is_array
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import TensorDictCore
 from lite._tree.walks import leaves

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from lite._arrays.types import Path, is_array
 from lite._containers.ragged import stand_in
-from lite._tree.collection import is_array
-from lite._tree.keys import Path, to_key
+from lite._tree.keys import to_key
 from lite._tree.protocol import TensorDictCore
 from lite._tree.walks import leaves
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.device import device_of
+from lite._arrays.types import Array, ArrayHolder, Shape, is_array
 from lite._containers.ragged import stand_in
 from lite._processes.sharing import block_of
 from lite._show.options import PrintOptions, print_options
-from lite._tree.collection import Array, ArrayHolder, Shape, is_array
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import TensorDictCore
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.types import Shape
 from lite._tensorclass.options import Options, converter
-from lite._tree.collection import Shape
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, unwrap
 from lite._tree.protocol import MISSING
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lite._tree.collection import Shape, TensorCollection
+from lite._arrays.types import Shape
+from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorData
 from lite._tree.protocol import TensorDictCore
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from textwrap import indent
 from typing import Any, ClassVar, Self
 
+from lite._arrays.types import Array, Shape
 from lite._base import TensorDictBase
 from lite._files.mixin import FilesMixin
 from lite._show.html import html_of
@@ -18,7 +19,7 @@ from lite._tensorclass.methods import TensorClassMeta, delegate_operators
 from lite._tensorclass.options import Options
 from lite._tensordict import TensorDict
 from lite._tree.batch_ops import BatchOp
-from lite._tree.collection import Array, Shape, TensorCollection
+from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey, require_path, to_path
 from lite._tree.nontensor import NonTensorBase, unwrap
 from lite._tree.protocol import MISSING

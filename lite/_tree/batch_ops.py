@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._tree.collection import Array, Names, Shape
+from lite._arrays.types import Array, Names, Shape
 
 
 class BatchOp:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._tree.collection import Array, Names, Shape
+from lite._arrays.types import Array, Names, Shape
 
 
 def normalise(index: Any, batch_size: Shape) -> tuple[Any, ...]:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
 
+from lite._arrays.types import Path
 from lite._tree.collection import default_is_leaf, is_leaf_nontensor
-from lite._tree.keys import Path, to_path
+from lite._tree.keys import to_path
 from lite._tree.protocol import TensorDictCore
 
 if TYPE_CHECKING:

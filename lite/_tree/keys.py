@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-Path: TypeAlias = tuple[str, ...]
+from lite._arrays.types import Path
 
 if TYPE_CHECKING:
     NestedKey: TypeAlias = str | tuple[Any, ...]

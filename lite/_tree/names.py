@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from numpy import ndarray
 
-from lite._tree.collection import Names
+from lite._arrays.types import Names
 from lite._tree.protocol import TensorDictCore
 
 

@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from lite._arrays.types import Array, Shape
 from lite._tree.batch_ops import BatchOp
-from lite._tree.collection import Array, Shape, TensorCollection
+from lite._tree.collection import TensorCollection
 from lite._tree.shape import ShapeMixin, as_shape
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from lite._tree.collection import Array, TensorCollection
+from lite._arrays.types import Array
+from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorStack
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from lite._tree.collection import Names, Shape, TensorCollection
+from lite._arrays.types import Names, Shape
+from lite._tree.collection import TensorCollection
 from lite._tree.undo import ContextMixin
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from lite._arrays.types import HostArray, Shape
 from lite._tree import batch_ops
-from lite._tree.collection import HostArray, Shape, TensorCollection
+from lite._tree.collection import TensorCollection
 from lite._tree.indexing import normalise, result_names, result_shape
 
 

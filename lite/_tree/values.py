@@ -11,8 +11,9 @@ from numpy import ndarray
 from lite._arrays.defaults import get_default_dtype
 from lite._arrays.foreign import from_dlpack, is_foreign, is_tensor
 from lite._arrays.masked import refuse_masked
-from lite._tree.collection import Array, Shape, TensorCollection, is_array
-from lite._tree.keys import Path, to_path
+from lite._arrays.types import Array, Path, Shape, is_array
+from lite._tree.collection import TensorCollection
+from lite._tree.keys import to_path
 from lite._tree.nontensor import NonTensorData, NonTensorStack
 
 _NUMERIC = frozenset("biufc")

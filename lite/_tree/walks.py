@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from lite._tree.collection import Array, is_array
+from lite._arrays.types import Array, is_array
 from lite._tree.protocol import TensorDictCore
 
 T = TypeVar("T")

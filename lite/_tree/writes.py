@@ -12,7 +12,7 @@ import numpy as np
 from numpy import ndarray
 
 from lite._arrays.device_array import write_leaf
-from lite._tree.collection import Shape, raw
+from lite._arrays.types import Shape, raw
 
 _NOTHING = np.zeros((), dtype=np.bool_)
 _NUMBERS = (np.ndarray, np.generic, bool, int, float, complex)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lite.models.graph import json_files
+from lite.models.text import tokenizer_files
 from lite.models.text.tokenizer import Tokenizer
 
 Make = Callable[..., Tokenizer]

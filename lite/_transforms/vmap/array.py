@@ -8,8 +8,9 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from lite._arrays.types import HostArray
 from lite._transforms.vmap.methods import ArrayMethods
-from lite._tree.collection import HostArray, TensorCollection
+from lite._tree.collection import TensorCollection
 
 
 class Rules:

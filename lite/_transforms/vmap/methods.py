@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from lite._tree.collection import Shape
+from lite._arrays.types import Shape
 
 
 class ArrayMethods:

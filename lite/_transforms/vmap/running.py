@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, NamedTuple
 
-from lite._tree.collection import HostArray
+from lite._arrays.types import HostArray
 
 
 class Running(NamedTuple):

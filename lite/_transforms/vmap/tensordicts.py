@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.types import Names, Shape, raw
 from lite._transforms.vmap.array import BatchedArray, SharedArray
 from lite._transforms.vmap.indexing import get_index
 from lite._tree.batch_ops import BatchOp
-from lite._tree.collection import Names, Shape, raw
 
 
 class Hide(BatchOp):

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 import lite._transforms.vmap.dispatch  # noqa: F401  # which gives mapped arrays their rules
+from lite._arrays.types import ArrayHolder, HostArray, raw
 from lite._transforms.vmap.array import BatchedArray, SharedArray
 from lite._transforms.vmap.level import numbers
 from lite._transforms.vmap.running import Running, generator_for, maps
 from lite._transforms.vmap.tensordicts import Hide, Show, dense, hide, show
 from lite._transforms.vmap.trees import Mismatch, flatten, outline, spread, unflatten
-from lite._tree.collection import ArrayHolder, HostArray, TensorCollection, raw
+from lite._tree.collection import TensorCollection
 
 _RANDOMNESS = ("error", "same", "different")
 

@@ -8,7 +8,8 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from lite._arrays.dtypes import bfloat16, is_floating, is_inexact, is_numeric, resolve_dtype
-from lite._tree.collection import TensorCollection, raw
+from lite._arrays.types import raw
+from lite._tree.collection import TensorCollection
 from lite.nn._modules.meta import MetaArray, check_device
 from lite.nn._modules.parameter import Parameter
 from lite.nn._modules.registry import Registry

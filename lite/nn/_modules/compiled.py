@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.special import float_dtypes, in_blocks
-from lite._tree.collection import HostArray
+from lite._arrays.types import HostArray
 
 LARGE = 1 << 14  # numbers; calls with fewer are too short to be worth loading Numba
 

@@ -10,7 +10,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from lite._arrays.defaults import get_default_dtype
 from lite._arrays.dtypes import is_inexact
-from lite._tree.collection import ArrayHolder
+from lite._arrays.types import ArrayHolder
 from lite.nn._modules.meta import MetaArray
 
 _TRAIN = "train the network in an autograd library and load its weights by name with Module.load_state_dict"

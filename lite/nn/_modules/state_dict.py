@@ -14,7 +14,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from lite._tree.collection import TensorCollection, raw
+from lite._arrays.types import raw
+from lite._tree.collection import TensorCollection
 from lite.nn._modules.hooks import Hooks
 from lite.nn._modules.meta import MetaArray
 from lite.nn._modules.parameter import Parameter

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.dtypes import is_inexact, is_numeric
-from lite._tree.collection import TensorCollection, raw
+from lite._arrays.types import raw
+from lite._tree.collection import TensorCollection
 from lite.nn._modules.meta import MetaArray
 from lite.nn._modules.parameter import Parameter
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
-from lite._tree.collection import raw
-from lite._tree.keys import Path
+from lite._arrays.types import Path, raw
 from lite.nn._modules.parameter import Parameter
 from lite.nn._modules.state_dict import StateDictMethods
 from lite.nn._modules.state_values import remember_values

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from lite._arrays.types import raw
 from lite._tensordict import TensorDict
-from lite._tree.collection import TensorCollection, raw
+from lite._tree.collection import TensorCollection
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.undo import Leave
 from lite.nn._modules.meta import MetaArray

@@ -8,7 +8,7 @@ import numpy as np
 
 from lite._arrays.defaults import get_default_dtype
 from lite._arrays.dtypes import is_floating
-from lite._tree.collection import raw
+from lite._arrays.types import raw
 
 
 def as_float(value: Any, dtype: np.dtype[Any] | None = None) -> Any:

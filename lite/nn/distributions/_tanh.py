@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.special import softplus
-from lite._tree.collection import raw
+from lite._arrays.types import raw
 from lite.nn.distributions._arguments import limits, require
 from lite.nn.distributions.distribution import LOG_2
 

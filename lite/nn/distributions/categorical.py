@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lite._arrays.types import as_array, raw
 from lite._transforms.vmap.running import everything
-from lite._tree.collection import as_array, raw
 from lite.nn.distributions._arguments import require
 from lite.nn.distributions._draw import as_shape, generator_of
 from lite.nn.distributions.distribution import Distribution

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite._tree.collection import raw
+from lite._arrays.types import raw
 from lite.nn.distributions.categorical import Categorical
 from lite.nn.distributions.one_hot_categorical import OneHotMixin, one_hot
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite._arrays.special import softmax
-from lite._tree.collection import as_array, raw
+from lite._arrays.types import as_array, raw
 from lite.nn.distributions.categorical import Categorical
 from lite.nn.distributions.support import OneHot, Support
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite._tree.collection import as_array
+from lite._arrays.types import as_array
 
 
 class Support:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._tree.collection import raw
+from lite._arrays.types import raw
 from lite.nn._modules.initial import empty_array, fill
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter

@@ -11,9 +11,10 @@ from typing import Any, overload
 
 import numpy as np
 
+from lite._arrays.types import Path
 from lite._tensordict import TensorDict
 from lite._tree.collection import TensorCollection
-from lite._tree.keys import NestedKey, Path, require_path
+from lite._tree.keys import NestedKey, require_path
 from lite._tree.nontensor import NonTensorBase, unwrap
 
 _Function = Callable[..., Any]

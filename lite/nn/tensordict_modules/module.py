@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.types import Path
 from lite._tensordict import TensorDict
 from lite._tree.collection import TensorCollection
-from lite._tree.keys import NestedKey, Path, require_path, unravel_key
+from lite._tree.keys import NestedKey, require_path, unravel_key
 from lite._tree.nontensor import NonTensorBase, unwrap
 from lite._tree.protocol import TensorDictCore
 from lite._tree.values import as_is

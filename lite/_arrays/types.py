@@ -1,0 +1,63 @@
+"""What an array is here: NumPy's, one on a GPU, one behind a holder, one that an interpreter made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[Any]
+Shape: TypeAlias = tuple[int, ...]
+Names: TypeAlias = list[str | None] | None
+Path: TypeAlias = tuple[str, ...]
+
+
+class ArrayHolder:
+    """A leaf that holds its array in `data` and computes like it, with plain arrays as results.
+
+    A holder keeps its identity while its array changes, which is what a module's parameter needs. No
+    entry of a plain TensorDict is one, so loops ask for arrays by exact type first and never look here.
+    """
+
+    __slots__ = ()
+    data: Any
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.data[index] = raw(value)
+
+
+class HostArray:
+    """A leaf that is no ndarray but answers NumPy's protocols as one, such as the arrays inside `vmap`."""
+
+    __slots__ = ()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise NotImplementedError
+
+    def elementwise(self, function: Callable[[Any], Any]) -> Any:
+        """`function`, which treats all numbers of an array alike, of what lies behind this one."""
+        raise NotImplementedError
+
+
+HOST_LEAVES = (np.ndarray, ArrayHolder, HostArray)
+
+
+def raw(value: Any) -> Any:
+    """The array itself, behind a holder too."""
+    return value.data if isinstance(value, ArrayHolder) else value
+
+
+def as_array(value: Any) -> Array:
+    """`numpy.asarray`, but what answers NumPy's protocols as an array stays what it is."""
+    return value if isinstance(value, HostArray) else np.asarray(value)  # type: ignore[return-value]
+
+
+def is_array(value: Any) -> bool:
+    """True for a leaf: a NumPy array or a holder of one, or an array with the CUDA array interface."""
+    return (
+        isinstance(value, HOST_LEAVES)
+        or hasattr(value, "__cuda_array_interface__")
+        or hasattr(type(value), "__cuda_ndarray__")  # Numba's simulator has no array interface
+    )

@@ -1,0 +1,209 @@
+"""Each package imports only packages below it, wherever the import stands; no files import each other.
+
+Counted are the imports at the top of a file, inside functions and for type checkers alike: what a reader must
+know to read a file is all that it names.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = {"lite": "lite", "kernels": "lite.kernels", "models": "lite.models"}
+
+# From the ground up. A module belongs to the longest name that starts its own.
+LAYERS = [
+    "lite.kernels",
+    "lite._arrays",
+    "lite._tree",
+    "lite._containers",
+    "lite._ops",
+    "lite._convert",
+    "lite._files",
+    "lite._processes",
+    "lite._show",
+    "lite._tensordict",
+    "lite._tensorclass",
+    "lite._transforms",
+    "lite",  # its __init__, the public names
+    "lite.nn.settings",
+    "lite.nn._modules",
+    "lite.nn.layers",
+    "lite.nn.distributions",
+    "lite.nn.tensordict_modules",
+    "lite.nn._parameters",
+    "lite.nn",
+    "lite.data",
+    "lite.models.graph",
+    "lite.models.decoder",
+    "lite.models.generation",
+    "lite.models.text",
+    "lite.models.wrapper",
+    "lite.models.tiny_chat",
+    "lite.models",
+    "lite.cli",
+    "lite.__main__",
+]
+RANK = {name: rank for rank, name in enumerate(LAYERS)}
+
+# What the facade opens at call time only.
+DOORS: set[tuple[str, str]] = set()
+
+# Imports that point up today; none may come, and the list ends empty.
+TODAY = {
+    ("lite._containers.batch_size", "lite._base"),
+    ("lite._containers.cat", "lite._base"),
+    ("lite._containers.cat", "lite._tensordict"),
+    ("lite._containers.lazy", "lite._base"),
+    ("lite._containers.lazy_entries", "lite._ops.structure"),
+    ("lite._containers.lazy_entries", "lite._tensordict"),
+    ("lite._containers.lazy_index", "lite._ops.combine"),
+    ("lite._containers.lazy_keys", "lite._ops.structure"),
+    ("lite._containers.lazy_keys", "lite._tensordict"),
+    ("lite._containers.lazy_parts", "lite._ops.combine"),
+    ("lite._containers.lazy_parts", "lite._tensordict"),
+    ("lite._containers.stacking", "lite._base"),
+    ("lite._containers.stacking", "lite._tensordict"),
+    ("lite._convert.arrow", "lite._files.keys"),
+    ("lite._convert.arrow", "lite._files.plan"),
+    ("lite._convert.arrow", "lite._tensordict"),
+    ("lite._convert.constructors", "lite._tensordict"),
+    ("lite._convert.from_python", "lite._tensorclass.tensorclass"),
+    ("lite._convert.from_python", "lite._tensordict"),
+    ("lite._convert.pytree", "lite._tensorclass.tensorclass"),
+    ("lite._convert.pytree", "lite._tensordict"),
+    ("lite._convert.tables", "lite._tensordict"),
+    ("lite._convert.torch", "lite._tensordict"),
+    ("lite._files.consolidated", "lite._tensordict"),
+    ("lite._files.flat", "lite._tensordict"),
+    ("lite._files.functions", "lite._tensordict"),
+    ("lite._files.h5", "lite._tensordict"),
+    ("lite._files.read", "lite._tensorclass.tensorclass"),
+    ("lite._files.read", "lite._tensordict"),
+    ("lite._modules", "lite.nn._parameters.from_module"),
+    ("lite._modules", "lite.nn._parameters.to_module"),
+    ("lite._ops.combine", "lite._base"),
+    ("lite._ops.combine", "lite._tensordict"),
+    ("lite._ops.schema", "lite._tensordict"),
+    ("lite._tensorclass.methods", "lite._base"),
+    ("lite._tensorclass.tensorclass", "lite._base"),
+    ("lite._tree.key_views", "lite._base"),
+    ("lite._tree.numpy_protocol", "lite._ops.numpy_functions"),
+    ("lite._tree.shape", "lite._transforms.vmap.tensordicts"),
+    ("lite._tree.values", "lite._ops.combine"),
+    ("lite.models.graph.tensors", "lite.models.decoder.conventions"),
+}
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of the product by its name."""
+    found = {}
+    for folder, package in FOLDERS.items():
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            inner = file.relative_to(ROOT / folder).with_suffix("").parts
+            if "assets" in inner or (folder == "lite" and inner[0] in ("kernels", "models")):
+                continue
+            found[".".join((package, *(part for part in inner if part != "__init__")))] = file
+    return found
+
+
+def imported(file: Path) -> Iterator[str]:
+    """Every module of the product that a file imports: at its top, in functions, and for type checkers."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "lite":
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in modules() else str(node.module)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "lite")
+
+
+@cache
+def graph() -> dict[str, frozenset[str]]:
+    """Which modules each module imports, without the doors."""
+    return {
+        name: frozenset(other for other in imported(file) if other != name and (name, other) not in DOORS)
+        for name, file in modules().items()
+    }
+
+
+def layer(module: str) -> str:
+    parts = module.split(".")
+    return next(name for n in range(len(parts), 0, -1) if (name := ".".join(parts[:n])) in RANK)
+
+
+def circles() -> list[list[str]]:
+    """Sets of modules that reach each other (Tarjan's algorithm)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found = []
+
+    def visit(name: str) -> None:
+        index[name] = low[name] = len(index)
+        stack.append(name)
+        for other in sorted(graph()[name]):
+            if other not in index:
+                visit(other)
+                low[name] = min(low[name], low[other])
+            elif other in stack:
+                low[name] = min(low[name], index[other])
+        if low[name] == index[name]:
+            at = stack.index(name)
+            circle = stack[at:]
+            del stack[at:]
+            if len(circle) > 1:
+                found.append(sorted(circle))
+
+    for name in graph():
+        if name not in index:
+            visit(name)
+    return found
+
+
+def test_imports_point_down() -> None:
+    up = [
+        f"{name} -> {other}"
+        for name, others in graph().items()
+        for other in sorted(others)
+        if RANK[layer(other)] > RANK[layer(name)] and (name, other) not in TODAY
+    ]
+    assert up == []
+
+
+def test_no_files_import_each_other() -> None:
+    assert [len(circle) for circle in circles() if len(circle) > 2] == [5, 66, 3]  # ends as []
+
+
+def test_today_shrinks() -> None:
+    real = {(name, other) for name, others in graph().items() for other in others}
+    assert real >= TODAY
+
+
+def test_every_import_is_of_a_module_that_exists() -> None:
+    unknown = {other for others in graph().values() for other in others} - set(modules())
+    assert unknown == set()
+
+
+def test_every_layer_exists() -> None:
+    assert [
+        name
+        for name in LAYERS
+        if not any(module == name or module.startswith(f"{name}.") for module in modules())
+    ] == []
+
+
+def test_doors_are_used() -> None:
+    missing = [door for door in DOORS if door[1] not in set(imported(modules()[door[0]]))]
+    assert missing == []
+
+
+def test_folders_are_small() -> None:
+    full: dict[Path, int] = {}
+    for file in modules().values():
+        full[file.parent] = full.get(file.parent, 0) + 1
+    assert {folder.name: n for folder, n in full.items() if n > 30} == {}  # ends at 25
