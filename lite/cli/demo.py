@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite._base import TensorDictBase
-from lite._tensordict import TensorDict
+from lite._tensordict import TensorDict, TensorDictBase
 
 if TYPE_CHECKING:
     from lite.models.tiny_chat.tasks import Problem

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite._arrays.types import Path
-from lite._base import TensorDictBase
 from lite._ops.combine import lazy_stack
+from lite._tensordict import TensorDictBase
 from lite._tree.keys import NestedKey, require_path
 from lite.data._entries import require_array, require_time
 
