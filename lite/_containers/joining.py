@@ -263,9 +263,9 @@ def _cat_column(column: list[Any], dim: int, key: str) -> Any:
             return np.concatenate(column, dim)
         return on_leaves(lambda *arrays: np.concatenate(arrays, dim), *column)
     except (ValueError, TypeError) as error:
-        found = [f"{type(entry).__name__} {tuple(getattr(entry, 'shape', ()))}" for entry in column]
+        shown = [f"{type(entry).__name__} {tuple(getattr(entry, 'shape', ()))}" for entry in column]
         raise RuntimeError(
-            f"the entries of key {key!r} cannot be concatenated: {', '.join(found)}."
+            f"the entries of key {key!r} cannot be concatenated: {', '.join(shown)}."
         ) from error
 
 

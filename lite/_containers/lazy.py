@@ -145,7 +145,7 @@ class Lazy(Container):
         """An entry of the whole stack, cut along the stack dimension."""
         dim = self.stack_dim
         if isinstance(entry, TensorCollection):
-            return entry.unbind(dim)  # type: ignore[attr-defined,no-any-return]
+            return entry.unbind(dim)
         before = (slice(None),) * dim
         return [entry[(*before, i, ...)] for i in range(entry.shape[dim])] if entry.ndim > dim else []
 
@@ -250,7 +250,7 @@ class Lazy(Container):
         out = self._blank()
         for key, entry in entries.items():
             out._put(key, entry)
-        return out  # type: ignore[return-value]
+        return out
 
     def _lock_children(self) -> list[Any]:
         return self.tensordicts
@@ -264,7 +264,7 @@ class Lazy(Container):
         except AttributeError:
             sizes = {part.batch_size for part in self.tensordicts}
         if len(sizes) == 1:
-            return sizes.pop()  # type: ignore[no-any-return]
+            return sizes.pop()
         if not sizes:
             return self._empty_size
         if len({len(size) for size in sizes}) > 1:

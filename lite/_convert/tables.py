@@ -119,6 +119,7 @@ def to_parquet(
 
 def from_parquet(
     cls: type[Any],
+    /,
     path: str | os.PathLike[str],
     *,
     auto_batch_size: bool = False,

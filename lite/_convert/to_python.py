@@ -183,7 +183,7 @@ def _column(td: Container, key: str, entry: Any) -> Array:
     if not all(isinstance(item, str) for item in objects.flat):
         raise TypeError(f"the objects at key {key!r} have no field type; only strings can be fields.")
     width = max([10, *(len(item) for item in objects.flat)])
-    return objects.astype(f"U{width}")  # type: ignore[no-any-return]
+    return objects.astype(f"U{width}")
 
 
 def _tree(td: Any) -> dict[str, Any] | None:

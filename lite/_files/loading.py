@@ -147,7 +147,7 @@ def is_memmap(td: Container) -> bool:
     return found or (node._locked and isinstance(getattr(node, "_source", None), str))
 
 
-def saved_path(td: Container) -> str:
+def saved_path(td: Any) -> str:
     """The folder that the arrays are mapped to.
 
     Raises:

@@ -25,7 +25,7 @@ def _like(
 ) -> Like:
     wanted = None if dtype is None else as_dtype(dtype)
     out = map_kept(td, lambda leaf: beside(leaf, make(leaf.shape, leaf.dtype if wanted is None else wanted)))
-    return out if device is None else out.to(device)  # type: ignore[attr-defined]
+    return out if device is None else out.to(device)
 
 
 @implements(np.zeros_like)

@@ -113,7 +113,7 @@ def _entries(td: Any, fn: Pointwise, others: Sequence[Any]) -> dict[str, Any] | 
             inner = _entries(entry, fn, values)
             if inner is None:
                 return None
-            out[key] = entry._with(inner)  # type: ignore[attr-defined]
+            out[key] = entry._with(inner)
         elif constant or (type(values[0]) is np.ndarray and values[0].ndim == entry.ndim):
             out[key] = fn(entry, *values)
         else:

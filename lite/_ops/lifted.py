@@ -19,7 +19,7 @@ from lite._ops.structure import rename_paths
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.lock import LOCK_ERROR
-from lite._tree.protocol import MISSING, T, kinds
+from lite._tree.protocol import MISSING, kinds
 from lite._tree.undo import flattened, unflattened
 from lite._tree.writes import Writes
 
@@ -44,8 +44,8 @@ def _require_all(td: Any, paths: Iterable[Path]) -> None:
 
 
 def select(
-    td: T, *keys: NestedKey, inplace: bool = False, strict: bool = True, as_tensordict: bool = False
-) -> T:
+    td: Any, *keys: NestedKey, inplace: bool = False, strict: bool = True, as_tensordict: bool = False
+) -> Any:
     """Keep only some keys of every part; with `strict`, each must be common to all parts."""
     paths = [require_path(key) for key in keys]
     if strict:
@@ -53,20 +53,20 @@ def select(
     return _each(td, lambda part: part.select(*paths, inplace=inplace, strict=False), inplace)
 
 
-def _selected(td: T, paths: list[Path], strict: bool) -> T:
+def _selected(td: Any, paths: list[Path], strict: bool) -> Any:
     return td.select(*paths, strict=strict)
 
 
-def exclude(td: T, *keys: NestedKey, inplace: bool = False) -> T:
+def exclude(td: Any, *keys: NestedKey, inplace: bool = False) -> Any:
     """Drop some keys from every part that has them."""
     return _each(td, lambda part: part.exclude(*keys, inplace=inplace), inplace)
 
 
-def _excluded(td: T, keys: Sequence[str | Path]) -> T:
+def _excluded(td: Any, keys: Sequence[str | Path]) -> Any:
     return td.exclude(*keys)
 
 
-def rename_key_(td: T, old_key: NestedKey, new_key: NestedKey, safe: bool = False) -> T:
+def rename_key_(td: Any, old_key: NestedKey, new_key: NestedKey, safe: bool = False) -> Any:
     """Move an entry of every part to another key; KeyError unless all parts have it."""
     old, new = rename_paths(old_key, new_key)
     if old == new:
@@ -80,15 +80,15 @@ def rename_key_(td: T, old_key: NestedKey, new_key: NestedKey, safe: bool = Fals
 
 
 def flatten_keys(
-    td: T, separator: str = ".", inplace: bool = False, is_leaf: Callable[[type], bool] | None = None
-) -> T:
+    td: Any, separator: str = ".", inplace: bool = False, is_leaf: Callable[[type], bool] | None = None
+) -> Any:
     """Bring nested entries of every part to its top; RuntimeError if parts have exclusive keys."""
     require_shared(td, "flatten_keys")
     out = _each(td, lambda part: part.flatten_keys(separator, inplace=inplace, is_leaf=is_leaf), inplace)
     return td._remember(out, unflattened(separator))
 
 
-def unflatten_keys(td: T, separator: str = ".", inplace: bool = False) -> T:
+def unflatten_keys(td: Any, separator: str = ".", inplace: bool = False) -> Any:
     """Inverse of `flatten_keys`, in every part."""
     require_shared(td, "unflatten_keys")
     out = _each(td, lambda part: part.unflatten_keys(separator, inplace=inplace), inplace)
@@ -96,13 +96,13 @@ def unflatten_keys(td: T, separator: str = ".", inplace: bool = False) -> T:
 
 
 def split_keys(
-    td: T,
+    td: Any,
     *key_sets: Iterable[NestedKey] | Mapping[NestedKey, NestedKey],
     inplace: bool = False,
     default: Any = MISSING,
     strict: bool = True,
     reproduce_struct: bool = False,
-) -> tuple[T, ...]:
+) -> tuple[Any, ...]:
     """Distribute the entries of every part over one lazy stack per key set, plus the rest."""
     sets = [s if isinstance(s, Mapping) else list(s) for s in key_sets]
     if default is MISSING and strict:
@@ -123,7 +123,7 @@ def split_keys(
     return (*outs[:-1], td if inplace else outs[-1])
 
 
-def del_(td: T, key: NestedKey) -> T:
+def del_(td: Any, key: NestedKey) -> Any:
     """Remove an entry from every part that has it; KeyError if none has."""
     path = require_path(key)
     if td.is_locked:
@@ -138,12 +138,12 @@ def del_(td: T, key: NestedKey) -> T:
     return td
 
 
-def filter_empty_(td: T) -> T:
+def filter_empty_(td: Any) -> Any:
     """Remove nested TensorDicts without any leaf from every part; returns self."""
     return _each(td, lambda part: part.filter_empty_(), True)
 
 
-def clear(td: T) -> T:
+def clear(td: Any) -> Any:
     """Remove every entry of every part; returns self."""
     return _each(td, lambda part: part.clear(), True)
 
@@ -232,14 +232,14 @@ def _pairs_up(td: Any, source: Any) -> bool:
 
 
 def update_at_(
-    td: T,
+    td: Any,
     input_dict_or_td: Mapping[Any, Any] | TensorCollection,
     idx: Any,
     clone: bool = False,
     *,
     non_blocking: bool = False,
     keys_to_update: Iterable[NestedKey] | None = None,
-) -> T:
+) -> Any:
     """Write the entries of a source at a batch index of existing entries; returns self."""
     node = td._as_node(input_dict_or_td)
     if not isinstance(node, kinds.lazy) or keys_to_update is not None:

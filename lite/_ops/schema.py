@@ -20,6 +20,7 @@ _STORAGES = (None, "memmap", "h5", "zarr", "shared", "redis", "dragonfly")
 
 def from_schema(
     cls: type[Any],
+    /,
     schema: Mapping[NestedKey, tuple[Sequence[int], DTypeLike]],
     *,
     batch_size: Any = None,

@@ -48,7 +48,7 @@ def select(
         entry = own.get(key) if type(key) is str else None
         if entry is None:
             break
-        found[key] = entry
+        found[key] = entry  # type: ignore[index]
     else:
         return _become(td, found) if inplace else td._with(found)
     out = td._selected([(k,) if type(k) is str else require_path(k) for k in keys], strict)
@@ -112,7 +112,7 @@ def _excluded(td: T, keys: Sequence[str | Path]) -> T:
         elif len(keys) == 1 and isinstance(out.get(key[0]), Container):
             out[key[0]] = out[key[0]]._excluded([key[1:]])
         else:
-            below[key[0]] = [*below.get(key[0], ()), key[1:]]
+            below[key[0]] = [*below.get(key[0], ()), key[1:]]  # type: ignore[list-item]
     for name, rest in below.items():
         entry = out.get(name)
         node: Any = entry if isinstance(entry, Container) else td._as_node(entry)

@@ -322,7 +322,7 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
     @property
     def batch_size(self) -> Shape:
         """Shape that all fields share as their leading dimensions."""
-        return self._tensordict.batch_size  # type: ignore[no-any-return]
+        return self._tensordict.batch_size
 
     @batch_size.setter
     def batch_size(self, value: Any) -> None:

@@ -85,7 +85,7 @@ def _mask(td: TensorDictBase, key: NestedKey | None, shape: tuple[int, ...]) -> 
         raise TypeError(f"the mask {key!r} must be boolean, got {mask.dtype}.")
     if mask.shape not in (shape, (*shape, 1)):
         raise RuntimeError(f"the mask {key!r} must have the shape {shape}, got {mask.shape}.")
-    return mask.reshape(shape)  # type: ignore[no-any-return]
+    return mask.reshape(shape)
 
 
 def _window(

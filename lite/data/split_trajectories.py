@@ -88,7 +88,7 @@ def split_trajectories(
     if as_nested:
         if not len(first):
             raise RuntimeError(f"as_nested needs at least one step, got a batch of size {size}.")
-        return lazy_stack(list(steps.split(lengths.tolist(), 0)), 0)  # type: ignore[no-any-return]
+        return lazy_stack(list(steps.split(lengths.tolist(), 0)), 0)
     offset = np.arange(lengths.max(initial=0))
     mask = offset < lengths[:, None]
     # All padding is one more element, after the last.
