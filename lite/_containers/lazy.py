@@ -145,7 +145,7 @@ class Lazy(Container):
         """An entry of the whole stack, cut along the stack dimension."""
         dim = self.stack_dim
         if isinstance(entry, TensorCollection):
-            return entry.unbind(dim)
+            return entry.unbind(dim)  # type: ignore[attr-defined]
         before = (slice(None),) * dim
         return [entry[(*before, i, ...)] for i in range(entry.shape[dim])] if entry.ndim > dim else []
 
