@@ -20,15 +20,12 @@ from lite._convert import state_dict as state_dicts
 from lite._files import loading, saving
 from lite._ops import (
     access,
-    arithmetic,
     cast,
     choose,
     combine,
     compare,
     create,
     entries,
-    forms,
-    layout,
     lifted,
     not_in_lite,
     numpy_functions,  # noqa: F401  # which registers them
@@ -36,9 +33,8 @@ from lite._ops import (
     pointwise,
     read,
     rearrange,
-    reductions,
+    reduce,
     scans,
-    schema,
     structure,
 )
 from lite._ops import apply as applying
@@ -171,20 +167,20 @@ class TensorDictBase(cast.DtypeCasts):
     roll = rearrange.roll
     flip = rearrange.flip
     narrow = rearrange.narrow
-    tile = layout.tile
-    rot90 = layout.rot90
-    fliplr = layout.fliplr
-    flipud = layout.flipud
-    atleast_1d = layout.atleast_1d
-    atleast_2d = layout.atleast_2d
-    atleast_3d = layout.atleast_3d
-    tensor_split = layout.tensor_split
-    broadcast_to = layout.broadcast_to
-    expand_as = layout.expand_as
+    tile = rearrange.tile
+    rot90 = rearrange.rot90
+    fliplr = rearrange.fliplr
+    flipud = rearrange.flipud
+    atleast_1d = rearrange.atleast_1d
+    atleast_2d = rearrange.atleast_2d
+    atleast_3d = rearrange.atleast_3d
+    tensor_split = rearrange.tensor_split
+    broadcast_to = rearrange.broadcast_to
+    expand_as = rearrange.expand_as
     pad = padding.pad
-    to_lazystack = forms.to_lazystack
-    densify = forms.densify
-    to_padded_tensor = forms.to_padded_tensor
+    to_lazystack = padding.to_lazystack
+    densify = padding.densify
+    to_padded_tensor = padding.to_padded_tensor
 
     # -- stacks of TensorDicts (_ops/combine.py) --------------------------------------------------
 
@@ -231,9 +227,9 @@ class TensorDictBase(cast.DtypeCasts):
     new_full = create.new_full
     zero_ = create.zero_
     fill_ = create.fill_
-    from_schema = classmethod(schema.from_schema)
-    new_tensor = schema.new_tensor
-    copy_at_ = schema.copy_at_
+    from_schema = classmethod(create.from_schema)
+    new_tensor = create.new_tensor
+    copy_at_ = create.copy_at_
 
     # -- dtypes, devices, memory (_ops/cast.py) ---------------------------------------------------
 
@@ -369,43 +365,43 @@ class TensorDictBase(cast.DtypeCasts):
     __ne__ = pointwise.ne
     __hash__ = None  # type: ignore[assignment]
 
-    rsub = arithmetic.rsub
-    lerp = arithmetic.lerp
-    lerp_ = arithmetic.lerp_
-    addcmul = arithmetic.addcmul
-    addcmul_ = arithmetic.addcmul_
-    addcdiv = arithmetic.addcdiv
-    addcdiv_ = arithmetic.addcdiv_
-    clamp = arithmetic.clamp
-    clamp_ = arithmetic.clamp_
-    clip = arithmetic.clip
-    __divmod__ = arithmetic.divmod
-    __rdivmod__ = arithmetic.rdivmod
-    __matmul__ = arithmetic.matmul
-    __rmatmul__ = arithmetic.rmatmul
-    __array_ufunc__ = arithmetic.array_ufunc
+    rsub = pointwise.rsub
+    lerp = pointwise.lerp
+    lerp_ = pointwise.lerp_
+    addcmul = pointwise.addcmul
+    addcmul_ = pointwise.addcmul_
+    addcdiv = pointwise.addcdiv
+    addcdiv_ = pointwise.addcdiv_
+    clamp = pointwise.clamp
+    clamp_ = pointwise.clamp_
+    clip = pointwise.clip
+    __divmod__ = pointwise.divmod
+    __rdivmod__ = pointwise.rdivmod
+    __matmul__ = pointwise.matmul
+    __rmatmul__ = pointwise.rmatmul
+    __array_ufunc__ = pointwise.array_ufunc
     __array_function__ = numpy_protocol.array_function
 
     # -- numbers, along dimensions (_ops/reductions.py, _ops/scans.py) ----------------------------
 
-    sum = reductions.reduction("sum")
-    prod = reductions.reduction("prod")
-    mean = reductions.reduction("mean")
-    nansum = reductions.reduction("nansum")
-    nanmean = reductions.reduction("nanmean")
-    std = reductions.reduction("std")
-    var = reductions.reduction("var")
-    amax = reductions.reduction("amax")
-    amin = reductions.reduction("amin")
-    argmax = reductions.reduction("argmax")
-    argmin = reductions.reduction("argmin")
-    max = reductions.reduction("max")
-    min = reductions.reduction("min")
-    all = reductions.reduction("all")
-    any = reductions.reduction("any")
-    norm = reductions.norm
-    quantile = reductions.quantile
-    logsumexp = reductions.logsumexp
+    sum = reduce.reduction("sum")
+    prod = reduce.reduction("prod")
+    mean = reduce.reduction("mean")
+    nansum = reduce.reduction("nansum")
+    nanmean = reduce.reduction("nanmean")
+    std = reduce.reduction("std")
+    var = reduce.reduction("var")
+    amax = reduce.reduction("amax")
+    amin = reduce.reduction("amin")
+    argmax = reduce.reduction("argmax")
+    argmin = reduce.reduction("argmin")
+    max = reduce.reduction("max")
+    min = reduce.reduction("min")
+    all = reduce.reduction("all")
+    any = reduce.reduction("any")
+    norm = reduce.norm
+    quantile = reduce.quantile
+    logsumexp = reduce.logsumexp
     cumsum = scans.scan("cumsum")
     cumprod = scans.scan("cumprod")
     cummax = scans.scan("cummax")
