@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array, as_array, is_array
-from lite._ops.elementwise import columns_of, elementwise
-from lite._ops.operands import Node, Operand, Rows
+from lite._arrays.types import Array, Path, as_array, is_array
+from lite._ops.elementwise import elementwise
+from lite._ops.operands import Node
 from lite._ops.pointwise import required
 from lite._tree.keys import NestedKey
 from lite._tree.nontensor import NonTensorBase, NonTensorStack, same_object
@@ -52,10 +53,8 @@ def where(
     if mask.ndim < td.ndim:
         mask = mask.reshape(mask.shape + (1,) * (td.ndim - mask.ndim))
     default = MISSING if pad is None else pad
-    result = _chosen(td, mask, other)
-    if result is None:
-        result = elementwise(td, _choose, (other, mask), default, _choose_objects)
-        result = required(result, "where", other)
+    result = elementwise(td, _choose, (other, mask), default, _choose_objects)
+    result = required(result, "where", other)
     if out is None:
         return result
     return out.update(result, update_batch_size=True) if update_batch_size else out.update_(result)
@@ -119,26 +118,13 @@ def _fill_masked(td: Any, mask: Array, value: Any) -> None:
             entry[mask] = value
 
 
-def _chosen(td: Any, mask: Array, other: Any) -> Any:
-    """`where` of the most frequent case at little cost: arrays only, and a number or a like TensorDict.
-
-    None if it is not that case.
-    """
-    columns = columns_of(td, np.where, (other,)) if mask.ndim and mask.shape == td.batch_size else None
-    if columns is None:
-        return None
-    rows = Rows(mask)
-    triples = zip(td._keys(), *columns, strict=True)
-    out = td._with({key: np.where(rows.leaf(key, leaf), leaf, value) for key, leaf, value in triples})
-    return out.lock_() if td._locked else out
-
-
 def _choose(leaf: Any, other: Any, mask: Array) -> Any:
     return np.where(mask, leaf, other)
 
 
-def _choose_objects(td: Any, entry: NonTensorBase, operands: list[Operand], key: str) -> Any:
+def _choose_objects(td: Container, path: Path, entry: Any, operands: Sequence[Any]) -> Any:
     """Per-element objects where the two sides differ; the entry of self where there is no other."""
+    key = path[-1]
     other = operands[0].leaf(key, entry) if isinstance(operands[0], Node) else None
     if not isinstance(other, NonTensorBase):
         return entry

@@ -1,27 +1,34 @@
-"""Run one function over the leaves of a TensorDict and those of its operands."""
+"""The engine of pointwise operations: one function over the leaves of a TensorDict and those of its operands.
+
+Arithmetic, comparisons, `where`, `clamp` and ufuncs all end here, and so do their in-place forms, which
+go the same way, note what is to be computed, and compute it when everything has been checked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import repeat
 from typing import Any
 
 import numpy as np
 
-from lite._arrays.device_array import on_leaves, unwrap, wrap, write_leaf
-from lite._arrays.formulas import COMPARISONS, Pointwise
+from lite._arrays.device_array import on_leaves, unwrap, write_leaf
+from lite._arrays.formulas import Pointwise
 from lite._arrays.numbers import NUMBERS, beside
-from lite._arrays.types import Shape, as_array, is_array
-from lite._ops.operands import Const, Node, Operand, as_operand, widened
+from lite._arrays.types import Path, Shape, as_array, is_array
+from lite._ops.operands import Const, Node, Operand, Rows, as_operand, widened
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import MISSING, Container
-from lite._tree.walks import leaves
+from lite._tree.values import is_numeric
+from lite._tree.walks import leaves, zip_tree
 
 INTERSECTION = "intersection"
+COMPARISONS = frozenset({np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal})
 
-# (td, non-tensor entry, operands, key) -> the entry of the result
-Objects = Callable[[Any, NonTensorBase, list[Operand], str], Any]
+# (container, path, non-tensor entry in it, operands) -> the entry of the result
+Objects = Callable[[Container, Path, Any, Sequence[Any]], Any]
 
 
 def elementwise(
@@ -46,54 +53,97 @@ def elementwise(
     Raises:
         KeyError: key sets differ and there is no default.
     """
-    quick = None if objects is not None else _quick(td, fn, others)
-    if quick is not None:
-        return quick
-    operands = [as_operand(other, td) for other in others]
-    if None in operands:
-        return NotImplemented
-    source = td
-    td, resolved = aligned(td, operands)  # type: ignore[arg-type]
     compare = fn in COMPARISONS
-    if compare:
-        objects = partial(_compared, fn)
-    fn = _as_array(fn) if _has_scalars(td) else fn
-    if objects is not None or not all(type(operand) is Const for operand in resolved):
-        out = walk(td, fn, resolved, default, objects)
+    entries = _quick(td, fn, others, objects is None and not compare) if td.batch_size else None
+    if entries is not None:
+        out = td._with(entries)
+        locks = td._locked
     else:
-        out = td._map_leaves(_bound(fn, [wrap(operand.leaf("", None)) for operand in resolved]))
+        operands = [as_operand(other, td) for other in others]
+        if None in operands:
+            return NotImplemented
+        same, resolved = _aligned(td, operands)  # type: ignore[arg-type]
+        if compare:
+            objects = partial(_compared, fn)
+        run = _Run(_giving_arrays(fn) if _has_scalars(same) else fn, default, objects)
+        out = zip_tree(same, resolved, run.leaf, run.payload, run.finish, run.check)
+        locks = same is td and td.is_locked
     if compare:
         if out._names is not None:
             out.names = None
-    elif source.is_locked and td is source:
+    elif locks:
         out.lock_()
     return out
 
 
-def _quick(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
-    """The most frequent case at little cost: arrays only, and a number or a like TensorDict.
+def elementwise_(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
+    """As `elementwise`, into the arrays of `td`; everything is checked before anything is written.
 
-    None if it is not that case.
+    Raises:
+        RuntimeError: an operand has more batch dimensions or elements than `td`.
+        TypeError: a result cannot be cast to the dtype of its array.
+        ValueError: an array is read-only.
     """
-    compare = fn in COMPARISONS
-    columns = columns_of(td, fn, others) if td.batch_size else None
+    columns = _columns(td, fn, others)
     if columns is not None:
-        entries: dict[str, Any] | None = dict(zip(td._keys(), map(fn, *columns)))  # noqa: B905
-    elif len(others) < 2 and not compare and td.batch_size and _is_plain(td):
-        entries = _entries(td, fn, others)
+        calls: list[tuple[Any, ...]] = list(zip(*columns, strict=False))
     else:
-        entries = None
-    if entries is None:
+        operands = [as_operand(other, td) for other in others]
+        if None in operands:
+            return NotImplemented
+        calls = _without_device_leaves(fn, _noted(td, operands))  # type: ignore[arg-type]
+    _check_targets(fn, calls)
+    if isinstance(fn, np.ufunc):
+        for args in calls:
+            fn(*args, out=args[0])
+    else:
+        results = [fn(*args) for args in calls]
+        for args, result in zip(calls, results, strict=True):
+            _check_cast(np.asarray(result).dtype, args[0].dtype)
+        for args, result in zip(calls, results, strict=True):
+            np.copyto(args[0], result, casting="same_kind")
+    return td
+
+
+# -- the short ways -----------------------------------------------------------------------------------
+
+
+def _quick(td: Any, fn: Pointwise, others: Sequence[Any], nested: bool) -> dict[str, Any] | None:
+    """The results where operands are numbers, rows or like trees; also below, if `nested`; else None."""
+    columns = _columns(td, fn, others)
+    if columns is not None:
+        return dict(zip(td._keys(), map(fn, *columns)))  # noqa: B905
+    return _nested(td, fn, others) if nested and len(others) < 2 and _is_plain(td) else None
+
+
+def _columns(td: Any, fn: Pointwise, others: Sequence[Any]) -> list[Iterable[Any]] | None:
+    """The arrays, and for each operand what goes with them, if there is nothing else and the operands fit."""
+    flat = td._flat()
+    if not flat:
         return None
-    out = td._with(entries)
-    if compare:
-        out._names = None
-    elif td._locked:
-        out.lock_()
-    return out
+    columns: list[Iterable[Any]] = [flat.values()]
+    for other in others:
+        if type(other) in NUMBERS:
+            columns.append(beside(other, flat.values()) if isinstance(fn, np.ufunc) else repeat(other))
+            continue
+        if type(other) is np.ndarray and other.shape == td._batch_size and is_numeric(other.dtype):
+            rows = Rows(other)
+            columns.append([rows.leaf(key, leaf) for key, leaf in flat.items()])
+            continue
+        theirs: Any = other._keys() if isinstance(other, Container) else None
+        if type(theirs) is not dict or len(theirs) != len(flat) or td._batch_size != other._batch_size:
+            return None
+        values = []
+        for key, leaf in flat.items():
+            value = theirs.get(key)
+            if type(value) is not np.ndarray or value.ndim != leaf.ndim:
+                return None
+            values.append(value)
+        columns.append(values)
+    return columns
 
 
-def _entries(td: Any, fn: Pointwise, others: Sequence[Any]) -> dict[str, Any] | None:
+def _nested(td: Any, fn: Pointwise, others: Sequence[Any]) -> dict[str, Any] | None:
     """The results for a node and those below it, if the other side is a number or has the same tree."""
     other: Any = others[0] if others else 0
     mine: Any = td._keys()
@@ -111,7 +161,7 @@ def _entries(td: Any, fn: Pointwise, others: Sequence[Any]) -> dict[str, Any] | 
         if isinstance(entry, NonTensorBase):
             out[key] = entry
         elif isinstance(entry, Container):
-            inner = _entries(entry, fn, values)
+            inner = _nested(entry, fn, values)
             if inner is None:
                 return None
             out[key] = entry._with(inner)
@@ -134,30 +184,10 @@ def _is_plain(td: Any) -> bool:
     return True
 
 
-def columns_of(td: Any, fn: Pointwise, others: Sequence[Any]) -> tuple[Iterable[Any], ...] | None:
-    """The arrays and what goes with each, if there are only arrays, and a number or a like TensorDict."""
-    flat = td._flat()
-    if not flat or len(others) > 1:
-        return None
-    if not others:
-        return (flat.values(),)
-    other = others[0]
-    if type(other) in NUMBERS:
-        weak = isinstance(fn, np.ufunc) or fn is np.where
-        return flat.values(), beside(other, flat.values()) if weak else repeat(other)
-    theirs: Any = other._keys() if isinstance(other, Container) else None
-    if type(theirs) is not dict or len(theirs) != len(flat) or td._batch_size != other._batch_size:
-        return None
-    values = []
-    for key, leaf in flat.items():
-        value = theirs.get(key)
-        if type(value) is not np.ndarray or value.ndim != leaf.ndim:
-            return None
-        values.append(value)
-    return flat.values(), values
+# -- the way of all others ----------------------------------------------------------------------------
 
 
-def aligned(td: Any, operands: list[Operand]) -> tuple[Any, list[Operand]]:
+def _aligned(td: Any, operands: list[Operand]) -> tuple[Any, list[Operand]]:
     """The TensorDict and its operands with one common batch size."""
     size = td.batch_size
     if all(type(operand) is Const or operand.batch_size == size for operand in operands):
@@ -184,7 +214,7 @@ def _has_scalars(td: Any) -> bool:
     return any(node is not None and _has_scalars(node) for node in nodes)
 
 
-def _as_array(fn: Pointwise) -> Pointwise:
+def _giving_arrays(fn: Pointwise) -> Pointwise:
     # A ufunc of 0-d arrays gives a scalar, and leaves are arrays.
     def call(*args: Any) -> Any:
         return as_array(fn(*args))
@@ -192,104 +222,90 @@ def _as_array(fn: Pointwise) -> Pointwise:
     return call
 
 
-def _bound(fn: Pointwise, values: list[Any]) -> Pointwise:
-    if not values:
-        return fn
-    if len(values) == 1:
-        value = values[0]
-        return lambda leaf: fn(leaf, value)
-    return lambda leaf: fn(leaf, *values)
-
-
-def walk(td: Any, fn: Pointwise, operands: list[Operand], default: Any, objects: Objects | None) -> Any:
-    stacked = td._parts()
-    if stacked is not None:
-        parts, dim = stacked
-        columns = [operand.parts(len(parts), dim) for operand in operands]
-        return td._from_parts(
-            [walk(part, fn, [c[i] for c in columns], default, objects) for i, part in enumerate(parts)]
-        )
-    nodes = [operand for operand in operands if isinstance(operand, Node)]
-    if default is MISSING:
-        for node in nodes:
-            _check_keys(td, node.td, objects is not None)
-    entries: dict[str, Any] = {}
-    for key, entry in td._items():
-        if type(entry) is np.ndarray or is_array(entry):
-            values = [operand.leaf(key, entry) for operand in operands]
-            ndim = entry.ndim
-            for value in values:
-                if type(value) is np.ndarray:
-                    if value.ndim > ndim:
-                        ndim = value.ndim
-                elif value is None or not isinstance(value, _VALUES):
-                    break
-            else:
-                if ndim > entry.ndim and nodes and type(entry) is np.ndarray:
-                    entry = widened(entry, ndim, td.batch_dims)
-                    values = [operand.leaf(key, entry) for operand in operands]
-                entries[key] = (
-                    fn(entry, *values) if type(entry) is np.ndarray else on_leaves(fn, entry, *values)
-                )
-                continue
-            result = _with_default(fn, entry, values, default, key)
-        elif isinstance(entry, NonTensorBase):
-            result = entry if objects is None else objects(td, entry, operands, key)
-        else:
-            child = td._as_node(entry)
-            result = walk(child, fn, [operand.child(key) for operand in operands], default, objects)
-            if default == INTERSECTION and result.is_empty() and not child.is_empty():
-                continue
-            result = td._rewrap(entry, result)
-        if result is not None:
-            entries[key] = result
-    if default is not MISSING and default != INTERSECTION:
-        _add_missing(td, fn, operands, default, entries)
-    return td._with(entries)
-
-
 _VALUES = (np.ndarray, np.generic, int, float, complex)
 
 
-def _with_default(fn: Pointwise, entry: Any, values: list[Any], default: Any, key: str) -> Any:
-    """The result for a leaf that some operand lacks, or None to leave it out."""
-    for value in values:
-        if value is not None and not isinstance(value, _VALUES) and not is_array(value):
-            raise KeyError(f"key {key!r} is an array on one side and a {type(value).__name__} on the other.")
-    if all(value is not None for value in values):
-        return on_leaves(fn, entry, *values)
-    if default is MISSING:
-        raise KeyError(f"key {key!r} is an array on one side and missing on the other.")
-    if default == INTERSECTION:
-        return None
-    return on_leaves(fn, entry, *(default if value is None else value for value in values))
+@dataclass(slots=True)
+class _Run:
+    """What one operation does at the places of a tree."""
 
+    fn: Pointwise
+    default: Any
+    objects: Objects | None
 
-def _add_missing(
-    td: Any, fn: Pointwise, operands: list[Operand], default: Any, entries: dict[str, Any]
-) -> None:
-    """Entries that only the operand has, computed from the default."""
-    for operand in operands:
-        if not isinstance(operand, Node):
-            continue
-        for key, entry in operand.td._items():
-            if key in entries or isinstance(entry, NonTensorBase):
+    def check(self, td: Container, path: Path, operands: Sequence[Any]) -> None:
+        """KeyError if a TensorDict has other keys, and there is no default for what is missing."""
+        if self.default is MISSING:
+            for operand in operands:
+                if isinstance(operand, Node):
+                    _check_keys(td, operand.td, self.objects is not None)
+
+    def leaf(self, td: Container, path: Path, entry: Any, operands: Sequence[Any]) -> Any:
+        key = path[-1]
+        values = [operand.leaf(key, entry) for operand in operands]
+        ndim = entry.ndim
+        for value in values:
+            if type(value) is np.ndarray:
+                ndim = max(ndim, value.ndim)
+            elif value is None or not isinstance(value, _VALUES):
+                return self._with_default(entry, values, key)
+        if type(entry) is not np.ndarray:
+            return on_leaves(self.fn, entry, *values)
+        if ndim > entry.ndim and any(isinstance(operand, Node) for operand in operands):
+            entry = widened(entry, ndim, td.batch_dims)
+            values = [operand.leaf(key, entry) for operand in operands]
+        return self.fn(entry, *values)
+
+    def _with_default(self, entry: Any, values: list[Any], key: str) -> Any:
+        """The result for a leaf that some operand lacks, or None to leave it out."""
+        for value in values:
+            if value is not None and not isinstance(value, _VALUES) and not is_array(value):
+                raise KeyError(
+                    f"key {key!r} is an array on one side and a {type(value).__name__} on the other."
+                )
+        if all(value is not None for value in values):
+            return on_leaves(self.fn, entry, *values)
+        if self.default is MISSING:
+            raise KeyError(f"key {key!r} is an array on one side and missing on the other.")
+        if self.default == INTERSECTION:
+            return None
+        return on_leaves(self.fn, entry, *(self.default if value is None else value for value in values))
+
+    def payload(self, td: Container, path: Path, entry: Any, operands: Sequence[Any]) -> Any:
+        return entry if self.objects is None else self.objects(td, path, entry, operands)
+
+    def finish(self, td: Container, entries: dict[str, Any], operands: Sequence[Any]) -> Any:
+        if self.default is MISSING:
+            return td._with(entries)
+        if self.default == INTERSECTION:
+            for key in [key for key, entry in entries.items() if _became_empty(td, key, entry)]:
+                del entries[key]
+        else:
+            self._add_missing(td, entries, operands)
+        return td._with(entries)
+
+    def _add_missing(self, td: Container, entries: dict[str, Any], operands: Sequence[Any]) -> None:
+        """Entries that only the operand has, computed from the default."""
+        for operand in operands:
+            if not isinstance(operand, Node):
                 continue
-            node = td._as_node(entry)
-            if node is not None:
-                entries[key] = walk(node.empty(), fn, [o.child(key) for o in operands], default, None)
-                continue
-            values = [default if (v := o.leaf(key, entry)) is None else v for o in operands]
-            entries[key] = np.asarray(fn(default, *values))
+            for key, entry in operand.td._items():
+                if key in entries or isinstance(entry, NonTensorBase):
+                    continue
+                node = td._as_node(entry)
+                if node is not None:
+                    below = [o.child(key) for o in operands]
+                    entries[key] = zip_tree(
+                        node.empty(), below, self.leaf, self.payload, self.finish, self.check
+                    )
+                    continue
+                values = [self.default if (v := o.leaf(key, entry)) is None else v for o in operands]
+                entries[key] = np.asarray(self.fn(self.default, *values))
 
 
-def _compared(fn: Pointwise, td: Any, entry: NonTensorBase, operands: list[Operand], key: str) -> Any:
-    """Payloads compared one by one; an empty node where there is no payload to compare with."""
-    other = operands[0].leaf(key, entry) if isinstance(operands[0], Node) else None
-    if fn not in (np.equal, np.not_equal) or not isinstance(other, NonTensorBase):
-        return td._blank()
-    equal = np.asarray(entry == other)
-    return equal if fn is np.equal else ~equal
+def _became_empty(td: Container, key: str, entry: Any) -> bool:
+    node = td._as_node(entry)
+    return node is not None and node.is_empty() and not td._as_node(td._get_str(key)).is_empty()
 
 
 def _check_keys(td: Any, other: Any, payloads: bool) -> None:
@@ -310,46 +326,37 @@ def _check_keys(td: Any, other: Any, payloads: bool) -> None:
         )
 
 
-def elementwise_(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
-    """As `elementwise`, into the arrays of `td`; everything is checked before anything is written.
+def _compared(fn: Pointwise, td: Container, path: Path, entry: Any, operands: Sequence[Any]) -> Any:
+    """Payloads compared one by one; an empty node where there is no payload to compare with."""
+    other = operands[0].leaf(path[-1], entry) if isinstance(operands[0], Node) else None
+    if fn not in (np.equal, np.not_equal) or not isinstance(other, NonTensorBase):
+        return td._blank()
+    equal = np.asarray(entry == other)
+    return equal if fn is np.equal else ~equal
 
-    Raises:
-        RuntimeError: an operand has more batch dimensions or elements than `td`.
-        TypeError: a result cannot be cast to the dtype of its array.
-        ValueError: an array is read-only.
-    """
-    columns = columns_of(td, fn, others)
-    calls: list[tuple[Any, ...]] = [] if columns is None else list(zip(*columns, strict=False))
-    if columns is None:
-        operands = [as_operand(other, td) for other in others]
-        if None in operands:
-            return NotImplemented
-        same, resolved = aligned(td, operands)  # type: ignore[arg-type]
-        if same is not td:
-            raise RuntimeError(
-                f"an in-place operation cannot change the batch size {td.batch_size} to {same.batch_size}."
-            )
 
-        def note(*args: Any) -> Any:
-            calls.append(args)
-            return args[0]
+# -- in place -----------------------------------------------------------------------------------------
 
-        met = walk(td, note, resolved, MISSING, None)
-        for leaf, widened in zip(leaves(td), leaves(met), strict=True):
-            if leaf.shape != widened.shape:
-                raise RuntimeError(f"an operand with more features does not fit a leaf's shape {leaf.shape}.")
-        calls = _without_device_leaves(fn, calls)
-    _check_targets(fn, calls)
-    if isinstance(fn, np.ufunc):
-        for args in calls:
-            fn(*args, out=args[0])
-    else:
-        results = [fn(*args) for args in calls]
-        for args, result in zip(calls, results, strict=True):
-            _check_cast(np.asarray(result).dtype, args[0].dtype)
-        for args, result in zip(calls, results, strict=True):
-            np.copyto(args[0], result, casting="same_kind")
-    return td
+
+def _noted(td: Any, operands: list[Operand]) -> list[tuple[Any, ...]]:
+    """The arguments of every call, nothing computed; RuntimeError if a result would have another shape."""
+    same, resolved = _aligned(td, operands)
+    if same is not td:
+        raise RuntimeError(
+            f"an in-place operation cannot change the batch size {td.batch_size} to {same.batch_size}."
+        )
+    calls: list[tuple[Any, ...]] = []
+
+    def note(*args: Any) -> Any:
+        calls.append(args)
+        return args[0]
+
+    run = _Run(note, MISSING, None)
+    met = zip_tree(td, resolved, run.leaf, run.payload, run.finish, run.check)
+    for leaf, wide in zip(leaves(td), leaves(met), strict=True):
+        if leaf.shape != wide.shape:
+            raise RuntimeError(f"an operand with more features does not fit a leaf's shape {leaf.shape}.")
+    return calls
 
 
 def _without_device_leaves(fn: Pointwise, calls: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
