@@ -28,7 +28,6 @@ from lite._ops import (
     entries,
     lifted,
     not_in_lite,
-    numpy_functions,  # noqa: F401  # which registers them
     padding,
     pointwise,
     read,
@@ -342,24 +341,24 @@ class TensorDictBase(cast.DtypeCasts):
     logical_and, logical_and_ = pointwise.binary("logical_and")
     logical_or, logical_or_ = pointwise.binary("logical_or")
     logical_xor, logical_xor_ = pointwise.binary("logical_xor")
-    __add__, __radd__, __iadd__ = pointwise.operators("+", np.add)
-    __sub__, __rsub__, __isub__ = pointwise.operators("-", np.subtract)
-    __mul__, __rmul__, __imul__ = pointwise.operators("*", np.multiply)
-    __truediv__, __rtruediv__, __itruediv__ = pointwise.operators("/", np.true_divide)
-    __floordiv__, __rfloordiv__, __ifloordiv__ = pointwise.operators("//", np.floor_divide)
-    __mod__, __rmod__, __imod__ = pointwise.operators("%", np.remainder)
-    __pow__, __rpow__, __ipow__ = pointwise.operators("**", np.power)
-    __and__, __rand__, __iand__ = pointwise.operators("&", np.bitwise_and)
-    __or__, __ror__, __ior__ = pointwise.operators("|", np.bitwise_or)
-    __xor__, __rxor__, __ixor__ = pointwise.operators("^", np.bitwise_xor)
-    __lt__ = pointwise.comparison("<", np.less)
-    __le__ = pointwise.comparison("<=", np.less_equal)
-    __gt__ = pointwise.comparison(">", np.greater)
-    __ge__ = pointwise.comparison(">=", np.greater_equal)
-    __neg__ = pointwise.unary_operator("-", np.negative)
-    __pos__ = pointwise.unary_operator("+", np.positive)
-    __abs__ = pointwise.unary_operator("abs ", np.absolute)
-    __invert__ = pointwise.unary_operator("~", np.invert)
+    __add__, __radd__, __iadd__ = pointwise.operators("add")
+    __sub__, __rsub__, __isub__ = pointwise.operators("sub")
+    __mul__, __rmul__, __imul__ = pointwise.operators("mul")
+    __truediv__, __rtruediv__, __itruediv__ = pointwise.operators("div")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = pointwise.operators("floor_divide")
+    __mod__, __rmod__, __imod__ = pointwise.operators("remainder")
+    __pow__, __rpow__, __ipow__ = pointwise.operators("pow")
+    __and__, __rand__, __iand__ = pointwise.operators("bitwise_and")
+    __or__, __ror__, __ior__ = pointwise.operators("bitwise_or")
+    __xor__, __rxor__, __ixor__ = pointwise.operators("bitwise_xor")
+    __lt__ = pointwise.operator("lt")
+    __le__ = pointwise.operator("le")
+    __gt__ = pointwise.operator("gt")
+    __ge__ = pointwise.operator("ge")
+    __neg__ = pointwise.operator("neg")
+    __pos__ = pointwise.operator("positive")
+    __abs__ = pointwise.operator("abs")
+    __invert__ = pointwise.operator("bitwise_not")
 
     __eq__ = pointwise.eq
     __ne__ = pointwise.ne

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.types import Array, Path, as_array, is_array
-from lite._ops.elementwise import elementwise
+from lite._ops.elementwise import choose
 from lite._ops.operands import Node
-from lite._ops.pointwise import required
+from lite._ops.pointwise import run
 from lite._tree.keys import NestedKey
 from lite._tree.nontensor import NonTensorBase, NonTensorStack, same_object
-from lite._tree.protocol import MISSING, Container, T
+from lite._tree.protocol import Container, T
 
 
 def where(
@@ -52,9 +52,7 @@ def where(
         raise RuntimeError(f"condition has shape {mask.shape}, more dims than batch size {td.batch_size}.")
     if mask.ndim < td.ndim:
         mask = mask.reshape(mask.shape + (1,) * (td.ndim - mask.ndim))
-    default = MISSING if pad is None else pad
-    result = elementwise(td, _choose, (other, mask), default, _choose_objects)
-    result = required(result, "where", other)
+    result = run(td, "where", choose, other, mask, default=pad, objects=_choose_objects)
     if out is None:
         return result
     return out.update(result, update_batch_size=True) if update_batch_size else out.update_(result)
@@ -116,10 +114,6 @@ def _fill_masked(td: Any, mask: Array, value: Any) -> None:
             _fill_masked(node, mask, value)
         elif is_array(entry):
             entry[mask] = value
-
-
-def _choose(leaf: Any, other: Any, mask: Array) -> Any:
-    return np.where(mask, leaf, other)
 
 
 def _choose_objects(td: Container, path: Path, entry: Any, operands: Sequence[Any]) -> Any:

@@ -128,6 +128,11 @@ def randn_like(
     return _like(td, _drawn(source.standard_normal), dtype, device)
 
 
+@implements(np.copy)
+def _numpy_copy(a: Any, order: str = "K", subok: bool = False) -> Any:
+    return a.clone()
+
+
 def _drawn(draw: Callable[..., Any]) -> Callable[[Shape, np.dtype[Any]], Array]:
     def make(shape: Shape, dtype: np.dtype[Any]) -> Array:
         if dtype.kind not in "fV":

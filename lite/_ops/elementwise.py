@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.device_array import on_leaves, unwrap, write_leaf
+from lite._arrays.device_array import on_leaves, unwrap, wrap, write_leaf
 from lite._arrays.formulas import Pointwise
 from lite._arrays.numbers import NUMBERS, beside
 from lite._arrays.types import Path, Shape, as_array, is_array
@@ -65,8 +65,13 @@ def elementwise(
         same, resolved = _aligned(td, operands)  # type: ignore[arg-type]
         if compare:
             objects = partial(_compared, fn)
-        run = _Run(_giving_arrays(fn) if _has_scalars(same) else fn, default, objects)
-        out = zip_tree(same, resolved, run.leaf, run.payload, run.finish, run.check)
+        fn = _giving_arrays(fn) if _has_scalars(same) else fn
+        if objects is None and all(type(operand) is Const for operand in resolved):
+            # With nothing to look up: 20 instead of 35 microseconds for the 12 leaves of a lazy stack.
+            out = same._map_leaves(_bound(fn, [wrap(operand.value) for operand in resolved]))  # type: ignore[attr-defined]
+        else:
+            run = _Run(fn, default, objects)
+            out = zip_tree(same, resolved, run.leaf, run.payload, run.finish, run.check)
         locks = same is td and td.is_locked
     if compare:
         if out._names is not None:
@@ -105,6 +110,11 @@ def elementwise_(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
     return td
 
 
+def choose(leaf: Any, other: Any, mask: Any) -> Any:
+    """The function of arrays behind `where`."""
+    return np.where(mask, leaf, other)
+
+
 # -- the short ways -----------------------------------------------------------------------------------
 
 
@@ -124,7 +134,8 @@ def _columns(td: Any, fn: Pointwise, others: Sequence[Any]) -> list[Iterable[Any
     columns: list[Iterable[Any]] = [flat.values()]
     for other in others:
         if type(other) in NUMBERS:
-            columns.append(beside(other, flat.values()) if isinstance(fn, np.ufunc) else repeat(other))
+            adopts = isinstance(fn, np.ufunc) or fn is choose  # the dtype of the leaf
+            columns.append(beside(other, flat.values()) if adopts else repeat(other))
             continue
         if type(other) is np.ndarray and other.shape == td._batch_size and is_numeric(other.dtype):
             rows = Rows(other)
@@ -220,6 +231,15 @@ def _giving_arrays(fn: Pointwise) -> Pointwise:
         return as_array(fn(*args))
 
     return call
+
+
+def _bound(fn: Pointwise, values: list[Any]) -> Pointwise:
+    if not values:
+        return fn
+    if len(values) == 1:
+        value = values[0]
+        return lambda leaf: fn(leaf, value)
+    return lambda leaf: fn(leaf, *values)
 
 
 _VALUES = (np.ndarray, np.generic, int, float, complex)

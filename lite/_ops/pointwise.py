@@ -1,55 +1,178 @@
-"""Arithmetic, comparison and logic: operators, named methods, and NumPy's ufuncs on a TensorDict.
+"""Arithmetic, comparisons and logic, element by element: one row per operation.
 
-Nothing is written twice: `_ufuncs` says which function a name stands for, the factories below make
-the method, its in-place form, and the operators, and `_elementwise` runs all of them.
+From a row come the method, its in-place form, and the operators with their reflections; the facade lists them
+by name. `elementwise` runs all of them. NumPy's ufuncs end there, too, so that `np.exp(td)` is `td.exp()`.
+Below the table stand the operations that have arguments of their own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lite._arrays import formulas
-from lite._arrays.formulas import BINARY, PREDICATES, UNARY, Pointwise, swapped
-from lite._ops.elementwise import elementwise, elementwise_
+from lite._arrays.formulas import Pointwise, swapped
+from lite._ops.elementwise import Objects, elementwise, elementwise_
 from lite._ops.methods import AnyMethod, ArgsMethod, SelfMethod, described
 from lite._ops.operands import Const
+from lite._tree.numpy_protocol import implements_with
 from lite._tree.protocol import MISSING, Container, T
 from lite._tree.values import fit_leaf
 
 
-def required(result: Any, name: str, *others: Any) -> Any:
-    """Turn a foreign operand into the TypeError that a named method owes."""
+class Op(NamedTuple):
+    """One operation of the table.
+
+    Attributes:
+        fn: the function of arrays; if it is a ufunc, `fn(td)` is the operation, too.
+        doc: what it computes.
+        operands: how many arguments it has beside the array.
+        inplace: whether there is a method that writes the results into the arrays.
+        symbol: the operator, if there is one.
+        numpy: NumPy's function that it is, where that is no ufunc.
+    """
+
+    fn: Pointwise
+    doc: str
+    operands: int = 0
+    inplace: bool = True
+    symbol: str = ""
+    numpy: Callable[..., Any] | None = None
+
+
+OPS: dict[str, Op] = {
+    "abs": Op(np.absolute, "absolute value", symbol="abs "),
+    "neg": Op(np.negative, "negative", symbol="-"),
+    "exp": Op(np.exp, "e ** x"),
+    "expm1": Op(np.expm1, "e ** x - 1"),
+    "log": Op(np.log, "natural logarithm"),
+    "log10": Op(np.log10, "logarithm to base 10"),
+    "log1p": Op(np.log1p, "log(1 + x)"),
+    "log2": Op(np.log2, "logarithm to base 2"),
+    "sqrt": Op(np.sqrt, "square root"),
+    "square": Op(np.square, "x * x"),
+    "rsqrt": Op(formulas.UNARY["rsqrt"], "1 / sqrt(x)"),
+    "reciprocal": Op(formulas.UNARY["reciprocal"], "1 / x"),
+    "sigmoid": Op(formulas.UNARY["sigmoid"], "1 / (1 + e ** -x)"),
+    "relu": Op(formulas.UNARY["relu"], "max(x, 0)"),
+    "sign": Op(np.sign, "-1, 0 or 1"),
+    "sin": Op(np.sin, "sine"),
+    "cos": Op(np.cos, "cosine"),
+    "tan": Op(np.tan, "tangent"),
+    "sinh": Op(np.sinh, "hyperbolic sine"),
+    "cosh": Op(np.cosh, "hyperbolic cosine"),
+    "tanh": Op(np.tanh, "hyperbolic tangent"),
+    "asin": Op(np.arcsin, "inverse sine"),
+    "acos": Op(np.arccos, "inverse cosine"),
+    "atan": Op(np.arctan, "inverse tangent"),
+    "asinh": Op(np.arcsinh, "inverse hyperbolic sine"),
+    "acosh": Op(np.arccosh, "inverse hyperbolic cosine"),
+    "atanh": Op(np.arctanh, "inverse hyperbolic tangent"),
+    "ceil": Op(np.ceil, "smallest integer not below x"),
+    "floor": Op(np.floor, "largest integer not above x"),
+    "round": Op(formulas.UNARY["round"], "nearest integer", numpy=np.round),
+    "trunc": Op(np.trunc, "x without its fraction"),
+    "frac": Op(formulas.UNARY["frac"], "x - trunc(x)"),
+    "erf": Op(formulas.UNARY["erf"], "error function"),
+    "erfc": Op(formulas.UNARY["erfc"], "1 - erf(x)"),
+    "lgamma": Op(formulas.UNARY["lgamma"], "log(|gamma(x)|)"),
+    "logical_not": Op(np.logical_not, "not x"),
+    "bitwise_not": Op(np.invert, "~x", symbol="~"),
+    "positive": Op(np.positive, "x", inplace=False, symbol="+"),
+    "isfinite": Op(np.isfinite, "whether neither infinite nor NaN", inplace=False),
+    "isinf": Op(np.isinf, "whether infinite", inplace=False),
+    "isnan": Op(np.isnan, "whether NaN", inplace=False),
+    "isneginf": Op(np.isneginf, "whether -inf", inplace=False),
+    "isposinf": Op(np.isposinf, "whether +inf", inplace=False),
+    "isreal": Op(np.isreal, "whether without an imaginary part", inplace=False),
+    "add": Op(np.add, "x + other", 1, symbol="+"),
+    "sub": Op(np.subtract, "x - other", 1, symbol="-"),
+    "mul": Op(np.multiply, "x * other", 1, symbol="*"),
+    "div": Op(np.true_divide, "x / other", 1, symbol="/"),
+    "floor_divide": Op(np.floor_divide, "x // other", 1, symbol="//"),
+    "remainder": Op(np.remainder, "x % other", 1, symbol="%"),
+    "mod": Op(np.remainder, "x % other", 1),
+    "pow": Op(np.power, "x ** other", 1, symbol="**"),
+    "maximum": Op(np.maximum, "the larger of x and other", 1),
+    "minimum": Op(np.minimum, "the smaller of x and other", 1),
+    "clamp_min": Op(np.maximum, "the larger of x and other", 1),
+    "clamp_max": Op(np.minimum, "the smaller of x and other", 1),
+    "clamp": Op(np.clip, "x within two bounds", 2, numpy=np.clip),
+    "atan2": Op(np.arctan2, "angle of the point (other, x)", 1),
+    "bitwise_and": Op(np.bitwise_and, "x & other", 1, symbol="&"),
+    "bitwise_or": Op(np.bitwise_or, "x | other", 1, symbol="|"),
+    "bitwise_xor": Op(np.bitwise_xor, "x ^ other", 1, symbol="^"),
+    "logical_and": Op(np.logical_and, "x and other", 1),
+    "logical_or": Op(np.logical_or, "x or other", 1),
+    "logical_xor": Op(np.logical_xor, "whether one of both", 1),
+    "eq": Op(np.equal, "x == other", 1, inplace=False, symbol="=="),
+    "ne": Op(np.not_equal, "x != other", 1, inplace=False, symbol="!="),
+    "lt": Op(np.less, "x < other", 1, inplace=False, symbol="<"),
+    "le": Op(np.less_equal, "x <= other", 1, inplace=False, symbol="<="),
+    "gt": Op(np.greater, "x > other", 1, inplace=False, symbol=">"),
+    "ge": Op(np.greater_equal, "x >= other", 1, inplace=False, symbol=">="),
+    "lerp": Op(formulas.lerp, "x + weight * (end - x)", 2),
+}
+for _name, _op in OPS.items():
+    if _op.numpy is not None:
+        implements_with(_op.numpy, _name)
+
+_OPERANDS = """        Args:
+            other: a number; an array, broadcast against the batch size; a TensorDict or mapping,
+                matched by key.
+            default: value of leaves that one side lacks, or "intersection" to leave them out.
+
+        Raises:
+            KeyError: the key sets differ and there is no `default`.
+        """
+
+
+def run(
+    td: Any, name: str, fn: Pointwise, *others: Any, default: Any = None, objects: Objects | None = None
+) -> Any:
+    """The result of a named method, which owes a TypeError for operands of other kinds."""
+    wanted = MISSING if default is None else default
+    return _accepted(elementwise(td, fn, others, wanted, objects), name, others)
+
+
+def run_(td: Any, name: str, fn: Pointwise, *others: Any) -> Any:
+    """The same in place."""
+    return _accepted(elementwise_(td, fn, others), name, others)
+
+
+def _accepted(result: Any, name: str, others: tuple[Any, ...]) -> Any:
     if result is NotImplemented:
         kinds = ", ".join(type(other).__name__ for other in others)
         raise TypeError(f"{name}: operands must be numbers, arrays, TensorDicts or mappings, got {kinds}.")
     return result
 
 
-def unary(name: str) -> tuple[SelfMethod, SelfMethod]:
-    fn = UNARY[name]
+# -- from a row to methods ----------------------------------------------------------------------------
 
-    def method(self: Any) -> Any:
-        return elementwise(self, fn, ())
+
+def unary(name: str) -> tuple[SelfMethod, SelfMethod]:
+    """The method of a function of one array, and its in-place form."""
+    fn = OPS[name].fn
 
     def method_(self: Any) -> Any:
         return elementwise_(self, fn, ())
 
-    return (
-        described(method, name, f"`{name}` of every array; non-tensor data is kept."),
-        described(method_, f"{name}_", f"`{name}` of every array, in place; returns self."),
-    )
+    doc = f"`{name}` of every array, in place; returns self."
+    return predicate(name), described(method_, f"{name}_", doc)
 
 
 def predicate(name: str) -> SelfMethod:
-    fn = PREDICATES[name]
+    """The method of a function of one array that has no in-place form."""
+    op = OPS[name]
+    fn = op.fn
 
     def method(self: Any) -> Any:
         return elementwise(self, fn, ())
 
-    out: SelfMethod = described(method, name, f"`{name}` of every array, as bool arrays.")
+    out: SelfMethod = described(method, name, f"`{name}` of every array ({op.doc}); non-tensor data is kept.")
     return out
 
 
@@ -71,44 +194,34 @@ def binary(name: str) -> tuple[ArgsMethod, ArgsMethod]:
         >>> td.mul_(3).sub(td, alpha=2)["a"][0]
         array([-3., -3., -3.])
     """
-    fn = BINARY[name]
+    op = OPS[name]
+    fn = op.fn
 
     def method(self: Any, other: Any, default: Any = None) -> Any:
-        result = elementwise(self, fn, (other,), MISSING if default is None else default)
-        return required(result, name, other)
+        return run(self, name, fn, other, default=default)
 
     def method_(self: Any, other: Any) -> Any:
-        return required(elementwise_(self, fn, (other,)), f"{name}_", other)
+        return run_(self, f"{name}_", fn, other)
 
+    doc = f"`{name}` of every array with `other`: `{op.doc}`."
     return (
-        described(method, name, f"`{name}` of every array with `other`.\n\n{_OPERANDS}"),
+        described(method, name, f"{doc}\n\n{_OPERANDS}"),
         described(method_, f"{name}_", f"`{name}` of every array with `other`, in place; returns self."),
     )
 
 
-_OPERANDS = """        Args:
-            other: a number; an array, broadcast against the batch size; a TensorDict or mapping,
-                matched by key.
-            default: value of leaves that one side lacks, or "intersection" to leave them out.
-
-        Raises:
-            KeyError: the key sets differ and there is no `default`.
-        """
-
-
 def scaled(name: str) -> tuple[ArgsMethod, ArgsMethod]:
     """`add` and `sub`, whose operand may be scaled by `alpha`."""
-    fn = BINARY[name]
+    fn = OPS[name].fn
 
     def chosen(alpha: Any) -> Pointwise:
         return fn if alpha is None else lambda a, b: fn(a, alpha * b)
 
     def method(self: Any, other: Any, *, alpha: Any = None, default: Any = None) -> Any:
-        result = elementwise(self, chosen(alpha), (other,), MISSING if default is None else default)
-        return required(result, name, other)
+        return run(self, name, chosen(alpha), other, default=default)
 
     def method_(self: Any, other: Any, alpha: Any = None) -> Any:
-        return required(elementwise_(self, chosen(alpha), (other,)), f"{name}_", other)
+        return run_(self, f"{name}_", chosen(alpha), other)
 
     doc = f"`{name}` of every array and `other`, the latter times `alpha` if given."
     return (
@@ -117,12 +230,10 @@ def scaled(name: str) -> tuple[ArgsMethod, ArgsMethod]:
     )
 
 
-def operators(symbol: str, fn: Pointwise) -> tuple[AnyMethod, AnyMethod, AnyMethod]:
-    """`a + b`, `b + a` and `a += b` for one ufunc."""
-    reflected = swapped(fn)
-
-    def forward(self: Any, other: Any) -> Any:
-        return elementwise(self, fn, (other,))
+def operators(name: str) -> tuple[AnyMethod, AnyMethod, AnyMethod]:
+    """`a + b`, `b + a` and `a += b`."""
+    op = OPS[name]
+    fn, reflected = op.fn, swapped(op.fn)
 
     def backward(self: Any, other: Any) -> Any:
         return elementwise(self, reflected, (other,))
@@ -131,40 +242,41 @@ def operators(symbol: str, fn: Pointwise) -> tuple[AnyMethod, AnyMethod, AnyMeth
         return elementwise_(self, fn, (other,))
 
     return (
-        described(forward, fn.__name__, f"`self {symbol} other`"),
-        described(backward, f"r{fn.__name__}", f"`other {symbol} self`"),
-        described(inplace, f"i{fn.__name__}", f"`self {symbol}= other`"),
+        operator(name),
+        described(backward, f"r{name}", f"`other {op.symbol} self`"),
+        described(inplace, f"i{name}", f"`self {op.symbol}= other`"),
     )
 
 
-def comparison(symbol: str, fn: Pointwise) -> AnyMethod:
-    def method(self: Any, other: Any) -> Any:
-        return elementwise(self, fn, (other,))
+def operator(name: str) -> AnyMethod:
+    """`a + b` or `-a`; comparisons give bool arrays, without names and unlocked."""
+    op = OPS[name]
+    fn = op.fn
 
-    out: AnyMethod = described(
-        method,
-        fn.__name__,
-        f"`self {symbol} other` as a TensorDict of bool arrays, without names and unlocked.",
-    )
-    return out
-
-
-def unary_operator(symbol: str, fn: Pointwise) -> AnyMethod:
-    def method(self: Any) -> Any:
+    def one(self: Any) -> Any:
         return elementwise(self, fn, ())
 
-    out: AnyMethod = described(method, fn.__name__, f"`{symbol}self`")
+    def two(self: Any, other: Any) -> Any:
+        return elementwise(self, fn, (other,))
+
+    doc = f"`self {op.symbol} other`" if op.operands else f"`{op.symbol}self`"
+    out: AnyMethod = described(two if op.operands else one, name, doc)
     return out
 
 
 def eq(td: Container, other: object) -> Any:
+    """`self == other` as bool arrays; False if there is nothing to compare with."""
     result = elementwise(td, np.equal, (other,))
     return False if result is NotImplemented else result
 
 
 def ne(td: Container, other: object) -> Any:
+    """`self != other` as bool arrays; True if there is nothing to compare with."""
     result = elementwise(td, np.not_equal, (other,))
     return True if result is NotImplemented else result
+
+
+# -- with arguments of their own ----------------------------------------------------------------------
 
 
 def rsub(td: T, other: Any, *, alpha: Any = None, default: Any = None) -> T:
@@ -182,8 +294,7 @@ def rsub(td: T, other: Any, *, alpha: Any = None, default: Any = None) -> T:
         array(9., dtype=float32)
     """
     fn = swapped(np.subtract) if alpha is None else lambda a, b: alpha * b - a
-    out = elementwise(td, fn, (other,), MISSING if default is None else default)
-    return required(out, "rsub", other)
+    return run(td, "rsub", fn, other, default=default)
 
 
 def lerp(td: T, end: Any, weight: Any) -> T:
@@ -194,36 +305,32 @@ def lerp(td: T, end: Any, weight: Any) -> T:
         >>> TensorDict(a=0.0).lerp(TensorDict(a=10.0), 0.25)["a"]
         array(2.5, dtype=float32)
     """
-    return required(elementwise(td, formulas.lerp, (end, weight)), "lerp", end, weight)
+    return run(td, "lerp", OPS["lerp"].fn, end, weight)
 
 
 def lerp_(td: T, end: Any, weight: Any) -> T:
     """`lerp` in place; returns self."""
-    return required(elementwise_(td, formulas.lerp, (end, weight)), "lerp_", end, weight)
+    return run_(td, "lerp_", OPS["lerp"].fn, end, weight)
 
 
 def addcmul(td: T, other1: Any, other2: Any, *, value: Any = 1) -> T:
     """`self + value * other1 * other2`; TensorDict operands are matched by key."""
-    out = elementwise(td, _addcmul(value), (other1, other2))
-    return required(out, "addcmul", other1, other2)
+    return run(td, "addcmul", _addcmul(value), other1, other2)
 
 
 def addcmul_(td: T, other1: Any, other2: Any, *, value: Any = 1) -> T:
     """`addcmul` in place; returns self."""
-    out = elementwise_(td, _addcmul(value), (other1, other2))
-    return required(out, "addcmul_", other1, other2)
+    return run_(td, "addcmul_", _addcmul(value), other1, other2)
 
 
 def addcdiv(td: T, other1: Any, other2: Any, value: Any = 1) -> T:
     """`self + value * other1 / other2`; TensorDict operands are matched by key."""
-    out = elementwise(td, _addcdiv(value), (other1, other2))
-    return required(out, "addcdiv", other1, other2)
+    return run(td, "addcdiv", _addcdiv(value), other1, other2)
 
 
 def addcdiv_(td: T, other1: Any, other2: Any, *, value: Any = 1) -> T:
     """`addcdiv` in place; returns self."""
-    out = elementwise_(td, _addcdiv(value), (other1, other2))
-    return required(out, "addcdiv_", other1, other2)
+    return run_(td, "addcdiv_", _addcdiv(value), other1, other2)
 
 
 def clamp(td: Container, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
@@ -244,14 +351,14 @@ def clamp(td: Container, min: Any = None, max: Any = None, *, out: Any = None) -
         array([1, 1, 2, 3, 3])
     """
     fn, bounds = _clamp(min, max)
-    result = required(elementwise(td, fn, bounds), "clamp", *bounds)
+    result = run(td, "clamp", fn, *bounds)
     return result if out is None else out.update_(result)
 
 
 def clamp_(td: T, min: Any = None, max: Any = None) -> T:
     """`clamp` in place; returns self."""
     fn, bounds = _clamp(min, max)
-    return required(elementwise_(td, fn, bounds), "clamp_", *bounds)
+    return run_(td, "clamp_", fn, *bounds)
 
 
 def clip(td: Container, min: Any = None, max: Any = None, out: Any = None) -> Any:
@@ -349,4 +456,4 @@ def _clamp(low: Any, high: Any) -> tuple[Pointwise, tuple[Any, ...]]:
         return np.maximum, (low,)
     if low is None:
         return np.minimum, (high,)
-    return np.clip, (low, high)
+    return OPS["clamp"].fn, (low, high)

@@ -1,4 +1,7 @@
-"""Pick, repeat and move batch elements along one dimension; every method is an index."""
+"""Pick, repeat, move and split batch elements, and add dimensions; nearly every method is an index.
+
+Reshaping and permuting, which the containers themselves do, are in `_tree/shape.py`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import numpy as np
 
 from lite._arrays.types import Array, as_array
 from lite._tree.batch_ops import Index, Take
+from lite._tree.numpy_protocol import implements, implements_with
 from lite._tree.protocol import Container, T
 from lite._tree.shape import as_shape
 
@@ -341,3 +345,119 @@ def _like_shape(leaf: Any, other: Any) -> Any:
         return np.broadcast_to(leaf, other.shape)
     except ValueError as error:
         raise RuntimeError(f"an entry of shape {leaf.shape} does not expand to {other.shape}.") from error
+
+
+# -- NumPy's functions --------------------------------------------------------------------------------
+
+for _function, _name in (
+    (np.moveaxis, "movedim"),
+    (np.swapaxes, "swapaxes"),
+    (np.rot90, "rot90"),
+    (np.fliplr, "fliplr"),
+    (np.flipud, "flipud"),
+    (np.broadcast_to, "broadcast_to"),
+    (np.tile, "tile"),
+):
+    implements_with(_function, _name)
+
+
+@implements(np.shape)
+def _numpy_shape(a: Any) -> Any:
+    return a.batch_size
+
+
+@implements(np.ndim)
+def _numpy_ndim(a: Any) -> Any:
+    return a.ndim
+
+
+@implements(np.size)
+def _numpy_size(a: Any, axis: int | None = None) -> Any:
+    return a.numel() if axis is None else a.batch_size[axis]
+
+
+@implements(np.reshape)
+def _numpy_reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None = None) -> Any:
+    if order not in ("C", "A"):
+        raise ValueError(f"a TensorDict is reshaped in order 'C', got {order!r}.")
+    out = a.view(shape) if copy is False else a.reshape(shape)
+    return out.clone() if copy else out
+
+
+@implements(np.ravel)
+def _numpy_ravel(a: Any, order: str = "C") -> Any:
+    return _numpy_reshape(a, -1, order)
+
+
+@implements(np.transpose)
+def _numpy_transpose(a: Any, axes: Any = None) -> Any:
+    return a.permute(tuple(reversed(range(a.ndim))) if axes is None else axes)
+
+
+@implements(np.squeeze)
+def _numpy_squeeze(a: Any, axis: Any = None) -> Any:
+    if axis is None:
+        return a.squeeze()
+    size = a.batch_size
+    dims = sorted({a._dim(d) for d in ([axis] if isinstance(axis, int) else axis)}, reverse=True)
+    for dim in dims:
+        if size[dim] != 1:
+            raise ValueError(f"cannot squeeze axis {dim} of size {size[dim]}; its size must be 1.")
+        a = a.squeeze(dim)
+    return a
+
+
+@implements(np.expand_dims)
+def _numpy_expand_dims(a: Any, axis: Any) -> Any:
+    axes = [axis] if isinstance(axis, int) else list(axis)
+    ndim = a.ndim + len(axes)
+    if any(not -ndim <= d < ndim for d in axes):
+        raise IndexError(f"axis {axis} is out of bounds for {ndim} dimensions.")
+    for dim in sorted(d % ndim for d in axes):
+        a = a.unsqueeze(dim)
+    return a
+
+
+@implements(np.flip)
+def _numpy_flip(a: Any, axis: Any = None) -> Any:
+    return a.flip(tuple(range(a.ndim)) if axis is None else axis)
+
+
+@implements(np.roll)
+def _numpy_roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    return a.roll(shift, axis)
+
+
+@implements(np.repeat)
+def _numpy_repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
+    return a.repeat_interleave(repeats, axis)
+
+
+@implements(np.array_split)
+def _numpy_array_split(a: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    return list(a.tensor_split(indices_or_sections, axis))
+
+
+@implements(np.split)
+def _numpy_split(a: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    pieces = indices_or_sections
+    if isinstance(pieces, int) and pieces > 0 and a.batch_size[axis] % pieces:
+        raise ValueError(f"cannot split {a.batch_size[axis]} elements into {pieces} equal pieces.")
+    return _numpy_array_split(a, pieces, axis)
+
+
+@implements(np.take)
+def _numpy_take(a: Any, indices: Any, axis: int | None = None) -> Any:
+    if axis is None:
+        return a.flatten()[np.asarray(indices)]
+    return a[(*[slice(None)] * a._dim(axis), np.asarray(indices))]
+
+
+@implements(np.take_along_axis)
+def _numpy_take_along_axis(arr: Any, indices: Any, axis: int = -1) -> Any:
+    return arr.gather(axis, indices)
+
+
+@implements(np.atleast_1d)
+def _numpy_atleast_1d(*tds: Any) -> Any:
+    return tds[0].atleast_1d() if len(tds) == 1 else tuple(td.atleast_1d() for td in tds)

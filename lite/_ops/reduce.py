@@ -1,10 +1,11 @@
-"""Run a reduction over the arrays of a tree: over batch dimensions, over features, or over all."""
+"""Reductions over batch dimensions, features or everything: one row per method, and the walk they share."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from lite._ops.methods import AnyMethod, described
 from lite._tree.collection import is_leaf_nontensor
 from lite._tree.keys import require_path
 from lite._tree.nontensor import NonTensorBase, NonTensorData
+from lite._tree.numpy_protocol import implements
 from lite._tree.protocol import MISSING, Container
 from lite._tree.walks import leaves
 
@@ -243,6 +245,7 @@ def _run_joined(td: Any, name: str, fn: Reducer, dim: Any, keepdim: bool) -> Any
 
 
 def _with_dtype(name: str, make: Callable[[Any], Reducer], what: str) -> AnyMethod:
+    """Methods that have a `dtype`."""
     plain = make(None)
 
     def method(
@@ -261,6 +264,8 @@ def _with_dtype(name: str, make: Callable[[Any], Reducer], what: str) -> AnyMeth
 
 
 def _with_correction(name: str, root: bool, what: str) -> AnyMethod:
+    """Methods that have a `correction`, which NumPy calls ddof."""
+
     def method(
         self: Any,
         dim: Any = MISSING,
@@ -277,6 +282,8 @@ def _with_correction(name: str, root: bool, what: str) -> AnyMethod:
 
 
 def _plain(name: str, fn: Reducer, what: str) -> AnyMethod:
+    """Methods without arguments of their own."""
+
     def method(
         self: Any,
         dim: Any = MISSING,
@@ -290,7 +297,10 @@ def _plain(name: str, fn: Reducer, what: str) -> AnyMethod:
     return _documented(method, name, what)
 
 
-def _extremes(name: str, value: Reducer, where: Reducer, what: str) -> AnyMethod:
+def _extremes(name: str, fns: tuple[Reducer, Reducer], what: str) -> AnyMethod:
+    """Methods that give values and where they were found."""
+    value, where = fns
+
     def method(
         self: Any,
         dim: Any = MISSING,
@@ -322,9 +332,12 @@ _EXTREMES = """
         """
 
 
-def _truth(name: str, fn: Reducer, found: Callable[[Any], bool], what: str) -> AnyMethod:
+def _truth(name: str, fns: tuple[Reducer, Callable[[Any], bool]], what: str) -> AnyMethod:
+    """Methods that give a bool of all arrays, unless there is a dimension."""
+    fn, found = fns
+
     def method(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
-        if dim is None:
+        if dim is None or dim is MISSING:
             return found(bool(fn(wrap(leaf), None, False)) for leaf in leaves(self))
         try:
             scope = scope_of(self, dim, keepdim)
@@ -359,23 +372,58 @@ _ALL = """Whether every element is true: a bool over all arrays, or a TensorDict
 _MAX, _MIN = over.extreme(np.maximum), over.extreme(np.minimum)
 _ARGMAX, _ARGMIN = over.position(np.argmax), over.position(np.argmin)
 
-_METHODS: dict[str, AnyMethod] = {
-    "sum": _with_dtype("sum", lambda t: over.total(np.add, t), "Sum of every array."),
-    "prod": _with_dtype("prod", lambda t: over.total(np.multiply, t), "Product of every array."),
-    "mean": _with_dtype("mean", over.mean, "Mean of every array; of integers in float64."),
-    "nansum": _with_dtype("nansum", over.nan_total, "Sum of every array with NaN counted as 0."),
-    "nanmean": _with_dtype("nanmean", over.nan_mean, "Mean of what is not NaN in every array."),
-    "std": _with_correction("std", True, "Standard deviation of every array."),
-    "var": _with_correction("var", False, "Variance of every array."),
-    "amax": _plain("amax", _MAX, "Largest value of every array."),
-    "amin": _plain("amin", _MIN, "Smallest value of every array."),
-    "argmax": _plain("argmax", _ARGMAX, "Position of the largest value, row-major over several dims."),
-    "argmin": _plain("argmin", _ARGMIN, "Position of the smallest value, row-major over several dims."),
-    "max": _extremes("max", _MAX, _ARGMAX, "Largest value of every array, and its position."),
-    "min": _extremes("min", _MIN, _ARGMIN, "Smallest value of every array, and its position."),
-    "all": _truth("all", over.every, all, _ALL),
-    "any": _truth("any", over.some, any, "Whether any element is true; see `all`."),
+
+class _Row(NamedTuple):
+    """A reduction: the family of its arguments, what that needs, its doc, and NumPy's function."""
+
+    family: Callable[[str, Any, str], AnyMethod]
+    fn: Any
+    doc: str
+    numpy: Callable[..., Any] | None = None
+
+
+_ROWS = {
+    "sum": _Row(_with_dtype, partial(over.total, np.add), "Sum of every array.", np.sum),
+    "prod": _Row(_with_dtype, partial(over.total, np.multiply), "Product of every array.", np.prod),
+    "mean": _Row(_with_dtype, over.mean, "Mean of every array; of integers in float64.", np.mean),
+    "nansum": _Row(_with_dtype, over.nan_total, "Sum of every array with NaN counted as 0.", np.nansum),
+    "nanmean": _Row(_with_dtype, over.nan_mean, "Mean of what is not NaN in every array.", np.nanmean),
+    "std": _Row(_with_correction, True, "Standard deviation of every array.", np.std),
+    "var": _Row(_with_correction, False, "Variance of every array.", np.var),
+    "amax": _Row(_plain, _MAX, "Largest value of every array.", np.max),
+    "amin": _Row(_plain, _MIN, "Smallest value of every array.", np.min),
+    "argmax": _Row(_plain, _ARGMAX, "Position of the largest value, row-major over several dims.", np.argmax),
+    "argmin": _Row(
+        _plain, _ARGMIN, "Position of the smallest value, row-major over several dims.", np.argmin
+    ),
+    "max": _Row(_extremes, (_MAX, _ARGMAX), "Largest value of every array, and its position."),
+    "min": _Row(_extremes, (_MIN, _ARGMIN), "Smallest value of every array, and its position."),
+    "all": _Row(_truth, (over.every, all), _ALL, np.all),
+    "any": _Row(_truth, (over.some, any), "Whether any element is true; see `all`.", np.any),
 }
+
+
+def _numpy_form(name: str, has_ddof: bool) -> Callable[..., Any]:
+    """`np.sum(td, axis, keepdims=...)` as `td.sum(dim, keepdim)`."""
+
+    def call(a: Any, axis: Any = None, *, keepdims: bool = False, **options: Any) -> Any:
+        if has_ddof:
+            options["correction"] = options.pop("ddof", 0)
+        return getattr(a, name)(MISSING if axis is None else axis, keepdims, **options)
+
+    return call
+
+
+for _name, _row in _ROWS.items():
+    if _row.numpy is not None:
+        implements(_row.numpy)(_numpy_form(_name, _row.family is _with_correction))
+
+
+@implements(np.quantile)
+def _numpy_quantile(
+    a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+) -> Any:
+    return a.quantile(q, MISSING if axis is None else axis, keepdims, interpolation=method)
 
 
 def reduction(name: str) -> AnyMethod:
@@ -390,7 +438,8 @@ def reduction(name: str) -> AnyMethod:
         >>> td.max(0).indices["a"], td.sum(reduce=True)
         (array([1, 1, 1]), array(17.))
     """
-    return _METHODS[name]
+    row = _ROWS[name]
+    return row.family(name, row.fn, row.doc)
 
 
 def norm(

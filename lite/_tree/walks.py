@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any, Protocol
 
+from numpy import ndarray
+
 from lite._arrays.types import Array, Path, is_array
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase
@@ -148,7 +150,7 @@ def zip_tree(
         check(td, above, others)
     entries: dict[str, Any] = {}
     for key, entry in td._items():
-        if is_array(entry):
+        if type(entry) is ndarray or is_array(entry):
             new = leaf(td, (*above, key), entry, others)
         elif isinstance(entry, NonTensorBase):
             new = payload(td, (*above, key), entry, others)
