@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lite.models.decoder import memory as device_memory
-from lite.models.decoder.memory import DeviceBuffer, copy_rows
+from lite.models.decoder.memory import DeviceBuffer, copy_runs
 
 pytest.importorskip("onnxruntime")
 
@@ -52,7 +52,7 @@ def filled(size: int) -> DeviceBuffer:
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_copy_rows(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
+def test_copy_runs(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
     source, target = filled(1000), DeviceBuffer(600)
     target.zero()
     want = np.zeros((600,), np.uint8)
@@ -62,7 +62,7 @@ def test_copy_rows(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
     monkeypatch.setattr(device_memory, "_cuda_runtime", lambda: runtime)
     source_view, target_view = source.view(), target.view()
     source.device = target.device = device
-    copy_rows(source, 7, 200, target, 50, 100, 30, 4)
+    copy_runs(source, 7, 200, target, 50, 100, 30, 4)
     np.testing.assert_array_equal(target_view, want)
     np.testing.assert_array_equal(source_view, np.arange(1000) % 251)
     assert runtime.calls == ([] if device == "cpu" else ["set 0", "copy", "synchronise"])
@@ -85,12 +85,12 @@ def test_errors_of_the_gpu_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     buffer = DeviceBuffer(10)
     buffer.device = "cuda"
     with pytest.raises(RuntimeError, match="CUDA error 700"):
-        copy_rows(buffer, 0, 1, buffer, 5, 1, 1, 1)
+        copy_runs(buffer, 0, 1, buffer, 5, 1, 1, 1)
 
 
 def test_a_copy_beyond_the_buffer_is_refused() -> None:
     with pytest.raises(IndexError, match="leave a buffer of 100 bytes"):
-        copy_rows(filled(100), 0, 60, DeviceBuffer(1000), 0, 60, 50, 2)
+        copy_runs(filled(100), 0, 60, DeviceBuffer(1000), 0, 60, 50, 2)
 
 
 def test_a_buffer_on_a_gpu_has_no_view() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lite.models import OnnxDecoder
-from lite.models.decoder.gather_logits import ROWS_INPUT, gather_before_projection
+from lite.models.decoder.gather_logits import POSITIONS_INPUT, gather_before_projection
 
 pytest.importorskip("onnxruntime")
 MODELS = Path(__file__).parent / "models"
@@ -19,7 +19,7 @@ NAMES = sorted(path.name for path in MODELS.iterdir() if path.is_dir())
 def test_the_same_logits(name: str, rng: np.random.Generator) -> None:
     plain = OnnxDecoder(MODELS / name, num_threads=1, gather_logits=False)
     decoder = OnnxDecoder(MODELS / name, num_threads=1)
-    assert (plain.spec.gather, decoder.spec.gather) == (None, ROWS_INPUT)
+    assert (plain.spec.gather, decoder.spec.gather) == (None, POSITIONS_INPUT)
     texts = [rng.integers(0, 512, length) for length in (12, 3, 40, 1)]
     rows = range(len(texts))
     np.testing.assert_array_equal(decoder.prefill_rows(rows, texts), plain.prefill_rows(rows, texts))
