@@ -10,8 +10,7 @@ import numpy as np
 
 from lite._arrays.device_array import DeviceArray
 from lite._transforms.vmap.level import batched_in, level_of
-from lite.models.graph.session import PointerBinding, parse_device
-from lite.models.graph.shared_session import SharedSession
+from lite.models.graph.session import PointerBinding, SharedSession, parse_device
 from lite.models.graph.tensors import GraphTensor
 from lite.nn._modules.parameter import Parameter
 

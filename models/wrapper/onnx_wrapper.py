@@ -20,8 +20,7 @@ from lite.models.wrapper.distributions import DistributionMethods
 from lite.models.wrapper.input import InputReader
 from lite.models.wrapper.loading import load_model, load_tokenizer
 from lite.models.wrapper.options import SAMPLES_NAMES, Inplace, InputMode, WrapperOptions
-from lite.models.wrapper.output import Layout, assistant_turn
-from lite.models.wrapper.target import choose_target, write
+from lite.models.wrapper.output import Layout, assistant_turn, choose_target, write
 from lite.models.wrapper.versions import new_arguments
 
 _OPTIONS = frozenset(option.name for option in fields(WrapperOptions))

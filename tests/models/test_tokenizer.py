@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lite.models.graph import json_files
-from lite.models.text import tokenizer_files
+from lite.models.text import tokenizer as tokenizer_module
 from lite.models.text.tokenizer import Tokenizer
 
 Make = Callable[..., Tokenizer]
@@ -217,6 +217,6 @@ def test_missing_and_broken_folders(
     config.write_text(json.dumps({"x": "y" * (json_files.MAX_CONFIG_BYTES + 1)}))
     with pytest.raises(ValueError, match="may have at most"):
         Tokenizer.from_pretrained(tmp_path)
-    monkeypatch.setattr(tokenizer_files, "MAX_TOKENIZER_BYTES", 10)
+    monkeypatch.setattr(tokenizer_module, "MAX_TOKENIZER_BYTES", 10)
     with pytest.raises(ValueError, match="may have at most 10"):
         Tokenizer.from_pretrained(tmp_path)

@@ -204,12 +204,10 @@ def test_device_is_the_choice_of_provider(policy: OnnxModule, monkeypatch: pytes
 
 
 def test_moving_opens_a_session_there(policy: OnnxModule, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lite.models.graph import shared_session
+    from lite.models.graph import session
 
     opened = []
-    monkeypatch.setattr(
-        shared_session, "open_session", lambda path, **options: opened.append(options) or object()
-    )
+    monkeypatch.setattr(session, "open_session", lambda path, **options: opened.append(options) or object())
     before = copy.deepcopy(policy)
     assert policy.cuda(1) is policy
     assert (policy.device, before.device) == ("cuda:1", "cpu")
@@ -229,7 +227,7 @@ def test_providers(session: Any) -> None:
 
 
 def test_the_device_follows_from_the_providers() -> None:
-    from lite.models.graph.shared_session import SessionOptions
+    from lite.models.graph.session import SessionOptions
 
     cuda = ("CUDAExecutionProvider", {"device_id": 2})
     assert SessionOptions.from_arguments(None, [cuda, "CPUExecutionProvider"], None).device == "cuda:2"
