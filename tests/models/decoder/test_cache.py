@@ -52,9 +52,8 @@ def test_positions_are_copied_between_lines_of_other_lengths() -> None:
         buffer.zero()
     copy_positions(spec, Line(old, 2, 7, 3), Line(new, 1, 5, 1), 4)
     for before, after in zip(old, new, strict=True):
-        source, target = (
-            b.view().view(np.float32).reshape(s) for b, s in ((before, sizes[0]), (after, sizes[1]))
-        )
+        source = before.view().view(np.float32).reshape(3, spec.num_heads, 7, spec.head_size)
+        target = after.view().view(np.float32).reshape(2, spec.num_heads, 5, spec.head_size)
         expected = np.zeros_like(target)
         expected[1, :, 1:5] = source[2, :, 3:7]
         np.testing.assert_array_equal(target, expected)

@@ -139,9 +139,6 @@ def test_selection_and_skipped_inputs(policy: OnnxModule) -> None:
         policy(TensorDict({"observation": observation}, [3]))
 
 
-# -- dtypes and shapes -----------------------------------------------------------------------------
-
-
 # -- a module like others --------------------------------------------------------------------------
 
 

@@ -15,9 +15,6 @@ pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 
 
-# -- options -----------------------------------------------------------------------------------
-
-
 def test_call_options(wrap: Make) -> None:
     wrapper = wrap("text")
     for td in (text_td("Hello"), text_td("Hello")[0], text_td("Hello").unsqueeze(0)):
@@ -77,9 +74,6 @@ def test_empty_texts(wrap: Make) -> None:
         score(text_td("", "", field="full"))
     with pytest.raises(ValueError, match="at least one token"):
         wrap("text")(text_td("Hi", ""))
-
-
-# -- errors ------------------------------------------------------------------------------------
 
 
 def test_unknown_generation_options_warn(wrap: Make) -> None:
