@@ -1,5 +1,15 @@
-"""Exported ONNX language models run through onnxruntime.
+"""Exported ONNX models run through onnxruntime: language models, and any other graph.
 
+Six folders, each of which imports only those before it (`generation` and `text` do not know each other):
+
+- `graph`: any ONNX graph: its files, sessions, calls
+- `decoder`: a language model as rows of tokens to extend, fork, cut and score
+- `generation`: the token loop, its options, and rows of several threads in one run
+- `text`: conversations, chat templates, the tokenizer, the data classes
+- `wrapper`: language models as modules on TensorDicts
+- `tiny_chat`: the small chat model that ships with the package
+
+A call of a wrapper goes input -> calls -> loop -> decoder -> cache -> binding -> session, and back through output.
 Names are loaded on first use, so that importing this package costs next to nothing.
 """
 

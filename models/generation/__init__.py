@@ -1,1 +1,7 @@
-"""The token loop and its options."""
+"""The token loop over a decoder. In reading order:
+
+- `options`: names, defaults and checks of the options
+- `loop`: prompts in, tokens and their log-probs out
+- `batching`: rows of several threads in one run
+- `calls`: what a wrapper asks of its model
+"""
