@@ -9,7 +9,7 @@ Six folders, each of which imports only those before it (`generation` and `text`
 - `wrapper`: language models as modules on TensorDicts
 - `tiny_chat`: the small chat model that ships with the package
 
-A call of a wrapper goes input -> calls -> loop -> decoder -> cache -> binding -> session, and back through output.
+A wrapper's call goes input -> calls -> loop -> decoder -> cache -> binding -> session, and back to output.
 Names are loaded on first use, so that importing this package costs next to nothing.
 """
 

@@ -153,7 +153,7 @@ def _cell(text: str, width: int) -> str:
     return textwrap.shorten(printable, width, placeholder="...")
 
 
-def _rows(result: DemoResult) -> list[dict[str, Any]]:
+def _records(result: DemoResult) -> list[dict[str, Any]]:
     """One record per sample; the return is that of the response's first token."""
     samples, steps = result.samples, result.steps
     texts, problems = samples["text", "response"], samples["problem"]
@@ -181,7 +181,7 @@ def _rows(result: DemoResult) -> list[dict[str, Any]]:
 def _as_json(result: DemoResult) -> dict[str, Any]:
     return {
         "model": str(result.model),
-        "samples": _rows(result),
+        "samples": _records(result),
         "tokens": result.tokens,
         "seconds": result.seconds,
         "tokens_per_second": result.tokens / result.seconds,
@@ -195,7 +195,7 @@ def _print(result: DemoResult, args: argparse.Namespace) -> None:
     print(f"{'prompt':<44}  {'sample':<24} {'log-prob':>9} {'reward':>7} {'return':>7}")
     print("-" * 96)
     last = None
-    for row in _rows(result):
+    for row in _records(result):
         prompt = "" if row["prompt"] == last else _cell(row["prompt"], 44)
         last = row["prompt"]
         sample = _cell(row["response"], 24)

@@ -22,7 +22,7 @@ from lite.models.decoder.conventions import Padding
 from lite.models.decoder.memory import DeviceBuffer
 
 
-class ConcatCache:
+class BlockCache:
     """Rows in blocks; a block is what one run of the graph takes and gives.
 
     A row is a span of positions in one line of a block. A run appends to all lines of its block, so spans
@@ -38,7 +38,7 @@ class ConcatCache:
         self._spec = graph.spec
         self._wanted = 0
         self._spans: list[_Span | None] = [None] * rows
-        self._plan: tuple[list[int], list[_Run]] | None = None  # of the last step
+        self._last_step: tuple[list[int], list[_Run]] | None = None
         self.lengths: NDArray[np.int64] = np.zeros(rows, np.int64)
 
     @property
@@ -57,9 +57,9 @@ class ConcatCache:
         return out
 
     def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> NDArray[np.float32]:
-        if self._plan is None or self._plan[0] != list(rows):
-            self._plan = list(rows), self._plan_step(rows)
-        runs = self._plan[1]
+        if self._last_step is None or self._last_step[0] != list(rows):
+            self._last_step = list(rows), self._form_runs(rows)
+        runs = self._last_step[1]
         if len(runs) == 1:
             return self._step(runs[0], tokens)
         logits = np.empty((len(rows), self._placed.vocab_size), np.float32)
@@ -68,12 +68,12 @@ class ConcatCache:
         return logits
 
     def fork(self, source: int, target: int) -> None:
-        self._plan = None
+        self._last_step = None
         self._spans[target] = self._spans[source]
         self.lengths[target] = self.lengths[source]
 
     def truncate(self, row: int, length: int) -> None:
-        self._plan = None
+        self._last_step = None
         if length == 0:
             self._spans[row] = None  # lets go of the block
         self.lengths[row] = length
@@ -96,7 +96,7 @@ class ConcatCache:
             by_length.setdefault(int(self.lengths[row]), []).append(i)
         return list(by_length.values())
 
-    def _plan_step(self, rows: Sequence[int]) -> list[_Run]:
+    def _form_runs(self, rows: Sequence[int]) -> list[_Run]:
         """Have `rows` form blocks, and say where each row is in them: true until a row changes otherwise."""
         runs = []
         for places in self._runs(rows):
@@ -130,7 +130,7 @@ class ConcatCache:
     def _run(
         self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], last: bool
     ) -> list[NDArray[np.float32]]:
-        self._plan = None
+        self._last_step = None
         block, order = self._block_of(rows)  # order: line of the block -> place in `rows`
         new, counts = pad_right([ids[i] for i in order])
         steps = new.shape[1]
@@ -241,7 +241,7 @@ class _Block:
 
 @dataclass(frozen=True)
 class _Span:
-    """Where a row lies: from position `start` of a line. Its length is in `ConcatCache.lengths`."""
+    """Where a row lies: from position `start` of a line. Its length is in `BlockCache.lengths`."""
 
     block: _Block
     line: int

@@ -5,7 +5,7 @@ How rows share a run of the graph is the graph's business:
 
 - `SlotCache`, for GroupQueryAttention: one buffer per cache tensor with a slot for each row, bound as past
   and as present at once, so that nothing is moved from step to step.
-- `ConcatCache`, for graphs that return past and new keys concatenated: two buffers per cache tensor that
+- `BlockCache`, for graphs that return past and new keys concatenated: two buffers per cache tensor that
   take turns.
 
 New tokens of different number are padded on the right within a run, which is exact for every causal graph,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite.models.decoder.binding import PlacedGraph
-from lite.models.decoder.blocks import ConcatCache
+from lite.models.decoder.blocks import BlockCache
 from lite.models.decoder.cache import KVCache
 from lite.models.decoder.conventions import GraphSpec, Padding, has_own_switch
 from lite.models.decoder.gather_logits import MAX_MODEL_BYTES, gather_before_projection
@@ -30,9 +30,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _in_turn(
-    method: Callable[Concatenate[OnnxDecoder, P], R],
-) -> Callable[Concatenate[OnnxDecoder, P], R]:
+def _in_turn(method: Callable[Concatenate[OnnxDecoder, P], R]) -> Callable[Concatenate[OnnxDecoder, P], R]:
     """Let one thread at a time into a decoder: buffers are bound by address, and a second run frees them."""
 
     @functools.wraps(method)
@@ -120,7 +118,7 @@ class OnnxDecoder:
             raise ValueError("neither the graph nor its configuration files say the vocabulary's size")
         self._vocab_size = vocab_size
         graph = PlacedGraph(session, self.spec, vocab_size, self.context_length, kind, index)
-        cache = SlotCache if self.spec.padding is Padding.SLOTS else ConcatCache
+        cache = SlotCache if self.spec.padding is Padding.SLOTS else BlockCache
         self._cache: KVCache = cache(graph, batch_size)
         self._held = np.zeros(batch_size, np.bool_)
         self._turn = threading.RLock()

@@ -35,7 +35,7 @@ class SlotCache:
         self._buffers: list[DeviceBuffer] = []
         self._slots = np.full(rows, -1)  # row -> slot; an empty row has none
         self._bound: dict[tuple[int, int], _Range] = {}
-        self._plan: tuple[list[int], NDArray[np.int64], _Range] | None = None  # of the last step
+        self._last_step: tuple[list[int], NDArray[np.int64], _Range] | None = None
         self.lengths: NDArray[np.int64] = np.zeros(rows, np.int64)
 
     @property
@@ -53,11 +53,11 @@ class SlotCache:
         index = np.array(rows)
         lengths = self.lengths[index] + 1
         self._ensure(index, int(lengths.max()))
-        if self._plan is None or self._plan[0] != list(rows):
+        if self._last_step is None or self._last_step[0] != list(rows):
             first = self._bring_together(index)
             places = self._slots[index] - first  # of each row in the run
-            self._plan = list(rows), places, self._range(first, len(index))
-        _, places, bound = self._plan
+            self._last_step = list(rows), places, self._range(first, len(index))
+        _, places, bound = self._last_step
         bound.ids[places, 0] = tokens
         bound.positions[places, 0] = lengths - 1
         bound.show(places, lengths)
@@ -75,7 +75,7 @@ class SlotCache:
         self.lengths[row] = length
         if length == 0:
             self._slots[row] = -1
-            self._plan = None
+            self._last_step = None
 
     def resize(self, rows: int) -> None:
         new = max(0, rows - len(self._slots))
@@ -140,7 +140,7 @@ class SlotCache:
             self._copy(others[0], spare, old)
             self._slots[others] = here
         self._slots[row] = slot
-        self._plan = None
+        self._last_step = None
 
     def _line(self, slot: SupportsInt) -> Line:
         return Line(self._buffers, int(slot), self._capacity)
@@ -158,7 +158,7 @@ class SlotCache:
             placed[row] = slot
         self._buffers, self._slots, self._count, self._capacity = buffers, placed, slots, capacity
         self._bound.clear()
-        self._plan = None
+        self._last_step = None
 
     def _range(self, first: int, count: int) -> _Range:
         """The binding for `count` slots from `first`; made once."""

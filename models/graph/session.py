@@ -17,6 +17,9 @@ from typing import Any, Protocol, cast
 from lite.models.graph import protobuf
 from lite.models.graph.model_config import check_external_files
 
+Device = tuple[Any, ...]
+"""The arguments by which a binding is told the device."""
+
 _NO_FLASH = "ORT_GQA_DISABLE_FLASH_ATTENTION"
 _environment_lock = threading.Lock()
 
@@ -42,9 +45,8 @@ class PointerBinding:
     """An IOBinding whose inputs and outputs are given by address.
 
     onnxruntime's Python wrappers look up the device and keep books at every bind, which costs twice the
-    bind itself; a step of a concatenating graph has four binds per layer. So the wrapped objects are
-    called directly where they are found, and the public methods otherwise (other versions, other
-    sessions).
+    bind itself; a step of a concatenating graph has four binds per layer. So the wrapped objects are called
+    directly where they are found, and the public methods otherwise (other versions, other sessions).
     """
 
     def __init__(self, session: SessionLike) -> None:
@@ -54,30 +56,21 @@ class PointerBinding:
         self._binding: Any = raw if self._raw else binding
         self._session: Any = inner if self._raw else session
 
-    def device(self, kind: str, index: int) -> Any:
-        """What `bind_input` and `bind_output` want as device."""
+    def device(self, kind: str, index: int) -> Device:
+        """What `bind_input` and `bind_output` take as device."""
         if not self._raw:
             return kind, index
-        return import_onnxruntime().OrtDevice.make(kind, index)._get_c_device()
+        return (import_onnxruntime().OrtDevice.make(kind, index)._get_c_device(),)
 
-    def bind_input(self, name: str, device: Any, element_type: Any, shape: list[int], pointer: int) -> None:
-        if self._raw:
-            self._binding.bind_input(name, device, element_type, shape, pointer)
-        else:
-            self._binding.bind_input(name, *device, element_type, shape, pointer)
+    def bind_input(self, name: str, device: Device, element_type: Any, shape: list[int], pointer: int) -> None:
+        self._binding.bind_input(name, *device, element_type, shape, pointer)
 
-    def bind_output(self, name: str, device: Any, element_type: Any, shape: list[int], pointer: int) -> None:
-        if self._raw:
-            self._binding.bind_output(name, device, element_type, shape, pointer)
-        else:
-            self._binding.bind_output(name, *device, element_type, shape, pointer)
+    def bind_output(self, name: str, device: Device, element_type: Any, shape: list[int], pointer: int) -> None:
+        self._binding.bind_output(name, *device, element_type, shape, pointer)
 
-    def bind_new_output(self, name: str, device: Any) -> None:
+    def bind_new_output(self, name: str, device: Device) -> None:
         """Let onnxruntime allocate an output on a device."""
-        if self._raw:
-            self._binding.bind_output(name, device)
-        else:
-            self._binding.bind_output(name, *device)
+        self._binding.bind_output(name, *device)
 
     def outputs(self) -> Any:
         """The outputs as OrtValues, in the order in which they were bound."""

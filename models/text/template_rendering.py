@@ -1,7 +1,7 @@
 """Render conversations with the Jinja chat templates that models ship.
 
 Templates come with models, so they are untrusted: they run in jinja2's immutable sandbox, and the
-size of what they build and the time they take are limited (`_template_budget`).
+size of what they build and the time they take are limited (`template_budget`).
 """
 
 from __future__ import annotations
