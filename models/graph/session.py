@@ -62,10 +62,14 @@ class PointerBinding:
             return kind, index
         return (import_onnxruntime().OrtDevice.make(kind, index)._get_c_device(),)
 
-    def bind_input(self, name: str, device: Device, element_type: Any, shape: list[int], pointer: int) -> None:
+    def bind_input(
+        self, name: str, device: Device, element_type: Any, shape: list[int], pointer: int
+    ) -> None:
         self._binding.bind_input(name, *device, element_type, shape, pointer)
 
-    def bind_output(self, name: str, device: Device, element_type: Any, shape: list[int], pointer: int) -> None:
+    def bind_output(
+        self, name: str, device: Device, element_type: Any, shape: list[int], pointer: int
+    ) -> None:
         self._binding.bind_output(name, *device, element_type, shape, pointer)
 
     def bind_new_output(self, name: str, device: Device) -> None:
