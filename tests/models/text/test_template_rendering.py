@@ -99,11 +99,9 @@ def test_hostile_or_broken_templates(source: str) -> None:
 
 
 def test_without_jinja2_the_command_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lite.models.text import template_rendering as chat_template
-
-    chat_template._environment.cache_clear()
-    chat_template._compile.cache_clear()
-    monkeypatch.setitem(sys.modules, "jinja2.exceptions", None)
+    monkeypatch.delitem(sys.modules, "lite.models.text.template_sandbox", raising=False)
+    monkeypatch.delattr("lite.models.text.template_sandbox", raising=False)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(ImportError, match=r'pip install "tensordict-lite\[llm\]"'):
         render_chat("x", [USER])
 

@@ -46,7 +46,7 @@ def test_integers_are_limited() -> None:
     ],
 )
 def test_time_is_limited(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lite.models.text.template_budget.MAX_SECONDS", 0.05)
+    monkeypatch.setattr("lite.models.text.template_sandbox.MAX_SECONDS", 0.05)
     with pytest.raises(ValueError, match="chat template failed: it takes too long"):
         render_chat(source, [USER])
 
