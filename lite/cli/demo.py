@@ -8,16 +8,16 @@ import textwrap
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lite._base import TensorDictBase
-from lite._tensordict import TensorDict
-
-if TYPE_CHECKING:
-    from lite.models.tiny_chat.tasks import Problem
+from lite import TensorDict, TensorDictBase
+from lite.data import MultiStep, TokenTransitions
+from lite.models import ChatHistory, History, OnnxWrapper, embedded_model_path
+from lite.models.tiny_chat.tasks import TASKS, Problem, make_problem, reward
+from lite.nn import TensorDictModule, TensorDictSequential
 
 MAX_NEW_TOKENS = 32
 
@@ -45,8 +45,6 @@ class DemoResult:
 
 def run(args: argparse.Namespace) -> int:
     """Run the demo and print a table, the TensorDict and the speed, or JSON."""
-    from lite.models import embedded_model_path
-
     result = run_demo(
         Path(args.model) if args.model else embedded_model_path(),
         prompts=args.prompts,
@@ -88,10 +86,6 @@ def run_demo(
             hardly differ below 1.5.
         device: "cpu" or "cuda".
     """
-    from lite.data import MultiStep, TokenTransitions
-    from lite.models import ChatHistory, History, OnnxWrapper
-    from lite.nn import TensorDictModule, TensorDictSequential
-
     problems = _problems(prompts, seed)
     start = time.perf_counter()
     policy = OnnxWrapper(
@@ -124,15 +118,11 @@ def run_demo(
 
 
 def _problems(count: int, seed: int) -> list[Problem]:
-    from lite.models.tiny_chat.tasks import TASKS, make_problem
-
     rng = np.random.default_rng(seed)
     return [make_problem(rng, TASKS[i % len(TASKS)], held_out=True) for i in range(count)]
 
 
 def _grade(responses: list[list[str]], problems: list[list[Problem]]) -> NDArray[np.float32]:
-    from lite.models.tiny_chat.tasks import reward
-
     return np.array(
         [
             [reward(problem, _content(response)) for response, problem in zip(*row, strict=True)]
@@ -190,8 +180,6 @@ def _as_json(result: DemoResult) -> dict[str, Any]:
 
 
 def _print(result: DemoResult, args: argparse.Namespace) -> None:
-    from lite.models import embedded_model_path
-
     print(f"{'prompt':<44}  {'sample':<24} {'log-prob':>9} {'reward':>7} {'return':>7}")
     print("-" * 96)
     last = None

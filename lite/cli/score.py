@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.cli.model import LoadedModel, chat_ids, load, prompt_ids
+from lite.models import score
 
 
 def run(args: argparse.Namespace) -> int:
@@ -130,8 +131,6 @@ def _row_of(model: LoadedModel, record: dict[str, Any], raw: bool) -> tuple[NDAr
 
 
 def _score(model: LoadedModel, batch: list[dict[str, Any]], raw: bool) -> Iterator[dict[str, Any]]:
-    from lite.models import score
-
     rows = [_row_of(model, record, raw) for record in batch]
     for record, (_, start), log_probs in zip(
         batch, rows, score(model.decoder, [ids for ids, _ in rows]), strict=True
