@@ -9,3 +9,7 @@
 - `scoring`: log-probs of given tokens, in chunks
 - `decoder`: the public `OnnxDecoder`
 """
+
+from lite.models.decoder.decoder import OnnxDecoder
+
+__all__ = ["OnnxDecoder"]  # where pickles look that were made when this was one file

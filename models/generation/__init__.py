@@ -5,3 +5,12 @@
 - `batching`: rows of several threads in one run
 - `calls`: what a wrapper asks of its model
 """
+
+from lite.models.generation.loop import Generated, Step, generate, stream
+
+__all__ = [
+    "Generated",
+    "Step",
+    "generate",
+    "stream",
+]  # where pickles look that were made when this was one file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -301,6 +302,7 @@ def test_threads_may_share_a_decoder() -> None:
 def test_a_forked_process_is_told_to_make_its_own() -> None:
     program = f"""
 import os
+import pickle
 from lite.models import OnnxDecoder
 decoder = OnnxDecoder({str(MODELS / "optimum-llama")!r}, num_threads=2)
 decoder.prefill(0, [3, 4])
@@ -316,3 +318,7 @@ decoder.prefill(0, [3, 4])
 """
     done = subprocess.run([sys.executable, "-c", program], timeout=60, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
+
+
+def test_pickles_made_when_the_package_was_one_file() -> None:
+    assert pickle.loads(b"clite.models.decoder\nOnnxDecoder\n.") is OnnxDecoder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from real_models import EXPECTED, MODELS
 
-from lite.models import GenerationConfig, OnnxDecoder, generate, score, stream
+from lite.models import Generated, GenerationConfig, OnnxDecoder, generate, score, stream
 
 pytest.importorskip("onnxruntime")
 SAMPLED = GenerationConfig(max_new_tokens=12, do_sample=True, temperature=0.9, top_k=40, top_p=0.95)
@@ -198,3 +199,13 @@ def test_at_least_one_sample(count: int) -> None:
     decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
     with pytest.raises(ValueError, match="num_samples must be at least 1"):
         generate(decoder, [[3]], GenerationConfig(max_new_tokens=1), num_samples=count)
+
+
+def test_pickles_made_when_the_package_was_one_file() -> None:
+    def before(now: Any) -> Any:
+        text = pickle.dumps(now, protocol=0)
+        assert b"lite.models.generation.loop" in text
+        return pickle.loads(text.replace(b"lite.models.generation.loop", b"lite.models.generation"))
+
+    assert before(generate) is generate
+    assert before(Generated(np.arange(2), np.zeros(2, np.float32), "eos")).tokens.tolist() == [0, 1]
