@@ -1,4 +1,4 @@
-"""How entries are stacked: arrays in one copy, nodes key by key, lazily where they differ."""
+"""How the entries of one key become one, stacked or concatenated: arrays in one copy, nodes key by key."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ import numpy as np
 from lite._arrays.device_array import on_leaves
 from lite._arrays.joining import stacked
 from lite._arrays.types import Array, Names, is_array
-from lite._base import TensorDictBase
-from lite._containers.lazy import LazyStackedTensorDict
-from lite._tensordict import TensorDict
 from lite._tree.collection import TensorCollection
 from lite._tree.names import check_names
-from lite._tree.nontensor import NonTensorBase, NonTensorStack
+from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, same_object
+from lite._tree.protocol import Container, kinds
 
 _EXCLUSIVE = (
     "The sets of keys in the tensordicts to stack are exclusive. Consider using "
@@ -31,17 +29,17 @@ def uniform(
     nodes: Callable[[list[Any]], Any] | None = None,
 ) -> Any:
     """Combine containers with `nodes`, or arrays and non-tensors with `values`; classes must agree."""
-    if all(issubclass(kind, TensorDictBase) for kind in set(map(type, items))):
+    if all(issubclass(kind, Container) for kind in set(map(type, items))):
         return values(items) if nodes is None else nodes(items)
-    found = [TensorDictBase._as_node(item) for item in items]
+    found = [Container._as_node(item) for item in items]
     if all(node is not None for node in found):
         result = values(found) if nodes is None else nodes(found)
-        wrapped = [item for item in items if not isinstance(item, TensorDictBase)]
+        wrapped = [item for item in items if not isinstance(item, Container)]
         return _rewrap_common(wrapped, result, len(items))
     if all(isinstance(item, NonTensorBase) or is_array(item) for item in items):
         return values(items)
-    kinds = sorted({type(item).__name__ for item in items})
-    raise TypeError(f"{name} expects tensordicts, got items of type {kinds}.")
+    got = sorted({type(item).__name__ for item in items})
+    raise TypeError(f"{name} expects tensordicts, got items of type {got}.")
 
 
 def _rewrap_common(wrapped: Sequence[Any], result: Any, total: int) -> Any:
@@ -54,7 +52,7 @@ def _rewrap_common(wrapped: Sequence[Any], result: Any, total: int) -> Any:
 def stack_values(items: list[Any], dim: int) -> Any:
     """Stack entries of one kind; the caller has checked the kinds."""
     first = items[0]
-    if isinstance(first, TensorDictBase):
+    if isinstance(first, Container):
         return _stack_nodes(items, dim)
     if isinstance(first, NonTensorBase):
         return _stack_objects(items, dim)
@@ -88,26 +86,26 @@ def _check_sizes(items: list[Any], dim: int) -> int:
 def _stack_nodes(items: list[Any], dim: int) -> Any:
     dim = _check_sizes(items, dim)
     first = items[0]
-    if set(map(type, items)) != {TensorDict}:
-        lazy = [item for item in items if isinstance(item, LazyStackedTensorDict)]
+    if set(map(type, items)) != {kinds.dense}:
+        lazy = [item for item in items if isinstance(item, kinds.lazy)]
         if len(lazy) == len(items):
             if len({item.stack_dim for item in lazy}) == 1:
                 return _stack_lazy(lazy, dim)
             # Parts that lie along different dims do not pair up; what they hold may be ragged.
-            return LazyStackedTensorDict(*items, stack_dim=dim)
-        items = [item.contiguous() if isinstance(item, LazyStackedTensorDict) else item for item in items]
+            return kinds.lazy(*items, stack_dim=dim)
+        items = [item.contiguous() if isinstance(item, kinds.lazy) else item for item in items]
     return _stack_dense(items, dim, first.batch_size)
 
 
-def _stack_lazy(items: list[LazyStackedTensorDict], dim: int) -> LazyStackedTensorDict:
+def _stack_lazy(items: list[Any], dim: int) -> Any:
     at = items[0].stack_dim
     inner = dim if dim <= at else dim - 1
     columns = zip(*(item.tensordicts for item in items), strict=True)
     parts = [_stack_nodes(list(column), inner) for column in columns]
-    return LazyStackedTensorDict._make(parts, at + (dim <= at), items[0]._dim_name)
+    return kinds.lazy._make(parts, at + (dim <= at), items[0]._dim_name)
 
 
-def _stack_dense(items: list[Any], dim: int, size: tuple[int, ...]) -> TensorDict:
+def _stack_dense(items: list[Any], dim: int, size: tuple[int, ...]) -> Any:
     datas = [item._data for item in items]
     first = datas[0]
     n = len(datas)
@@ -118,7 +116,7 @@ def _stack_dense(items: list[Any], dim: int, size: tuple[int, ...]) -> TensorDic
     except KeyError:
         raise RuntimeError(_EXCLUSIVE) from None
     entries = {key: _stack_column(column, dim, key) for key, column in columns.items()}
-    return TensorDict._make(
+    return kinds.dense._make(
         entries, size[:dim] + (n,) + size[dim:], common_device(items), _stacked_names(items, dim)
     )
 
@@ -135,10 +133,10 @@ def _stack_arrays(column: list[Any], dim: int, key: str, host: bool = False) -> 
 
 
 def _stack_column(column: list[Any], dim: int, key: str) -> Any:
-    kinds = set(map(type, column))
-    if kinds == {np.ndarray}:
+    found = set(map(type, column))
+    if found == {np.ndarray}:
         return _stack_arrays(column, dim, key, host=True)
-    if kinds == {TensorDict}:
+    if found == {kinds.dense}:
         return _stack_nodes(column, dim)
     if all(isinstance(entry, NonTensorBase) for entry in column):
         return _stack_objects(column, dim)
@@ -146,7 +144,7 @@ def _stack_column(column: list[Any], dim: int, key: str) -> Any:
         return uniform(column, "stack", lambda values: stack_values(values, dim))
     if all(is_array(entry) for entry in column):
         return on_leaves(lambda *arrays: _stack_arrays(list(arrays), dim, key), *column)
-    names = sorted(kind.__name__ for kind in kinds)
+    names = sorted(kind.__name__ for kind in found)
     raise RuntimeError(f"The entries to stack for key {key} are of different kinds: {names}.")
 
 
@@ -175,27 +173,129 @@ def maybe_dense(items: list[Any], dim: int) -> Any:
             "Lazy stacking of tensordicts requires them to have congruent batch dimensions, got "
             f"{[item.batch_size for item in items]}."
         )
-    if not all(type(item) is TensorDict for item in items) or any(item.batch_size != size for item in items):
+    if not all(type(item) is kinds.dense for item in items) or any(item.batch_size != size for item in items):
         return _lazy_or_stack(items, dim)
     dim = _check_sizes(items, dim)
     datas = [item._data for item in items]
     keys = datas[0].keys()
     if any(data.keys() != keys for data in datas):
-        return LazyStackedTensorDict(*items, stack_dim=dim)
+        return kinds.lazy(*items, stack_dim=dim)
     entries = {}
     for key in keys:
         column = [data[key] for data in datas]
-        nested = all(TensorDictBase._as_node(entry) is not None for entry in column)
+        nested = all(Container._as_node(entry) is not None for entry in column)
         try:
             entries[key] = maybe_dense_entries(column, dim) if nested else _stack_column(column, dim, key)
         except RuntimeError:
-            return LazyStackedTensorDict(*items, stack_dim=dim)
+            return kinds.lazy(*items, stack_dim=dim)
     shape = size[:dim] + (len(items),) + size[dim:]
-    return TensorDict._make(entries, shape, common_device(items), _stacked_names(items, dim))
+    return kinds.dense._make(entries, shape, common_device(items), _stacked_names(items, dim))
 
 
 def _lazy_or_stack(items: list[Any], dim: int) -> Any:
     try:
         return _stack_nodes(items, dim)
     except RuntimeError:
-        return LazyStackedTensorDict(*items, stack_dim=dim)
+        return kinds.lazy(*items, stack_dim=dim)
+
+
+def cat_values(items: list[Any], dim: int) -> Any:
+    first = items[0]
+    if isinstance(first, Container):
+        ndim = first.ndim
+        at = dim + ndim if dim < 0 else dim
+        if not 0 <= at < ndim:
+            raise RuntimeError(
+                f"dim must be in the range 0 <= dim < len(batch_size), got dim={dim} and "
+                f"batch_size={first.batch_size}"
+            )
+        return _cat_nodes(items, at)
+    if isinstance(first, NonTensorBase):
+        return _cat_objects(items, dim)
+    return np.concatenate(items, dim)
+
+
+def _cat_nodes(items: list[Any], dim: int) -> Any:
+    if set(map(type, items)) != {kinds.dense}:
+        lazy = [item for item in items if isinstance(item, kinds.lazy)]
+        if lazy:
+            return _cat_lazy(items, dim, lazy[0])
+    first = items[0]
+    ndim = first.ndim
+    sizes = [item._batch_size for item in items]
+    size = sizes[0]
+    for other in set(sizes) if sizes.count(size) < len(sizes) else ():
+        if len(other) != ndim or other[:dim] != size[:dim] or other[dim + 1 :] != size[dim + 1 :]:
+            raise RuntimeError(
+                f"batch sizes must agree except in dim {dim} to concatenate, got {other} and {size}."
+            )
+    datas = [item._data for item in items]
+    keys = datas[0].keys()
+    try:
+        columns = {key: list(map(itemgetter(key), datas)) for key in keys}
+    except KeyError:
+        columns = {}
+    if not columns or set(map(len, datas)) != {len(keys)}:
+        for data in datas:
+            if data.keys() != keys:
+                differing = sorted(data.keys() ^ keys)
+                raise KeyError(
+                    f"the tensordicts to concatenate have different keys: {differing} are not in all."
+                )
+    entries = {key: _cat_column(column, dim, key) for key, column in columns.items()}
+    joined = size[:dim] + (sum(map(itemgetter(dim), sizes)),) + size[dim + 1 :]
+    return kinds.dense._make(entries, joined, common_device(items), first._names and list(first._names))
+
+
+def _cat_column(column: list[Any], dim: int, key: str) -> Any:
+    found = set(map(type, column))
+    arrays = found == {np.ndarray}
+    if found == {kinds.dense}:
+        return _cat_nodes(column, dim)
+    if not arrays and all(isinstance(entry, NonTensorBase) for entry in column):
+        return _cat_objects(column, dim)
+    if not arrays and all(
+        isinstance(entry, TensorCollection) and not isinstance(entry, NonTensorBase) for entry in column
+    ):
+        return uniform(column, "cat", lambda values: cat_values(values, dim))
+    try:
+        if arrays:
+            return np.concatenate(column, dim)
+        return on_leaves(lambda *arrays: np.concatenate(arrays, dim), *column)
+    except (ValueError, TypeError) as error:
+        shown = [f"{type(entry).__name__} {tuple(getattr(entry, 'shape', ()))}" for entry in column]
+        raise RuntimeError(
+            f"the entries of key {key!r} cannot be concatenated: {', '.join(shown)}."
+        ) from error
+
+
+def _cat_objects(items: list[Any], dim: int) -> NonTensorBase:
+    first = items[0]
+    size = first.batch_size
+    if all(isinstance(item, NonTensorData) for item in items) and all(
+        same_object(item.data, first.data) for item in items
+    ):
+        joined = sum(item.batch_size[dim] for item in items)
+        return NonTensorData._make(first.data, size[:dim] + (joined,) + size[dim:][1:])
+    return NonTensorStack._wrap(np.concatenate([item._objects() for item in items], dim))
+
+
+def _cat_lazy(items: list[Any], dim: int, model: Any) -> Any:
+    at = model.stack_dim
+    columns = []
+    for item in items:
+        if isinstance(item, kinds.lazy) and item.stack_dim != at:
+            raise RuntimeError(
+                f"lazy stacks to concatenate must have one stack dim, got {at} and {item.stack_dim}."
+            )
+        if item.ndim != model.ndim:
+            raise RuntimeError(f"batch sizes must agree, got {item.batch_size} and {model.batch_size}.")
+        columns.append(item.unbind(at))
+    if dim == at:
+        parts = [part for column in columns for part in column]
+        return kinds.lazy._make(parts, at, model._dim_name, model._empty_size)
+    if len({len(column) for column in columns}) > 1:
+        raise RuntimeError(f"lazy stacks to concatenate in dim {dim} must have equal lengths.")
+    inner = dim if dim < at else dim - 1
+    parts = [_cat_nodes(list(parts), inner) for parts in zip(*columns, strict=True)]
+    return kinds.lazy._make(parts, at, model._dim_name)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from lite._tree.protocol import TensorDictCore
-
 _GRADIENT = (
     "lite has no automatic differentiation; train the network in an autograd library and load its weights by "
     "name with Module.load_state_dict"
@@ -48,7 +46,7 @@ _INSTEAD: dict[str, str] = {
 }
 
 
-class Unsupported(NotImplementedError, AttributeError):
+class NotInLite(NotImplementedError, AttributeError):
     """An attribute that is not there on purpose; `hasattr` is False for it."""
 
 
@@ -64,18 +62,12 @@ def _refusing(name: str, instead: str) -> Any:
 
 def _refusing_attribute(name: str, instead: str) -> property:
     def read(self: Any) -> NoReturn:
-        raise Unsupported(f"{name} is not available: {instead}.")
+        raise NotInLite(f"{name} is not available: {instead}.")
 
     return property(read, doc=f"Raises NotImplementedError: {instead}.")
 
 
-class UnsupportedMixin(TensorDictCore):
-    """Last among the mixins, so that a name that is implemented anywhere else wins."""
-
-    __slots__ = ()
-
-    grad = _refusing_attribute("grad", _GRADIENT)
-
-
-for _name, _hint in _INSTEAD.items():
-    setattr(UnsupportedMixin, _name, _refusing(_name, _hint))
+def refusals() -> dict[str, Any]:
+    """Every name, with a method or property that raises."""
+    found = {name: _refusing(name, instead) for name, instead in _INSTEAD.items()}
+    return {**found, "grad": _refusing_attribute("grad", _GRADIENT)}
