@@ -9,12 +9,12 @@ from numpy.typing import DTypeLike
 
 from lite._arrays.device import move, parse_device
 from lite._arrays.device_array import wrap
-from lite._arrays.types import Array, is_array, raw
+from lite._arrays.types import Array, raw
 from lite._ops.methods import SelfMethod, described
 from lite._tree.collection import TensorCollection
 from lite._tree.protocol import Container, T
 from lite._tree.undo import as_before
-from lite._tree.walks import leaves, map_kept
+from lite._tree.walks import leaves, map_kept, map_tree, nodes
 
 
 def bfloat16() -> np.dtype[Any]:
@@ -142,19 +142,13 @@ def to(
 
 def _on(td: T, device: str | None) -> T:
     """An unlocked copy that is bound to a device, its arrays moved there."""
-    stacked = td._parts()
-    if stacked is not None:
-        return td._from_parts([part._on(device) for part in stacked[0]])
-    entries: dict[str, Any] = {}
-    for key, entry in td._items():
-        node = td._as_node(entry)
-        if node is not None:
-            entries[key] = td._rewrap(entry, node._on(device))
-        else:
-            entries[key] = move(entry, device) if is_array(entry) else entry
-    out = td._with(entries)
-    out._set_device(device)
-    return out
+
+    def bound(node: Any, entries: dict[str, Any]) -> Any:
+        out = node._with(entries)
+        out._set_device(device)
+        return out
+
+    return map_tree(td, lambda leaf, _: move(leaf, device), node=bound)
 
 
 def type(td: T, dst_type: DTypeLike) -> T:
@@ -174,16 +168,9 @@ def cuda(td: T, device: int | None = None) -> T:
 
 def clear_device_(td: T) -> T:
     """Remove the device constraint, here and in nested TensorDicts; arrays stay where they are."""
-    stacked = td._parts()
-    if stacked is not None:
-        for part in stacked[0]:
-            part.clear_device_()
-        return td
-    td._set_device(None)
-    for _, entry in td._items():
-        node = td._as_node(entry)
-        if node is not None:
-            node.clear_device_()
+    for node in nodes(td):
+        if node._parts() is None:
+            node._set_device(None)
     return td
 
 
@@ -211,17 +198,11 @@ def contiguous(td: Container, *, canonical: bool = False, inplace: bool = False)
         inplace: give self the arrays, and return it.
 
     Raises:
-        RuntimeError: a lazy stack with arrays of different shapes.
+        RuntimeError: a lazy stack in it has arrays of different shapes.
     """
-    if td._parts() is None:
-        out = td._map_leaves(_contiguous)
-        _make_dense(out)
-        return td._adopt(out, "contiguous") if inplace else out
-    out = td._blank()
-    for key, entry in td._items():
-        node = td._as_node(entry)
-        out._put(key, entry if node is None else td._rewrap(entry, node.contiguous()))
-    return out
+    out = td._map_leaves(_contiguous)
+    _make_dense(out)
+    return td._adopt(out, "contiguous") if inplace else out
 
 
 def detach(td: T) -> T:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array, Path, as_array, is_array
+from lite._arrays.types import Array, as_array, is_array
 from lite._ops.elementwise import choose
 from lite._ops.operands import Node
 from lite._ops.pointwise import run
@@ -116,9 +116,8 @@ def _fill_masked(td: Any, mask: Array, value: Any) -> None:
             entry[mask] = value
 
 
-def _choose_objects(td: Container, path: Path, entry: Any, operands: Sequence[Any]) -> Any:
+def _choose_objects(td: Container, key: str, entry: Any, operands: Sequence[Any]) -> Any:
     """Per-element objects where the two sides differ; the entry of self where there is no other."""
-    key = path[-1]
     other = operands[0].leaf(key, entry) if isinstance(operands[0], Node) else None
     if not isinstance(other, NonTensorBase):
         return entry

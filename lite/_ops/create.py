@@ -12,11 +12,12 @@ from lite._arrays.device_array import beside, unwrap, wrap, write_leaf
 from lite._arrays.types import Array, Shape, is_array
 from lite._ops.cast import as_dtype
 from lite._tree.keys import NestedKey, require_path
-from lite._tree.nontensor import NonTensorBase, NonTensorData
+from lite._tree.names import check_names
+from lite._tree.nontensor import NonTensorData
 from lite._tree.numpy_protocol import implements
 from lite._tree.protocol import Container, T, kinds
 from lite._tree.shape import as_shape
-from lite._tree.walks import leaves, map_kept
+from lite._tree.walks import leaves, map_kept, map_tree, nodes
 
 Like = TypeVar("Like", bound=Any)
 
@@ -205,27 +206,30 @@ def fill_(td: T, key: Any, value: Any) -> T:
 
 
 def _resized(td: Any, shape: Shape, make: Callable[..., Array], dtype: np.dtype[Any] | None) -> Any:
-    """A new array for every array; one object per element has no place in another batch size."""
-    if td._parts() is not None:
-        td = td.contiguous()
-    out = td._blank()
+    """A new array for every array, with `shape` in the place of the batch size of `td`."""
     ndim = td.ndim
-    names = td.names
-    out.names = None
-    out.batch_size = shape
-    # As feature dimensions stay on the right, so do the names.
-    out.names = [None] * (len(shape) - ndim) + names[max(0, ndim - len(shape)) :]
-    for key, entry in td._items():
-        node = td._as_node(entry)
-        if node is not None:
-            inner = _resized(node, shape + node.batch_size[ndim:], make, dtype)
-            out._put(key, td._rewrap(entry, inner))
-        elif isinstance(entry, NonTensorData):
-            out._put(key, entry._rebatch(shape))
-        elif not isinstance(entry, NonTensorBase):
-            made = make(shape + tuple(entry.shape[ndim:]), entry.dtype if dtype is None else dtype)
-            out._put(key, unwrap(beside(wrap(entry), made)))
-    return out
+
+    def array(leaf: Any, node: Container) -> Any:
+        made = make(shape + tuple(leaf.shape[ndim:]), leaf.dtype if dtype is None else dtype)
+        return unwrap(beside(wrap(leaf), made))
+
+    return _remade(td, array, lambda size: shape + size[ndim:])
+
+
+def _remade(td: Any, array: Callable[[Any, Container], Any], resized: Callable[[Shape], Shape]) -> Any:
+    """Dense, of another batch size; one object per element has no place there."""
+
+    def payload(entry: Any, node: Container) -> Any:
+        return entry._rebatch(resized(node.batch_size)) if isinstance(entry, NonTensorData) else None
+
+    def node(old: Any, entries: dict[str, Any]) -> Any:
+        size, names = resized(old.batch_size), old._names
+        if names is not None:  # as feature dimensions stay on the right, so do the names
+            more = len(size) - len(names)
+            names = check_names([None] * more + names[max(0, -more) :], len(size))
+        return old._make(entries, size, old.device, names)
+
+    return map_tree(td, array, payload, node, lambda stack: stack.contiguous())
 
 
 _STORAGES = (None, "memmap", "h5", "zarr", "shared", "redis", "dragonfly")
@@ -292,7 +296,11 @@ def new_tensor(td: Container, data: Any, *, dtype: DTypeLike | None = None, devi
     node = td._as_node(data)
     if node is None:
         array = np.asarray(data)
-        out = _filled(td, array, wanted)
+        shape = as_shape((array.shape,), "data")
+        out = _remade(
+            td, lambda leaf, _: array.astype(leaf.dtype if wanted is None else wanted), lambda _: shape
+        )
+        out.names = None
     else:
         out = node.empty().update(
             td.apply(
@@ -330,23 +338,10 @@ def copy_at_(td: T, tensordict: Any, idx: Any, non_blocking: bool = False, *, fa
     return td.update_at_(tensordict, idx)
 
 
-def _plain(td: Any) -> bool:
-    if td._parts() is not None:
-        return False
-    nodes = [td._as_node(entry) for _, entry in td._items() if not is_array(entry)]
-    return all(node is not None and _plain(node) for node in nodes)
-
-
-def _filled(td: Any, array: Any, dtype: np.dtype[Any] | None) -> Any:
-    out = td._blank() if td._parts() is None else td.contiguous()._blank()
-    out._names = None
-    out.batch_size = as_shape((array.shape,), "data")
-    for key, entry in td._items():
-        node = td._as_node(entry)
-        if node is not None:
-            out._put(key, td._rewrap(entry, _filled(node, array, dtype)))
-        elif isinstance(entry, NonTensorData):
-            out._put(key, entry._rebatch(array.shape))
-        elif not isinstance(entry, NonTensorBase):
-            out._put(key, array.astype(entry.dtype if dtype is None else dtype))
-    return out
+def _plain(td: Container) -> bool:
+    """Whether there are only arrays and dense TensorDicts."""
+    return all(
+        node._parts() is None
+        and all(is_array(entry) or td._as_node(entry) is not None for entry in node._values())
+        for node in nodes(td)
+    )

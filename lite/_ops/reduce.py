@@ -14,15 +14,15 @@ from numpy.typing import DTypeLike
 from lite._arrays import reductions as over
 from lite._arrays.device_array import unwrap, wrap
 from lite._arrays.reductions import Reducer
-from lite._arrays.types import Array, Names, Shape, as_array, is_array
+from lite._arrays.types import Array, Names, Shape, as_array
 from lite._ops.cast import as_dtype
 from lite._ops.methods import AnyMethod, described
 from lite._tree.collection import is_leaf_nontensor
 from lite._tree.keys import require_path
-from lite._tree.nontensor import NonTensorBase, NonTensorData
+from lite._tree.nontensor import NonTensorData
 from lite._tree.numpy_protocol import implements
 from lite._tree.protocol import MISSING, Container
-from lite._tree.walks import leaves
+from lite._tree.walks import leaves, map_tree
 
 FEATURE = "feature"
 
@@ -117,17 +117,33 @@ def reduced(td: Any, name: str, fn: Reducer, scope: Scope) -> Any:
     Data shared by the batch is kept. One object per element has no reduction and is left out, unless the
     batch size stays as it is.
     """
-    return _walk(dense(td, name), name, fn, scope)
+    dims, keepdim, feature = scope.dims, scope.keepdim, scope.feature
+
+    def array(entry: Any, node: Container) -> Any:
+        if type(entry) is np.ndarray and not feature:
+            out = fn(entry, dims, keepdim)
+            return out if type(out) is np.ndarray else as_array(out)
+        return unwrap(scope.array(fn, wrap(entry), node.ndim))
+
+    def payload(entry: Any, node: Container) -> Any:
+        size = node.batch_size
+        shape = scope.size(size)
+        if isinstance(entry, NonTensorData):
+            return entry._rebatch(shape)
+        return entry if shape == size else None
+
+    def node(old: Any, entries: dict[str, Any]) -> Any:
+        return old._make(entries, scope.size(old.batch_size), old.device, scope.names(old._names))
+
+    return map_tree(td, array, payload, node, partial(dense, name=name))
 
 
 def dense(td: Any, name: str) -> Any:
-    """The TensorDict itself, or the dense form of a lazy stack.
+    """The dense form of a lazy stack.
 
     Raises:
         RuntimeError: parts of a lazy stack differ in shape, so that there is no dense form.
     """
-    if td._parts() is None:
-        return td
     try:
         return td.contiguous()
     except RuntimeError as error:
@@ -135,27 +151,6 @@ def dense(td: Any, name: str) -> Any:
             f"{name} requires this object to be cast to a regular TensorDict, which its ragged entries "
             "prevent."
         ) from error
-
-
-def _walk(td: Any, name: str, fn: Reducer, scope: Scope) -> Any:
-    size, ndim = td.batch_size, td.ndim
-    shape = scope.size(size)
-    dims, keepdim, feature = scope.dims, scope.keepdim, scope.feature
-    entries: dict[str, Any] = {}
-    for key, entry in td._items():
-        if type(entry) is np.ndarray and not feature:
-            out = fn(entry, dims, keepdim)
-            entries[key] = out if type(out) is np.ndarray else as_array(out)
-        elif is_array(entry):
-            entries[key] = unwrap(scope.array(fn, wrap(entry), ndim))
-        elif isinstance(entry, NonTensorData):
-            entries[key] = entry._rebatch(shape)
-        elif not isinstance(entry, NonTensorBase):
-            node = dense(td._as_node(entry), name)
-            entries[key] = td._rewrap(entry, _walk(node, name, fn, scope))
-        elif shape == size:
-            entries[key] = entry
-    return td._make(entries, shape, td.device, scope.names(td._names))
 
 
 def joined(td: Any, name: str, dim: Any) -> Array:
@@ -169,7 +164,7 @@ def joined(td: Any, name: str, dim: Any) -> Array:
         pieces = [np.asarray(wrap(leaf)).reshape(-1) for leaf in leaves(td)]
         axis = 0
     else:
-        found = list(_dense_leaves(td, name))
+        found = list(leaves(map_tree(td, lambda leaf, _: leaf, dense=partial(dense, name=name))))
         if isinstance(dim, str):
             ndim = td.ndim
             pieces = [x.reshape((*x.shape[:ndim], math.prod(x.shape[ndim:]))) for x in found]
@@ -185,14 +180,6 @@ def joined(td: Any, name: str, dim: Any) -> Array:
         raise RuntimeError(
             f"{name}(reduce=True) joins arrays along dim {dim}, and shapes {shapes} do not fit."
         ) from error
-
-
-def _dense_leaves(td: Any, name: str) -> Iterable[Array]:
-    for _, entry in dense(td, name)._items():
-        if is_array(entry):
-            yield entry
-        elif (node := td._as_node(entry)) is not None:
-            yield from _dense_leaves(node, name)
 
 
 def with_keys(td: Any, transform: Callable[[Any], Any]) -> Any:

@@ -19,8 +19,7 @@ from typing import Any, Protocol
 
 from numpy import ndarray
 
-from lite._arrays.types import Array, Path, is_array
-from lite._tree.lock import LOCK_ERROR
+from lite._arrays.types import Array, is_array
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container, T
 from lite._tree.writes import Writes
@@ -46,9 +45,8 @@ def nodes(td: Container) -> Iterator[Any]:
     """The container and all below it, a parent before its children; a lazy stack before its parts."""
     yield td
     stacked = td._parts()
-    below = [td._as_node(entry) for entry in td._values()] if stacked is None else stacked[0]
-    for node in below:
-        if node is not None:
+    for entry in td._values() if stacked is None else stacked[0]:
+        if type(entry) is not ndarray and (node := td._as_node(entry)) is not None:
             yield from nodes(node)
 
 
@@ -91,11 +89,13 @@ def map_tree(
         td = dense(td)
     entries: dict[str, Any] = {}
     for key, entry in td._items():
-        if is_array(entry):
+        if type(entry) is ndarray or is_array(entry):
             new = array(entry, td)
+        elif isinstance(entry, Container):
+            new = map_tree(entry, array, payload, node, dense)
         elif isinstance(entry, NonTensorBase):
             new = payload(entry, td)
-        else:
+        else:  # a tensorclass
             new = td._rewrap(entry, map_tree(td._as_node(entry), array, payload, node, dense))
         if new is not None:
             entries[key] = new
@@ -118,23 +118,21 @@ class Counterpart(Protocol):
 def zip_tree(
     td: Container,
     others: Sequence[Counterpart],
-    leaf: Callable[[Container, Path, Any, Sequence[Any]], Any],
-    payload: Callable[[Container, Path, Any, Sequence[Any]], Any],
+    leaf: Callable[[Container, str, Any, Sequence[Any]], Any],
+    payload: Callable[[Container, str, Any, Sequence[Any]], Any],
+    check: Callable[[Container, Sequence[Any]], None],
     finish: Callable[[Container, dict[str, Any], Sequence[Any]], Any],
-    check: Callable[[Container, Path, Sequence[Any]], None] | None = None,
-    above: Path = (),
 ) -> Any:
     """A tree from several: what `leaf` and `payload` make of the entries at the same places, unlocked.
 
     Args:
         td: decides the order.
         others: a `Counterpart` for each of the other trees.
-        leaf: gives an entry from a container, the path, the array in it and its counterparts;
+        leaf: gives an entry from a container, the key, the array there, and what the container is met by;
             None leaves it out.
         payload: the same for non-tensor entries.
+        check: called with each container and its counterparts before anything in it is visited.
         finish: makes a container from the one in its place, its new entries, and the counterparts.
-        check: called with each container, its path and its counterparts before anything in it is visited.
-        above: the path of `td`.
     """
     stacked = td._parts()
     if stacked is not None:
@@ -142,22 +140,21 @@ def zip_tree(
         columns = [other.parts(len(parts), dim) for other in others]
         return td._from_parts(
             [
-                zip_tree(part, [column[i] for column in columns], leaf, payload, finish, check, above)
+                zip_tree(part, [column[i] for column in columns], leaf, payload, check, finish)
                 for i, part in enumerate(parts)
             ]
         )
-    if check is not None:
-        check(td, above, others)
+    check(td, others)
     entries: dict[str, Any] = {}
     for key, entry in td._items():
         if type(entry) is ndarray or is_array(entry):
-            new = leaf(td, (*above, key), entry, others)
+            new = leaf(td, key, entry, others)
         elif isinstance(entry, NonTensorBase):
-            new = payload(td, (*above, key), entry, others)
+            new = payload(td, key, entry, others)
         else:
             below = [other.child(key) for other in others]
-            node = zip_tree(td._as_node(entry), below, leaf, payload, finish, check, (*above, key))
-            new = None if node is None else td._rewrap(entry, node)
+            node = zip_tree(td._as_node(entry), below, leaf, payload, check, finish)
+            new = td._rewrap(entry, node)
         if new is not None:
             entries[key] = new
     return finish(td, entries, others)
@@ -198,8 +195,6 @@ def each_part(td: Any, fn: Callable[[Any], Any], inplace: bool = False) -> Any:
 
 def change_parts(td: Any, parts: Sequence[Any], fn: Callable[[Any], Any]) -> None:
     """Change some parts of a stack by `fn`: all of them, each once however often it is there, or none."""
-    if td.is_locked:
-        raise RuntimeError(LOCK_ERROR)
     with Writes() as writes:
         writes.keep(td)  # a part may fail when others are done
         for part in {id(part): part for part in parts}.values():
