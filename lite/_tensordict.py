@@ -26,7 +26,6 @@ from lite._ops import (
     compare,
     create,
     entries,
-    lifted,
     not_in_lite,
     padding,
     pointwise,
@@ -37,6 +36,7 @@ from lite._ops import (
     structure,
 )
 from lite._ops import apply as applying
+from lite._ops import lifted as stacks
 from lite._ops import update as updates
 from lite._processes import map as maps
 from lite._processes import pickling, shared
@@ -49,6 +49,7 @@ from lite._tree.names import check_names
 from lite._tree.plain import plain
 from lite._tree.protocol import kinds
 from lite._tree.shape import parse_batch_size
+from lite._tree.walks import lifted
 
 
 class TensorDictBase(cast.DtypeCasts):
@@ -700,26 +701,26 @@ class LazyStackedTensorDict(Lazy, TensorDictBase):
         """A TensorDict, which is no lazy stack, with `value` under every key."""
         return TensorDict.fromkeys(keys, value)
 
-    # -- what is done part by part (_ops/lifted.py) -------------------------------------------
+    # -- operations on every part (_tree/walks.py), and what is done otherwise (_ops/lifted.py) ------
 
-    select = lifted.select
-    _selected = lifted._selected
-    exclude = lifted.exclude
-    _excluded = lifted._excluded
-    rename_key_ = lifted.rename_key_
-    flatten_keys = lifted.flatten_keys
-    unflatten_keys = lifted.unflatten_keys
-    split_keys = lifted.split_keys
-    del_ = lifted.del_
-    filter_empty_ = lifted.filter_empty_
-    clear = lifted.clear
-    empty = lifted.empty
-    _update = lifted._update
-    _copy_entries = lifted._copy_entries
-    update_at_ = lifted.update_at_
-    _set_at = lifted._set_at
-    to_tensordict = lifted.to_tensordict
-    densify = lifted.densify
+    select = lifted(structure.select)
+    _selected = lifted(structure._selected)
+    exclude = lifted(structure.exclude)
+    _excluded = lifted(structure._excluded)
+    rename_key_ = lifted(structure.rename_key_)
+    filter_empty_ = lifted(structure.filter_empty_)
+    clear = lifted(access.clear, inplace=True)
+    flatten_keys = stacks.flatten_keys
+    unflatten_keys = stacks.unflatten_keys
+    split_keys = stacks.split_keys
+    del_ = stacks.del_
+    empty = stacks.empty
+    _update = stacks._update
+    _copy_entries = stacks._copy_entries
+    update_at_ = stacks.update_at_
+    _set_at = stacks._set_at
+    to_tensordict = stacks.to_tensordict
+    densify = stacks.densify
 
 
 kinds.dense = TensorDict

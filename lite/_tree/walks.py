@@ -160,27 +160,22 @@ def zip_tree(
     return finish(td, entries, others)
 
 
-def lifted(op: Callable[..., Any], before: Callable[[Any, str], None] | None = None) -> Callable[..., Any]:
+def lifted(op: Callable[..., Any], inplace: bool = False) -> Callable[..., Any]:
     """The form of an operation for lazy stacks: its method on every part, and the results stacked.
 
-    With `inplace=True`, and where the name ends with "_", the parts change and the stack is returned; if that
-    fails for one of them, none has changed.
+    In place the parts change, and the stack is returned; if that fails for one of them, none has changed.
 
     Args:
         op: the operation, a method of the parts under its own name.
-        before: called with the stack and the name, to refuse.
+        inplace: always in place, as it is anyway if its name ends with "_"; else where the call says so.
     """
     name = op.__name__
-    code: Any = op.__code__
-    positional = code.co_varnames[1 : code.co_argcount]
-    at = positional.index("inplace") if "inplace" in positional else None
+    always = inplace or name.endswith("_")
 
     @wraps(op)
     def on_parts(td: Any, *args: Any, **kwargs: Any) -> Any:
-        if before is not None:
-            before(td, name)
-        inplace = name.endswith("_") or kwargs.get("inplace", at is not None and args[at : at + 1] == (True,))
-        return each_part(td, lambda part: getattr(part, name)(*args, **kwargs), inplace)
+        changes = always or kwargs.get("inplace", False)
+        return each_part(td, lambda part: getattr(part, name)(*args, **kwargs), changes)
 
     return on_parts
 
