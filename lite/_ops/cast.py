@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from lite._arrays.device import move, parse_device
-from lite._arrays.device_array import wrap
+from lite._arrays.device_array import on_leaves, wrap
 from lite._arrays.types import Array, raw
 from lite._ops.methods import SelfMethod, described
 from lite._tree.collection import TensorCollection
@@ -77,16 +77,6 @@ class DtypeCasts(Container):
     complex128 = _cast("complex128", "complex128")
 
 
-def _make_dense(td: Any) -> None:
-    """Replace the lazy stacks nested in a tree that nobody else holds."""
-    for key, entry in list(td._items()):
-        node = td._as_node(entry)
-        if node is not None and node._parts() is not None:
-            td._put(key, td._rewrap(entry, node.contiguous()))
-        elif node is not None:
-            _make_dense(node)
-
-
 def to(
     td: T,
     dest: Any = None,
@@ -106,7 +96,7 @@ def to(
         non_blocking: accepted for compatibility.
 
     Returns:
-        T if it is on the device already and no dtype is asked for, else a new TensorDict whose
+        Self if it is on the device already and no dtype is asked for, else a new TensorDict whose
         arrays are copied only where they change.
 
     Raises:
@@ -200,8 +190,7 @@ def contiguous(td: Container, *, canonical: bool = False, inplace: bool = False)
     Raises:
         RuntimeError: a lazy stack in it has arrays of different shapes.
     """
-    out = td._map_leaves(_contiguous)
-    _make_dense(out)
+    out = map_tree(td, lambda leaf, _: on_leaves(_contiguous, leaf), dense=lambda stack: stack.contiguous())
     return td._adopt(out, "contiguous") if inplace else out
 
 

@@ -1,4 +1,4 @@
-"""Choose elements by a mask: `where`, `masked_select`, `masked_fill`."""
+"""Choose elements by a mask (`where`, `masked_select`, `masked_fill`), or by the values of one entry."""
 
 from __future__ import annotations
 

@@ -101,6 +101,7 @@ def _assert_close(
     msg: str,
     path: tuple[str, ...],
 ) -> None:
+    """The walk is its own, as the message of a failure names the path, and nothing is made."""
     first, second = actual._parts(), expected._parts()
     if first is not None and second is not None and first[1] == second[1] and len(first[0]) == len(second[0]):
         for mine, theirs in zip(first[0], second[0], strict=True):

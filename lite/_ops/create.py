@@ -1,4 +1,4 @@
-"""New TensorDicts with the structure of another one."""
+"""New TensorDicts in the form of another one, or of a description, and what fills their arrays."""
 
 from __future__ import annotations
 

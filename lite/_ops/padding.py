@@ -1,19 +1,22 @@
-"""`pad` and `pad_sequence`: grow batches and sequences to a common size."""
+"""Grow batches and sequences to a common size: `pad`, `pad_sequence`, and lazy stacks made dense."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from lite._arrays.types import Array, Path, Shape, is_array
+from lite._containers.joining import stack_values
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection, is_leaf_nontensor
 from lite._tree.key_views import walk
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
 from lite._tree.protocol import Container, T, kinds
+from lite._tree.walks import map_tree
 
 
 class Pad(BatchOp):
@@ -208,12 +211,12 @@ def to_lazystack(td: Container, dim: int = 0) -> Any:
 
 
 def densify(td: Container, padding_value: Any = 0.0, padding_side: str = "right") -> Any:
-    """T with lazy stacks in it made dense; ragged arrays are padded along their first dimension."""
-    entries: dict[str, Any] = {}
-    for key, entry in td._items():
-        node = td._as_node(entry)
-        entries[key] = entry if node is None else td._rewrap(entry, node.densify(padding_value, padding_side))
-    return td._with(entries)
+    """Self with the lazy stacks in it made dense; ragged arrays are padded along their first dimension."""
+    return map_tree(
+        td,
+        lambda leaf, _: leaf,
+        dense=lambda stack: stack.densify(padding_value, padding_side),  # type: ignore[attr-defined]
+    )
 
 
 def to_padded_tensor(td: Container, padding: Any = 0.0, mask_key: NestedKey | None = None) -> Any:
@@ -248,21 +251,16 @@ def to_padded_tensor(td: Container, padding: Any = 0.0, mask_key: NestedKey | No
 
 
 def _padded_tree(td: Any, padding: Any) -> Any:
-    stacked = td._parts()
-    if stacked is None:
-        entries = {}
-        for key, entry in td._items():
-            node = td._as_node(entry)
-            entries[key] = entry if node is None else td._rewrap(entry, _padded_tree(node, padding))
-        return td._with(entries)
-    from lite._containers.joining import stack_values
+    return map_tree(td, lambda leaf, _: leaf, dense=partial(_padded_stack, padding=padding))
 
-    parts, dim = stacked
+
+def _padded_stack(stack: Any, padding: Any) -> Any:
+    parts, dim = stack._parts()
     dense = [_padded_tree(part, padding) for part in parts]
     if not dense:
-        return td.contiguous()
+        return stack.contiguous()
     out = stack_values(_unified(dense, padding), dim)
-    out._names = td._names
+    out._names = stack._names
     return out
 
 

@@ -261,17 +261,17 @@ def flipud(td: T) -> T:
 
 
 def atleast_1d(td: T) -> T:
-    """T, or a view with one batch dimension."""
+    """Self, or a view with one batch dimension."""
     return _at_least(td, 1)
 
 
 def atleast_2d(td: T) -> T:
-    """T, or a view with two batch dimensions, new ones in front."""
+    """Self, or a view with two batch dimensions, new ones in front."""
     return _at_least(td, 2)
 
 
 def atleast_3d(td: T) -> T:
-    """T, or a view with three batch dimensions, new ones in front."""
+    """Self, or a view with three batch dimensions, new ones in front."""
     return _at_least(td, 3)
 
 

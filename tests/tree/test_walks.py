@@ -51,7 +51,7 @@ def test_map_tree_leaves_out_what_becomes_none() -> None:
 
 
 def test_map_tree_keeps_the_classes_of_nodes() -> None:
-    td = TensorDict(p=Point(xy=np.zeros(2), batch_size=[2]))
+    td = TensorDict(p=Point(xy=np.zeros(2), tags=["p", "q"], batch_size=[2]))
     out = map_tree(td, lambda leaf, _: leaf + 1)
     assert type(out["p"]) is Point
     np.testing.assert_array_equal(out["p"].xy, [1, 1])
