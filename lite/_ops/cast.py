@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike
 
 from lite._arrays.device import move, parse_device
 from lite._arrays.device_array import on_leaves, wrap
-from lite._arrays.types import Array, raw
+from lite._arrays.types import raw
 from lite._ops.methods import SelfMethod, described
 from lite._tree.collection import TensorCollection
 from lite._tree.protocol import Container, T
@@ -190,7 +190,7 @@ def contiguous(td: Container, *, canonical: bool = False, inplace: bool = False)
     Raises:
         RuntimeError: a lazy stack in it has arrays of different shapes.
     """
-    out = map_tree(td, lambda leaf, _: on_leaves(_contiguous, leaf), dense=lambda stack: stack.contiguous())
+    out = map_tree(td, _contiguous, dense=lambda stack: stack.contiguous())
     return td._adopt(out, "contiguous") if inplace else out
 
 
@@ -248,7 +248,7 @@ def _is_floating(dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "f" or (dtype.kind == "V" and "float" in dtype.name)
 
 
-def _contiguous(leaf: Array) -> Array:
-    if leaf.flags.c_contiguous:
-        return leaf
-    return np.array(leaf, order="C") if isinstance(leaf, np.ndarray) else leaf.copy()
+def _contiguous(leaf: Any, node: Container) -> Any:
+    if isinstance(leaf, np.ndarray):
+        return leaf if leaf.flags.c_contiguous else np.array(leaf, order="C")
+    return leaf if wrap(leaf).flags.c_contiguous else on_leaves(lambda array: array.copy(), leaf)
