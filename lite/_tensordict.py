@@ -8,8 +8,7 @@ from typing import Any, Self
 from numpy import ndarray
 
 from lite._arrays.device import move, parse_device
-from lite._arrays.masked import MaskedArrayError
-from lite._arrays.types import Names
+from lite._arrays.types import MaskedArrayError, Names
 from lite._containers.batch_size import parse_batch_size
 from lite._containers.dense import DenseMixin
 from lite._tree.collection import TensorCollection

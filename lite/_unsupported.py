@@ -48,7 +48,7 @@ _INSTEAD: dict[str, str] = {
 }
 
 
-class Unsupported(NotImplementedError, AttributeError):
+class NotInLite(NotImplementedError, AttributeError):
     """An attribute that is not there on purpose; `hasattr` is False for it."""
 
 
@@ -64,7 +64,7 @@ def _refusing(name: str, instead: str) -> Any:
 
 def _refusing_attribute(name: str, instead: str) -> property:
     def read(self: Any) -> NoReturn:
-        raise Unsupported(f"{name} is not available: {instead}.")
+        raise NotInLite(f"{name} is not available: {instead}.")
 
     return property(read, doc=f"Raises NotImplementedError: {instead}.")
 

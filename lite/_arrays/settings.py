@@ -67,3 +67,23 @@ class Scoped(Generic[T]):
     def unset(self) -> None:
         """Take the last `set` back."""
         self._setting.default = self._before.pop()
+
+
+_get_defaults_to_none = True
+
+
+def get_defaults_to_none() -> bool:
+    """Return whether `TensorDict.get` of a missing key gives None (the default) or raises KeyError."""
+    return _get_defaults_to_none
+
+
+def set_get_defaults_to_none(set_to_none: bool = True) -> None:
+    """Choose whether `TensorDict.get(key)` of a missing key returns None or raises KeyError.
+
+    Example:
+        >>> import lite
+        >>> lite.TensorDict().get("missing") is None
+        True
+    """
+    global _get_defaults_to_none
+    _get_defaults_to_none = bool(set_to_none)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.device_array import on_leaves
+from lite._arrays.device import on_leaves
 from lite._base import TensorDictBase
 from lite._containers.lazy import LazyStackedTensorDict
 from lite._containers.stacking import common_device, uniform

@@ -14,8 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy import ndarray
 
-from lite._arrays.device import parse_device
-from lite._arrays.device_array import on_leaves
+from lite._arrays.device import on_leaves, parse_device
 from lite._arrays.types import Array, Names, Shape
 from lite._containers.assignment import set_index
 from lite._containers.batch_size import BatchSizeMixin, parse_batch_size

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from numpy import ndarray
 
-from lite._arrays.device_array import on_leaves
+from lite._arrays.device import on_leaves
 from lite._arrays.types import Path, Shape, is_array
 from lite._containers.ragged import stack_arrays, stack_objects, unstackable
 from lite._ops.structure import StructureMixin

@@ -8,7 +8,7 @@ from typing import Any, Self, TypedDict, Unpack
 import numpy as np
 from numpy.typing import DTypeLike
 
-from lite._arrays.defaults import get_default_dtype
+from lite._arrays.dtypes import get_default_dtype
 from lite._arrays.types import Array, Shape
 from lite._files.read_mixin import ReadMixin
 from lite._tree.keys import NestedKey

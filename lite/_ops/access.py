@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from numpy import ndarray
 
-from lite._arrays.device_array import write_leaf
+from lite._arrays.device import write_leaf
 from lite._arrays.types import Path, is_array
 from lite._ops.read import ReadMixin
 from lite._tree.keys import NestedKey, require_path, to_path

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.device_array import on_leaves, wrap
+from lite._arrays.device import on_leaves, wrap
 from lite._arrays.formulas import COMPARISONS, Pointwise
 from lite._arrays.numbers import NUMBERS, beside
 from lite._arrays.types import as_array, is_array

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from lite._arrays.reductions import Axis, softmax
+from lite._arrays.dtypes import as_dtype
+from lite._arrays.formulas import softmax
+from lite._arrays.reductions import Axis
 from lite._arrays.types import Array
-from lite._ops.cast import as_dtype
 from lite._ops.methods import AnyMethod, described
 from lite._ops.reduce import Extremes, Scope, batch_dim, joined, reduced
 from lite._ops.structure import StructureMixin

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy import ndarray
 
-from lite._arrays.device_array import write_leaf
+from lite._arrays.device import write_leaf
 from lite._arrays.types import Shape, raw
 
 _NOTHING = np.zeros((), dtype=np.bool_)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lite._arrays.normal_quantile import normal_quantile
-from lite._arrays.special import normal_cdf
+from lite._arrays.formulas import normal_cdf, normal_quantile
 from lite.nn import (
     AddStateIndependentNormalScale,
     NormalParamExtractor,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from lite._arrays import special as _special
+from lite._arrays import formulas as _special
 
 X = np.concatenate([np.linspace(-9, 9, 20001), [0.0, 1e-300, 0.5, np.nextafter(0.5, 0), np.inf, -np.inf]])
 
