@@ -12,10 +12,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike
 
+from lite._arrays.settings import Setting
+
 Dtype: TypeAlias = np.dtype[Any]
 
 BOOL = np.dtype(np.bool_)
-_default_dtype: Dtype = np.dtype(np.float32)
+_default: Setting[Dtype] = Setting("lite.default_dtype", np.dtype(np.float32), per_thread=False)
 
 _PLAIN = {
     "torch.bool": "?",
@@ -49,7 +51,7 @@ def get_default_dtype() -> Dtype:
         >>> lite.get_default_dtype()
         dtype('float32')
     """
-    return _default_dtype
+    return _default.default
 
 
 def set_default_dtype(dtype: DTypeLike) -> None:
@@ -70,11 +72,10 @@ def set_default_dtype(dtype: DTypeLike) -> None:
         dtype('float64')
         >>> lite.set_default_dtype(np.float32)
     """
-    global _default_dtype
     resolved = np.dtype(dtype)
     if resolved.kind != "f":
         raise TypeError(f"dtype must be a floating dtype, got {resolved}.")
-    _default_dtype = resolved
+    _default.set(resolved)
 
 
 @contextmanager
@@ -87,12 +88,12 @@ def default_dtype(dtype: DTypeLike) -> Iterator[None]:
         ...     lite.TensorDict(a=[0.5])["a"].dtype
         dtype('float64')
     """
-    previous = _default_dtype
+    before = get_default_dtype()
     set_default_dtype(dtype)
     try:
         yield
     finally:
-        set_default_dtype(previous)
+        set_default_dtype(before)
 
 
 def extension_dtype(name: str) -> Dtype:

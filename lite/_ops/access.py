@@ -8,6 +8,7 @@ from typing import Any, Self
 from numpy import ndarray
 
 from lite._arrays.device import write_leaf
+from lite._arrays.numbers import NUMBERS
 from lite._arrays.types import Path, is_array
 from lite._ops.read import ReadMixin
 from lite._tree.keys import NestedKey, require_path, to_path
@@ -15,8 +16,6 @@ from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.protocol import MISSING, TensorDictCore
 from lite._tree.writes import Writes, fitting
-
-_NUMBERS = (float, int, bool)
 
 
 class AccessMixin(ReadMixin):
@@ -148,7 +147,7 @@ class AccessMixin(ReadMixin):
             ValueError: the value cannot be broadcast to the entry, or is of another kind.
         """
         target = self._reach(key)
-        number = type(item) in _NUMBERS
+        number = type(item) in NUMBERS
         ready = fitting(target, self._to_entry(item), ()) if number else fitting(target, item)
         if ready is not None:
             target[...] = ready

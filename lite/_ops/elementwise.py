@@ -11,7 +11,7 @@ import numpy as np
 
 from lite._arrays.device import on_leaves, wrap
 from lite._arrays.formulas import COMPARISONS, Pointwise, bools_as_floats
-from lite._arrays.numbers import NUMBERS, beside
+from lite._arrays.numbers import NUMBERS, SCALARS, beside
 from lite._arrays.types import as_array, is_array
 from lite._ops.operands import Const, Node, Operand, as_operand, widened
 from lite._tree.nontensor import NonTensorBase
@@ -249,7 +249,7 @@ def walk(td: Any, fn: Pointwise, operands: list[Operand], default: Any, objects:
     return td._with(entries)
 
 
-_VALUES = (np.ndarray, np.generic, int, float, complex)
+_VALUES = (np.ndarray, *SCALARS)
 
 
 def _with_default(fn: Pointwise, entry: Any, values: list[Any], default: Any, key: str) -> Any:

@@ -10,6 +10,7 @@ from numpy import ndarray
 
 from lite._arrays.dtypes import get_default_dtype, is_numeric
 from lite._arrays.foreign import from_dlpack, is_foreign, is_tensor
+from lite._arrays.numbers import SCALARS
 from lite._arrays.types import Array, Path, Shape, is_array, refuse_masked
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import to_path
@@ -101,7 +102,7 @@ def to_entry(
         return _from_array(value, batch_size, make_node)
     if isinstance(value, TensorCollection):
         return value
-    if isinstance(value, bool | int | float | complex | np.generic):
+    if isinstance(value, SCALARS):
         return _from_scalar(value, batch_size)
     if isinstance(value, Mapping):
         return make_node(value)
