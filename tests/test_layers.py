@@ -92,7 +92,6 @@ TODAY = {
     ("lite._tensorclass.tensorclass", "lite._base"),
     ("lite._tree.key_views", "lite._base"),
     ("lite._tree.numpy_protocol", "lite._ops.numpy_functions"),
-    ("lite._tree.shape", "lite._transforms.vmap.tensordicts"),
     ("lite._tree.values", "lite._ops.combine"),
     ("lite.models.graph.tensors", "lite.models.decoder.conventions"),
 }

@@ -40,6 +40,14 @@ class HostArray:
     def __setitem__(self, index: Any, value: Any) -> None:
         raise NotImplementedError
 
+    def look_up(self, table: Any) -> Any:
+        """`table[self]`, of an ndarray, which would not notice."""
+        raise NotImplementedError
+
+    def index_batch(self, td: Any, index: Any) -> Any:
+        """`td[index]` for a TensorDict and an index that this array is in."""
+        raise NotImplementedError
+
     def elementwise(self, function: Callable[[Any], Any]) -> Any:
         """`function`, which treats all numbers of an array alike, of what lies behind this one."""
         raise NotImplementedError

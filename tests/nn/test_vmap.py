@@ -11,7 +11,7 @@ import pytest
 from vmap_cases import rows
 
 from lite import TensorDict, nn, vmap
-from lite._transforms.vmap.registry import _warned
+from lite._transforms.vmap.rules import _warned
 
 Pair = namedtuple("Pair", ["x", "y"])
 
