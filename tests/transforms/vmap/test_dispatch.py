@@ -1,97 +1,32 @@
-"""Every batching rule against a loop over the elements; a function that loops would warn, and fail."""
+"""How a call of a NumPy function finds its rule."""
 
 from __future__ import annotations
 
-import itertools
-import zlib
-from typing import Any
-
 import numpy as np
 import pytest
-from vmap_cases import ALL
+from vmap_cases import rows
 
-from lite import vmap
-
-SIZE = 4
-
-
-def stacked(results: list[Any]) -> Any:
-    if isinstance(results[0], tuple):
-        return tuple(stacked(list(column)) for column in zip(*results, strict=True))
-    return np.stack([np.asarray(result) for result in results])
+from lite import TensorDict, vmap
+from lite._transforms.vmap.rules import _warned
 
 
-def looped(fn: Any, dims: tuple[int | None, ...], args: list[Any]) -> Any:
-    """What `vmap` must give: the results of the elements, stacked."""
-    size = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
-    return stacked(
-        [
-            fn(*[a if d is None else np.take(a, k, d)[()] for a, d in zip(args, dims, strict=True)])
-            for k in range(size)
-        ]
-    )
+def test_out_is_written_after_the_rule() -> None:
+    def fn(v: np.ndarray) -> np.ndarray:
+        out = np.zeros_like(v)
+        assert np.flip(v) is not out
+        np.stack([v[0], v[1]], out=out)
+        return out
+
+    np.testing.assert_array_equal(vmap(fn)(rows()), rows())
 
 
-def assert_same(got: Any, expected: Any) -> None:
-    if isinstance(expected, tuple):
-        assert isinstance(got, tuple)
-        assert len(got) == len(expected)
-        for g, e in zip(got, expected, strict=True):
-            assert_same(g, e)
-        return
-    assert got.dtype == expected.dtype
-    assert type(got) is np.ndarray
-    np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
+def test_a_rule_that_does_not_cover_its_arguments_leaves_them_to_the_loop() -> None:
+    _warned.discard("numpy.tril")
+    with pytest.warns(UserWarning, match=r"this call of numpy\.tril"):
+        out = vmap(lambda v, k: np.tril(v, k))(np.ones((2, 3, 3)), np.array([0, -1]))
+    np.testing.assert_array_equal(out, [np.tril(np.ones((3, 3)), k) for k in (0, -1)])
 
 
-def writes(name: str) -> bool:
-    """Whether the first argument must be mapped, as the function writes into one like it."""
-    return name.startswith("assign") or name in (
-        *("put_along_axis", "copyto", "fill_diagonal", "ufunc.at", "full_like", "in place", "putmask"),
-    )
-
-
-@pytest.mark.parametrize(("name", "fn", "specs"), ALL, ids=[case[0] for case in ALL])
-def test_rule_equals_loop(name: str, fn: Any, specs: Any) -> None:
-    rng = np.random.default_rng(zlib.crc32(name.encode()))
-    for mapped in itertools.product((True, False), repeat=len(specs)):
-        if not any(mapped) or (writes(name) and not mapped[0]):
-            continue
-        args = [spec.draw(rng, (SIZE,) if on else ()) for spec, on in zip(specs, mapped, strict=True)]
-        dims = tuple(0 if on else None for on in mapped)
-        kept = [arg.copy() for arg in args]
-        assert_same(vmap(fn, dims)(*args), looped(fn, dims, args))
-        for arg, before in zip(args, kept, strict=True):
-            np.testing.assert_array_equal(arg, before)
-
-
-@pytest.mark.parametrize(("name", "fn", "specs"), ALL, ids=[case[0] for case in ALL])
-def test_rule_with_the_mapped_dimension_elsewhere(name: str, fn: Any, specs: Any) -> None:
-    """The mapped dimension is the last one, so that what rules get is no contiguous array."""
-    rng = np.random.default_rng(zlib.crc32(name.encode()) + 1)
-    args = [np.moveaxis(spec.draw(rng, (SIZE,)), 0, -1) for spec in specs]
-    dims = (-1,) * len(args)
-    assert_same(vmap(fn, -1)(*args), looped(fn, dims, args))
-
-
-@pytest.mark.parametrize(("name", "fn", "specs"), ALL, ids=[case[0] for case in ALL])
-def test_rule_nested(name: str, fn: Any, specs: Any) -> None:
-    """Two maps, each over some of the arguments."""
-    if name in ("mapped mask of as many", "nonzero of as many", "flatnonzero"):
-        pytest.skip("a mapped mask within another map runs as a loop; see test_masks_in_nested_maps")
-    rng = np.random.default_rng(zlib.crc32(name.encode()) + 2)
-    for outer, inner in (((0,), (0,)), ((0, None), (None, 0)), ((None, 0), (0, None)), ((0, 0), (0, None))):
-        outer_on = tuple(outer[k % len(outer)] is not None for k in range(len(specs)))
-        inner_on = tuple(inner[k % len(inner)] is not None for k in range(len(specs)))
-        if not any(outer_on) or not any(inner_on):
-            continue
-        if writes(name) and not (outer_on[0] and inner_on[0]):
-            continue
-        args = [
-            spec.draw(rng, (*[3] * a, *[2] * b)) for spec, a, b in zip(specs, outer_on, inner_on, strict=True)
-        ]
-        inner_dims = tuple(0 if on else None for on in inner_on)
-        outer_dims = tuple(0 if on else None for on in outer_on)
-        got = vmap(vmap(fn, inner_dims), outer_dims)(*args)
-        expected = looped(lambda *rest, dims=inner_dims: looped(fn, dims, list(rest)), outer_dims, args)
-        assert_same(got, expected)
+def test_tensordicts_answer_before_mapped_arrays() -> None:
+    out = vmap(lambda v: np.add(v, TensorDict(a=np.ones(2), batch_size=[2])))(rows())
+    np.testing.assert_array_equal(out["a"], rows() + 1)
