@@ -20,7 +20,7 @@ from lite._arrays.types import Array, HostArray, as_array
 Pointwise = Callable[..., Any]
 Quotient = tuple[tuple[float, ...], tuple[float, ...]]
 
-_BLOCK = 1 << 16  # bytes
+_BLOCK = 1 << 14
 _FLOAT64 = np.dtype(np.float64)
 _BOOL_DTYPE = np.dtype(np.bool_)
 _BOOL = _BOOL_DTYPE.num  # sooner compared than a kind
@@ -211,7 +211,9 @@ def erf(x: Any) -> Any:
         x = np.minimum(np.maximum(x, -4.0), 4.0)
         return x * _quotient(_ERF_FLOAT32, x * x)
     flat = np.minimum(np.abs(np.ravel(x)), 6.0)
-    out = 1.0 - _quotient(_ERFC_UP_TO_6, flat) * np.exp(-flat * flat)
+    out = _quotient(_ERFC_UP_TO_6, flat)
+    out *= np.exp(-flat * flat)
+    np.subtract(1.0, out, out=out)
     near = np.flatnonzero(flat < 1.0)  # of which 1 - erfc would lose digits
     out[near] = _erf_near_0(flat[near])
     return np.copysign(out.reshape(x.shape), x)
@@ -284,13 +286,12 @@ def normal_quantile(p: Any) -> Any:
 
 def in_blocks(function: Callable[[Any], Any], x: Any, compute: Dtype, result: Dtype) -> Any:
     """An elementwise function in the dtype `compute`, applied to what fits into a core's cache at a time."""
-    size = _BLOCK // compute.itemsize
-    if not isinstance(x, np.ndarray) or x.size <= size or not x.flags.c_contiguous:
+    if not isinstance(x, np.ndarray) or x.size <= _BLOCK or not x.flags.c_contiguous:
         return function(x.astype(compute, copy=False)).astype(result, copy=False)
     out = np.empty(x.shape, result)
     source, target = x.reshape(-1), out.reshape(-1)
-    for i in range(0, x.size, size):
-        target[i : i + size] = function(source[i : i + size].astype(compute, copy=False))
+    for i in range(0, x.size, _BLOCK):
+        target[i : i + _BLOCK] = function(source[i : i + _BLOCK].astype(compute, copy=False))
     return out
 
 
