@@ -16,7 +16,6 @@ from lite._arrays.settings import Setting
 
 Dtype: TypeAlias = np.dtype[Any]
 
-BOOL = np.dtype(np.bool_)
 _default: Setting[Dtype] = Setting("lite.default_dtype", np.dtype(np.float32), per_thread=False)
 
 _PLAIN = {

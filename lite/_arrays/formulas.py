@@ -22,8 +22,7 @@ Quotient = tuple[tuple[float, ...], tuple[float, ...]]
 
 _BLOCK = 1 << 14
 _FLOAT64 = np.dtype(np.float64)
-_BOOL_DTYPE = np.dtype(np.bool_)
-_BOOL = _BOOL_DTYPE.num  # sooner compared than a kind
+_BOOL = np.dtype(np.bool_)
 _STIRLING_CONSTANT = (math.log(2 * math.pi) - 1) / 2
 # fmt: off
 # Quotients of polynomials, the highest power first. Those of float32 and of the normal quantile are from the
@@ -325,47 +324,44 @@ def of_numbers(formula: Callable[[Any], Any], compute: Dtype | None = None) -> C
 
 
 def _float_if_bool(x: Any) -> Any:
-    return x.astype(get_default_dtype()) if x.dtype.num == _BOOL else x
+    return x.astype(get_default_dtype()) if x.dtype.kind == "b" else x
 
 
-def bools_as_floats(function: Pointwise, leaves: Iterable[Any] | None = None) -> Pointwise:
-    """A form of a function for bools, where its results are floats and leaves are bool; else the function.
+def for_bools(function: Pointwise, leaves: Iterable[Any] | None = None) -> Pointwise:
+    """The form of a function in which bools count as default floats, if they give floats at all.
 
-    NumPy computes such functions of bools in float16; here bools count as default floats, unless another
-    operand is an array of other numbers.
+    NumPy computes such functions of bools in float16. Beside an array of other numbers bools are what they
+    are in NumPy. Functions that are no ufuncs see to bools themselves.
 
     Args:
-        function: a ufunc; functions of other kinds see to bools themselves.
-        leaves: the arrays it is for; any if None.
+        function: of arrays and numbers.
+        leaves: arrays that it is for; the function itself is returned if none of them is bool.
     """
     if not isinstance(function, np.ufunc) or not _gives_floats(function):
         return function
-    if leaves is not None:
-        for leaf in leaves:
-            if leaf.dtype.num == _BOOL:
-                break
-        else:
+    for leaf in leaves or ():
+        if not leaf.dtype.num:  # bool's is 0, and it is sooner asked for than the kind
+            break
+    else:
+        if leaves is not None:
             return function
-    return _form_for_bools(function)
+
+    def call(*args: Any) -> Any:
+        for arg in args:
+            if type(arg) not in NUMBERS and arg.dtype.num:
+                return function(*args)
+        return function(*[arg if type(arg) in NUMBERS else _float_if_bool(arg) for arg in args])
+
+    return call
 
 
 @functools.lru_cache
 def _gives_floats(ufunc: np.ufunc) -> bool:
     """Whether the results of bools are floats."""
     try:
-        return ufunc.resolve_dtypes((_BOOL_DTYPE,) * ufunc.nin + (None,) * ufunc.nout)[ufunc.nin].kind == "f"
+        return ufunc.resolve_dtypes((_BOOL,) * ufunc.nin + (None,) * ufunc.nout)[ufunc.nin].kind == "f"
     except TypeError:  # it takes no bools
         return False
-
-
-@functools.lru_cache
-def _form_for_bools(ufunc: np.ufunc) -> Pointwise:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if all(type(arg) in NUMBERS or arg.dtype.num == _BOOL for arg in args):
-            args = tuple([arg if type(arg) in NUMBERS else _float_if_bool(arg) for arg in args])
-        return ufunc(*args, **kwargs)
-
-    return call
 
 
 def _reciprocal(x: Array) -> Any:
@@ -466,10 +462,10 @@ COMPARISONS = frozenset({np.equal, np.not_equal, np.less, np.less_equal, np.grea
 
 def swapped(fn: Pointwise) -> Pointwise:
     """The same function with its two arguments exchanged, for reflected operators."""
-    fn = bools_as_floats(fn)
+    form = for_bools(fn)
 
     def call(a: Any, b: Any) -> Any:
-        return fn(b, a)
+        return (form if type(a) in NUMBERS or not a.dtype.num else fn)(b, a)
 
     return call
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from lite._arrays.formulas import Pointwise, bools_as_floats, lerp, swapped
+from lite._arrays.formulas import Pointwise, for_bools, lerp, swapped
 from lite._ops.elementwise import elementwise
 from lite._ops.elementwise_inplace import elementwise_
 from lite._ops.operands import Const
@@ -162,7 +162,7 @@ def _placed(ufunc: np.ufunc, at: int, kwargs: dict[str, Any]) -> Pointwise:
     """The ufunc with the leaf in position `at`."""
     if at == 0:
         return partial(ufunc, **kwargs) if kwargs else ufunc
-    fn = bools_as_floats(ufunc) if not kwargs else ufunc
+    fn = for_bools(ufunc) if not kwargs else ufunc
 
     def call(leaf: Any, *others: Any) -> Any:
         return fn(*others[:at], leaf, *others[at:], **kwargs)
@@ -171,7 +171,7 @@ def _placed(ufunc: np.ufunc, at: int, kwargs: dict[str, Any]) -> Pointwise:
 
 
 def _output(fn: Pointwise, i: int) -> Pointwise:
-    fn = bools_as_floats(fn)
+    fn = for_bools(fn)
     return lambda *args: fn(*args)[i]
 
 

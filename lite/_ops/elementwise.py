@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.device import on_leaves, wrap
-from lite._arrays.formulas import COMPARISONS, Pointwise, bools_as_floats
+from lite._arrays.formulas import COMPARISONS, Pointwise, for_bools
 from lite._arrays.numbers import NUMBERS, SCALARS, beside
 from lite._arrays.types import as_array, is_array
 from lite._ops.operands import Const, Node, Operand, as_operand, widened
@@ -48,7 +48,7 @@ def elementwise(
     quick = None if objects is not None else _quick(td, fn, others)
     if quick is not None:
         return quick
-    fn = bools_as_floats(fn)
+    fn = for_bools(fn)
     operands = [as_operand(other, td) for other in others]
     if None in operands:
         return NotImplemented
@@ -78,10 +78,10 @@ def _quick(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
     compare = fn in COMPARISONS
     columns = columns_of(td, fn, others) if td.batch_size else None
     if columns is not None:
-        form = bools_as_floats(fn, td._keys().values())
+        form = for_bools(fn, td._keys().values())
         entries: dict[str, Any] | None = dict(zip(td._keys(), map(form, *columns)))  # noqa: B905
     elif len(others) < 2 and not compare and td.batch_size and _is_plain(td):
-        entries = _entries(td, bools_as_floats(fn), others)
+        entries = _entries(td, fn, others)
     else:
         entries = None
     if entries is None:
@@ -117,7 +117,7 @@ def _entries(td: Any, fn: Pointwise, others: Sequence[Any]) -> dict[str, Any] | 
                 return None
             out[key] = entry._with(inner)  # type: ignore[attr-defined]
         elif constant or (type(values[0]) is np.ndarray and values[0].ndim == entry.ndim):
-            out[key] = fn(entry, *values)
+            out[key] = (fn if entry.dtype.num else for_bools(fn))(entry, *values)
         else:
             return None
     return out
