@@ -8,7 +8,6 @@ from contextvars import ContextVar
 from typing import Any, ClassVar, Generic, TypeVar
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Setting(Generic[T]):
@@ -62,7 +61,7 @@ class Scoped(Generic[T]):
     def __exit__(self, *exc: object) -> None:
         self._entered.pop()()
 
-    def __call__(self, func: F) -> F:
+    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(func)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             undo = self._setting.set_here(self.mode)
@@ -71,7 +70,7 @@ class Scoped(Generic[T]):
             finally:
                 undo()
 
-        return wrapper  # type: ignore[return-value]
+        return wrapper
 
     def set(self) -> None:
         """Let the value hold for the whole process."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
-from lite._arrays.settings import F, Scoped, Setting
+from lite._arrays.settings import Scoped, Setting
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # told apart by identity, which makes a cheap cache key
@@ -109,7 +109,7 @@ class set_printoptions(Scoped[PrintOptions]):
         super().__enter__()
         return self
 
-    def __call__(self, fn: F) -> F:
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Decorate a function: the options hold while it runs, and not because it was decorated."""
         if self._fresh:
             self.unset()
