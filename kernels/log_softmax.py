@@ -76,7 +76,7 @@ def masked_log_softmax(
     if gpu is not None:
         from lite.kernels.cuda import log_softmax as cuda
 
-        return cuda.masked_log_softmax(gpu, rows, out)  # type: ignore[no-any-return]
+        return cuda.masked_log_softmax(gpu, rows, out)
     result = _result(rows, out)
     # Compiled code writes to memory whose rows are contiguous, and reads no row after it wrote to another.
     target = np.moveaxis(result, axis, -1)

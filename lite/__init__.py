@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 from lite._arrays.dtypes import default_dtype, get_default_dtype, set_default_dtype
 from lite._arrays.foreign import from_dlpack
 from lite._arrays.settings import get_defaults_to_none, set_get_defaults_to_none
-from lite._base import TensorDictBase
-from lite._containers.lazy import LazyStackedTensorDict
-from lite._convert.constructors import (
+from lite._constructors import (
     from_any,
     from_dataclass,
     from_dict,
+    from_module,
+    from_modules,
     from_namedtuple,
     from_pandas,
     from_parquet,
@@ -36,24 +36,24 @@ from lite._files.functions import (
     to_arrow,
     unpack_memmap,
 )
-from lite._module_functions import from_module, from_modules
-from lite._ops.choose import where
 from lite._ops.combine import (
     cat,
     dense_stack_tds,
     lazy_stack,
     maybe_dense_stack,
     merge_tensordicts,
+    pad,
     stack,
+    where,
 )
 from lite._ops.compare import assert_allclose_td, assert_close
 from lite._ops.create import empty_like, full_like, ones_like, rand_like, randn_like, zeros_like
-from lite._ops.padding import pad, pad_sequence
+from lite._ops.padding import pad_sequence
 from lite._ops.rows import isin, remove_duplicates
 from lite._show.options import get_printoptions, set_printoptions
 from lite._tensorclass.decorator import is_tensorclass, tensorclass
 from lite._tensorclass.tensorclass import TensorClass
-from lite._tensordict import TensorDict
+from lite._tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 from lite._tree.collection import default_is_leaf, is_leaf_nontensor, is_non_tensor, is_tensor_collection
 from lite._tree.keys import NestedKey, unravel_key, unravel_key_list
 from lite._tree.nontensor import MetaData, NonTensorData, NonTensorStack

@@ -1,25 +1,505 @@
-"""`TensorDict`: a dict of arrays that share their leading dimensions."""
+"""The public containers: every method of a TensorDict stands in this list, and its code where the list says.
+
+Operations are functions whose first argument is the container. `TensorDictBase` lists what both kinds have,
+`TensorDict` and `LazyStackedTensorDict` add how they hold entries, and what they do in a way of their own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from numpy import ndarray
+import numpy as np
 
-from lite._arrays.device import move, parse_device
-from lite._arrays.types import MaskedArrayError, Names
-from lite._containers.batch_size import parse_batch_size
-from lite._containers.dense import DenseMixin
+from lite import _doors
+from lite._arrays.device import parse_device
+from lite._containers.dense import Dense
+from lite._containers.lazy import Lazy
+from lite._convert import from_python, pytree, tables, to_python, torch
+from lite._convert import state_dict as state_dicts
+from lite._files import loading, saving
+from lite._ops import (
+    access,
+    arithmetic,
+    cast,
+    choose,
+    combine,
+    compare,
+    create,
+    entries,
+    forms,
+    layout,
+    lifted,
+    not_in_lite,
+    numpy_functions,  # noqa: F401  # which registers them
+    padding,
+    pointwise,
+    read,
+    rearrange,
+    reductions,
+    scans,
+    schema,
+    structure,
+)
+from lite._ops import apply as applying
+from lite._ops import update as updates
+from lite._processes import map as maps
+from lite._processes import pickling, shared
+from lite._show import html, text
+from lite._show import summary as summaries
+from lite._tree import numpy_protocol
 from lite._tree.collection import TensorCollection
-from lite._tree.keys import NestedKey, require_path
-from lite._tree.names import check_names, take_names
+from lite._tree.keys import NestedKey
+from lite._tree.names import check_names
 from lite._tree.plain import plain
-from lite._tree.values import as_is, as_tree, fit_leaf, fit_node, to_entry, unready
-from lite._tree.writes import Writes, fitting
+from lite._tree.protocol import kinds
+from lite._tree.shape import parse_batch_size
 
 
-class TensorDict(DenseMixin):
+class TensorDictBase(cast.DtypeCasts):
+    """Base of `TensorDict` and `LazyStackedTensorDict`; see `TensorDict` for the idea and examples."""
+
+    __slots__ = ()
+
+    # -- reading and writing entries (_ops/read.py, _ops/access.py) -------------------------------
+
+    get = read.get
+    get_at = read.get_at
+    get_item_shape = read.get_item_shape
+    __getitem__ = read.getitem
+    __getitems__ = read.getitems
+    get_non_tensor = read.get_non_tensor
+    __contains__ = read.contains
+    keys = read.keys
+    items = read.items
+    values = read.values
+    is_empty = read.is_empty
+
+    @property
+    def sorted_keys(self) -> list[str]:
+        """Direct keys, sorted."""
+        return sorted(self._keys())
+
+    set = access.set
+    _set_path = access._set_path
+    _create = access._create
+    _set_here = access._set_here
+    __setitem__ = access.setitem
+    set_ = access.set_
+    set_at_ = access.set_at_
+    _set_at = access._set_at
+    set_non_tensor = access.set_non_tensor
+    del_ = access.del_
+    __delitem__ = access.delitem
+    pop = access.pop
+    popitem = access.popitem
+    clear = access.clear
+    setdefault = access.setdefault
+    create_nested = access.create_nested
+
+    # -- many entries at once (_ops/update.py) ----------------------------------------------------
+
+    update = updates.update
+    _merge = updates._merge
+    _update = updates._update
+    update_ = updates.update_
+    _copy_entries = updates._copy_entries
+    copy_ = updates.copy_
+    update_at_ = updates.update_at_
+    replace = updates.replace
+
+    # -- the set of keys (_ops/structure.py, _ops/entries.py) -------------------------------------
+
+    select = structure.select
+    _selected = structure._selected
+    exclude = structure.exclude
+    _excluded = structure._excluded
+    rename_key_ = structure.rename_key_
+    flatten_keys = structure.flatten_keys
+    unflatten_keys = structure.unflatten_keys
+    split_keys = structure.split_keys
+    filter_empty_ = structure.filter_empty_
+    cat_tensors = entries.cat_tensors
+    stack_tensors = entries.stack_tensors
+    cat_from_tensordict = entries.cat_from_tensordict
+    stack_from_tensordict = entries.stack_from_tensordict
+    separates = entries.separates
+    filter_non_tensor_data = entries.filter_non_tensor_data
+    non_tensor_items = entries.non_tensor_items
+    is_non_tensor = entries.is_non_tensor
+    entry_class = entries.entry_class
+    data_ptr = entries.data_ptr
+    auto_device_ = entries.auto_device_
+    rename_ = entries.rename_
+    rename = entries.rename
+
+    @property
+    def depth(self) -> int:
+        """How deep leaves are nested: 0 where all are direct entries.
+
+        Example:
+            >>> from lite import TensorDict
+            >>> TensorDict({"a": {"b": {"c": 1}}}).depth
+            2
+        """
+        return entries.depth(self)
+
+    # -- copies (_containers) ---------------------------------------------------------------------
+
+    def clone(self, recurse: bool = True) -> Self:
+        """Copy; `recurse=False` copies the containers and shares the arrays."""
+        return self._clone(recurse)
+
+    def copy(self) -> Self:
+        """Same as `clone(recurse=False)`."""
+        return self._clone(False)
+
+    def __copy__(self) -> Self:
+        return self._clone(False)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        out = self._clone(True)
+        memo[id(self)] = out
+        return out
+
+    # -- the batch: more than _tree/shape.py (_ops/rearrange.py, layout.py, padding.py, forms.py) --
+
+    _take = rearrange._take
+    gather = rearrange.gather
+    repeat = rearrange.repeat
+    repeat_interleave = rearrange.repeat_interleave
+    roll = rearrange.roll
+    flip = rearrange.flip
+    narrow = rearrange.narrow
+    tile = layout.tile
+    rot90 = layout.rot90
+    fliplr = layout.fliplr
+    flipud = layout.flipud
+    atleast_1d = layout.atleast_1d
+    atleast_2d = layout.atleast_2d
+    atleast_3d = layout.atleast_3d
+    tensor_split = layout.tensor_split
+    broadcast_to = layout.broadcast_to
+    expand_as = layout.expand_as
+    pad = padding.pad
+    to_lazystack = forms.to_lazystack
+    densify = forms.densify
+    to_padded_tensor = forms.to_padded_tensor
+
+    # -- stacks of TensorDicts (_ops/combine.py) --------------------------------------------------
+
+    @classmethod
+    def stack(cls, input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
+        """Stack TensorDicts densely; see `lite.stack`."""
+        return combine.stack(input, dim, out=out)
+
+    @classmethod
+    def cat(cls, input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
+        """Concatenate TensorDicts; see `lite.cat`."""
+        return combine.cat(input, dim, out=out)
+
+    @classmethod
+    def lazy_stack(cls, input: Iterable[Any], dim: int = 0, *, out: Any = None, **options: Any) -> Any:
+        """Stack TensorDicts without copying; see `lite.lazy_stack`."""
+        return combine.lazy_stack(input, dim, out=out, **options)
+
+    @classmethod
+    def maybe_dense_stack(cls, input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
+        """Stack densely where possible, lazily elsewhere; see `lite.maybe_dense_stack`."""
+        return combine.maybe_dense_stack(input, dim, out=out)
+
+    # -- elements chosen by a mask, comparisons (_ops/choose.py, _ops/compare.py) -----------------
+
+    where = choose.where
+    masked_select = choose.masked_select
+    masked_fill_ = choose.masked_fill_
+    masked_fill = choose.masked_fill
+    isclose = compare.isclose
+    allclose = compare.allclose
+
+    # -- functions of the user on every leaf (_ops/apply.py) --------------------------------------
+
+    apply = applying.apply
+    apply_ = applying.apply_
+    named_apply = applying.named_apply
+
+    # -- new containers (_ops/create.py, _ops/schema.py) ------------------------------------------
+
+    new_zeros = create.new_zeros
+    new_ones = create.new_ones
+    new_empty = create.new_empty
+    new_full = create.new_full
+    zero_ = create.zero_
+    fill_ = create.fill_
+    from_schema = classmethod(schema.from_schema)
+    new_tensor = schema.new_tensor
+    copy_at_ = schema.copy_at_
+
+    # -- dtypes, devices, memory (_ops/cast.py) ---------------------------------------------------
+
+    to = cast.to
+    _on = cast._on
+    type = cast.type
+    cpu = cast.cpu
+    cuda = cast.cuda
+    clear_device_ = cast.clear_device_
+    is_floating_point = cast.is_floating_point
+    is_contiguous = cast.is_contiguous
+    contiguous = cast.contiguous
+    detach = cast.detach
+    detach_ = cast.detach_
+    _view_dtype = cast._view_dtype
+    bytes = cast.bytes
+    param_count = cast.param_count
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """The dtype that all arrays share, or None."""
+        return cast.dtype(self)
+
+    @property
+    def data(self) -> Self:
+        """Same as `detach()`."""
+        return cast.data(self)
+
+    @property
+    def requires_grad(self) -> Any:
+        """Whether a parameter among the entries is marked for training; arrays never are."""
+        return cast.requires_grad(self)
+
+    @property
+    def is_cpu(self) -> Any:
+        """Whether self is bound to the CPU (see `device`)."""
+        return self.device == "cpu"
+
+    @property
+    def is_cuda(self) -> Any:
+        """Whether self is bound to a GPU (see `device`)."""
+        return self.device is not None and self.device.startswith("cuda")
+
+    @property
+    def is_meta(self) -> Any:
+        """False: arrays without memory do not exist here."""
+        return False
+
+    # -- numbers, element by element (_ops/pointwise.py, _ops/arithmetic.py) ----------------------
+
+    abs, abs_ = pointwise.unary("abs")
+    neg, neg_ = pointwise.unary("neg")
+    exp, exp_ = pointwise.unary("exp")
+    expm1, expm1_ = pointwise.unary("expm1")
+    log, log_ = pointwise.unary("log")
+    log10, log10_ = pointwise.unary("log10")
+    log1p, log1p_ = pointwise.unary("log1p")
+    log2, log2_ = pointwise.unary("log2")
+    sqrt, sqrt_ = pointwise.unary("sqrt")
+    square, square_ = pointwise.unary("square")
+    rsqrt, rsqrt_ = pointwise.unary("rsqrt")
+    reciprocal, reciprocal_ = pointwise.unary("reciprocal")
+    sigmoid, sigmoid_ = pointwise.unary("sigmoid")
+    relu, relu_ = pointwise.unary("relu")
+    sign, sign_ = pointwise.unary("sign")
+    sin, sin_ = pointwise.unary("sin")
+    cos, cos_ = pointwise.unary("cos")
+    tan, tan_ = pointwise.unary("tan")
+    sinh, sinh_ = pointwise.unary("sinh")
+    cosh, cosh_ = pointwise.unary("cosh")
+    tanh, tanh_ = pointwise.unary("tanh")
+    asin, asin_ = pointwise.unary("asin")
+    acos, acos_ = pointwise.unary("acos")
+    atan, atan_ = pointwise.unary("atan")
+    asinh, asinh_ = pointwise.unary("asinh")
+    acosh, acosh_ = pointwise.unary("acosh")
+    atanh, atanh_ = pointwise.unary("atanh")
+    ceil, ceil_ = pointwise.unary("ceil")
+    floor, floor_ = pointwise.unary("floor")
+    round, round_ = pointwise.unary("round")
+    trunc, trunc_ = pointwise.unary("trunc")
+    frac, frac_ = pointwise.unary("frac")
+    erf, erf_ = pointwise.unary("erf")
+    erfc, erfc_ = pointwise.unary("erfc")
+    lgamma, lgamma_ = pointwise.unary("lgamma")
+    logical_not, logical_not_ = pointwise.unary("logical_not")
+    bitwise_not, bitwise_not_ = pointwise.unary("bitwise_not")
+    isfinite = pointwise.predicate("isfinite")
+    isinf = pointwise.predicate("isinf")
+    isnan = pointwise.predicate("isnan")
+    isneginf = pointwise.predicate("isneginf")
+    isposinf = pointwise.predicate("isposinf")
+    isreal = pointwise.predicate("isreal")
+    add, add_ = pointwise.scaled("add")
+    sub, sub_ = pointwise.scaled("sub")
+    mul, mul_ = pointwise.binary("mul")
+    div, div_ = pointwise.binary("div")
+    floor_divide, floor_divide_ = pointwise.binary("floor_divide")
+    remainder, remainder_ = pointwise.binary("remainder")
+    mod, mod_ = pointwise.binary("mod")
+    pow, pow_ = pointwise.binary("pow")
+    maximum, maximum_ = pointwise.binary("maximum")
+    minimum, minimum_ = pointwise.binary("minimum")
+    clamp_min, clamp_min_ = pointwise.binary("clamp_min")
+    clamp_max, clamp_max_ = pointwise.binary("clamp_max")
+    atan2, atan2_ = pointwise.binary("atan2")
+    bitwise_and, bitwise_and_ = pointwise.binary("bitwise_and")
+    bitwise_or, bitwise_or_ = pointwise.binary("bitwise_or")
+    bitwise_xor, bitwise_xor_ = pointwise.binary("bitwise_xor")
+    logical_and, logical_and_ = pointwise.binary("logical_and")
+    logical_or, logical_or_ = pointwise.binary("logical_or")
+    logical_xor, logical_xor_ = pointwise.binary("logical_xor")
+    __add__, __radd__, __iadd__ = pointwise.operators("+", np.add)
+    __sub__, __rsub__, __isub__ = pointwise.operators("-", np.subtract)
+    __mul__, __rmul__, __imul__ = pointwise.operators("*", np.multiply)
+    __truediv__, __rtruediv__, __itruediv__ = pointwise.operators("/", np.true_divide)
+    __floordiv__, __rfloordiv__, __ifloordiv__ = pointwise.operators("//", np.floor_divide)
+    __mod__, __rmod__, __imod__ = pointwise.operators("%", np.remainder)
+    __pow__, __rpow__, __ipow__ = pointwise.operators("**", np.power)
+    __and__, __rand__, __iand__ = pointwise.operators("&", np.bitwise_and)
+    __or__, __ror__, __ior__ = pointwise.operators("|", np.bitwise_or)
+    __xor__, __rxor__, __ixor__ = pointwise.operators("^", np.bitwise_xor)
+    __lt__ = pointwise.comparison("<", np.less)
+    __le__ = pointwise.comparison("<=", np.less_equal)
+    __gt__ = pointwise.comparison(">", np.greater)
+    __ge__ = pointwise.comparison(">=", np.greater_equal)
+    __neg__ = pointwise.unary_operator("-", np.negative)
+    __pos__ = pointwise.unary_operator("+", np.positive)
+    __abs__ = pointwise.unary_operator("abs ", np.absolute)
+    __invert__ = pointwise.unary_operator("~", np.invert)
+
+    __eq__ = pointwise.eq
+    __ne__ = pointwise.ne
+    __hash__ = None  # type: ignore[assignment]
+
+    rsub = arithmetic.rsub
+    lerp = arithmetic.lerp
+    lerp_ = arithmetic.lerp_
+    addcmul = arithmetic.addcmul
+    addcmul_ = arithmetic.addcmul_
+    addcdiv = arithmetic.addcdiv
+    addcdiv_ = arithmetic.addcdiv_
+    clamp = arithmetic.clamp
+    clamp_ = arithmetic.clamp_
+    clip = arithmetic.clip
+    __divmod__ = arithmetic.divmod
+    __rdivmod__ = arithmetic.rdivmod
+    __matmul__ = arithmetic.matmul
+    __rmatmul__ = arithmetic.rmatmul
+    __array_ufunc__ = arithmetic.array_ufunc
+    __array_function__ = numpy_protocol.array_function
+
+    # -- numbers, along dimensions (_ops/reductions.py, _ops/scans.py) ----------------------------
+
+    sum = reductions.reduction("sum")
+    prod = reductions.reduction("prod")
+    mean = reductions.reduction("mean")
+    nansum = reductions.reduction("nansum")
+    nanmean = reductions.reduction("nanmean")
+    std = reductions.reduction("std")
+    var = reductions.reduction("var")
+    amax = reductions.reduction("amax")
+    amin = reductions.reduction("amin")
+    argmax = reductions.reduction("argmax")
+    argmin = reductions.reduction("argmin")
+    max = reductions.reduction("max")
+    min = reductions.reduction("min")
+    all = reductions.reduction("all")
+    any = reductions.reduction("any")
+    norm = reductions.norm
+    quantile = reductions.quantile
+    logsumexp = reductions.logsumexp
+    cumsum = scans.scan("cumsum")
+    cumprod = scans.scan("cumprod")
+    cummax = scans.scan("cummax")
+    cummin = scans.scan("cummin")
+    sort = scans.sort
+    argsort = scans.argsort
+    softmax = scans.softmax
+    nan_to_num = scans.nan_to_num
+
+    # -- other forms of data (_convert) -----------------------------------------------------------
+
+    from_any = classmethod(from_python.from_any)
+    from_tuple = classmethod(from_python.from_tuple)
+    from_namedtuple = classmethod(from_python.from_namedtuple)
+    from_dataclass = classmethod(from_python.from_dataclass)
+    from_struct_array = classmethod(from_python.from_struct_array)
+    from_list = classmethod(from_python.from_list)
+    from_dict_instance = from_python.from_dict_instance
+    to_dict = to_python.to_dict
+    _export = to_python._export
+    numpy = to_python.numpy
+    tolist = to_python.tolist
+    to_tensordict = to_python.to_tensordict
+    to_struct_array = to_python.to_struct_array
+    to_namedtuple = to_python.to_namedtuple
+    from_pytree = classmethod(pytree.from_pytree)
+    to_pytree = pytree.to_pytree
+    from_torch = classmethod(torch.from_torch)
+    to_torch = torch.to_torch
+    to_pandas = tables.to_pandas
+    from_pandas = classmethod(tables.from_pandas)
+    to_parquet = tables.to_parquet
+    from_parquet = classmethod(tables.from_parquet)
+    state_dict = state_dicts.state_dict
+    load_state_dict = state_dicts.load_state_dict
+
+    # -- files (_files/saving.py, _files/loading.py) ----------------------------------------------
+
+    memmap = saving.memmap
+    memmap_ = saving.memmap_
+    memmap_like = saving.memmap_like
+    save = saving.save
+    make_memmap = saving.make_memmap
+    make_memmap_from_tensor = saving.make_memmap_from_tensor
+    to_h5 = saving.to_h5
+    consolidate = saving.consolidate
+    is_consolidated = saving.is_consolidated
+    dumps = saving.save
+    load_memmap = classmethod(loading.load_memmap)
+    load = classmethod(loading.load)
+    load_memmap_ = loading.load_memmap_
+    load_ = loading.load_
+    memmap_refresh_ = loading.memmap_refresh_
+    is_memmap = loading.is_memmap
+    from_h5 = classmethod(loading.from_h5)
+    from_consolidated = classmethod(loading.from_consolidated)
+
+    @property
+    def saved_path(self) -> Any:
+        """The folder that the arrays are mapped to.
+
+        Raises:
+            AttributeError: they are not.
+        """
+        return loading.saved_path(self)
+
+    # -- processes (_processes) -------------------------------------------------------------------
+
+    map = maps.map
+    map_iter = maps.map_iter
+    share_memory_ = shared.share_memory_
+    is_shared = shared.is_shared
+    __getstate__ = pickling.getstate
+    __setstate__ = pickling.setstate
+
+    # -- for people (_show) -----------------------------------------------------------------------
+
+    __repr__ = text.repr
+    _repr_html_ = html._repr_html_
+    summary = summaries.summary
+
+    # -- modules (lite.nn._parameters, imported when one is called) --------------------------------
+
+    from_module = classmethod(_doors.from_module)
+    from_modules = classmethod(_doors.from_modules)
+    to_module = _doors.to_module
+
+
+for _name, _refusal in not_in_lite.refusals().items():  # what is defined anywhere else wins
+    if not hasattr(TensorDictBase, _name):
+        setattr(TensorDictBase, _name, _refusal)
+
+
+class TensorDict(Dense, TensorDictBase):
     """A mapping from keys to arrays whose shapes start with one common batch size.
 
     Entries are NumPy arrays, nested TensorDicts, or any other object as non-tensor data. Batch
@@ -81,46 +561,6 @@ class TensorDict(DenseMixin):
         if lock:
             self.lock_()
 
-    def _take_over(self, source: Any) -> None:
-        """Take over the entries of anything but a dict, into an empty container."""
-        node = self._as_node(source)
-        if node is not None:
-            for key in node._keys():
-                self._data[key] = self._convert(node._get_str(key))
-        elif isinstance(source, Mapping):
-            self._fill(source)
-        else:
-            raise ValueError(
-                "A TensorDict source is expected to be a TensorDictBase sub-type or a dictionary, found "
-                f"type(source)={type(source)}."
-            )
-
-    def _fill(self, source: Mapping[Any, Any]) -> None:
-        """Take over the entries of a mapping, into an empty container."""
-        others = unready(source, self._batch_size, self._device) if type(source) is dict else None
-        if others is not None:
-            self._data = data = source.copy()  # type: ignore[attr-defined]
-            if not others:
-                return
-            for key in others:
-                try:
-                    data[key] = self._convert(data[key])
-                except MaskedArrayError as error:
-                    raise error.below(key) from None
-            for key in others:
-                entry = data[key]
-                if type(entry) is not TensorDict or self._names is not None or entry._names is not None:
-                    self._put(key, entry)
-            return
-        if type(source) is dict and (tree := as_tree(source)) is not None:
-            self._fill(tree)
-            return
-        for key, value in source.items():
-            if type(key) is str:
-                self._put(key, self._convert(value))
-            else:
-                self._set_path(require_path(key), value, False)
-
     @classmethod
     def fromkeys(cls, keys: Iterable[NestedKey], value: Any = 0) -> Self:
         """A TensorDict without batch size that has `value` under every key."""
@@ -170,185 +610,122 @@ class TensorDict(DenseMixin):
             out.names = list(names)
         return out
 
-    # -- protocol -----------------------------------------------------------------------------
 
-    def _keys(self) -> Iterable[str]:
-        return self._data
+class LazyStackedTensorDict(Lazy, TensorDictBase):
+    """A stack of TensorDicts that are kept as they are; entries are stacked on access.
 
-    def _get_str(self, key: str) -> Any:
-        return self._data.get(key)
+    The parts may have different keys and leaves of different shapes (ragged). Keys are those that
+    all parts share. Batch dimensions in which the parts differ have size -1. Reading a ragged leaf
+    raises RuntimeError unless `get` is told how to return it; writing goes to the parts, which are
+    aliased: `stack[0]` is the first part itself.
 
-    def _peek(self, key: str) -> Any:
-        return self._data.get(key)
+    Args:
+        tensordicts: the parts, of equal number of batch dimensions and equal device.
+        stack_dim: where the stack dimension is in the batch size.
+        batch_size: of the stack, checked; without parts, what a part would have.
+        stack_dim_name: name of the stack dimension.
+        strict_shape: also require equal batch sizes.
 
-    def _items(self) -> Iterable[tuple[str, Any]]:
-        return self._data.items()
+    Raises:
+        RuntimeError: batch dimensions or devices differ, or `batch_size` is another.
+        IndexError: `stack_dim` is out of range.
+        TypeError: a part is not a TensorDict.
 
-    def _peek_items(self) -> Iterable[tuple[str, Any]]:
-        return self._data.items()
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, lazy_stack
+        >>> rows = lazy_stack([TensorDict(tokens=np.arange(n)) for n in (2, 3)])
+        >>> rows.batch_size
+        (2,)
+        >>> rows.get("tokens", as_padded_tensor=True, padding_value=-1)
+        array([[ 0,  1, -1],
+               [ 0,  1,  2]])
+    """
 
-    def _values(self) -> Iterable[Any]:
-        return self._data.values()
+    __slots__ = ()
 
-    def set(self, key: NestedKey, item: Any, inplace: bool = False, *, non_blocking: bool = False) -> Self:
-        """Store `item` under `key`; arrays are aliased, never copied. Returns self.
+    @classmethod
+    def from_dict(
+        cls,
+        input_dict: Mapping[str, Any] | Sequence[Any],
+        *,
+        auto_batch_size: bool | None = None,
+        batch_size: Any = None,
+        device: Any = None,
+        batch_dims: int | None = None,
+        stack_dim_name: str | None = None,
+        stack_dim: int = 0,
+        names: Sequence[str | None] | None = None,
+    ) -> Any:
+        """A lazy stack of TensorDicts, one per dict.
 
-        Missing intermediate TensorDicts are created. With `inplace=True` an existing entry's buffer is
-        written (with casting and broadcasting) instead of replaced.
+        Args:
+            input_dict: dicts, or a mapping with the keys "0", "1", ..., as `to_dict` of a lazy stack of
+                lazy stacks gives them.
+            auto_batch_size: see `TensorDict.from_dict`, as for `batch_size`, `device` and `batch_dims`,
+                which are those of every part.
+            stack_dim_name: name of the stack dimension.
+            stack_dim: where it goes.
+            names: names of all dimensions of the stack, instead of `stack_dim_name`.
 
         Raises:
-            RuntimeError: the value's leading dimensions are not the batch size, or self is locked.
-            KeyError: an intermediate key holds an array, or `key` is not a nested key.
+            ValueError: both `names` and `stack_dim_name`.
 
         Example:
             >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> td = TensorDict(batch_size=[2]).set(("a", "b"), np.ones((2, 3)))
-            >>> td["a", "b"].shape
-            (2, 3)
+            >>> from lite import LazyStackedTensorDict
+            >>> rows = LazyStackedTensorDict.from_dict([{"a": np.ones(n)} for n in (1, 2)])
+            >>> rows.get("a", as_list=True)
+            [array([1.]), array([1., 1.])]
         """
-        if type(key) is str:
-            self._set_here(key, item, inplace)
-            return self
-        # Through nothing but TensorDicts the path need not be read twice.
-        node: Any = self if type(key) is tuple else None
-        for name in key[:-1] if node is not None else ():
-            node = node._data.get(name) if type(node) is TensorDict and type(name) is str else None
-            if node is None:
-                break
-        if type(node) is TensorDict and key and type(key[-1]) is str:
-            node._set_here(key[-1], item, inplace)
-        else:
-            self._set_path(require_path(key), item, inplace)
-        return self
-
-    def _set_here(self, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
-        if inplace:
-            current: Any = self._data.get(key)
-            if writes is None:
-                ready = fitting(current, item)
-                if ready is not None:
-                    current[...] = ready
-                    return
-            elif writes.take(current, item):
-                return
-        elif not self._locked and as_is(item, self._batch_size, self._device):
-            if writes is not None:
-                writes.keep(self)
-            self._data[key] = item
-            return
-        try:
-            super()._set_here(key, item, inplace, writes)
-        except MaskedArrayError as error:
-            raise error.below(key) from None
-
-    def _put(self, key: str, entry: Any) -> None:
-        if type(entry) is ndarray:
-            self._data[key] = entry
-            return
-        node = entry if isinstance(entry, DenseMixin) else self._as_node(entry)
-        if node is None:
-            self._data[key] = entry
-            return
-        named: list[tuple[Any, Names]] = []
-        if self._names is not None:
-            entry, node = self._named(entry, node)  # raises before anything changes
-        elif node._names is not None and self._batch_size:
-            named = self._names_of(key, node)
-        self._data[key] = entry
-        if self._locked:
-            node._lock(self)
-        take_names(named)
-
-    def _put_arrays(self, entries: dict[str, Any]) -> None:
-        self._data.update(entries)
-
-    def _remove(self, key: str) -> None:
-        del self._data[key]
-
-    def _to_entry(self, value: Any) -> Any:
-        return to_entry(value, self._batch_size, self._node_from)
-
-    def _node_from(self, mapping: Mapping[Any, Any]) -> TensorDict:
-        node = _make({}, self._batch_size, self._device, self._names)
-        if mapping:
-            node._fill(mapping)
-        return node
-
-    def _convert(self, value: Any) -> Any:
-        if type(value) is dict:
-            return self._node_from(value)  # of self's batch size and device
-        size = self._batch_size
-        if as_is(value, size, self._device):
-            return value
-        if (
-            type(value) is TensorDict
-            and value is not self
-            and value._batch_size[: len(size)] == size
-            and (self._device is None or value._device == self._device)
-        ):
-            return value
-        entry = self._to_entry(value)
-        if isinstance(entry, TensorCollection):
-            if entry is self:
-                raise ValueError("a TensorDict cannot be stored inside itself.")
-            entry = fit_node(entry, size)
-            if self._device is not None and not entry._is_non_tensor and entry.device != self._device:  # type: ignore[attr-defined]
-                entry = entry.to(self._device)  # type: ignore[attr-defined]
-            return entry
-        if size and entry.shape[: len(size)] != size:
-            fit_leaf(entry, size)
-        return entry if self._device is None else move(entry, self._device)
-
-    def _blank(self) -> TensorDict:
-        return _make({}, self._batch_size, self._device, self._names)
-
-    def _lock_children(self) -> list[Any]:
-        nodes = []
-        for value in self._data.values():
-            if type(value) is not ndarray:
-                node = self._as_node(value)
-                if node is not None:
-                    nodes.append(node)
-        return nodes
-
-    def _named(self, entry: Any, node: Any) -> tuple[Any, Any]:
-        """An entry and its node with the names of self: a copy of the containers if they had none."""
-        wanted: Any = self._names
-        own = [None] * node.ndim if node._names is None else node._names
-        head, rest = own[: len(wanted)], own[len(wanted) :]
-        if head == wanted:
-            return entry, node
-        if any(name is not None and name != other for name, other in zip(head, wanted, strict=True)):
-            raise RuntimeError(f"refine_names: cannot coerce TensorDict names {own} with {[*wanted, *rest]}.")
-        node = node._clone(False)
-        node._set_names(check_names([*wanted, *rest], node.ndim))
-        return self._rewrap(entry, node), node
-
-    def _names_of(self, key: str, node: Any) -> list[tuple[Any, Names]]:
-        """What self and the nodes in it are named by when a node that has names is stored."""
-        named: list[tuple[Any, Names]] = []
-        head = check_names(list(node._names[: self.ndim]), self.ndim)
-        if head is not None:
-            self._collect_names(head, named, but=key)
-        return named
-
-    # -- metadata -----------------------------------------------------------------------------
-
-    @property
-    def device(self) -> str | None:
-        """Device that entries are moved to, or None; change it with `to`."""
-        return self._device
-
-    @device.setter
-    def device(self, value: Any) -> None:
-        raise RuntimeError(
-            "device cannot be set using tensordict.device = device, because device cannot be updated "
-            "in-place. To update device, use tensordict.to(new_device), which will return a new tensordict."
+        if names is not None and stack_dim_name is not None:
+            raise ValueError("names and stack_dim_name exclude each other.")
+        dicts = (
+            [input_dict[str(i)] for i in range(len(input_dict))]
+            if isinstance(input_dict, Mapping)
+            else list(input_dict)
         )
+        parts = [
+            TensorDict.from_dict(
+                item,
+                auto_batch_size=auto_batch_size,
+                batch_size=batch_size,
+                device=device,
+                batch_dims=batch_dims,
+            )
+            for item in dicts
+        ]
+        out = combine.lazy_stack(parts, stack_dim, stack_dim_name=stack_dim_name)
+        if names is not None:
+            out.names = list(names)
+        return out
 
-    def _set_device(self, device: str | None) -> None:
-        self._device = device
+    @classmethod
+    def fromkeys(cls, keys: Iterable[NestedKey], value: Any = 0) -> Any:
+        """A TensorDict, which is no lazy stack, with `value` under every key."""
+        return TensorDict.fromkeys(keys, value)
+
+    # -- what is done part by part (_ops/lifted.py) -------------------------------------------
+
+    select = lifted.select
+    _selected = lifted._selected
+    exclude = lifted.exclude
+    _excluded = lifted._excluded
+    rename_key_ = lifted.rename_key_
+    flatten_keys = lifted.flatten_keys
+    unflatten_keys = lifted.unflatten_keys
+    split_keys = lifted.split_keys
+    del_ = lifted.del_
+    filter_empty_ = lifted.filter_empty_
+    clear = lifted.clear
+    empty = lifted.empty
+    _update = lifted._update
+    _copy_entries = lifted._copy_entries
+    update_at_ = lifted.update_at_
+    _set_at = lifted._set_at
+    to_tensordict = lifted.to_tensordict
+    densify = lifted.densify
 
 
-_make = TensorDict._make
+kinds.dense = TensorDict
+kinds.lazy = LazyStackedTensorDict

@@ -31,6 +31,34 @@ def test_every_readme_is_known() -> None:
     assert with_python == {"README.md", "kernels/README.md", "lite/README.md", "models/README.md"}
 
 
+def test_readme_is_one_page() -> None:
+    assert len((ROOT / "README.md").read_bytes()) <= 9000
+
+
+def test_differences_are_few_and_each_has_its_reason() -> None:
+    rows = []
+    for file in ("lite/DIFFERENCES.md", "models/DIFFERENCES.md"):
+        lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
+        rows += [line for line in lines if line.startswith("| ") and not line.startswith("| what |")]
+    assert 0 < len(rows) <= 120
+    for row in rows:
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
+        assert len(cells) == 4, row
+        assert all(cells), row
+
+
+@pytest.mark.parametrize(
+    "document",
+    ["README.md", "lite/README.md", "bench/README.md", "lite/DIFFERENCES.md", "models/DIFFERENCES.md"],
+)
+def test_files_that_documents_name_exist(document: str) -> None:
+    text = re.sub(r"^```.*?^```", "", (ROOT / document).read_text(encoding="utf-8"), flags=re.M | re.S)
+    links = [(ROOT / document).parent / link for link in re.findall(r"\]\(([^)#:]+)\)", text)]
+    paths = [ROOT / path for path in re.findall(r"`((?:lite|kernels|models|tests|bench)/[\w/.]*)`", text)]
+    assert links + paths
+    assert [str(path) for path in links + paths if not path.exists()] == []
+
+
 def check_stated(source: str, names: dict[str, object]) -> int:
     """Evaluate the lines of a block that state their value; returns how many there are."""
     pairs = stated(source)

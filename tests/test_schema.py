@@ -10,7 +10,7 @@ from trees import tree, unchanged
 
 import lite
 from lite import TensorDict, lazy_stack
-from lite._unsupported import _INSTEAD
+from lite._ops.not_in_lite import _INSTEAD
 
 SCHEMA = {"a": ((3,), "float32"), ("n", "b"): ([], np.int64)}
 

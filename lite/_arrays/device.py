@@ -322,7 +322,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     def _joined(self, new: bool, arrays: Sequence[Self], axis: int = 0) -> DeviceArray:
         if not self._is_numba:
             leaves = [array.leaf for array in arrays]
-            return wrap(np.stack(leaves, axis) if new else np.concatenate(leaves, axis))  # type: ignore[no-any-return]
+            return wrap(np.stack(leaves, axis) if new else np.concatenate(leaves, axis))
         # What the shapes give, and whether they fit, NumPy says of arrays without memory.
         ghosts = [np.broadcast_to(np.empty((), array.dtype), array.shape) for array in arrays]
         ndim = self.ndim + new

@@ -6,7 +6,7 @@ rest to the protocol of `TensorCollection`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import zip_longest
 from operator import itemgetter, methodcaller
 from typing import Any, Self
@@ -14,27 +14,32 @@ from typing import Any, Self
 import numpy as np
 from numpy import ndarray
 
-from lite._arrays.device import on_leaves, parse_device
-from lite._arrays.types import Array, Names, Shape
+from lite._arrays.device import move, on_leaves, parse_device
+from lite._arrays.types import Array, MaskedArrayError, Names, Shape
 from lite._containers.assignment import set_index
-from lite._containers.batch_size import BatchSizeMixin, parse_batch_size
+from lite._containers.batch_size import auto_batch_size_, set_batch_size
 from lite._tree.batch_ops import BatchOp, Index, Piece, Take
 from lite._tree.collection import TensorCollection
 from lite._tree.indexing import basic_shape, result_names, slice_length, views
-from lite._tree.keys import NestedKey, to_path
-from lite._tree.names import check_names
-from lite._tree.protocol import MISSING
-from lite._tree.writes import Writes
+from lite._tree.keys import NestedKey, require_path, to_path
+from lite._tree.lock import LOCK_ERROR
+from lite._tree.names import check_names, take_names
+from lite._tree.protocol import MISSING, Container, kinds
+from lite._tree.shape import parse_batch_size
+from lite._tree.values import as_is, as_tree, fit_leaf, fit_node, to_entry, unready
+from lite._tree.writes import Writes, fitting
 
 _ALL = slice(None)
 _new = object.__new__
 _copy = methodcaller("copy")
 
 
-class DenseMixin(BatchSizeMixin):
-    """Operations on every entry of a dict at once."""
+class Dense(Container):
+    """A container that holds its entries in a dict."""
 
-    __slots__ = ("_device",)
+    __slots__ = ("_batch_size", "_data", "_device")
+    _data: dict[str, Any]
+    _batch_size: Shape
     _device: str | None
 
     @classmethod
@@ -61,6 +66,245 @@ class DenseMixin(BatchSizeMixin):
         out._locked = False
         out._lock_parents = ()
         return out
+
+    def _take_over(self, source: Any) -> None:
+        """Take over the entries of anything but a dict, into an empty container."""
+        node = self._as_node(source)
+        if node is not None:
+            for key in node._keys():
+                self._data[key] = self._convert(node._get_str(key))
+        elif isinstance(source, Mapping):
+            self._fill(source)
+        else:
+            raise ValueError(
+                "A TensorDict source is expected to be a TensorDictBase sub-type or a dictionary, found "
+                f"type(source)={type(source)}."
+            )
+
+    def _fill(self, source: Mapping[Any, Any]) -> None:
+        """Take over the entries of a mapping, into an empty container."""
+        others = unready(source, self._batch_size, self._device) if type(source) is dict else None
+        if others is not None:
+            self._data = data = source.copy()  # type: ignore[attr-defined]
+            if not others:
+                return
+            for key in others:
+                try:
+                    data[key] = self._convert(data[key])
+                except MaskedArrayError as error:
+                    raise error.below(key) from None
+            for key in others:
+                entry = data[key]
+                if type(entry) is not kinds.dense or self._names is not None or entry._names is not None:
+                    self._put(key, entry)
+            return
+        if type(source) is dict and (tree := as_tree(source)) is not None:
+            self._fill(tree)
+            return
+        for key, value in source.items():
+            if type(key) is str:
+                self._put(key, self._convert(value))
+            else:
+                self._set_path(require_path(key), value, False)
+
+    # -- protocol -----------------------------------------------------------------------------
+
+    def _keys(self) -> Iterable[str]:
+        return self._data
+
+    def _get_str(self, key: str) -> Any:
+        return self._data.get(key)
+
+    def _peek(self, key: str) -> Any:
+        return self._data.get(key)
+
+    def _items(self) -> Iterable[tuple[str, Any]]:
+        return self._data.items()
+
+    def _peek_items(self) -> Iterable[tuple[str, Any]]:
+        return self._data.items()
+
+    def _values(self) -> Iterable[Any]:
+        return self._data.values()
+
+    def set(self, key: NestedKey, item: Any, inplace: bool = False, *, non_blocking: bool = False) -> Self:
+        """Store `item` under `key`; arrays are aliased, never copied. Returns self.
+
+        Missing intermediate TensorDicts are created. With `inplace=True` an existing entry's buffer is
+        written (with casting and broadcasting) instead of replaced.
+
+        Raises:
+            RuntimeError: the value's leading dimensions are not the batch size, or self is locked.
+            KeyError: an intermediate key holds an array, or `key` is not a nested key.
+
+        Example:
+            >>> import numpy as np
+            >>> from lite import TensorDict
+            >>> td = TensorDict(batch_size=[2]).set(("a", "b"), np.ones((2, 3)))
+            >>> td["a", "b"].shape
+            (2, 3)
+        """
+        if type(key) is str:
+            self._set_here(key, item, inplace)
+            return self
+        # Through nothing but TensorDicts the path need not be read twice.
+        node: Any = self if type(key) is tuple else None
+        for name in key[:-1] if node is not None else ():
+            node = node._data.get(name) if type(node) is kinds.dense and type(name) is str else None
+            if node is None:
+                break
+        if type(node) is kinds.dense and key and type(key[-1]) is str:
+            node._set_here(key[-1], item, inplace)
+        else:
+            self._set_path(require_path(key), item, inplace)
+        return self
+
+    def _set_here(self, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
+        if inplace:
+            current: Any = self._data.get(key)
+            if writes is None:
+                ready = fitting(current, item)
+                if ready is not None:
+                    current[...] = ready
+                    return
+            elif writes.take(current, item):
+                return
+        elif not self._locked and as_is(item, self._batch_size, self._device):
+            if writes is not None:
+                writes.keep(self)
+            self._data[key] = item
+            return
+        try:
+            super()._set_here(key, item, inplace, writes)
+        except MaskedArrayError as error:
+            raise error.below(key) from None
+
+    def _put(self, key: str, entry: Any) -> None:
+        if type(entry) is ndarray:
+            self._data[key] = entry
+            return
+        node = entry if isinstance(entry, Dense) else self._as_node(entry)
+        if node is None:
+            self._data[key] = entry
+            return
+        named: list[tuple[Any, Names]] = []
+        if self._names is not None:
+            entry, node = self._named(entry, node)  # raises before anything changes
+        elif node._names is not None and self._batch_size:
+            named = self._names_of(key, node)
+        self._data[key] = entry
+        if self._locked:
+            node._lock(self)
+        take_names(named)
+
+    def _put_arrays(self, entries: dict[str, Any]) -> None:
+        self._data.update(entries)
+
+    def _remove(self, key: str) -> None:
+        del self._data[key]
+
+    def _to_entry(self, value: Any) -> Any:
+        return to_entry(value, self._batch_size, self._node_from)
+
+    def _node_from(self, mapping: Mapping[Any, Any]) -> Self:
+        node = self._make({}, self._batch_size, self._device, self._names)
+        if mapping:
+            node._fill(mapping)
+        return node
+
+    def _convert(self, value: Any) -> Any:
+        if type(value) is dict:
+            return self._node_from(value)  # of self's batch size and device
+        size = self._batch_size
+        if as_is(value, size, self._device):
+            return value
+        if (
+            type(value) is kinds.dense
+            and value is not self
+            and value._batch_size[: len(size)] == size
+            and (self._device is None or value._device == self._device)
+        ):
+            return value
+        entry = self._to_entry(value)
+        if isinstance(entry, TensorCollection):
+            if entry is self:
+                raise ValueError("a TensorDict cannot be stored inside itself.")
+            entry = fit_node(entry, size)
+            if self._device is not None and not entry._is_non_tensor and entry.device != self._device:  # type: ignore[attr-defined]
+                entry = entry.to(self._device)  # type: ignore[attr-defined]
+            return entry
+        if size and entry.shape[: len(size)] != size:
+            fit_leaf(entry, size)
+        return entry if self._device is None else move(entry, self._device)
+
+    def _blank(self) -> Self:
+        return self._make({}, self._batch_size, self._device, self._names)
+
+    def _lock_children(self) -> list[Any]:
+        nodes = []
+        for value in self._data.values():
+            if type(value) is not ndarray:
+                node = self._as_node(value)
+                if node is not None:
+                    nodes.append(node)
+        return nodes
+
+    def _named(self, entry: Any, node: Any) -> tuple[Any, Any]:
+        """An entry and its node with the names of self: a copy of the containers if they had none."""
+        wanted: Any = self._names
+        own = [None] * node.ndim if node._names is None else node._names
+        head, rest = own[: len(wanted)], own[len(wanted) :]
+        if head == wanted:
+            return entry, node
+        if any(name is not None and name != other for name, other in zip(head, wanted, strict=True)):
+            raise RuntimeError(f"refine_names: cannot coerce TensorDict names {own} with {[*wanted, *rest]}.")
+        node = node._clone(False)
+        node._set_names(check_names([*wanted, *rest], node.ndim))
+        return self._rewrap(entry, node), node
+
+    def _names_of(self, key: str, node: Any) -> list[tuple[Any, Names]]:
+        """What self and the nodes in it are named by when a node that has names is stored."""
+        named: list[tuple[Any, Names]] = []
+        head = check_names(list(node._names[: self.ndim]), self.ndim)
+        if head is not None:
+            self._collect_names(head, named, but=key)
+        return named
+
+    # -- metadata -----------------------------------------------------------------------------
+
+    @property
+    def device(self) -> str | None:
+        """Device that entries are moved to, or None; change it with `to`."""
+        return self._device
+
+    @device.setter
+    def device(self, value: Any) -> None:
+        raise RuntimeError(
+            "device cannot be set using tensordict.device = device, because device cannot be updated "
+            "in-place. To update device, use tensordict.to(new_device), which will return a new tensordict."
+        )
+
+    def _set_device(self, device: str | None) -> None:
+        self._device = device
+
+    # -- the batch size ---------------------------------------------------------------------------
+
+    @property
+    def batch_size(self) -> Shape:
+        """Shape that all entries share as their leading dimensions; assign to change it.
+
+        Raises:
+            RuntimeError: on assignment, if an entry does not start with the new batch size.
+        """
+        return self._batch_size
+
+    @batch_size.setter
+    def batch_size(self, value: Any) -> None:
+        set_batch_size(self, value)
+
+    auto_batch_size_ = auto_batch_size_
+
+    # -- all entries at once ----------------------------------------------------------------------
 
     def __getitem__(self, index: Any) -> Any:
         kind = type(index)
@@ -106,7 +350,7 @@ class DenseMixin(BatchSizeMixin):
             return self._data.get(path)
         node: Any = self if path and type(path) is tuple else None
         for name in path if node is not None else ():
-            if type(name) is not str or not isinstance(node, DenseMixin):
+            if type(name) is not str or not isinstance(node, Dense):
                 return None
             node = node._data.get(name)
         return node
@@ -221,7 +465,7 @@ class DenseMixin(BatchSizeMixin):
         for key, value in self._data.items():
             if type(value) is ndarray:
                 data[key] = value[at]
-            elif kind is Index and isinstance(value, DenseMixin):
+            elif kind is Index and isinstance(value, Dense):
                 data[key] = value._index(index)
             else:
                 op = kind(len(self._batch_size), shape, index if type(index) is tuple else (index,), names)
@@ -266,6 +510,14 @@ class DenseMixin(BatchSizeMixin):
 
     def _set_index(self, index: Any, value: Any, writes: Writes | None = None) -> None:
         set_index(self, index, value, writes)
+
+    def _adopt(self, out: Any, name: str) -> Self:
+        """Give self the entries, batch size and names of `out`, which was made from it."""
+        if self._locked:
+            raise RuntimeError(LOCK_ERROR)
+        if out is not self:
+            self._data, self._batch_size, self._names = out._data, out.batch_size, out._names
+        return self
 
     def _save(self) -> Any:
         return (

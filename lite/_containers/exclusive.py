@@ -7,8 +7,8 @@ from typing import Any
 
 from numpy import ndarray
 
-from lite._containers.dense import DenseMixin
-from lite._tree.protocol import TensorDictCore
+from lite._containers.dense import Dense
+from lite._tree.protocol import Container
 
 _ARRAYS = {ndarray}
 
@@ -22,7 +22,7 @@ def keys_differ(entries: Sequence[Any]) -> bool:
     kinds = set(map(type, entries))
     if kinds == _ARRAYS:
         return False
-    if len(kinds) == 1 and issubclass(kinds.pop(), DenseMixin):
+    if len(kinds) == 1 and issubclass(kinds.pop(), Dense):
         dicts = [entry._data for entry in entries]
     else:
         dicts = [found for entry in entries for found in _dicts(entry)]
@@ -35,7 +35,7 @@ def keys_differ(entries: Sequence[Any]) -> bool:
 
 def _dicts(entry: Any) -> list[dict[str, Any]]:
     """The entries of a container, or of each dense one in a lazy stack."""
-    node = TensorDictCore._as_node(entry)
+    node = Container._as_node(entry)
     parts = None if node is None else node._parts()
     if parts is None:
         return [{} if node is None else node._entries()]

@@ -1,62 +1,35 @@
-"""`LazyStackedTensorDict`: a stack of containers that stacks an entry only when it is read."""
+"""A container that is a stack of containers, and stacks an entry only when it is read.
+
+What is asked of its entries is in `lazy_entries`, what an index or a new shape asks in `lazy_index`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 
-from lite._arrays.types import Array, Names, Shape, is_array
-from lite._base import TensorDictBase
-from lite._containers import lazy_index, lazy_shape
-from lite._containers.batch_size import parse_batch_size
-from lite._containers.dense import DenseMixin
-from lite._containers.lazy_entries import LazyEntriesMixin
-from lite._containers.lazy_keys import has_node
-from lite._containers.lazy_parts import LazyPartsMixin
+from lite._arrays.types import Array, Names, Path, Shape, is_array
+from lite._containers import lazy_entries, lazy_index
+from lite._containers.dense import Dense
+from lite._containers.exclusive import keys_differ
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
 from lite._tree.indexing import normalise
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorStack
+from lite._tree.protocol import Container, kinds
+from lite._tree.shape import parse_batch_size
 from lite._tree.values import to_entry
 from lite._tree.writes import Writes
 
 _new = object.__new__
 
 
-class LazyStackedTensorDict(LazyEntriesMixin, LazyPartsMixin, TensorDictBase):
-    """A stack of TensorDicts that are kept as they are; entries are stacked on access.
-
-    The parts may have different keys and leaves of different shapes (ragged). Keys are those that
-    all parts share. Batch dimensions in which the parts differ have size -1. Reading a ragged leaf
-    raises RuntimeError unless `get` is told how to return it; writing goes to the parts, which are
-    aliased: `stack[0]` is the first part itself.
-
-    Args:
-        tensordicts: the parts, of equal number of batch dimensions and equal device.
-        stack_dim: where the stack dimension is in the batch size.
-        batch_size: of the stack, checked; without parts, what a part would have.
-        stack_dim_name: name of the stack dimension.
-        strict_shape: also require equal batch sizes.
-
-    Raises:
-        RuntimeError: batch dimensions or devices differ, or `batch_size` is another.
-        IndexError: `stack_dim` is out of range.
-        TypeError: a part is not a TensorDict.
-
-    Example:
-        >>> import numpy as np
-        >>> from lite import TensorDict, lazy_stack
-        >>> rows = lazy_stack([TensorDict(tokens=np.arange(n)) for n in (2, 3)])
-        >>> rows.batch_size
-        (2,)
-        >>> rows.get("tokens", as_padded_tensor=True, padding_value=-1)
-        array([[ 0,  1, -1],
-               [ 0,  1,  2]])
-    """
+class Lazy(Container):
+    """A container that holds its parts, and whose entries are theirs."""
 
     __slots__ = ("_dim_name", "_empty_size", "stack_dim", "tensordicts")
     tensordicts: list[Any]
@@ -73,12 +46,12 @@ class LazyStackedTensorDict(LazyEntriesMixin, LazyPartsMixin, TensorDictBase):
         strict_shape: bool = False,
     ) -> None:
         kinds = set(map(type, tensordicts))
-        given = all(issubclass(kind, TensorDictBase) for kind in kinds)
+        given = all(issubclass(kind, Container) for kind in kinds)
         parts: list[Any] = list(tensordicts) if given else [_part(td) for td in tensordicts]
         size = None if batch_size is None else parse_batch_size(batch_size)
         ndim = parts[0].ndim if parts else len(size or ())
         # Of dense parts without going through their properties, which would take as long as all the rest.
-        dense = given and all(issubclass(kind, DenseMixin) for kind in kinds)
+        dense = given and all(issubclass(kind, Dense) for kind in kinds)
         sizes = _distinct([part._batch_size if dense else part.batch_size for part in parts])
         if len({len(size) for size in sizes}) > 1 or (strict_shape and len(sizes) > 1):
             raise RuntimeError(
@@ -108,9 +81,7 @@ class LazyStackedTensorDict(LazyEntriesMixin, LazyPartsMixin, TensorDictBase):
         self._lock_parents = ()
 
     @classmethod
-    def _make(
-        cls, parts: list[Any], dim: int, name: str | None = None, empty_size: Shape = ()
-    ) -> LazyStackedTensorDict:
+    def _make(cls, parts: list[Any], dim: int, name: str | None = None, empty_size: Shape = ()) -> Self:
         """The constructor that trusts its arguments; `empty_size` is a part's where there is none."""
         # As `_init`, whose call would cost as much: whatever goes through nested nodes ends here.
         self = _new(cls)
@@ -124,15 +95,46 @@ class LazyStackedTensorDict(LazyEntriesMixin, LazyPartsMixin, TensorDictBase):
 
     def _like(
         self, parts: Sequence[Any], dim: int, name: str | None = None, inner: Shape | None = None
-    ) -> LazyStackedTensorDict:
+    ) -> Self:
         return self._make(list(parts), dim, name, self._empty_size if inner is None else inner)
 
     # -- protocol -----------------------------------------------------------------------------
 
+    _keys = lazy_entries.keys
+    _get_str = lazy_entries.entry
+    _get_path = lazy_entries.entry_at
+    _peek = lazy_entries.peek
+    _peek_path = lazy_entries.peek_at
+    _items = lazy_entries.items
+    _peek_items = lazy_entries.peek_items
+    _is_stackable = lazy_entries.is_stackable
+
+    def __contains__(self, key: object) -> bool:
+        return (
+            all(key in part for part in self.tensordicts) if self.tensordicts else super().__contains__(key)
+        )
+
+    def is_empty(self) -> bool:
+        """True if no part has a leaf."""
+        return all(part.is_empty() for part in self.tensordicts)
+
+    def _exclusive(self) -> bool:
+        """Whether some part has a key, at any depth, that another part lacks."""
+        return keys_differ(self.tensordicts)
+
+    def _item_shape(self, key: str) -> Shape | None:
+        shapes = [part._item_shape(key) for part in self.tensordicts]
+        if not shapes or any(shape is None for shape in shapes):
+            return None
+        if len({len(shape) for shape in shapes}) > 1:
+            return (-1,)
+        merged = [n[0] if len(set(n)) == 1 else -1 for n in zip(*shapes, strict=True)]
+        return (*merged[: self.stack_dim], len(shapes), *merged[self.stack_dim :])
+
     def _parts(self) -> tuple[Sequence[Any], int]:
         return self.tensordicts, self.stack_dim
 
-    def _from_parts(self, parts: Sequence[Any]) -> LazyStackedTensorDict:
+    def _from_parts(self, parts: Sequence[Any]) -> Self:
         return self._like(parts, self.stack_dim, self._dim_name)
 
     def _put(self, key: str, entry: Any) -> None:
@@ -143,7 +145,7 @@ class LazyStackedTensorDict(LazyEntriesMixin, LazyPartsMixin, TensorDictBase):
         """An entry of the whole stack, cut along the stack dimension."""
         dim = self.stack_dim
         if isinstance(entry, TensorCollection):
-            return entry.unbind(dim)  # type: ignore[attr-defined,no-any-return]
+            return entry.unbind(dim)  # type: ignore[attr-defined]
         before = (slice(None),) * dim
         return [entry[(*before, i, ...)] for i in range(entry.shape[dim])] if entry.ndim > dim else []
 
@@ -205,6 +207,13 @@ class LazyStackedTensorDict(LazyEntriesMixin, LazyPartsMixin, TensorDictBase):
                 raise ValueError(f"Failed to update '{key}' in tensordict {self!r}") from error
         return self._cut(item)
 
+    def _set_path(self, path: Path, item: Any, inplace: bool, writes: Writes | None = None) -> None:
+        node = lazy_entries.node_at(self, path[:-1]) if len(path) > 1 else None
+        if node is None:
+            super()._set_path(path, item, inplace, writes)
+        else:
+            node._set_here(path[-1], item, inplace, writes)
+
     def _set_here(self, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
         if writes is None:
             if type(item) is np.ndarray and lazy_index.set_rows(self, key, item, inplace):
@@ -229,19 +238,19 @@ class LazyStackedTensorDict(LazyEntriesMixin, LazyPartsMixin, TensorDictBase):
         node = self._blank()
         node._set_path(path[1:], item, False)
         for part, child in zip(self.tensordicts, node.tensordicts, strict=True):
-            if part._peek(path[0]) is None and not has_node(part, path[:1]):
+            if part._peek(path[0]) is None and not lazy_entries.has_node(part, path[:1]):
                 writes.put(part, path[0], child)
             else:  # some parts have the node, with entries of their own
                 part._set_path(path, child._get_path(path[1:]), False, writes)
 
-    def _blank(self) -> LazyStackedTensorDict:
+    def _blank(self) -> Self:
         return self._from_parts([part._blank() for part in self.tensordicts])
 
     def _with(self, entries: Mapping[str, Any]) -> Self:
         out = self._blank()
         for key, entry in entries.items():
             out._put(key, entry)
-        return out  # type: ignore[return-value]
+        return out
 
     def _lock_children(self) -> list[Any]:
         return self.tensordicts
@@ -255,7 +264,7 @@ class LazyStackedTensorDict(LazyEntriesMixin, LazyPartsMixin, TensorDictBase):
         except AttributeError:
             sizes = {part.batch_size for part in self.tensordicts}
         if len(sizes) == 1:
-            return sizes.pop()  # type: ignore[no-any-return]
+            return sizes.pop()
         if not sizes:
             return self._empty_size
         if len({len(size) for size in sizes}) > 1:
@@ -281,6 +290,46 @@ class LazyStackedTensorDict(LazyEntriesMixin, LazyPartsMixin, TensorDictBase):
                 "`contiguous()` first."
             )
 
+    @property
+    def is_locked(self) -> bool:
+        """Whether the key set is frozen, by the stack's own lock or because every part is locked."""
+        parts = self.tensordicts
+        return self._locked or (bool(parts) and all(part.is_locked for part in parts))
+
+    @is_locked.setter
+    def is_locked(self, value: bool) -> None:
+        if value:
+            self.lock_()
+        else:
+            self.unlock_()
+
+    def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Any:
+        """A dense TensorDict with the entries that all parts share, stacked.
+
+        Raises:
+            NotImplementedError: `inplace`, as a lazy stack cannot become dense.
+            RuntimeError: a leaf is ragged, or the batch size is.
+        """
+        if inplace:
+            self._adopt(self, "contiguous")
+        if -1 in self.batch_size:
+            raise RuntimeError(f"a ragged batch of size {self.batch_size} cannot become dense.")
+        entries = {}
+        for key in self._keys():
+            entry = self._get_str(key)
+            node = self._as_node(entry)
+            entries[key] = entry if node is None else self._rewrap(entry, node.contiguous())
+        return kinds.dense._make(entries, self.batch_size, self.device, self._names)
+
+    def auto_batch_size_(self, batch_dims: int | None = None, keep_compliant_size: bool = False) -> Self:
+        """Not for lazy stacks, whose batch size follows from that of their parts.
+
+        Raises:
+            RuntimeError: `batch_dims` is smaller than the number of batch dimensions.
+        """
+        self.batch_size = self.batch_size if batch_dims is None else self.batch_size[:batch_dims]
+        return self
+
     def numel(self) -> int:
         """Number of batch elements; ragged parts count their own."""
         return sum(part.numel() for part in self.tensordicts)
@@ -298,10 +347,48 @@ class LazyStackedTensorDict(LazyEntriesMixin, LazyPartsMixin, TensorDictBase):
     def _take_names(self, names: Names) -> None:
         self._dim_name = None if names is None else names[self.stack_dim]
 
+    # -- names of the dimensions: those of the parts, asked each time as they can be renamed alone ---
+
+    def _found_names(self) -> set[tuple[str | None, ...] | None]:
+        return {None if part._names is None else tuple(part._names) for part in self.tensordicts}
+
+    @property
+    def _names(self) -> Names:  # type: ignore[override]
+        """What results are named by: dimensions that the parts name differently have no name."""
+        found = self._found_names()
+        inner = found.pop() if found else None
+        for other in found:
+            inner = _shared(inner, other)
+        own = self._dim_name
+        if inner is None:
+            return None if own is None else self._around([None] * len(self._part_size()))
+        if own is not None:  # renaming a part does not look at the stack
+            return self._around([None if name == own else name for name in inner])
+        return self._around(inner) if any(name is not None for name in inner) else None
+
+    def _around(self, inner: Any) -> list[str | None]:
+        return [*inner[: self.stack_dim], self._dim_name, *inner[self.stack_dim :]]
+
+    def _readable_names(self) -> Names:
+        found = self._found_names()
+        if len(found) > 1:
+            raise ValueError(f"the names of the stacked tensordicts differ: {sorted(map(str, found))}.")
+        return self._names
+
+    def _own_names(self) -> Names:
+        return self._names
+
+    def _collect_names(self, names: Names, found: list[tuple[Any, Names]], but: str | None = None) -> None:
+        found.append((self, names))
+        dim = self.stack_dim
+        inner = None if names is None else check_names([*names[:dim], *names[dim + 1 :]], len(names) - 1)
+        for part in self.tensordicts:
+            part._collect_names(None if inner is None else list(inner), found)
+
     # -- batch operations ---------------------------------------------------------------------
 
     def _run(self, op: BatchOp) -> Any:
-        out = lazy_shape.run(self, op)
+        out = lazy_index.run(self, op)
         if op.keeps_lock and self.is_locked and not out.is_locked:  # it is, if it has the parts themselves
             out.lock_()
         return out
@@ -324,13 +411,19 @@ class LazyStackedTensorDict(LazyEntriesMixin, LazyPartsMixin, TensorDictBase):
             with Writes() as own:
                 lazy_index.assign(self, index, value, own)
 
+    def _adopt(self, out: Any, name: str) -> Self:
+        raise NotImplementedError(
+            f"{name}(inplace=True) is not supported on {type(self).__name__}; call .to_tensordict() first or "
+            "use inplace=False."
+        )
+
     def _save(self) -> Any:
         return list(self.tensordicts), self._dim_name, self._locked, self._lock_parents
 
     def _reset(self, saved: Any) -> None:
         self.tensordicts, self._dim_name, self._locked, self._lock_parents = saved
 
-    def _rebatch(self, batch_size: Shape) -> LazyStackedTensorDict:
+    def _rebatch(self, batch_size: Shape) -> Self:
         own, dim = self.batch_size, self.stack_dim
         if own[: len(batch_size)] == batch_size:
             return self
@@ -341,11 +434,77 @@ class LazyStackedTensorDict(LazyEntriesMixin, LazyPartsMixin, TensorDictBase):
         inner = batch_size[:dim] + batch_size[dim + 1 :]
         return self._from_parts([part._rebatch(inner) for part in self.tensordicts])
 
-    def _clone(self, recurse: bool) -> LazyStackedTensorDict:
+    def _clone(self, recurse: bool) -> Self:
         return self._from_parts([part._clone(recurse) for part in self.tensordicts])
 
-    def _map_leaves(self, fn: Callable[[Array], Any]) -> LazyStackedTensorDict:
+    def _map_leaves(self, fn: Callable[[Array], Any]) -> Self:
         return self._from_parts([part._map_leaves(fn) for part in self.tensordicts])
+
+    # -- the list of parts --------------------------------------------------------------------
+
+    def insert(self, index: int, tensordict: Any) -> Self:
+        """Insert a part before `index`.
+
+        Raises:
+            RuntimeError: the stack is locked.
+            TypeError: `tensordict` is not a TensorDict.
+            ValueError: its batch size or device is not that of the parts.
+        """
+        self.tensordicts[index:index] = self._new_parts([tensordict])
+        return self
+
+    def append(self, tensordict: Any) -> Self:
+        """Add a part at the end; see `insert`."""
+        return self.insert(len(self.tensordicts), tensordict)
+
+    def extend(self, tensordict: Any) -> Self:
+        """Add every TensorDict of a sequence, or every part of a TensorDict along `stack_dim`.
+
+        Raises what `insert` raises, and then adds none of them.
+        """
+        node = self._as_node(tensordict)
+        self.tensordicts += self._new_parts(tensordict if node is None else node.unbind(self.stack_dim))
+        return self
+
+    def _new_parts(self, tensordicts: Iterable[Any]) -> list[Any]:
+        """What is to be added to the parts, if all of it can be."""
+        if self.is_locked:
+            raise RuntimeError(LOCK_ERROR)
+        size, device, empty = self._part_size(), self.device, not self.tensordicts
+        nodes: list[Any] = []
+        for td in tensordicts:
+            node = self._as_node(td)
+            if node is None:
+                raise TypeError(f"Expected new value to be a TensorDict, got {type(td)}.")
+            own = node.batch_size
+            if len(size) != len(own) or any(n not in (-1, m) for n, m in zip(size, own, strict=True)):
+                raise ValueError(
+                    f"Batch sizes in tensordicts differ: the parts have {size}, the new one {own}."
+                )
+            if empty:  # the first one decides
+                device, empty = node.device, False
+            if node.device != device:
+                raise ValueError(
+                    f"Devices differ: the parts have device {device}, the new one {node.device}."
+                )
+            nodes.append(node)
+        return nodes
+
+    def unbind(self, dim: int) -> tuple[Any, ...]:
+        """Split along a batch dimension; along `stack_dim` this gives the parts themselves."""
+        if dim == self.stack_dim or self._dim(dim) == self.stack_dim:
+            return tuple(self.tensordicts)
+        self._require_regular(dim, "unbind")
+        return super().unbind(dim)
+
+    def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
+        """Split along a batch dimension; along `stack_dim` the parts are distributed."""
+        self._require_regular(dim, "split")
+        return super().split(split_size, dim)
+
+    def _require_regular(self, dim: int, method: str) -> None:
+        if self.batch_size[self._dim(dim)] < 0:
+            raise ValueError(f"cannot {method} dim {dim} of batch size {self.batch_size}: it is ragged.")
 
 
 def _distinct(values: list[Any]) -> set[Any]:
@@ -354,7 +513,7 @@ def _distinct(values: list[Any]) -> set[Any]:
 
 
 def _part(td: Any) -> Any:
-    node = TensorDictBase._as_node(td)
+    node = Container._as_node(td)
     if node is None:
         raise TypeError(f"the parts of a LazyStackedTensorDict must be TensorDicts, got {type(td)}.")
     return node
@@ -367,3 +526,11 @@ def _in_order(value: Any, shape: Shape) -> bool:
     if type(value) is list:
         return all(_in_order(item, shape) for item in value)
     return not isinstance(value, TensorCollection | Mapping) and not is_array(value)
+
+
+def _shared(
+    names: tuple[str | None, ...] | None, other: tuple[str | None, ...] | None
+) -> tuple[str | None, ...] | None:
+    if names is None or other is None:
+        return None
+    return tuple(a if a == b else None for a, b in zip(names, other, strict=True))

@@ -1,166 +1,166 @@
-"""The entries of a lazy stack: found in each part, also at the end of a path, and only then stacked."""
+"""The entries of a lazy stack: found in each part, also at the end of a path, and only then stacked.
+
+Parts are most often TensorDicts of arrays and TensorDicts. Their dicts are looked at without a call for each;
+every other kind of part is asked, which gives the same.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from types import NoneType
-from typing import Any, Self
+from typing import Any
 
 from numpy import ndarray
 
 from lite._arrays.device import on_leaves
-from lite._arrays.types import Path, Shape, is_array
+from lite._arrays.types import Path, is_array
+from lite._containers.exclusive import keys_differ
 from lite._containers.ragged import stack_arrays, stack_objects, unstackable
-from lite._ops.structure import StructureMixin
-from lite._tensordict import TensorDict
 from lite._tree.nontensor import NonTensorBase
-from lite._tree.writes import Writes
+from lite._tree.protocol import Container, kinds
 
 _ARRAYS = {ndarray}
-_NODES = {TensorDict}
 
 
-class LazyEntriesMixin(StructureMixin):
-    """What `LazyStackedTensorDict` answers about its keys, and what is read and written by path.
+def _dicts(stack: Any) -> list[dict[str, Any]] | None:
+    """The entries of all parts, if every part has a dict of them."""
+    try:
+        return [part._data for part in stack.tensordicts]
+    except AttributeError:
+        return None
 
-    Parts are most often TensorDicts of arrays and TensorDicts. Their dicts are looked at without a call
-    for each; every other kind of part is asked, which gives the same.
-    """
 
-    __slots__ = ()
-    tensordicts: list[Any]
-    stack_dim: int
-    _dim_name: str | None
+def keys(stack: Any) -> Iterable[str]:
+    return _shared_keys(stack, _dicts(stack))
 
-    @classmethod
-    def _make(cls, parts: list[Any], dim: int, name: str | None = None, empty_size: Shape = ()) -> Self:
-        raise NotImplementedError
 
-    def _dicts(self) -> list[dict[str, Any]] | None:
-        """The entries of all parts, if every part has a dict of them."""
+def _shared_keys(stack: Any, dicts: list[dict[str, Any]] | None) -> list[str]:
+    if not stack.tensordicts:
+        return []
+    first, *others = [part._keys() for part in stack.tensordicts] if dicts is None else dicts
+    return sorted(set(first).intersection(*others))
+
+
+def entry(stack: Any, key: str) -> Any:
+    try:
+        entries = [part._data.get(key) for part in stack.tensordicts]
+    except AttributeError:
+        return stack._get_path((key,))
+    return stacked(stack, key, entries)
+
+
+def entry_at(stack: Any, path: Path) -> Any:
+    entries = _ends(stack.tensordicts, path)
+    if entries is None:
         try:
-            return [part._data for part in self.tensordicts]
-        except AttributeError:
-            return None
+            entries = _until_missing(stack.tensordicts, lambda part: part._get_path(path))
+        except RuntimeError:  # ragged further down, which only matters if all parts have the key
+            if stack._peek_path(path) is None:
+                return None
+            raise
+    return stacked(stack, path[-1], entries)
 
-    def _keys(self) -> Iterable[str]:
-        return self._shared_keys(self._dicts())
 
-    def _shared_keys(self, dicts: list[dict[str, Any]] | None) -> list[str]:
-        if not self.tensordicts:
-            return []
-        first, *others = [part._keys() for part in self.tensordicts] if dicts is None else dicts
-        return sorted(set(first).intersection(*others))
+def stacked(stack: Any, key: str, entries: list[Any]) -> Any:
+    """The entry that those of the parts make; None if one has none."""
+    found = set(map(type, entries))
+    if found == _ARRAYS:
+        return stack_arrays(key, entries, stack.stack_dim, host=True)
+    if not entries or NoneType in found:
+        return None
+    if found == {kinds.dense}:
+        return _stack_dense(stack, key, entries)
+    if all(is_array(entry) for entry in entries):
+        return on_leaves(lambda *arrays: stack_arrays(key, list(arrays), stack.stack_dim), *entries)
+    if all(isinstance(entry, NonTensorBase) for entry in entries):
+        return stack_objects(entries, stack.stack_dim)
+    if all(stack._as_node(entry) is not None for entry in entries):
+        return _stack_nodes(stack, key, entries)
+    raise unstackable(key, entries)
 
-    def _get_str(self, key: str) -> Any:
-        try:
-            entries = [part._data.get(key) for part in self.tensordicts]
-        except AttributeError:
-            return self._get_path((key,))
-        return self._stacked(key, entries)
 
-    def _get_path(self, path: Path) -> Any:
-        entries = _ends(self.tensordicts, path)
-        if entries is None:
-            try:
-                entries = _until_missing(self.tensordicts, lambda part: part._get_path(path))
-            except RuntimeError:  # ragged further down, which only matters if all parts have the key
-                if self._peek_path(path) is None:
-                    return None
-                raise
-        return self._stacked(path[-1], entries)
-
-    def _stacked(self, key: str, entries: list[Any]) -> Any:
-        """The entry that those of the parts make; None if one has none."""
-        kinds = set(map(type, entries))
-        if kinds == _ARRAYS:
-            return stack_arrays(key, entries, self.stack_dim, host=True)
-        if not entries or NoneType in kinds:
-            return None
-        if kinds == _NODES:
-            return self._stack_dense(key, entries)
-        if all(is_array(entry) for entry in entries):
-            return on_leaves(lambda *arrays: stack_arrays(key, list(arrays), self.stack_dim), *entries)
-        if all(isinstance(entry, NonTensorBase) for entry in entries):
-            return stack_objects(entries, self.stack_dim)
-        if all(self._as_node(entry) is not None for entry in entries):
-            return self._stack_nodes(key, entries)
+def _stack_nodes(stack: Any, key: str, entries: list[Any]) -> Any:
+    """As `_stack_dense`, for containers of any kind, tensorclasses too."""
+    nodes = [stack._as_node(entry) for entry in entries]
+    if len({node.ndim for node in nodes}) > 1:
         raise unstackable(key, entries)
+    out = stack._make(nodes, stack.stack_dim, stack._dim_name)
+    same = all(type(entry) is type(entries[0]) for entry in entries)
+    return stack._rewrap(entries[0], out) if same else out
 
-    def _stack_nodes(self, key: str, entries: list[Any]) -> Any:
-        """As `_stack_dense`, for containers of any kind, tensorclasses too."""
-        nodes = [self._as_node(entry) for entry in entries]
-        if len({node.ndim for node in nodes}) > 1:
-            raise unstackable(key, entries)
-        out = self._make(nodes, self.stack_dim, self._dim_name)
-        same = all(type(entry) is type(entries[0]) for entry in entries)
-        return self._rewrap(entries[0], out) if same else out
 
-    def _stack_dense(self, key: str, nodes: list[Any]) -> Self:
-        sizes = [node._batch_size for node in nodes]
-        if sizes.count(sizes[0]) < len(sizes) and len(set(map(len, sizes))) > 1:
-            raise unstackable(key, nodes)
-        return self._make(nodes, self.stack_dim, self._dim_name)
+def _stack_dense(stack: Any, key: str, nodes: list[Any]) -> Any:
+    sizes = [node._batch_size for node in nodes]
+    if sizes.count(sizes[0]) < len(sizes) and len(set(map(len, sizes))) > 1:
+        raise unstackable(key, nodes)
+    return stack._make(nodes, stack.stack_dim, stack._dim_name)
 
-    def _peek(self, key: str) -> Any:
-        """What tells the kind of an entry: a nested container is stacked, a leaf is that of one part."""
-        try:
-            entries = [part._data.get(key) for part in self.tensordicts]
-        except AttributeError:
-            entries = _until_missing(self.tensordicts, lambda part: part._peek(key))
-        return self._stand_in(key, entries)
 
-    def _peek_path(self, path: Path) -> Any:
-        entries = _ends(self.tensordicts, path)
-        if entries is None:
-            entries = _until_missing(self.tensordicts, lambda part: part._peek_path(path))
-        return self._stand_in(path[-1], entries)
+def peek(stack: Any, key: str) -> Any:
+    """What tells the kind of an entry: a nested container is stacked, a leaf is that of one part."""
+    try:
+        entries = [part._data.get(key) for part in stack.tensordicts]
+    except AttributeError:
+        entries = _until_missing(stack.tensordicts, lambda part: part._peek(key))
+    return _stand_in(stack, key, entries)
 
-    def _stand_in(self, key: str, entries: list[Any]) -> Any:
-        kinds = set(map(type, entries))
-        if not entries or NoneType in kinds:
-            return None
-        if type(entries[0]) is ndarray:
-            return entries[0]
-        if kinds == _NODES:
-            return self._stack_dense(key, entries)
-        leaves = [entry for entry in entries if self._as_node(entry) is None]
-        return leaves[0] if leaves else self._stack_nodes(key, entries)
 
-    def _items(self) -> Iterable[tuple[str, Any]]:
-        dicts = self._dicts()
-        if dicts is None:
-            return super()._items()
-        keys = self._shared_keys(dicts)
-        return ((key, self._stacked(key, [entries.get(key) for entries in dicts])) for key in keys)
+def peek_at(stack: Any, path: Path) -> Any:
+    entries = _ends(stack.tensordicts, path)
+    if entries is None:
+        entries = _until_missing(stack.tensordicts, lambda part: part._peek_path(path))
+    return _stand_in(stack, path[-1], entries)
 
-    def _peek_items(self) -> Iterable[tuple[str, Any]]:
-        dicts = self._dicts()
-        if not dicts:
-            return [(key, self._peek(key)) for key in self._keys()]
-        found = []
-        for key in self._shared_keys(dicts):
-            entry = dicts[0][key]
-            if type(entry) is not ndarray:
-                entry = self._stand_in(key, [entries[key] for entries in dicts])
-            found.append((key, entry))
-        return found
 
-    def _set_path(self, path: Path, item: Any, inplace: bool, writes: Writes | None = None) -> None:
-        nodes = _ends(self.tensordicts, path[:-1]) if len(path) > 1 else None
-        if nodes and set(map(type, nodes)) == _NODES:
-            self._stack_dense(path[-2], nodes)._set_here(path[-1], item, inplace, writes)
-        else:
-            super()._set_path(path, item, inplace, writes)
+def _stand_in(stack: Any, key: str, entries: list[Any]) -> Any:
+    found = set(map(type, entries))
+    if not entries or NoneType in found:
+        return None
+    if type(entries[0]) is ndarray:
+        return entries[0]
+    if found == {kinds.dense}:
+        return _stack_dense(stack, key, entries)
+    leaves = [entry for entry in entries if stack._as_node(entry) is None]
+    return leaves[0] if leaves else _stack_nodes(stack, key, entries)
+
+
+def items(stack: Any) -> Iterable[tuple[str, Any]]:
+    dicts = _dicts(stack)
+    if dicts is None:
+        return Container._items(stack)
+    shared = _shared_keys(stack, dicts)
+    return ((key, stacked(stack, key, [entries.get(key) for entries in dicts])) for key in shared)
+
+
+def peek_items(stack: Any) -> Iterable[tuple[str, Any]]:
+    dicts = _dicts(stack)
+    if not dicts:
+        return [(key, stack._peek(key)) for key in stack._keys()]
+    found = []
+    for key in _shared_keys(stack, dicts):
+        entry = dicts[0][key]
+        if type(entry) is not ndarray:
+            entry = _stand_in(stack, key, [entries[key] for entries in dicts])
+        found.append((key, entry))
+    return found
+
+
+def node_at(stack: Any, path: Path) -> Any:
+    """The lazy stack of the nodes at a path through dense TensorDicts; None if it goes through others."""
+    nodes = _ends(stack.tensordicts, path)
+    if nodes and set(map(type, nodes)) == {kinds.dense}:
+        return _stack_dense(stack, path[-1], nodes)
+    return None
 
 
 def _ends(parts: Sequence[Any], path: Path) -> list[Any] | None:
     """What each part has at a path through TensorDicts; None if the path goes through anything else."""
     found = []
+    dense = kinds.dense
     try:
         for node in parts:
             for name in path:
-                if type(node) is not TensorDict:
+                if type(node) is not dense:
                     return None
                 node = node._data[name]
             found.append(node)
@@ -177,3 +177,39 @@ def _until_missing(parts: Sequence[Any], read: Callable[[Any], Any]) -> list[Any
         if found[-1] is None:
             break
     return found
+
+
+def is_stackable(stack: Any) -> bool:
+    """Whether the dense form has all entries: parts of one size and the same keys, leaves of one shape."""
+    if -1 in stack.batch_size or keys_differ(stack.tensordicts):
+        return False
+    for key in stack._keys():
+        found = [part._peek(key) for part in stack.tensordicts]
+        nodes = [stack._as_node(one) for one in found]
+        if all(node is not None for node in nodes):
+            same = len({node.ndim for node in nodes}) == 1
+            if not (same and is_stackable(stack._make(nodes, stack.stack_dim))):
+                return False
+            continue
+        objects = [isinstance(one, NonTensorBase) for one in found]
+        if any(node is not None for node in nodes) or (any(objects) and not all(objects)):
+            return False
+        shape = stack._item_shape(key)
+        regular = shape[: stack.stack_dim + 1] if any(objects) else shape  # later dims become lists
+        if shape == (-1,) or -1 in regular:
+            return False
+    return True
+
+
+def has_node(td: Any, path: Path) -> bool:
+    """Whether there is a node at a path, be it in some parts only."""
+    if td._as_node(td._peek_path(path)) is not None:
+        return True
+    parts = td._parts()
+    return parts is not None and any(has_node(part, path) for part in parts[0])
+
+
+def require_shared(stack: Any, method: str) -> None:
+    """RuntimeError if some part has a key, at any depth, that another part lacks."""
+    if keys_differ(stack.tensordicts):
+        raise RuntimeError(f"the method {method} cannot complete when there are exclusive keys.")

@@ -1,4 +1,4 @@
-"""Indexing lazy stacks, for reading and for writing.
+"""Indexing lazy stacks, for reading and for writing, and giving them other batch shapes.
 
 An index on the stack dimension picks parts; what it says about other dimensions goes to every part.
 Where NumPy's rules mix the two (masks or index arrays over several dimensions), elements are picked
@@ -9,24 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from lite._arrays.types import Array, Shape
+from lite._arrays.types import Array, Names, Shape
 from lite._containers.assignment import collect, fit_assigned, require_fit
-from lite._containers.dense import DenseMixin
-from lite._containers.lazy_shape import nest, unbind_range
+from lite._containers.dense import Dense
+from lite._containers.joining import cat_values
 from lite._tree import batch_ops
 from lite._tree.collection import TensorCollection
 from lite._tree.indexing import _consumes, normalise, result_names, result_shape
 from lite._tree.keys import require_path
-from lite._tree.protocol import TensorDictCore
+from lite._tree.protocol import Container, kinds
 from lite._tree.values import as_is
 from lite._tree.writes import Writes, apart, fitting, trimmed
-
-if TYPE_CHECKING:
-    from lite._containers.lazy import LazyStackedTensorDict
 
 _FULL = slice(None)
 
@@ -39,7 +36,7 @@ class Plan(NamedTuple):
     at: int  # where the stack dimension is in the result
 
 
-def select(stack: LazyStackedTensorDict, items: tuple[Any, ...]) -> Any:
+def select(stack: Any, items: tuple[Any, ...]) -> Any:
     """Index with normalised items."""
     plan = _plan(items, stack.stack_dim)
     if plan is None:
@@ -125,7 +122,7 @@ def _index_size(rest: tuple[Any, ...], size: Shape) -> Shape:
     return result_shape(rest, size) if rest else size
 
 
-def _by_element(stack: LazyStackedTensorDict, items: tuple[Any, ...]) -> Any:
+def _by_element(stack: Any, items: tuple[Any, ...]) -> Any:
     if stack.stack_dim == 0 and len(items) == 1 and _consumes(items[0]) > 1:
         out = _masked(stack, items[0])
         if out is not None:
@@ -138,15 +135,13 @@ def _by_element(stack: LazyStackedTensorDict, items: tuple[Any, ...]) -> Any:
     return nest([elements[i] for i in ids.flat], ids.shape, 0, stack.batch_size[used:], names)
 
 
-def _masked(stack: LazyStackedTensorDict, mask: Any) -> Any:
+def _masked(stack: Any, mask: Any) -> Any:
     """A mask over the stack dimension and the next ones: the concatenation of the masked parts."""
-    from lite._ops.combine import cat
-
     if not stack.tensordicts or not stack._is_stackable():
         return None
     masked = [part._index(rows) for part, rows in zip(stack.tensordicts, mask, strict=True)]
     try:
-        out = cat(masked, 0)
+        out = cat_values(masked, 0)
     except RuntimeError:  # lazy parts of different layout
         return None
     own = stack._own_names()
@@ -154,7 +149,7 @@ def _masked(stack: LazyStackedTensorDict, mask: Any) -> Any:
     return out
 
 
-def _element_ids(stack: LazyStackedTensorDict, items: tuple[Any, ...]) -> tuple[Any, int]:
+def _element_ids(stack: Any, items: tuple[Any, ...]) -> tuple[Any, int]:
     """The flat numbers of the picked elements, over the first `used` dimensions."""
     taken = sum(_consumes(item) for item in items)
     used = max(taken, stack.stack_dim + 1)
@@ -165,21 +160,21 @@ def _element_ids(stack: LazyStackedTensorDict, items: tuple[Any, ...]) -> tuple[
     return np.asarray(every[items + (_FULL,) * (used - taken)]), used
 
 
-def _coordinates(stack: LazyStackedTensorDict, i: int, used: int) -> tuple[Any, tuple[int, ...]]:
+def _coordinates(stack: Any, i: int, used: int) -> tuple[Any, tuple[int, ...]]:
     where = [int(n) for n in np.unravel_index(i, stack.batch_size[:used])]
     part = stack.tensordicts[where.pop(stack.stack_dim)]
     return part, tuple(where)
 
 
-def _element(stack: LazyStackedTensorDict, i: int, used: int) -> Any:
+def _element(stack: Any, i: int, used: int) -> Any:
     part, rest = _coordinates(stack, i, used)
     return part._index(rest)
 
 
-def write_arrays(stack: LazyStackedTensorDict, index: Any, value: Any) -> bool:
+def write_arrays(stack: Any, index: Any, value: Any) -> bool:
     """`stack[index] = value` in the most frequent case, if it is that: arrays that fit exactly."""
     items = index if type(index) is tuple else (index,)
-    if stack.stack_dim or not items or not isinstance(value, TensorDictCore):
+    if stack.stack_dim or not items or not isinstance(value, Container):
         return False
     first, rest = items[0], items[1:] or Ellipsis
     parts = stack.tensordicts
@@ -191,7 +186,7 @@ def write_arrays(stack: LazyStackedTensorDict, index: Any, value: Any) -> bool:
         return False
     found: list[tuple[Any, Any]] = []
     for part, piece in pairs:
-        if not isinstance(part, DenseMixin) or not collect(part, rest, piece, found, []):
+        if not isinstance(part, Dense) or not collect(part, rest, piece, found, []):
             return False
     targets = [target for target, _ in found]
     for target, source in zip(targets, apart(targets, [source for _, source in found]), strict=True):
@@ -199,7 +194,7 @@ def write_arrays(stack: LazyStackedTensorDict, index: Any, value: Any) -> bool:
     return True
 
 
-def set_rows(stack: LazyStackedTensorDict, key: str, item: Array, inplace: bool) -> bool:
+def set_rows(stack: Any, key: str, item: Array, inplace: bool) -> bool:
     """Set the rows of an array in dense parts, or copy them there, if all fit as they are."""
     parts, dim = stack.tensordicts, stack.stack_dim
     if item.ndim <= dim or item.shape[dim] != len(parts):
@@ -208,7 +203,7 @@ def set_rows(stack: LazyStackedTensorDict, key: str, item: Array, inplace: bool)
     targets: list[Any] = []
     values: list[Any] = []
     for part, row in zip(parts, rows, strict=True):
-        if not isinstance(part, DenseMixin) or part._converts:
+        if not isinstance(part, Dense) or part._converts:
             return False
         target = part._data.get(key) if inplace else None
         if target is not None:
@@ -230,7 +225,7 @@ def set_rows(stack: LazyStackedTensorDict, key: str, item: Array, inplace: bool)
     return True
 
 
-def assign(stack: LazyStackedTensorDict, index: Any, value: Any, writes: Writes) -> None:
+def assign(stack: Any, index: Any, value: Any, writes: Writes) -> None:
     """`stack[index] = value`, written to the arrays of the parts."""
     items = normalise(index, stack.batch_size)
     if isinstance(value, Mapping) and not isinstance(value, TensorCollection):
@@ -256,7 +251,7 @@ def assign(stack: LazyStackedTensorDict, index: Any, value: Any, writes: Writes)
             part._set_index(rest, source, writes)
 
 
-def _aligned(stack: LazyStackedTensorDict, node: Any, shape: Shape) -> Any:
+def _aligned(stack: Any, node: Any, shape: Shape) -> Any:
     """A source whose leaves are broadcast to their targets as a whole, as for a dense TensorDict.
 
     In each part alone they would meet other dimensions.
@@ -278,9 +273,7 @@ def _aligned(stack: LazyStackedTensorDict, node: Any, shape: Shape) -> Any:
     return out
 
 
-def _shares(
-    stack: LazyStackedTensorDict, items: tuple[Any, ...], node: Any
-) -> list[tuple[Any, tuple[Any, ...], Any]]:
+def _shares(stack: Any, items: tuple[Any, ...], node: Any) -> list[tuple[Any, tuple[Any, ...], Any]]:
     """Which part gets what: (part, index into it, source)."""
     plan = _plan(items, stack.stack_dim)
     if plan is None:
@@ -300,7 +293,7 @@ def _shares(
     return [(stack.tensordicts[i], plan.rest, s) for i, s in zip(ids.flat, sources, strict=True)]
 
 
-def _fill(stack: LazyStackedTensorDict, items: tuple[Any, ...], value: Any, writes: Writes) -> None:
+def _fill(stack: Any, items: tuple[Any, ...], value: Any, writes: Writes) -> None:
     """Write one value to every leaf, broadcasting as NumPy does."""
     if np.ndim(value) == 0:
         plan = _plan(items, stack.stack_dim)
@@ -316,3 +309,176 @@ def _fill(stack: LazyStackedTensorDict, items: tuple[Any, ...], value: Any, writ
         return
     for key in list(stack._keys()):
         stack._set_at((key,), value, items, writes)
+
+
+# -- batch-shape operations: done per part, so that ragged leaves take part ------------------------------
+
+
+def run(stack: Any, op: batch_ops.BatchOp) -> Any:
+    """Apply `op`, which may read fewer dimensions than the stack has batch dimensions."""
+    dim = stack.stack_dim
+    if not stack.tensordicts:
+        return _run_empty(stack, op)
+    if isinstance(op, batch_ops.Index):
+        out = select(stack, op.index[:-1])
+        copies = any(isinstance(item, np.ndarray) for item in op.index)
+        return out._clone(True) if copies else out
+    if op.ndim <= dim:
+        return stack._like([part._run(op) for part in stack.tensordicts], dim + len(op.shape) - op.ndim)
+    if isinstance(op, batch_ops.Unsqueeze):
+        return _unsqueeze(stack, op)
+    if isinstance(op, batch_ops.Squeeze):
+        return _squeeze(stack, op)
+    if isinstance(op, batch_ops.Flatten):
+        return _flatten(stack, op.ndim, op.start, op.end)
+    if isinstance(op, batch_ops.Unflatten):
+        return _unflatten(stack, op.ndim, op.dim, op.sizes)
+    if isinstance(op, batch_ops.Permute):
+        return _permute(stack, op)
+    if isinstance(op, batch_ops.Expand):
+        return _expand(stack, op)
+    return _reshape(stack, op)
+
+
+def nest(parts: Sequence[Any], shape: Shape, at: int, inner: Shape, names: Names = None) -> Any:
+    """Arrange parts (row-major) as lazy stacks whose dimensions `shape` start at `at`.
+
+    Args:
+        parts: as many containers as `shape` has elements.
+        shape: the dimensions to build; `()` gives the only part itself.
+        at: position of the first of them in the result.
+        inner: batch size of a part, for where there are none.
+        names: names of the new dimensions.
+    """
+    if not shape:
+        return parts[0]
+    if len(shape) > 1:
+        step = math.prod(shape[1:])
+        rows = [parts[i * step : (i + 1) * step] for i in range(shape[0])]
+        parts = [nest(row, shape[1:], at, inner, None if names is None else names[1:]) for row in rows]
+        inner = inner[:at] + shape[1:] + inner[at:]
+    name = None if names is None else names[0]
+    return kinds.lazy._make(list(parts), at, name, inner)
+
+
+def unbind_range(td: Any, start: int, end: int) -> list[Any]:
+    """The elements along dimensions `start..end` (inclusive), in row-major order."""
+    parts = td.unbind(start)
+    if start == end:
+        return list(parts)
+    return [element for part in parts for element in unbind_range(part, start, end - 1)]
+
+
+def _head(part: Any, ndim: int) -> Shape:
+    size: Shape = part.batch_size
+    return size[: ndim - 1]
+
+
+def _run_empty(stack: Any, op: batch_ops.BatchOp) -> Any:
+    shape = op.shape + stack.batch_size[op.ndim :]
+    at = shape.index(0) if 0 in shape else 0
+    return nest([], shape[at : at + 1], at, shape[:at] + shape[at + 1 :]) if 0 in shape else stack
+
+
+def _unsqueeze(stack: Any, op: batch_ops.Unsqueeze) -> Any:
+    before = op.dim <= stack.stack_dim
+    at = op.dim if before else op.dim - 1
+    parts = [part._run(batch_ops.Unsqueeze(_head(part, op.ndim), at)) for part in stack.tensordicts]
+    return stack._like(parts, stack.stack_dim + before, stack._dim_name)
+
+
+def _squeeze(stack: Any, op: batch_ops.Squeeze) -> Any:
+    dim = stack.stack_dim
+    dims = tuple(d if d < dim else d - 1 for d in op.dims if d != dim)
+    parts = stack.tensordicts
+    if dims:
+        parts = [part._run(batch_ops.Squeeze(_head(part, op.ndim), dims)) for part in parts]
+    if dim in op.dims:
+        return parts[0]
+    return stack._like(parts, dim - sum(d < dim for d in dims), stack._dim_name)
+
+
+def _permute(stack: Any, op: batch_ops.Permute) -> Any:
+    dim = stack.stack_dim
+    dims = tuple(d if d < dim else d - 1 for d in op.dims if d != dim)
+    parts = stack.tensordicts
+    if dims != tuple(range(len(dims))):
+        parts = [part._run(batch_ops.Permute(_head(part, op.ndim), dims)) for part in parts]
+    return stack._like(parts, op.dims.index(dim), stack._dim_name)
+
+
+def _expand(stack: Any, op: batch_ops.Expand) -> Any:
+    at = len(op.shape) - op.ndim + stack.stack_dim
+    rest = op.shape[:at] + op.shape[at + 1 :]
+    parts = [part._run(_expand_part(part, op.ndim - 1, rest)) for part in stack.tensordicts]
+    if len(parts) == 1:
+        parts = parts * op.shape[at]
+    return stack._like(parts, at, stack._dim_name, inner=rest + stack._part_size()[op.ndim - 1 :])
+
+
+def _expand_part(part: Any, ndim: int, shape: Shape) -> batch_ops.Expand:
+    lead = len(shape) - ndim
+    own = part.batch_size
+    # A ragged dimension (-1 in the shape) keeps each part's own size.
+    return batch_ops.Expand(ndim, tuple(own[i - lead] if n < 0 else n for i, n in enumerate(shape)))
+
+
+def _flatten(stack: Any, ndim: int, start: int, end: int) -> Any:
+    dim = stack.stack_dim
+    if start == end:
+        return stack
+    if dim < start or dim > end:
+        a, b = (start - 1, end - 1) if dim < start else (start, end)
+        parts = [part._run(batch_ops.Flatten(_head(part, ndim), a, b)) for part in stack.tensordicts]
+        return stack._like(parts, dim if dim < start else dim - (end - start), stack._dim_name)
+    if any(n < 0 for n in stack.batch_size[start:dim]):
+        raise RuntimeError(
+            f"cannot flatten dims {start} to {end} of batch size {stack.batch_size}: a ragged dim comes "
+            f"before the stack dim {dim}, so the elements have no row-major order."
+        )
+    size = stack.batch_size
+    inner = size[:start] + size[end + 1 :]
+    return stack._like(unbind_range(stack, start, end), start, inner=inner)
+
+
+def _unflatten(stack: Any, ndim: int, at: int, sizes: Shape) -> Any:
+    dim = stack.stack_dim
+    if at == dim:
+        names = [None] * (len(sizes) - 1) + [stack._dim_name]
+        return nest(stack.tensordicts, sizes, dim, stack._part_size(), names)
+    inner = at if at < dim else at - 1
+    parts = [part._run(batch_ops.Unflatten(_head(part, ndim), inner, sizes)) for part in stack.tensordicts]
+    return stack._like(parts, dim + len(sizes) - 1 if at < dim else dim, stack._dim_name)
+
+
+def _reshape(stack: Any, op: batch_ops.BatchOp) -> Any:
+    """Lazy where dimensions merge or split; otherwise dense, or by element if that cannot be."""
+    if stack._names is not None:
+        stack = stack._clone(False)
+        stack._set_names(None)
+    old, new = stack.batch_size[: op.ndim], op.shape
+    extra = len(old) - len(new)
+    for at in range(min(len(old), len(new))):
+        if old[:at] != new[:at]:
+            break
+        if extra > 0 and _merges(old, new, at, extra):
+            return _flatten(stack, op.ndim, at, at + extra)
+        if extra < 0 and _merges(new, old, at, -extra):
+            return _unflatten(stack, op.ndim, at, new[at : at - extra + 1])
+    if isinstance(op, batch_ops.View):
+        raise RuntimeError("Cannot call `view` on a lazy stacked tensordict. Call `reshape` instead.")
+    if stack._is_stackable():
+        return stack.contiguous()._run(op)
+    if any(n < 0 for n in old[: stack.stack_dim]):
+        raise RuntimeError(f"cannot reshape a ragged batch of size {old} to {new}.")
+    parts = unbind_range(stack, 0, op.ndim - 1)
+    return nest(parts, new, 0, stack.batch_size[op.ndim :])
+
+
+def _merges(long: Shape, short: Shape, at: int, extra: int) -> bool:
+    """Whether merging dims `at..at+extra` of `long` gives `short`; a ragged run may only become 1-D."""
+    run_ = long[at : at + extra + 1]
+    if any(n < 0 for n in run_):
+        return len(short) == 1
+    merged = int(np.prod(run_, dtype=np.int64))
+    return long[:at] == short[:at] and merged == short[at] and long[at + extra + 1 :] == short[at + 1 :]

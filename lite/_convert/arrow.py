@@ -9,6 +9,7 @@ import numpy as np
 from lite._arrays.types import is_array
 from lite._files.keys import require_utf8
 from lite._files.plan import host_array
+from lite._tree.protocol import kinds
 
 
 def _package() -> Any:
@@ -57,10 +58,9 @@ def _column(package: Any, entry: Any, key: str) -> Any:
 
 def from_arrow(table: Any) -> Any:
     """See `lite.from_arrow`."""
-    from lite._tensordict import TensorDict
 
     package = _package()
-    out = TensorDict({}, [table.num_rows])
+    out = kinds.dense({}, [table.num_rows])
     for name in table.column_names:
         out.set(name, _values(package, table.column(name)))
     return out

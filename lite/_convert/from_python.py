@@ -6,288 +6,275 @@ import dataclasses
 import types
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lite._arrays.types import Array
 from lite._tree.collection import TensorCollection
 from lite._tree.plain import is_dataclass, is_namedtuple, plain
-from lite._tree.protocol import TensorDictCore
+from lite._tree.protocol import Container, kinds
 from lite._tree.shape import as_shape
 
-if TYPE_CHECKING:
-    from lite._tensordict import TensorDict
+
+def from_any(
+    cls: type[Any],
+    obj: Any,
+    *,
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    device: Any = None,
+    batch_size: Any = None,
+) -> Any:
+    """Convert what can be a TensorDict, at any depth; anything else is returned as it is.
+
+    Mappings, named tuples, tuples (keys "0", "1", ...), dataclass instances and structured arrays
+    become TensorDicts. A list of numbers of one type becomes an array, any other list a
+    `NonTensorStack`. A TensorDict is returned itself.
+
+    Args:
+        obj: any object.
+        auto_batch_size: use the longest leading shape that all entries share.
+        batch_dims: at most this many dimensions of it.
+        device: device of the TensorDict.
+        batch_size: batch size of the TensorDict and of all nested ones.
+
+    Example:
+        >>> from lite import TensorDict
+        >>> td = TensorDict.from_any({"pair": (1, 2.5), "rows": [[1, 2], [3, 4]]})
+        >>> td["pair", "1"], td["rows"].shape
+        (array(2.5, dtype=float32), (2, 2))
+        >>> TensorDict.from_any("text")
+        'text'
+    """
+    if isinstance(obj, TensorCollection):
+        return obj
+    value = plain(obj)
+    if isinstance(value, TensorCollection) or not isinstance(value, Mapping):
+        return value
+    if batch_size is None and not auto_batch_size and batch_dims is None:
+        batch_size = _own_batch_size(obj)
+    return _build(value, "from_any", auto_batch_size, batch_dims, device, batch_size)
 
 
-class FromMixin(TensorDictCore):
-    """Constructors from other containers, each by its type and `from_any` by what it finds."""
+def from_tuple(
+    cls: type[Any],
+    obj: Sequence[Any],
+    *,
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    device: Any = None,
+    batch_size: Any = None,
+) -> Any:
+    """A TensorDict with the items of a sequence under "0", "1", ...; see `from_any`.
 
-    __slots__ = ()
+    Raises:
+        TypeError: not a sequence, or both `batch_size` and `auto_batch_size` are given.
+    """
+    if isinstance(obj, str | bytes) or not isinstance(obj, Sequence):
+        raise TypeError(f"from_tuple expects a tuple or another sequence, got {type(obj).__name__}.")
+    values = {str(i): plain(item) for i, item in enumerate(obj)}
+    return _build(values, "from_tuple", auto_batch_size, batch_dims, device, batch_size)
 
-    @classmethod
-    def from_any(
-        cls,
-        obj: Any,
-        *,
-        auto_batch_size: bool = False,
-        batch_dims: int | None = None,
-        device: Any = None,
-        batch_size: Any = None,
-    ) -> Any:
-        """Convert what can be a TensorDict, at any depth; anything else is returned as it is.
 
-        Mappings, named tuples, tuples (keys "0", "1", ...), dataclass instances and structured arrays
-        become TensorDicts. A list of numbers of one type becomes an array, any other list a
-        `NonTensorStack`. A TensorDict is returned itself.
+def from_namedtuple(
+    cls: type[Any],
+    named_tuple: Any,
+    *,
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    device: Any = None,
+    batch_size: Any = None,
+) -> Any:
+    """A TensorDict with the fields of a named tuple; see `from_any`.
 
-        Args:
-            obj: any object.
-            auto_batch_size: use the longest leading shape that all entries share.
-            batch_dims: at most this many dimensions of it.
-            device: device of the TensorDict.
-            batch_size: batch size of the TensorDict and of all nested ones.
+    Raises:
+        TypeError: not a named tuple, or both `batch_size` and `auto_batch_size` are given.
 
-        Example:
-            >>> from lite import TensorDict
-            >>> td = TensorDict.from_any({"pair": (1, 2.5), "rows": [[1, 2], [3, 4]]})
-            >>> td["pair", "1"], td["rows"].shape
-            (array(2.5, dtype=float32), (2, 2))
-            >>> TensorDict.from_any("text")
-            'text'
-        """
-        if isinstance(obj, TensorCollection):
-            return obj
-        value = plain(obj)
-        if isinstance(value, TensorCollection) or not isinstance(value, Mapping):
-            return value
-        if batch_size is None and not auto_batch_size and batch_dims is None:
-            batch_size = _own_batch_size(obj)
-        return _build(value, "from_any", auto_batch_size, batch_dims, device, batch_size)
+    Example:
+        >>> from collections import namedtuple
+        >>> from lite import TensorDict
+        >>> TensorDict.from_namedtuple(namedtuple("Pair", "a b")(1, 2)).to_namedtuple()
+        GenericDict(a=array(1), b=array(2))
+    """
+    if not is_namedtuple(named_tuple):
+        raise TypeError(f"from_namedtuple expects a named tuple, got {type(named_tuple).__name__}.")
+    values = plain(named_tuple)
+    return _build(values, "from_namedtuple", auto_batch_size, batch_dims, device, batch_size)
 
-    @classmethod
-    def from_tuple(
-        cls,
-        obj: Sequence[Any],
-        *,
-        auto_batch_size: bool = False,
-        batch_dims: int | None = None,
-        device: Any = None,
-        batch_size: Any = None,
-    ) -> Any:
-        """A TensorDict with the items of a sequence under "0", "1", ...; see `from_any`.
 
-        Raises:
-            TypeError: not a sequence, or both `batch_size` and `auto_batch_size` are given.
-        """
-        if isinstance(obj, str | bytes) or not isinstance(obj, Sequence):
-            raise TypeError(f"from_tuple expects a tuple or another sequence, got {type(obj).__name__}.")
-        values = {str(i): plain(item) for i, item in enumerate(obj)}
-        return _build(values, "from_tuple", auto_batch_size, batch_dims, device, batch_size)
+def from_dataclass(
+    cls: type[Any],
+    dataclass: Any,
+    *,
+    dest_cls: Any = None,
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    as_tensorclass: bool = False,
+    device: Any = None,
+    batch_size: Any = None,
+) -> Any:
+    """A TensorDict with the fields of a dataclass instance; see `from_any`.
 
-    @classmethod
-    def from_namedtuple(
-        cls,
-        named_tuple: Any,
-        *,
-        auto_batch_size: bool = False,
-        batch_dims: int | None = None,
-        device: Any = None,
-        batch_size: Any = None,
-    ) -> Any:
-        """A TensorDict with the fields of a named tuple; see `from_any`.
+    Args:
+        dataclass: an instance of a dataclass.
+        dest_cls: tensorclass to return an instance of.
+        as_tensorclass: return an instance of a tensorclass with the same fields.
+        auto_batch_size, batch_dims, device, batch_size: see `from_any`.
 
-        Raises:
-            TypeError: not a named tuple, or both `batch_size` and `auto_batch_size` are given.
+    Raises:
+        TypeError: not an instance of a dataclass, or conflicting batch sizes.
 
-        Example:
-            >>> from collections import namedtuple
-            >>> from lite import TensorDict
-            >>> TensorDict.from_namedtuple(namedtuple("Pair", "a b")(1, 2)).to_namedtuple()
-            GenericDict(a=array(1), b=array(2))
-        """
-        if not is_namedtuple(named_tuple):
-            raise TypeError(f"from_namedtuple expects a named tuple, got {type(named_tuple).__name__}.")
-        values = plain(named_tuple)
-        return _build(values, "from_namedtuple", auto_batch_size, batch_dims, device, batch_size)
-
-    @classmethod
-    def from_dataclass(
-        cls,
-        dataclass: Any,
-        *,
-        dest_cls: Any = None,
-        auto_batch_size: bool = False,
-        batch_dims: int | None = None,
-        as_tensorclass: bool = False,
-        device: Any = None,
-        batch_size: Any = None,
-    ) -> Any:
-        """A TensorDict with the fields of a dataclass instance; see `from_any`.
-
-        Args:
-            dataclass: an instance of a dataclass.
-            dest_cls: tensorclass to return an instance of.
-            as_tensorclass: return an instance of a tensorclass with the same fields.
-            auto_batch_size, batch_dims, device, batch_size: see `from_any`.
-
-        Raises:
-            TypeError: not an instance of a dataclass, or conflicting batch sizes.
-
-        Example:
-            >>> from dataclasses import dataclass
-            >>> from lite import TensorDict
-            >>> @dataclass
-            ... class Step:
-            ...     reward: float
-            ...     text: str = "ok"
-            >>> TensorDict.from_dataclass(Step(1.0)).to_dict(convert_tensors=True)
-            {'reward': 1.0, 'text': 'ok'}
-        """
-        if not is_dataclass(dataclass):
-            raise TypeError(f"Expected a dataclass input, got a {type(dataclass)} input instead.")
-        values = plain(dataclass)
-        out = _build(values, "from_dataclass", auto_batch_size, batch_dims, device, batch_size)
-        if dest_cls is None and not as_tensorclass:
-            return out
-        kind: Any = type(dataclass)
-        wanted = _tensorclass_of(kind) if dest_cls is None else dest_cls
-        return wanted.from_tensordict(out)
-
-    @classmethod
-    def from_struct_array(
-        cls,
-        struct_array: Array,
-        *,
-        auto_batch_size: bool = False,
-        batch_dims: int | None = None,
-        device: Any = None,
-        batch_size: Any = None,
-    ) -> Any:
-        """A TensorDict with the fields of a structured array, which share its memory.
-
-        The batch size is the array's shape unless given. Nested fields become nested TensorDicts,
-        subarrays trailing dimensions, and text one Python string per element.
-
-        Raises:
-            TypeError: not a structured array, or conflicting batch sizes.
-
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> rows = np.array([(1, "x"), (2, "y")], dtype=[("a", "i8"), ("s", "U1")])
-            >>> td = TensorDict.from_struct_array(rows)
-            >>> td.batch_size, td["a"], td["s"]
-            ((2,), array([1, 2]), ['x', 'y'])
-        """
-        if not isinstance(struct_array, np.ndarray | np.void) or struct_array.dtype.names is None:
-            kind = getattr(struct_array, "dtype", type(struct_array).__name__)
-            raise TypeError(f"from_struct_array expects an array with named fields, got {kind}.")
-        if batch_size is None and not auto_batch_size and batch_dims is None:
-            batch_size = struct_array.shape
-        values = plain(struct_array)
-        return _build(values, "from_struct_array", auto_batch_size, batch_dims, device, batch_size)
-
-    @classmethod
-    def from_list(
-        cls,
-        input: Sequence[Any],
-        *,
-        auto_batch_size: bool | None = None,
-        batch_size: Any = None,
-        device: Any = None,
-        batch_dims: int | None = None,
-        names: Sequence[str | None] | None = None,
-        lazy: bool | None = None,
-    ) -> Any:
-        """Stack a list of rows (mappings, dataclasses, TensorDicts, ...) along a new first dimension.
-
-        Args:
-            input: the rows; each is converted as `from_any` does it.
-            auto_batch_size: find the longest batch size of the rows.
-            batch_size: batch size of the result; its first number is the length of the list.
-            device: device of the result.
-            batch_dims: at most this many dimensions in the result.
-            names: dimension names of the result.
-            lazy: True keeps the rows as they are (`lazy_stack`), False stacks densely, None stacks
-                densely where that is possible (`maybe_dense_stack`).
-
-        Raises:
-            ValueError: the batch size does not start with the length of the list.
-            RuntimeError: the list is empty, or `lazy=False` and the rows differ.
-            TypeError: a row is nothing that `from_any` turns into a TensorDict.
-
-        Example:
-            >>> from lite import TensorDict
-            >>> td = TensorDict.from_list([{"a": 1}, {"a": 2}])
-            >>> td.batch_size, td["a"]
-            ((2,), array([1, 2]))
-        """
-        from lite._ops.combine import lazy_stack, maybe_dense_stack, stack
-
-        if batch_size is not None:
-            batch_size = as_shape((batch_size,), "batch_size")
-            if not batch_size or batch_size[0] != len(input):
-                raise ValueError(
-                    f"The provided batch size ({list(batch_size)}) does not match the length of the list "
-                    f"({len(input)})."
-                )
-        inner = None if batch_dims is None else max(batch_dims - 1, 0)
-        rows = [
-            cls.from_any(
-                row,
-                auto_batch_size=bool(auto_batch_size),
-                batch_dims=inner,
-                device=device,
-                batch_size=None if batch_size is None else batch_size[1:],
-            )
-            for row in input
-        ]
-        for i, row in enumerate(rows):
-            if cls._as_node(row) is None:
-                raise TypeError(
-                    f"from_list: row {i} is no mapping of entries, got {type(input[i]).__name__}."
-                )
-        combine: Callable[[list[Any]], Any] = (
-            maybe_dense_stack if lazy is None else lazy_stack if lazy else stack
-        )
-        out = combine(rows)
-        if names is not None:
-            out.names = list(names)
+    Example:
+        >>> from dataclasses import dataclass
+        >>> from lite import TensorDict
+        >>> @dataclass
+        ... class Step:
+        ...     reward: float
+        ...     text: str = "ok"
+        >>> TensorDict.from_dataclass(Step(1.0)).to_dict(convert_tensors=True)
+        {'reward': 1.0, 'text': 'ok'}
+    """
+    if not is_dataclass(dataclass):
+        raise TypeError(f"Expected a dataclass input, got a {type(dataclass)} input instead.")
+    values = plain(dataclass)
+    out = _build(values, "from_dataclass", auto_batch_size, batch_dims, device, batch_size)
+    if dest_cls is None and not as_tensorclass:
         return out
+    kind: Any = type(dataclass)
+    wanted = _tensorclass_of(kind) if dest_cls is None else dest_cls
+    return wanted.from_tensordict(out)
 
-    def from_dict_instance(
-        self,
-        input_dict: Mapping[Any, Any],
-        *,
-        auto_batch_size: bool | None = None,
-        batch_size: Any = None,
-        device: Any = None,
-        batch_dims: int | None = None,
-        names: Sequence[str | None] | None = None,
-    ) -> Any:
-        """As `from_dict`, with the tensorclasses of self's entries for the nested mappings.
 
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorClass, TensorDict
-            >>> class Point(TensorClass):
-            ...     xy: np.ndarray
-            >>> td = TensorDict({"p": Point(xy=np.zeros(2))})
-            >>> type(td.from_dict_instance({"p": {"xy": np.ones(2)}})["p"]).__name__
-            'Point'
-        """
-        from lite._tensordict import TensorDict
+def from_struct_array(
+    cls: type[Any],
+    struct_array: Array,
+    *,
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    device: Any = None,
+    batch_size: Any = None,
+) -> Any:
+    """A TensorDict with the fields of a structured array, which share its memory.
 
-        out = TensorDict.from_dict(
-            input_dict,
-            auto_batch_size=auto_batch_size,
-            batch_size=batch_size,
+    The batch size is the array's shape unless given. Nested fields become nested TensorDicts,
+    subarrays trailing dimensions, and text one Python string per element.
+
+    Raises:
+        TypeError: not a structured array, or conflicting batch sizes.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> rows = np.array([(1, "x"), (2, "y")], dtype=[("a", "i8"), ("s", "U1")])
+        >>> td = TensorDict.from_struct_array(rows)
+        >>> td.batch_size, td["a"], td["s"]
+        ((2,), array([1, 2]), ['x', 'y'])
+    """
+    if not isinstance(struct_array, np.ndarray | np.void) or struct_array.dtype.names is None:
+        kind = getattr(struct_array, "dtype", type(struct_array).__name__)
+        raise TypeError(f"from_struct_array expects an array with named fields, got {kind}.")
+    if batch_size is None and not auto_batch_size and batch_dims is None:
+        batch_size = struct_array.shape
+    values = plain(struct_array)
+    return _build(values, "from_struct_array", auto_batch_size, batch_dims, device, batch_size)
+
+
+def from_list(
+    cls: type[Any],
+    input: Sequence[Any],
+    *,
+    auto_batch_size: bool | None = None,
+    batch_size: Any = None,
+    device: Any = None,
+    batch_dims: int | None = None,
+    names: Sequence[str | None] | None = None,
+    lazy: bool | None = None,
+) -> Any:
+    """Stack a list of rows (mappings, dataclasses, TensorDicts, ...) along a new first dimension.
+
+    Args:
+        input: the rows; each is converted as `from_any` does it.
+        auto_batch_size: find the longest batch size of the rows.
+        batch_size: batch size of the result; its first number is the length of the list.
+        device: device of the result.
+        batch_dims: at most this many dimensions in the result.
+        names: dimension names of the result.
+        lazy: True keeps the rows as they are (`lazy_stack`), False stacks densely, None stacks
+            densely where that is possible (`maybe_dense_stack`).
+
+    Raises:
+        ValueError: the batch size does not start with the length of the list.
+        RuntimeError: the list is empty, or `lazy=False` and the rows differ.
+        TypeError: a row is nothing that `from_any` turns into a TensorDict.
+
+    Example:
+        >>> from lite import TensorDict
+        >>> td = TensorDict.from_list([{"a": 1}, {"a": 2}])
+        >>> td.batch_size, td["a"]
+        ((2,), array([1, 2]))
+    """
+    from lite._ops.combine import lazy_stack, maybe_dense_stack, stack
+
+    if batch_size is not None:
+        batch_size = as_shape((batch_size,), "batch_size")
+        if not batch_size or batch_size[0] != len(input):
+            raise ValueError(
+                f"The provided batch size ({list(batch_size)}) does not match the length of the list "
+                f"({len(input)})."
+            )
+    inner = None if batch_dims is None else max(batch_dims - 1, 0)
+    rows = [
+        cls.from_any(
+            row,
+            auto_batch_size=bool(auto_batch_size),
+            batch_dims=inner,
             device=device,
-            batch_dims=batch_dims,
-            names=names,
+            batch_size=None if batch_size is None else batch_size[1:],
         )
-        return _like_structure(self, out)
+        for row in input
+    ]
+    for i, row in enumerate(rows):
+        if cls._as_node(row) is None:
+            raise TypeError(f"from_list: row {i} is no mapping of entries, got {type(input[i]).__name__}.")
+    combine: Callable[[list[Any]], Any] = maybe_dense_stack if lazy is None else lazy_stack if lazy else stack
+    out = combine(rows)
+    if names is not None:
+        out.names = list(names)
+    return out
+
+
+def from_dict_instance(
+    td: Container,
+    input_dict: Mapping[Any, Any],
+    *,
+    auto_batch_size: bool | None = None,
+    batch_size: Any = None,
+    device: Any = None,
+    batch_dims: int | None = None,
+    names: Sequence[str | None] | None = None,
+) -> Any:
+    """As `from_dict`, with the tensorclasses of self's entries for the nested mappings.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorClass, TensorDict
+        >>> class Point(TensorClass):
+        ...     xy: np.ndarray
+        >>> td = TensorDict({"p": Point(xy=np.zeros(2))})
+        >>> type(td.from_dict_instance({"p": {"xy": np.ones(2)}})["p"]).__name__
+        'Point'
+    """
+
+    out = kinds.dense.from_dict(
+        input_dict,
+        auto_batch_size=auto_batch_size,
+        batch_size=batch_size,
+        device=device,
+        batch_dims=batch_dims,
+        names=names,
+    )
+    return _like_structure(td, out)
 
 
 def _like_structure(model: Any, td: Any) -> Any:
@@ -308,14 +295,13 @@ def _build(
     batch_dims: int | None,
     device: Any,
     batch_size: Any,
-) -> TensorDict:
-    from lite._tensordict import TensorDict
+) -> Any:
 
     if batch_size is not None and auto_batch_size:
         raise TypeError(
             f"Conflicting batch sizes in {name}: batch_size and auto_batch_size cannot be both specified."
         )
-    out = TensorDict(values, batch_size, device)
+    out = kinds.dense(values, batch_size, device)
     if auto_batch_size or batch_dims is not None:
         out.auto_batch_size_(batch_dims)
     return out
@@ -328,8 +314,6 @@ def _own_batch_size(obj: Any) -> Any:
 @lru_cache(maxsize=256)
 def _tensorclass_of(cls: Any) -> Any:
     """The tensorclass with the fields of a dataclass."""
-    from lite._tensorclass.tensorclass import TensorClass
-
-    kinds = {field.name: field.type for field in dataclasses.fields(cls)}
-    namespace = {"__annotations__": kinds, "__module__": cls.__module__}
-    return types.new_class(f"{cls.__name__}_tc", (TensorClass,), {}, lambda ns: ns.update(namespace))
+    annotations = {field.name: field.type for field in dataclasses.fields(cls)}
+    namespace = {"__annotations__": annotations, "__module__": cls.__module__}
+    return types.new_class(f"{cls.__name__}_tc", (kinds.tensorclass,), {}, lambda ns: ns.update(namespace))

@@ -16,81 +16,76 @@ from lite._arrays.types import Shape
 from lite._tree.collection import TensorCollection
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData, same_object
-from lite._tree.protocol import TensorDictCore
+from lite._tree.protocol import Container, kinds
 
 _TYPE = "_pytree_type"
 _PAIR = "<NON_NESTED>"
 
 
-class PytreeMixin(TensorDictCore):
-    """`from_pytree` and `to_pytree`."""
+def from_pytree(
+    cls: type[Any],
+    pytree: Any,
+    *,
+    batch_size: Any = None,
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+) -> Any:
+    """A TensorDict that remembers the lists, tuples and dicts it was made from.
 
-    __slots__ = ()
+    Sequences become nodes with keys "0", "1", ...; keys that are not strings are kept beside their
+    values; the entry "_pytree_type" of every node says which container it was. A tree that is a
+    single leaf or a TensorDict is returned as it is.
 
-    @classmethod
-    def from_pytree(
-        cls,
-        pytree: Any,
-        *,
-        batch_size: Any = None,
-        auto_batch_size: bool = False,
-        batch_dims: int | None = None,
-    ) -> Any:
-        """A TensorDict that remembers the lists, tuples and dicts it was made from.
+    Args:
+        pytree: nested dicts, lists, tuples, named tuples with arrays or other objects as leaves.
+        batch_size: batch size of every node.
+        auto_batch_size: find the longest one instead.
+        batch_dims: at most this many dimensions of it.
 
-        Sequences become nodes with keys "0", "1", ...; keys that are not strings are kept beside their
-        values; the entry "_pytree_type" of every node says which container it was. A tree that is a
-        single leaf or a TensorDict is returned as it is.
+    Raises:
+        TypeError: both `batch_size` and `auto_batch_size` are given.
+        KeyError: a key of the tree is one that marks containers.
 
-        Args:
-            pytree: nested dicts, lists, tuples, named tuples with arrays or other objects as leaves.
-            batch_size: batch size of every node.
-            auto_batch_size: find the longest one instead.
-            batch_dims: at most this many dimensions of it.
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> tree = {"a": [np.zeros(2), (np.ones(2), "text")], 3: np.arange(2)}
+        >>> td = TensorDict.from_pytree(tree)
+        >>> td["a", "1", "0"]
+        array([1., 1.])
+        >>> td.to_pytree()
+        {'a': [array([0., 0.]), (array([1., 1.]), 'text')], 3: array([0, 1])}
+    """
 
-        Raises:
-            TypeError: both `batch_size` and `auto_batch_size` are given.
-            KeyError: a key of the tree is one that marks containers.
+    if batch_size is not None and auto_batch_size:
+        raise TypeError("Conflicting batch sizes in from_pytree: give batch_size or auto_batch_size.")
+    values = _marked(pytree)
+    if values is pytree:
+        return pytree
+    out = kinds.dense(values, batch_size)
+    if auto_batch_size or batch_dims is not None:
+        out.auto_batch_size_(batch_dims)
+    return out
 
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> tree = {"a": [np.zeros(2), (np.ones(2), "text")], 3: np.arange(2)}
-            >>> td = TensorDict.from_pytree(tree)
-            >>> td["a", "1", "0"]
-            array([1., 1.])
-            >>> td.to_pytree()
-            {'a': [array([0., 0.]), (array([1., 1.]), 'text')], 3: array([0, 1])}
-        """
-        from lite._tensordict import TensorDict
 
-        if batch_size is not None and auto_batch_size:
-            raise TypeError("Conflicting batch sizes in from_pytree: give batch_size or auto_batch_size.")
-        values = _marked(pytree)
-        if values is pytree:
-            return pytree
-        out = TensorDict(values, batch_size)
-        if auto_batch_size or batch_dims is not None:
-            out.auto_batch_size_(batch_dims)
-        return out
+def to_pytree(td: Container) -> Any:
+    """The tree `from_pytree` was given, with arrays for its numbers; else the TensorDict itself."""
+    if td._get_str(_TYPE) is None:
+        return td
+    kind = td._get_str(_TYPE).data
+    items = [(key, _tree_value(td, entry)) for key, entry in td._items() if key != _TYPE]
+    if issubclass(kind, Mapping):
+        return kind(value if key.startswith(_PAIR) else (key, value) for key, value in items)
+    if hasattr(kind, "_fields"):
+        return kind(**dict(items))
+    return kind(value for _, value in items)
 
-    def to_pytree(self) -> Any:
-        """The tree `from_pytree` was given, with arrays for its numbers; else the TensorDict itself."""
-        if self._get_str(_TYPE) is None:
-            return self
-        kind = self._get_str(_TYPE).data
-        items = [(key, self._tree_value(entry)) for key, entry in self._items() if key != _TYPE]
-        if issubclass(kind, Mapping):
-            return kind(value if key.startswith(_PAIR) else (key, value) for key, value in items)
-        if hasattr(kind, "_fields"):
-            return kind(**dict(items))
-        return kind(value for _, value in items)
 
-    def _tree_value(self, entry: Any) -> Any:
-        node = self._as_node(entry)
-        if node is not None and node is entry:
-            return node.to_pytree()
-        return entry._export() if isinstance(entry, NonTensorBase) else entry
+def _tree_value(td: Container, entry: Any) -> Any:
+    node = td._as_node(entry)
+    if node is not None and node is entry:
+        return node.to_pytree()
+    return entry._export() if isinstance(entry, NonTensorBase) else entry
 
 
 def _marked(tree: Any) -> Any:
@@ -173,12 +168,10 @@ def register_pytree(library: str, *classes: type) -> None:
         ...
         ValueError: library must be 'jax' or 'optree', got 'numpy'.
     """
-    from lite._containers.lazy import LazyStackedTensorDict
-    from lite._tensordict import TensorDict
 
     if library not in _REGISTER:
         raise ValueError(f"library must be 'jax' or 'optree', got {library!r}.")
-    for cls in (TensorDict, LazyStackedTensorDict, *classes):
+    for cls in (kinds.dense, kinds.lazy, *classes):
         _ensure(library, cls)
 
 
@@ -188,16 +181,13 @@ _registered: set[tuple[str, type]] = set()
 
 
 def _ensure(library: str, cls: type) -> None:
-    from lite._containers.lazy import LazyStackedTensorDict
-    from lite._tensorclass.tensorclass import TensorClass
-
     if (library, cls) in _registered:
         return
     flatten: Callable[[Any], _Flat]
     unflatten: Callable[..., Any]
-    if issubclass(cls, LazyStackedTensorDict):
+    if issubclass(cls, kinds.lazy):
         flatten, unflatten = _flatten_lazy, _unflatten_lazy
-    elif issubclass(cls, TensorClass):
+    elif issubclass(cls, kinds.tensorclass):
         flatten, unflatten = _flatten_class, _unflatten_class
     else:
         flatten, unflatten = _flatten_for(library), _unflatten
@@ -224,7 +214,6 @@ def _flatten_for(library: str) -> Callable[[Any], _Flat]:
 
 
 def _unflatten(static: _Static, children: Sequence[Any]) -> Any:
-    from lite._tensordict import TensorDict
 
     values = [_leaf(child) for child in children]
     shapes = [getattr(value, "shape", None) for value in values]
@@ -237,7 +226,7 @@ def _unflatten(static: _Static, children: Sequence[Any]) -> Any:
         fits = entry.batch_size[: len(size)] == size
         if fits or isinstance(entry, NonTensorData):
             data[key] = entry if fits else entry._rebatch(size)
-    out = TensorDict._make(
+    out = kinds.dense._make(
         data, size, static.device, None if names is None else check_names(names, len(size))
     )
     return out.lock_() if static.locked and size == static.batch_size else out
@@ -265,9 +254,8 @@ def _flatten_lazy(td: Any) -> _Flat:
 
 
 def _unflatten_lazy(static: Any, parts: Sequence[Any]) -> Any:
-    from lite._containers.lazy import LazyStackedTensorDict
 
-    return LazyStackedTensorDict._make(list(parts), *static)
+    return kinds.lazy._make(list(parts), *static)
 
 
 def _flatten_class(obj: Any) -> _Flat:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 from numpy import ndarray
 
 from lite._arrays.types import is_array
-from lite._ops.structure import StructureMixin
+from lite._containers.lazy_entries import require_shared
+from lite._tree.protocol import Container, T
 from lite._tree.writes import Writes
 
 _LEGACY_SIZE, _LEGACY_DEVICE = _LEGACY = "__batch_size", "__device"
@@ -21,87 +22,83 @@ class StateDict(OrderedDict[str, Any]):
     _metadata: OrderedDict[str, dict[str, Any]]
 
 
-class StateDictMixin(StructureMixin):
-    """Entries as an ordered mapping, and back."""
+def state_dict(
+    td: Container, destination: Any = None, prefix: str = "", keep_vars: bool = False, flatten: bool = True
+) -> Any:
+    """The arrays as an ordered mapping; non-tensor data is left out.
 
-    __slots__ = ()
+    Args:
+        destination: an ordered mapping to add to.
+        prefix: put before every name.
+        keep_vars: accepted for compatibility; arrays are never copied.
+        flatten: nested entries under names joined by "."; else in nested mappings.
 
-    def state_dict(
-        self, destination: Any = None, prefix: str = "", keep_vars: bool = False, flatten: bool = True
-    ) -> Any:
-        """The arrays as an ordered mapping; non-tensor data is left out.
+    Raises:
+        RuntimeError: a lazy stack with ragged or exclusive entries.
 
-        Args:
-            destination: an ordered mapping to add to.
-            prefix: put before every name.
-            keep_vars: accepted for compatibility; arrays are never copied.
-            flatten: nested entries under names joined by "."; else in nested mappings.
+    Example:
+        >>> from lite import TensorDict
+        >>> list(TensorDict({"a": 1, "n": {"b": 2}}).state_dict())
+        ['a', 'n.b']
+    """
+    _require_shared(td)
+    out = StateDict() if destination is None else destination
+    metadata = getattr(out, "_metadata", None)
+    if metadata is None:
+        metadata = out._metadata = OrderedDict()
+    metadata[prefix[:-1]] = {"batch_size": td.batch_size, "device": td.device}
+    for key, entry in td._items():
+        node = td._as_node(entry)
+        if node is None:
+            if is_array(entry):
+                out[prefix + key] = entry
+        elif flatten:
+            node.state_dict(out, f"{prefix}{key}.", keep_vars)
+        else:
+            out[prefix + key] = node.state_dict(None, "", keep_vars, False)
+    return out
 
-        Raises:
-            RuntimeError: a lazy stack with ragged or exclusive entries.
 
-        Example:
-            >>> from lite import TensorDict
-            >>> list(TensorDict({"a": 1, "n": {"b": 2}}).state_dict())
-            ['a', 'n.b']
-        """
-        _require_shared(self)
-        out = StateDict() if destination is None else destination
-        metadata = getattr(out, "_metadata", None)
-        if metadata is None:
-            metadata = out._metadata = OrderedDict()
-        metadata[prefix[:-1]] = {"batch_size": self.batch_size, "device": self.device}
-        for key, entry in self._items():
-            node = self._as_node(entry)
-            if node is None:
-                if is_array(entry):
-                    out[prefix + key] = entry
-            elif flatten:
-                node.state_dict(out, f"{prefix}{key}.", keep_vars)
-            else:
-                out[prefix + key] = node.state_dict(None, "", keep_vars, False)
-        return out
+def load_state_dict(
+    td: T,
+    state_dict: Mapping[str, Any],
+    strict: bool = True,
+    assign: bool = False,
+    from_flatten: bool | None = None,
+) -> T:
+    """Take the arrays of a state dict; returns self.
 
-    def load_state_dict(
-        self,
-        state_dict: Mapping[str, Any],
-        strict: bool = True,
-        assign: bool = False,
-        from_flatten: bool | None = None,
-    ) -> Self:
-        """Take the arrays of a state dict; returns self.
+    Args:
+        state_dict: what `state_dict` gives, flat or nested, also in the older form with the keys
+            "__batch_size" and "__device".
+        strict: require the same keys on both sides, empty nodes and non-tensor data aside.
+        assign: store the arrays themselves instead of copying into self's arrays.
+        from_flatten: whether names are joined by "."; found out unless given.
 
-        Args:
-            state_dict: what `state_dict` gives, flat or nested, also in the older form with the keys
-                "__batch_size" and "__device".
-            strict: require the same keys on both sides, empty nodes and non-tensor data aside.
-            assign: store the arrays themselves instead of copying into self's arrays.
-            from_flatten: whether names are joined by "."; found out unless given.
+    Raises:
+        RuntimeError: key sets differ, an array does not fit the batch size, or self is locked and
+            an entry would be new.
 
-        Raises:
-            RuntimeError: key sets differ, an array does not fit the batch size, or self is locked and
-                an entry would be new.
-
-        Example:
-            >>> from lite import TensorDict
-            >>> td = TensorDict({"n": {"b": 0}})
-            >>> td.load_state_dict(TensorDict({"n": {"b": 3}}).state_dict())["n", "b"]
-            array(3)
-        """
-        metadata = getattr(state_dict, "_metadata", None)
-        if from_flatten is None:
-            from_flatten = metadata is not None and set(state_dict) != set(self._keys())
-        nested = _nested(state_dict) if from_flatten else state_dict
-        if strict:
-            _check_keys(self, nested, "")
-        with Writes() as writes:
-            _load(self, nested, metadata, "", assign, writes)
-        return self
+    Example:
+        >>> from lite import TensorDict
+        >>> td = TensorDict({"n": {"b": 0}})
+        >>> td.load_state_dict(TensorDict({"n": {"b": 3}}).state_dict())["n", "b"]
+        array(3)
+    """
+    metadata = getattr(state_dict, "_metadata", None)
+    if from_flatten is None:
+        from_flatten = metadata is not None and set(state_dict) != set(td._keys())
+    nested = _nested(state_dict) if from_flatten else state_dict
+    if strict:
+        _check_keys(td, nested, "")
+    with Writes() as writes:
+        _load(td, nested, metadata, "", assign, writes)
+    return td
 
 
 def _require_shared(td: Any) -> None:
     if td._parts() is not None:
-        td._require_shared("state_dict")
+        require_shared(td, "state_dict")
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:

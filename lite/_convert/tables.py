@@ -14,148 +14,145 @@ from lite._arrays.types import is_array
 from lite._tree.collection import is_leaf_nontensor
 from lite._tree.key_views import walk
 from lite._tree.keys import to_key
-from lite._tree.protocol import TensorDictCore
+from lite._tree.protocol import Container, kinds
 
 
-class TabularMixin(TensorDictCore):
-    """From tables to TensorDicts, and back."""
+def to_pandas(td: Container, *, separator: str | None = None) -> Any:
+    """A pandas data frame with a column per entry.
 
-    __slots__ = ()
+    Args:
+        separator: joins the parts of nested keys to column names.
 
-    def to_pandas(self, *, separator: str | None = None) -> Any:
-        """A pandas data frame with a column per entry.
+    Raises:
+        ImportError: without pandas.
+        ValueError: no batch dimension; nested entries without `separator`; an array with further
+            dimensions, which no column can hold (see `to_parquet`).
 
-        Args:
-            separator: joins the parts of nested keys to column names.
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> td = TensorDict({"a": np.arange(2), "n": {"s": ["x", "y"]}}, [2])
+        >>> frame = td.to_pandas(separator=".")
+        >>> list(frame.columns), frame["a"].tolist()
+        (['a', 'n.s'], [0, 1])
+    """
+    columns: dict[str, Any] = {}
+    for name, entry in columns_of(td, separator).items():
+        if not is_array(entry):
+            columns[name] = entry._objects().tolist()
+        elif entry.ndim > 1:
+            raise ValueError(
+                f"the array at {name!r} has shape {tuple(entry.shape)}; a column holds one dimension."
+            )
+        else:
+            columns[name] = np.asarray(entry)
+    return _pandas().DataFrame(columns)
 
-        Raises:
-            ImportError: without pandas.
-            ValueError: no batch dimension; nested entries without `separator`; an array with further
-                dimensions, which no column can hold (see `to_parquet`).
 
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> td = TensorDict({"a": np.arange(2), "n": {"s": ["x", "y"]}}, [2])
-            >>> frame = td.to_pandas(separator=".")
-            >>> list(frame.columns), frame["a"].tolist()
-            (['a', 'n.s'], [0, 1])
-        """
-        columns: dict[str, Any] = {}
-        for name, entry in columns_of(self, separator).items():
-            if not is_array(entry):
-                columns[name] = entry._objects().tolist()
-            elif entry.ndim > 1:
-                raise ValueError(
-                    f"the array at {name!r} has shape {tuple(entry.shape)}; a column holds one dimension."
-                )
-            else:
-                columns[name] = np.asarray(entry)
-        return _pandas().DataFrame(columns)
+def from_pandas(
+    cls: type[Any],
+    dataframe: Any,
+    *,
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    device: Any = None,
+    batch_size: Any = None,
+    separator: str | None = None,
+    dtype: DTypeLike | None = None,
+) -> Any:
+    """A TensorDict of the columns of a data frame, with one batch dimension: its rows.
 
-    @classmethod
-    def from_pandas(
-        cls,
-        dataframe: Any,
-        *,
-        auto_batch_size: bool = False,
-        batch_dims: int | None = None,
-        device: Any = None,
-        batch_size: Any = None,
-        separator: str | None = None,
-        dtype: DTypeLike | None = None,
-    ) -> Any:
-        """A TensorDict of the columns of a data frame, with one batch dimension: its rows.
+    Numbers become arrays, categories their codes, times nanoseconds since 1970, everything else
+    objects.
 
-        Numbers become arrays, categories their codes, times nanoseconds since 1970, everything else
-        objects.
+    Args:
+        dataframe: the data frame.
+        auto_batch_size: accepted for compatibility, as is `batch_dims`.
+        device: see `TensorDict`.
+        batch_size: the number of rows, unless given.
+        separator: splits column names into nested keys.
+        dtype: of all arrays of numbers, instead of their own.
 
-        Args:
-            dataframe: the data frame.
-            auto_batch_size: accepted for compatibility, as is `batch_dims`.
-            device: see `TensorDict`.
-            batch_size: the number of rows, unless given.
-            separator: splits column names into nested keys.
-            dtype: of all arrays of numbers, instead of their own.
+    Raises:
+        KeyError: a column name is both an entry and the beginning of others.
 
-        Raises:
-            KeyError: a column name is both an entry and the beginning of others.
+    Example:
+        >>> import pandas
+        >>> from lite import TensorDict
+        >>> td = TensorDict.from_pandas(pandas.DataFrame({"n.a": [1, 2], "s": ["x", "y"]}), separator=".")
+        >>> td["n", "a"], td["s"], td.batch_size
+        (array([1, 2]), ['x', 'y'], (2,))
+    """
+    columns = {str(name): _values(dataframe[name]) for name in dataframe.columns}
+    size = [len(dataframe)] if batch_size is None else batch_size
+    return _assembled(cls, columns, size, device, separator, dtype)
 
-        Example:
-            >>> import pandas
-            >>> from lite import TensorDict
-            >>> td = TensorDict.from_pandas(pandas.DataFrame({"n.a": [1, 2], "s": ["x", "y"]}), separator=".")
-            >>> td["n", "a"], td["s"], td.batch_size
-            (array([1, 2]), ['x', 'y'], (2,))
-        """
-        columns = {str(name): _values(dataframe[name]) for name in dataframe.columns}
-        size = [len(dataframe)] if batch_size is None else batch_size
-        return _assembled(cls, columns, size, device, separator, dtype)
 
-    def to_parquet(
-        self, path: str | os.PathLike[str], *, separator: str | None = None, **kwargs: Any
-    ) -> None:
-        """Write a Parquet file with a column per entry; further dimensions are lists of fixed size.
+def to_parquet(
+    td: Container, path: str | os.PathLike[str], *, separator: str | None = None, **kwargs: Any
+) -> None:
+    """Write a Parquet file with a column per entry; further dimensions are lists of fixed size.
 
-        Args:
-            path: file to write.
-            separator: joins the parts of nested keys to column names.
-            kwargs: for `pyarrow.parquet.write_table`.
+    Args:
+        path: file to write.
+        separator: joins the parts of nested keys to column names.
+        kwargs: for `pyarrow.parquet.write_table`.
 
-        Raises:
-            ImportError: without pyarrow.
-            ValueError: no batch dimension, nested entries without `separator`, or a dtype that Arrow
-                does not have.
+    Raises:
+        ImportError: without pyarrow.
+        ValueError: no batch dimension, nested entries without `separator`, or a dtype that Arrow
+            does not have.
 
-        Example:
-            >>> import tempfile, numpy as np
-            >>> from lite import TensorDict
-            >>> path = tempfile.mkdtemp() + "/td.parquet"
-            >>> td = TensorDict({"a": np.arange(2), "n": {"b": np.ones((2, 3))}}, [2])
-            >>> td.to_parquet(path, separator=".")
-            >>> TensorDict.from_parquet(path, separator=".")["n", "b"].shape
-            (2, 3)
-        """
-        from lite._convert.arrow import parquet, table
+    Example:
+        >>> import tempfile, numpy as np
+        >>> from lite import TensorDict
+        >>> path = tempfile.mkdtemp() + "/td.parquet"
+        >>> td = TensorDict({"a": np.arange(2), "n": {"b": np.ones((2, 3))}}, [2])
+        >>> td.to_parquet(path, separator=".")
+        >>> TensorDict.from_parquet(path, separator=".")["n", "b"].shape
+        (2, 3)
+    """
+    from lite._convert.arrow import parquet, table
 
-        parquet().write_table(table(columns_of(self, separator)), os.fspath(path), **kwargs)
+    parquet().write_table(table(columns_of(td, separator)), os.fspath(path), **kwargs)
 
-    @classmethod
-    def from_parquet(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        auto_batch_size: bool = False,
-        batch_dims: int | None = None,
-        device: Any = None,
-        batch_size: Any = None,
-        separator: str | None = None,
-        dtype: DTypeLike | None = None,
-        columns: Sequence[str] | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        """A TensorDict of the columns of a Parquet file, as `from_arrow` gives them.
 
-        Args:
-            path: the file.
-            auto_batch_size: accepted for compatibility, as is `batch_dims`.
-            device: see `TensorDict`.
-            batch_size: the number of rows, unless given.
-            separator: splits column names into nested keys.
-            dtype: of all arrays of numbers, instead of their own.
-            columns: names of the columns to read.
-            kwargs: for `pyarrow.parquet.read_table`.
+def from_parquet(
+    cls: type[Any],
+    /,
+    path: str | os.PathLike[str],
+    *,
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    device: Any = None,
+    batch_size: Any = None,
+    separator: str | None = None,
+    dtype: DTypeLike | None = None,
+    columns: Sequence[str] | None = None,
+    **kwargs: Any,
+) -> Any:
+    """A TensorDict of the columns of a Parquet file, as `from_arrow` gives them.
 
-        Raises:
-            ImportError: without pyarrow.
-            KeyError: a column name is both an entry and the beginning of others.
-        """
-        from lite._convert.arrow import from_arrow, parquet
+    Args:
+        path: the file.
+        auto_batch_size: accepted for compatibility, as is `batch_dims`.
+        device: see `TensorDict`.
+        batch_size: the number of rows, unless given.
+        separator: splits column names into nested keys.
+        dtype: of all arrays of numbers, instead of their own.
+        columns: names of the columns to read.
+        kwargs: for `pyarrow.parquet.read_table`.
 
-        chosen = None if columns is None else list(columns)
-        found = from_arrow(parquet().read_table(os.fspath(path), columns=chosen, **kwargs))
-        size = found.batch_size if batch_size is None else batch_size
-        return _assembled(cls, dict(found.items()), size, device, separator, dtype)
+    Raises:
+        ImportError: without pyarrow.
+        KeyError: a column name is both an entry and the beginning of others.
+    """
+    from lite._convert.arrow import from_arrow, parquet
+
+    chosen = None if columns is None else list(columns)
+    found = from_arrow(parquet().read_table(os.fspath(path), columns=chosen, **kwargs))
+    size = found.batch_size if batch_size is None else batch_size
+    return _assembled(cls, dict(found.items()), size, device, separator, dtype)
 
 
 def columns_of(td: Any, separator: str | None) -> dict[str, Any]:
@@ -185,10 +182,9 @@ def _values(series: Any) -> Any:
 def _assembled(
     cls: Any, columns: dict[str, Any], size: Any, device: Any, separator: str | None, dtype: DTypeLike | None
 ) -> Any:
-    from lite._tensordict import TensorDict
 
     kind = None if dtype is None else as_dtype(dtype)
-    td = TensorDict({}, size, device)
+    td = kinds.dense({}, size, device)
     for name, value in columns.items():
         number = isinstance(value, np.ndarray) and value.dtype.kind in "biufc"
         td.set(name, value.astype(kind) if kind is not None and number else value)

@@ -11,168 +11,168 @@ from numpy import ndarray
 
 from lite._arrays.device import on_leaves, wrap
 from lite._arrays.types import Array, is_array
-from lite._ops.structure import StructureMixin
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData
+from lite._tree.protocol import Container
 
 _copy = methodcaller("copy")
 
 
-class ExportMixin(StructureMixin):
-    """Conversions to other containers."""
+def to_dict(
+    td: Container,
+    *,
+    retain_none: bool = True,
+    convert_tensors: bool | str = False,
+    tolist_first: bool = False,
+) -> Any:
+    """A nested dict; arrays are the same objects, non-tensor data is unwrapped.
 
-    __slots__ = ()
+    Args:
+        retain_none: keep entries whose object is None.
+        convert_tensors: True turns arrays into Python numbers and lists, "numpy" keeps arrays.
+        tolist_first: turn nested TensorDicts that have a batch size into lists of dicts.
 
-    def to_dict(
-        self,
-        *,
-        retain_none: bool = True,
-        convert_tensors: bool | str = False,
-        tolist_first: bool = False,
-    ) -> Any:
-        """A nested dict; arrays are the same objects, non-tensor data is unwrapped.
+    Raises:
+        RuntimeError: a lazy stack whose parts have different keys.
 
-        Args:
-            retain_none: keep entries whose object is None.
-            convert_tensors: True turns arrays into Python numbers and lists, "numpy" keeps arrays.
-            tolist_first: turn nested TensorDicts that have a batch size into lists of dicts.
+    Example:
+        >>> from lite import TensorDict
+        >>> TensorDict({"a": [1, 2], "n": {"s": "x"}}).to_dict(convert_tensors=True)
+        {'a': [1, 2], 'n': {'s': 'x'}}
+    """
+    if convert_tensors is not True and not tolist_first:
+        tree = _tree(td)
+        if tree is not None:
+            return tree
+    _require_common_keys(td, "to_dict")
+    if tolist_first and td.batch_size:
+        return td.tolist(convert_tensors=convert_tensors, tolist_first=True)
+    return _as_dict(td, retain_none, convert_tensors, tolist_first)
 
-        Raises:
-            RuntimeError: a lazy stack whose parts have different keys.
 
-        Example:
-            >>> from lite import TensorDict
-            >>> TensorDict({"a": [1, 2], "n": {"s": "x"}}).to_dict(convert_tensors=True)
-            {'a': [1, 2], 'n': {'s': 'x'}}
-        """
-        if convert_tensors is not True and not tolist_first:
-            tree = _tree(self)
-            if tree is not None:
-                return tree
-        _require_common_keys(self, "to_dict")
-        if tolist_first and self.batch_size:
-            return self.tolist(convert_tensors=convert_tensors, tolist_first=True)
-        return self._as_dict(retain_none, convert_tensors, tolist_first)
-
-    def _as_dict(self, retain_none: bool, convert_tensors: bool | str, tolist_first: bool) -> dict[str, Any]:
-        checked = self._parts() is not None and not tolist_first  # for different keys, at every depth
-        out: dict[str, Any] = {}
-        for key, entry in self._items():
-            if is_array(entry):
-                out[key] = np.asarray(entry).tolist() if convert_tensors is True else entry
-            elif isinstance(entry, NonTensorBase):
-                value = entry._export()
-                if retain_none or value is not None:
-                    out[key] = value
-            elif checked:
-                out[key] = self._as_node(entry)._as_dict(retain_none, convert_tensors, tolist_first)
-            else:
-                out[key] = self._as_node(entry).to_dict(
-                    retain_none=retain_none, convert_tensors=convert_tensors, tolist_first=tolist_first
-                )
-        return out
-
-    def _export(self) -> Any:
-        return self.to_dict()
-
-    def numpy(self) -> dict[str, Any]:
-        """A nested dict of arrays and objects that shares memory; None objects are left out."""
-        out: dict[str, Any] = self.to_dict(retain_none=False)
-        return out
-
-    def tolist(
-        self,
-        *,
-        convert_nodes: bool = True,
-        convert_tensors: bool | str = False,
-        tolist_first: bool = False,
-        as_linked_list: bool = False,
-    ) -> Any:
-        """Nested lists over the batch, with one dict per element.
-
-        Args:
-            convert_nodes: turn each element into a dict (else leave it a TensorDict).
-            convert_tensors: see `to_dict`.
-            tolist_first: see `to_dict`.
-            as_linked_list: accepted for compatibility; the dicts are copies either way.
-
-        Example:
-            >>> from lite import TensorDict
-            >>> TensorDict({"a": [1, 2]}, batch_size=[2]).tolist(convert_tensors=True)
-            [{'a': 1}, {'a': 2}]
-        """
-        if not self.batch_size:
-            if not convert_nodes:
-                return self
-            return self.to_dict(convert_tensors=convert_tensors, tolist_first=tolist_first)
-        if len(self.batch_size) == 1 and convert_nodes and convert_tensors is not True and self._flat():
-            return self._rows(0)  # type: ignore[attr-defined]
-        return [
-            row.tolist(
-                convert_nodes=convert_nodes, convert_tensors=convert_tensors, tolist_first=tolist_first
+def _as_dict(
+    td: Container, retain_none: bool, convert_tensors: bool | str, tolist_first: bool
+) -> dict[str, Any]:
+    checked = td._parts() is not None and not tolist_first  # for different keys, at every depth
+    out: dict[str, Any] = {}
+    for key, entry in td._items():
+        if is_array(entry):
+            out[key] = np.asarray(entry).tolist() if convert_tensors is True else entry
+        elif isinstance(entry, NonTensorBase):
+            value = entry._export()
+            if retain_none or value is not None:
+                out[key] = value
+        elif checked:
+            out[key] = _as_dict(td._as_node(entry), retain_none, convert_tensors, tolist_first)
+        else:
+            out[key] = td._as_node(entry).to_dict(
+                retain_none=retain_none, convert_tensors=convert_tensors, tolist_first=tolist_first
             )
-            for row in self.unbind(0)
-        ]
-
-    def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
-        """A deep copy made of plain, unlocked TensorDicts; lazy stacks become dense.
-
-        Args:
-            retain_none: False leaves out entries whose object is None.
-
-        Raises:
-            RuntimeError: a lazy stack with arrays of different shapes.
-        """
-        out = self._blank()
-        for key, entry in self._items():
-            node = self._as_node(entry)
-            if node is not None:
-                out._put(key, node.to_tensordict(retain_none=retain_none))
-            elif retain_none is not False or not (isinstance(entry, NonTensorData) and entry.data is None):
-                out._put(
-                    key,
-                    entry._clone(True) if isinstance(entry, TensorCollection) else on_leaves(_copy, entry),
-                )
-        return out
-
-    def to_struct_array(self) -> Array:
-        """A structured array of the batch's shape; feature dimensions become subarray fields.
-
-        Strings become fields of fixed width, other objects have no field type and raise TypeError.
-
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> TensorDict({"a": [1, 2], "b": np.zeros((2, 3))}, batch_size=[2]).to_struct_array().dtype
-            dtype([('a', '<i8'), ('b', '<f8', (3,))])
-        """
-        columns = {key: _column(self, key, entry) for key, entry in self._items()}
-        ndim = self.ndim
-        dtype = np.dtype([(key, column.dtype, column.shape[ndim:]) for key, column in columns.items()])
-        out: Array = np.empty(self.batch_size, dtype)
-        for key, column in columns.items():
-            out[key] = column
-        return out
-
-    def to_namedtuple(self, dest_cls: Any = None) -> Any:
-        """A (nested) named tuple of the entries.
-
-        Args:
-            dest_cls: named tuple class to fill by keyword (a new `GenericDict` unless given).
-        """
-        values = {
-            key: entry if is_array(entry) else _tuple_value(self, entry) for key, entry in self._items()
-        }
-        cls = namedtuple("GenericDict", list(values)) if dest_cls is None else dest_cls
-        return cls(**values)
+    return out
 
 
-def _tuple_value(td: StructureMixin, entry: Any) -> Any:
+def _export(td: Container) -> Any:
+    return td.to_dict()
+
+
+def numpy(td: Container) -> dict[str, Any]:
+    """A nested dict of arrays and objects that shares memory; None objects are left out."""
+    out: dict[str, Any] = td.to_dict(retain_none=False)
+    return out
+
+
+def tolist(
+    td: Container,
+    *,
+    convert_nodes: bool = True,
+    convert_tensors: bool | str = False,
+    tolist_first: bool = False,
+    as_linked_list: bool = False,
+) -> Any:
+    """Nested lists over the batch, with one dict per element.
+
+    Args:
+        convert_nodes: turn each element into a dict (else leave it a TensorDict).
+        convert_tensors: see `to_dict`.
+        tolist_first: see `to_dict`.
+        as_linked_list: accepted for compatibility; the dicts are copies either way.
+
+    Example:
+        >>> from lite import TensorDict
+        >>> TensorDict({"a": [1, 2]}, batch_size=[2]).tolist(convert_tensors=True)
+        [{'a': 1}, {'a': 2}]
+    """
+    if not td.batch_size:
+        if not convert_nodes:
+            return td
+        return td.to_dict(convert_tensors=convert_tensors, tolist_first=tolist_first)
+    if len(td.batch_size) == 1 and convert_nodes and convert_tensors is not True and td._flat():
+        return td._rows(0)
+    return [
+        row.tolist(convert_nodes=convert_nodes, convert_tensors=convert_tensors, tolist_first=tolist_first)
+        for row in td.unbind(0)
+    ]
+
+
+def to_tensordict(td: Container, *, retain_none: bool | None = None) -> Any:
+    """A deep copy made of plain, unlocked TensorDicts; lazy stacks become dense.
+
+    Args:
+        retain_none: False leaves out entries whose object is None.
+
+    Raises:
+        RuntimeError: a lazy stack with arrays of different shapes.
+    """
+    out = td._blank()
+    for key, entry in td._items():
+        node = td._as_node(entry)
+        if node is not None:
+            out._put(key, node.to_tensordict(retain_none=retain_none))
+        elif retain_none is not False or not (isinstance(entry, NonTensorData) and entry.data is None):
+            out._put(
+                key,
+                entry._clone(True) if isinstance(entry, TensorCollection) else on_leaves(_copy, entry),
+            )
+    return out
+
+
+def to_struct_array(td: Container) -> Array:
+    """A structured array of the batch's shape; feature dimensions become subarray fields.
+
+    Strings become fields of fixed width, other objects have no field type and raise TypeError.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> TensorDict({"a": [1, 2], "b": np.zeros((2, 3))}, batch_size=[2]).to_struct_array().dtype
+        dtype([('a', '<i8'), ('b', '<f8', (3,))])
+    """
+    columns = {key: _column(td, key, entry) for key, entry in td._items()}
+    ndim = td.ndim
+    dtype = np.dtype([(key, column.dtype, column.shape[ndim:]) for key, column in columns.items()])
+    out: Array = np.empty(td.batch_size, dtype)
+    for key, column in columns.items():
+        out[key] = column
+    return out
+
+
+def to_namedtuple(td: Container, dest_cls: Any = None) -> Any:
+    """A (nested) named tuple of the entries.
+
+    Args:
+        dest_cls: named tuple class to fill by keyword (a new `GenericDict` unless given).
+    """
+    values = {key: entry if is_array(entry) else _tuple_value(td, entry) for key, entry in td._items()}
+    cls = namedtuple("GenericDict", list(values)) if dest_cls is None else dest_cls
+    return cls(**values)
+
+
+def _tuple_value(td: Container, entry: Any) -> Any:
     node = td._as_node(entry)
     return entry._export() if node is None else node.to_namedtuple()
 
 
-def _column(td: StructureMixin, key: str, entry: Any) -> Array:
+def _column(td: Container, key: str, entry: Any) -> Array:
     if is_array(entry):
         return np.asarray(wrap(entry))
     node = td._as_node(entry)
@@ -183,7 +183,7 @@ def _column(td: StructureMixin, key: str, entry: Any) -> Array:
     if not all(isinstance(item, str) for item in objects.flat):
         raise TypeError(f"the objects at key {key!r} have no field type; only strings can be fields.")
     width = max([10, *(len(item) for item in objects.flat)])
-    return objects.astype(f"U{width}")  # type: ignore[no-any-return]
+    return objects.astype(f"U{width}")
 
 
 def _tree(td: Any) -> dict[str, Any] | None:

@@ -13,79 +13,71 @@ from lite._arrays.foreign import from_dlpack, is_tensor
 from lite._arrays.types import Array, is_array, raw
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
-from lite._tree.protocol import TensorDictCore
+from lite._tree.protocol import Container, kinds
 
 
-class InteropMixin(TensorDictCore):
-    """Conversions from and to torch."""
+def from_torch(
+    cls: type[Any],
+    obj: Any,
+    *,
+    batch_size: Any = None,
+    auto_batch_size: bool | None = None,
+    device: Any = None,
+    batch_dims: int | None = None,
+    names: Any = None,
+) -> Any:
+    """A TensorDict over the memory of torch tensors; writes to one show in the other.
 
-    __slots__ = ()
+    Takes a TensorDict of torch's tensordict (also lazy stacks, tensorclasses and non-tensor data;
+    batch size, device, names and lock state are kept) or a nested mapping of tensors, for which the
+    other arguments are those of `from_dict`. Gradients are left behind. torch is not imported.
 
-    @classmethod
-    def from_torch(
-        cls,
-        obj: Any,
-        *,
-        batch_size: Any = None,
-        auto_batch_size: bool | None = None,
-        device: Any = None,
-        batch_dims: int | None = None,
-        names: Any = None,
-    ) -> Any:
-        """A TensorDict over the memory of torch tensors; writes to one show in the other.
+    Raises:
+        TypeError: `obj` is neither, or a tensor has no plain memory; the key is named.
 
-        Takes a TensorDict of torch's tensordict (also lazy stacks, tensorclasses and non-tensor data;
-        batch size, device, names and lock state are kept) or a nested mapping of tensors, for which the
-        other arguments are those of `from_dict`. Gradients are left behind. torch is not imported.
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> TensorDict.from_torch({"a": np.zeros(3), "n": {"b": 1}}, auto_batch_size=True).batch_size
+        ()
+    """
 
-        Raises:
-            TypeError: `obj` is neither, or a tensor has no plain memory; the key is named.
+    if isinstance(obj, Mapping) and not hasattr(obj, "batch_size"):
+        return kinds.dense.from_dict(
+            _mapping(obj, ()),
+            batch_size=batch_size,
+            auto_batch_size=auto_batch_size,
+            device=device,
+            batch_dims=batch_dims,
+            names=names,
+        )
+    if not hasattr(obj, "batch_size"):
+        raise TypeError(f"from_torch expects a tensordict or a mapping of tensors, got {type(obj).__name__}.")
+    return _read(obj, ())
 
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> TensorDict.from_torch({"a": np.zeros(3), "n": {"b": 1}}, auto_batch_size=True).batch_size
-            ()
-        """
-        from lite._tensordict import TensorDict
 
-        if isinstance(obj, Mapping) and not hasattr(obj, "batch_size"):
-            return TensorDict.from_dict(
-                _mapping(obj, ()),
-                batch_size=batch_size,
-                auto_batch_size=auto_batch_size,
-                device=device,
-                batch_dims=batch_dims,
-                names=names,
-            )
-        if not hasattr(obj, "batch_size"):
-            raise TypeError(
-                f"from_torch expects a tensordict or a mapping of tensors, got {type(obj).__name__}."
-            )
-        return _read(obj, ())
+def to_torch(td: Container, *, as_dict: bool = False, copy: bool | None = None) -> Any:
+    """A torch `TensorDict` over the same memory, or nested dicts of torch tensors.
 
-    def to_torch(self, *, as_dict: bool = False, copy: bool | None = None) -> Any:
-        """A torch `TensorDict` over the same memory, or nested dicts of torch tensors.
+    Non-tensor data, batch size, names, device and lock state are kept; lazy stacks stay lazy;
+    tensorclasses become plain TensorDicts. Arrays on a GPU stay there.
 
-        Non-tensor data, batch size, names, device and lock state are kept; lazy stacks stay lazy;
-        tensorclasses become plain TensorDicts. Arrays on a GPU stay there.
+    Args:
+        as_dict: return nested dicts of tensors and objects, for which tensordict is not needed.
+        copy: None copies only what torch cannot share safely: read-only arrays (torch would write
+            to them), negative strides and foreign byte orders. False shares read-only arrays too
+            and raises for the others. True copies everything.
 
-        Args:
-            as_dict: return nested dicts of tensors and objects, for which tensordict is not needed.
-            copy: None copies only what torch cannot share safely: read-only arrays (torch would write
-                to them), negative strides and foreign byte orders. False shares read-only arrays too
-                and raises for the others. True copies everything.
-
-        Raises:
-            ImportError: torch, or tensordict, is not installed.
-            ValueError: `copy=False` and an array cannot be shared.
-            TypeError: torch has no such dtype.
-            RuntimeError: `as_dict=True` on a lazy stack with ragged entries.
-        """
-        torch = _imported("torch")
-        if as_dict:
-            return _as_dict(torch, self, copy)
-        return _as_tensordict(torch, _imported("tensordict"), self, copy)
+    Raises:
+        ImportError: torch, or tensordict, is not installed.
+        ValueError: `copy=False` and an array cannot be shared.
+        TypeError: torch has no such dtype.
+        RuntimeError: `as_dict=True` on a lazy stack with ragged entries.
+    """
+    torch = _imported("torch")
+    if as_dict:
+        return _as_dict(torch, td, copy)
+    return _as_tensordict(torch, _imported("tensordict"), td, copy)
 
 
 def _imported(name: str) -> Any:
@@ -103,8 +95,6 @@ def _imported(name: str) -> Any:
 
 def _read(obj: Any, path: tuple[str, ...]) -> Any:
     """An object of torch's tensordict, told by what it has, as an entry of lite."""
-    from lite._containers.lazy import LazyStackedTensorDict
-    from lite._tensordict import TensorDict
 
     if isinstance(obj, TensorCollection):
         return obj
@@ -122,10 +112,10 @@ def _read(obj: Any, path: tuple[str, ...]) -> Any:
         parts = [_read(part, path) for part in obj.tensordicts]
         if all(isinstance(part, NonTensorBase) for part in parts):
             return _objects(obj, size)
-        out = LazyStackedTensorDict(*parts, stack_dim=obj.stack_dim)
+        out = kinds.lazy(*parts, stack_dim=obj.stack_dim)
     else:
         names = list(obj.names) if any(name is not None for name in obj.names) else None
-        out = TensorDict({}, size, None if obj.device is None else str(obj.device), names)
+        out = kinds.dense({}, size, None if obj.device is None else str(obj.device), names)
         for key in obj.keys():  # noqa: SIM118  iterating a tensordict gives rows, not keys
             out._put(key, out._convert(_value(obj.get(key), (*path, key))))
     if obj.is_locked:

@@ -22,6 +22,7 @@ from lite._files.mapping import bytes_of, open_regular
 from lite._files.plan import host_array
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
+from lite._tree.protocol import kinds
 
 _RESERVED = frozenset({"cls", "leaves", "non_tensors", "cls_metadata", "size"})
 _NESTED = ("<NJT>", "<NJT_VALUES>", "<NJT_LENGTHS>", "<NJT_OFFSETS>")  # what nested tensors become
@@ -175,8 +176,6 @@ def from_consolidated(filename: str | os.PathLike[str]) -> Any:
 
 
 def _build(node: meta.Json, buffer: Array, depth: int) -> Any:
-    from lite._containers.lazy import LazyStackedTensorDict
-    from lite._tensordict import TensorDict
 
     if depth > _MAX_DEPTH:
         raise ValueError(f"nested more than {_MAX_DEPTH} levels deep.")
@@ -195,11 +194,11 @@ def _build(node: meta.Json, buffer: Array, depth: int) -> Any:
         return NonTensorStack(*(entries[str(i)] for i in range(len(entries))), stack_dim=about["stack_dim"])
     if kind == "LazyStackedTensorDict":
         parts = [entries[str(i)] for i in range(len(entries))]
-        out: Any = LazyStackedTensorDict(*parts, stack_dim=about["stack_dim"])
+        out: Any = kinds.lazy(*parts, stack_dim=about["stack_dim"])
         out._dim_name = about.get("stack_dim_name")
     elif kind == "TensorDict":
         device = None if about["device"] is None else "cpu"
-        out = TensorDict({}, about["batch_size"], device)
+        out = kinds.dense({}, about["batch_size"], device)
         for key, entry in entries.items():
             out._put(key, out._convert(entry))
         out._set_names(check_names(about["names"], out.ndim))

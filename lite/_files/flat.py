@@ -21,6 +21,7 @@ from lite._files.plan import host_array
 from lite._files.read import tensorclass_named
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
+from lite._tree.protocol import kinds
 
 Arrays = dict[str, Array]
 _WRITERS: dict[str, Callable[[str, Arrays, str], None]] = {
@@ -58,14 +59,13 @@ def load_from(path: str) -> Any:
     Raises:
         ValueError: a damaged file.
     """
-    from lite._tensordict import TensorDict
 
     read = _READERS.get(os.path.splitext(path)[1].lower())
     if read is None:
         return None
     arrays, text = read(path)
     if text is None:
-        return TensorDict(arrays)
+        return kinds.dense(arrays)
     try:
         return _build(meta.loads(text.encode(), path), arrays)
     except (TypeError, KeyError, AttributeError, RuntimeError, RecursionError, ValueError) as error:
@@ -117,8 +117,6 @@ def _untagged(value: Any) -> Any:
 
 
 def _build(node: meta.Json, arrays: Arrays) -> Any:
-    from lite._containers.lazy import LazyStackedTensorDict
-    from lite._tensordict import TensorDict
 
     if "data" in node:
         return NonTensorData(_untagged(node["data"]))
@@ -133,10 +131,10 @@ def _build(node: meta.Json, arrays: Arrays) -> Any:
         return fields if cls is None else cls.from_tensordict(fields)
     if "parts" in node:
         parts = [_build(part, arrays) for part in node["parts"]]
-        stack = LazyStackedTensorDict(*parts, stack_dim=node["stack_dim"])
+        stack = kinds.lazy(*parts, stack_dim=node["stack_dim"])
         stack._dim_name = node["name"]
         return stack
-    out = TensorDict({}, node["batch_size"], node["device"])
+    out = kinds.dense({}, node["batch_size"], node["device"])
     for key, value in node["entries"].items():
         entry = _array(value, arrays) if isinstance(value, list) else _build(value, arrays)
         out._put(key, out._convert(entry))

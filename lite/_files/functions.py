@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 from typing import Any, Unpack
 
-from lite._files.mixin import FilesMixin, MemmapOptions
+from lite._files.saving import MemmapOptions
+from lite._tree.protocol import kinds
 
 
 def save(
-    data: FilesMixin,
+    data: Any,
     prefix: str | os.PathLike[str] | None = None,
     copy_existing: bool = False,
     **options: Unpack[MemmapOptions],
@@ -28,7 +29,7 @@ def save(
 
 
 def memmap(
-    data: FilesMixin,
+    data: Any,
     prefix: str | os.PathLike[str] | None = None,
     copy_existing: bool = False,
     **options: Unpack[MemmapOptions],
@@ -41,14 +42,14 @@ def load(
     prefix: str | os.PathLike[str], device: Any = None, non_blocking: bool = False, **options: Any
 ) -> Any:
     """Read what `save` wrote; see `TensorDict.load`."""
-    return _tensordict().load(prefix, device, non_blocking, **options)
+    return kinds.dense.load(prefix, device, non_blocking, **options)
 
 
 def load_memmap(
     prefix: str | os.PathLike[str], device: Any = None, non_blocking: bool = False, **options: Any
 ) -> Any:
     """Map what `memmap` wrote; see `TensorDict.load_memmap`."""
-    return _tensordict().load_memmap(prefix, device, non_blocking, **options)
+    return kinds.dense.load_memmap(prefix, device, non_blocking, **options)
 
 
 def from_h5(
@@ -61,7 +62,7 @@ def from_h5(
     batch_size: Any = None,
 ) -> Any:
     """Read an HDF5 file, and move the arrays to a device; see `TensorDict.from_h5`."""
-    found = _tensordict().from_h5(
+    found = kinds.dense.from_h5(
         filename, mode=mode, auto_batch_size=auto_batch_size, batch_dims=batch_dims, batch_size=batch_size
     )
     return found if device is None else found.to(device)
@@ -196,9 +197,3 @@ def refresh_archive_checksums(archive_path: str | os.PathLike[str]) -> Path:
     from lite._files.archive_write import refresh_checksums
 
     return refresh_checksums(Path(archive_path))
-
-
-def _tensordict() -> Any:
-    from lite._tensordict import TensorDict
-
-    return TensorDict

@@ -12,6 +12,7 @@ from lite._files.commit import new_file
 from lite._files.keys import require_utf8
 from lite._files.plan import host_array
 from lite._tree.nontensor import NonTensorData
+from lite._tree.protocol import kinds
 
 
 def _package() -> Any:
@@ -23,7 +24,7 @@ def _package() -> Any:
 
 
 def write_h5(td: Any, filename: str, options: dict[str, Any]) -> None:
-    """Write a TensorDict; see `FilesMixin.to_h5`."""
+    """Write a TensorDict; see `TensorDict.to_h5`."""
     package = _package()
     with new_file(filename) as file, package.File(file, "w") as group:
         _write(td, group, options)
@@ -56,7 +57,7 @@ def _write(td: Any, group: Any, options: dict[str, Any]) -> None:
 
 
 def read_h5(filename: str, batch_size: Any) -> Any:
-    """Read a TensorDict to memory; see `FilesMixin.from_h5`."""
+    """Read a TensorDict to memory; see `TensorDict.from_h5`."""
     package = _package()
     if not os.path.isfile(filename):
         raise FileNotFoundError(f"{filename} is missing.")
@@ -68,10 +69,9 @@ def read_h5(filename: str, batch_size: Any) -> Any:
 
 
 def _read(package: Any, group: Any, batch_size: Any) -> Any:
-    from lite._tensordict import TensorDict
 
     size = group.attrs.get("batch_size", ()) if batch_size is None else batch_size
-    out = TensorDict({}, size)
+    out = kinds.dense({}, size)
     for key in group:
         if isinstance(group.get(key, getlink=True), package.ExternalLink | package.SoftLink):
             raise ValueError(f"refusing to follow the link {key!r} of {group.file.filename}.")

@@ -15,7 +15,7 @@ _RETRIES = 200
 
 
 def load(prefix: str, subpath: Any, mode: str, robust: bool, allow_pickle: bool) -> Any:
-    """The entry saved at `prefix`; see `FilesMixin.load_memmap`."""
+    """The entry saved at `prefix`; see `TensorDict.load_memmap`."""
     if mode not in ("r", "r+"):
         raise ValueError(f"mode must be 'r' or 'r+', got {mode!r}.")
     if not isinstance(allow_pickle, bool):

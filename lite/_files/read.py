@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,7 @@ from lite._files.keys import encode_key, is_plain
 from lite._files.store import Store
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorData, NonTensorStack
-
-if TYPE_CHECKING:
-    from lite._tensordict import TensorDict
+from lite._tree.protocol import kinds
 
 _MAX_DEPTH = 200
 _DATA = (meta.NON_TENSOR_DATA, meta.META_DATA)
@@ -65,8 +63,7 @@ class Reader:
 
     # -- containers ---------------------------------------------------------------------------
 
-    def _tensordict(self, at: str, node: meta.Json, where: str) -> TensorDict:
-        from lite._tensordict import TensorDict
+    def _tensordict(self, at: str, node: meta.Json, where: str) -> Any:
 
         size = meta.shape_of([] if isinstance(node.get("shape"), dict) else node.get("shape", []), where)
         entries, names = meta.split(node, where)
@@ -85,7 +82,7 @@ class Reader:
                 )
             data[key] = entry
         try:
-            out = TensorDict._make(data, size, _device(node.get("device")), check_names(names, len(size)))
+            out = kinds.dense._make(data, size, _device(node.get("device")), check_names(names, len(size)))
         except (TypeError, ValueError) as error:
             raise ValueError(f"{where} is damaged or foreign: {error}") from error
         out._source = self._store.place(at)
@@ -108,7 +105,6 @@ class Reader:
         raise FileNotFoundError(f"the file of the entry {key!r} is missing beside {where}.")
 
     def _stack(self, at: str, node: meta.Json, where: str, kind: str) -> Any:
-        from lite._containers.lazy import LazyStackedTensorDict
 
         dim = node.get("stack_dim")
         about = _extension(node)
@@ -123,7 +119,7 @@ class Reader:
                 return NonTensorStack(*parts, stack_dim=dim)  # type: ignore[arg-type]
             if type(dim) is not int or not 0 <= dim <= min((part.ndim for part in parts), default=-1):
                 raise ValueError(f"stack_dim is {dim!r:.80}.")
-            out = LazyStackedTensorDict(*parts, stack_dim=dim)
+            out = kinds.lazy(*parts, stack_dim=dim)
             out._dim_name = about.get("name")
         except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
             raise ValueError(f"{where} is damaged or foreign: {error}") from error
@@ -225,9 +221,7 @@ def _device(value: Any) -> str | None:
 
 
 def tensorclass_named(name: str) -> Any:
-    from lite._tensorclass.tensorclass import TensorClass
-
-    waiting: list[Any] = [TensorClass]
+    waiting: list[Any] = [kinds.tensorclass]
     while waiting:
         cls = waiting.pop()
         if str(cls) == name:

@@ -31,7 +31,7 @@ def save_tree(
     like: bool = False,
     **options: Any,
 ) -> Any:
-    """Write a container and return it mapped and locked, or a future of that; see `FilesMixin.memmap`."""
+    """Write a container and return it mapped and locked, or a future of that; see `TensorDict.memmap`."""
     path = None if prefix is None else os.path.abspath(prefix)
     if archive is None:
         archive = path is not None and path.endswith(SUFFIX)

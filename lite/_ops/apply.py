@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from lite._arrays.types import Path, Shape
-from lite._ops.structure import StructureMixin
 from lite._tree.collection import default_is_leaf
 from lite._tree.lock import LOCK_ERROR
-from lite._tree.protocol import MISSING
+from lite._tree.protocol import MISSING, Container, T
 from lite._tree.shape import as_shape
 from lite._tree.writes import Writes, fitting
 
@@ -39,232 +38,231 @@ class _Call:
         return self.fn(name, entry, *others)
 
 
-class ApplyMixin(StructureMixin):
-    """Leafwise functions given by the user."""
+def apply(
+    td: Container,
+    fn: Callable[..., Any],
+    *others: Any,
+    batch_size: Any = None,
+    device: Any = MISSING,
+    names: Any = MISSING,
+    inplace: bool = False,
+    default: Any = MISSING,
+    filter_empty: bool | None = None,
+    propagate_lock: bool = False,
+    call_on_nested: bool = False,
+    out: Any = None,
+    is_leaf: Callable[[type], bool] | None = None,
+) -> Any:
+    """Build a TensorDict from `fn(leaf, *leaves of others)` for every leaf, nested ones included.
 
-    __slots__ = ()
+    What `fn` returns is converted and checked as `set` does it; where it returns None the key is
+    left out. Non-tensor data is kept and not passed to `fn`, unless `is_leaf` accepts it. What is
+    written, in place or to `out`, is written when `fn` has been called for all leaves: if it raises,
+    nothing is.
 
-    def apply(
-        self,
-        fn: Callable[..., Any],
-        *others: Any,
-        batch_size: Any = None,
-        device: Any = MISSING,
-        names: Any = MISSING,
-        inplace: bool = False,
-        default: Any = MISSING,
-        filter_empty: bool | None = None,
-        propagate_lock: bool = False,
-        call_on_nested: bool = False,
-        out: Any = None,
-        is_leaf: Callable[[type], bool] | None = None,
-    ) -> Any:
-        """Build a TensorDict from `fn(leaf, *leaves of others)` for every leaf, nested ones included.
+    Args:
+        fn: called with the leaf of self and the leaves of `others` under the same key.
+        others: TensorDicts that have self's keys.
+        batch_size: batch size of the result and of all its nodes, if `fn` changes it.
+        device: device of the result.
+        names: dimension names of the result.
+        inplace: copy results into self's arrays and return self; allowed when locked.
+        default: stands for leaves that `others` lack.
+        filter_empty: None drops nodes that received nothing, and returns None if nothing at all
+            was set (unless self is empty); True does so for an empty self, too; False keeps
+            everything.
+        propagate_lock: lock the result if self is locked.
+        call_on_nested: pass every direct entry to `fn`, also nested TensorDicts.
+        out: TensorDict that receives the results.
+        is_leaf: predicate on an entry's type that decides what `fn` gets.
 
-        What `fn` returns is converted and checked as `set` does it; where it returns None the key is
-        left out. Non-tensor data is kept and not passed to `fn`, unless `is_leaf` accepts it. What is
-        written, in place or to `out`, is written when `fn` has been called for all leaves: if it raises,
-        nothing is.
+    Raises:
+        KeyError: `others` lack a key and there is no `default`.
+        RuntimeError: a result does not fit the batch size, or `out` is locked.
 
-        Args:
-            fn: called with the leaf of self and the leaves of `others` under the same key.
-            others: TensorDicts that have self's keys.
-            batch_size: batch size of the result and of all its nodes, if `fn` changes it.
-            device: device of the result.
-            names: dimension names of the result.
-            inplace: copy results into self's arrays and return self; allowed when locked.
-            default: stands for leaves that `others` lack.
-            filter_empty: None drops nodes that received nothing, and returns None if nothing at all
-                was set (unless self is empty); True does so for an empty self, too; False keeps
-                everything.
-            propagate_lock: lock the result if self is locked.
-            call_on_nested: pass every direct entry to `fn`, also nested TensorDicts.
-            out: TensorDict that receives the results.
-            is_leaf: predicate on an entry's type that decides what `fn` gets.
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> td = TensorDict({"a": np.arange(3), "n": {"b": np.ones(3)}}, batch_size=[3])
+        >>> td.apply(lambda x, y: x + y, td)["a"]
+        array([0, 2, 4])
+        >>> td.apply(np.sum, batch_size=[])["n", "b"]
+        array(3.)
+    """
+    size = None if batch_size is None else as_shape((batch_size,), "batch_size")
+    predicate = default_is_leaf if is_leaf is None else is_leaf
+    call = _Call(fn, "", size, inplace, default, filter_empty, call_on_nested, predicate)
+    return _apply_root(td, call, others, device, names, propagate_lock, out)
 
-        Raises:
-            KeyError: `others` lack a key and there is no `default`.
-            RuntimeError: a result does not fit the batch size, or `out` is locked.
 
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> td = TensorDict({"a": np.arange(3), "n": {"b": np.ones(3)}}, batch_size=[3])
-            >>> td.apply(lambda x, y: x + y, td)["a"]
-            array([0, 2, 4])
-            >>> td.apply(np.sum, batch_size=[])["n", "b"]
-            array(3.)
-        """
-        size = None if batch_size is None else as_shape((batch_size,), "batch_size")
-        predicate = default_is_leaf if is_leaf is None else is_leaf
-        call = _Call(fn, "", size, inplace, default, filter_empty, call_on_nested, predicate)
-        return self._apply_root(call, others, device, names, propagate_lock, out)
+def apply_(td: T, fn: Callable[..., Any], *others: Any, **kwargs: Any) -> T:
+    """Same as `apply(..., inplace=True)`: write the results into self's arrays; returns self.
 
-    def apply_(self, fn: Callable[..., Any], *others: Any, **kwargs: Any) -> Self:
-        """Same as `apply(..., inplace=True)`: write the results into self's arrays; returns self.
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> td = TensorDict(a=np.zeros(2)).lock_()
+        >>> td.apply_(lambda x: x + 1)["a"]
+        array([1., 1.])
+    """
+    td.apply(fn, *others, inplace=True, **kwargs)
+    return td
 
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> td = TensorDict(a=np.zeros(2)).lock_()
-            >>> td.apply_(lambda x: x + 1)["a"]
-            array([1., 1.])
-        """
-        self.apply(fn, *others, inplace=True, **kwargs)
-        return self
 
-    def named_apply(
-        self,
-        fn: Callable[..., Any],
-        *others: Any,
-        nested_keys: bool = False,
-        batch_size: Any = None,
-        device: Any = MISSING,
-        names: Any = MISSING,
-        inplace: bool = False,
-        default: Any = MISSING,
-        filter_empty: bool | None = None,
-        propagate_lock: bool = False,
-        call_on_nested: bool = False,
-        out: Any = None,
-        is_leaf: Callable[[type], bool] | None = None,
-    ) -> Any:
-        """As `apply`, with the name of the leaf as first argument: `fn(name, leaf, *others)`.
+def named_apply(
+    td: Container,
+    fn: Callable[..., Any],
+    *others: Any,
+    nested_keys: bool = False,
+    batch_size: Any = None,
+    device: Any = MISSING,
+    names: Any = MISSING,
+    inplace: bool = False,
+    default: Any = MISSING,
+    filter_empty: bool | None = None,
+    propagate_lock: bool = False,
+    call_on_nested: bool = False,
+    out: Any = None,
+    is_leaf: Callable[[type], bool] | None = None,
+) -> Any:
+    """As `apply`, with the name of the leaf as first argument: `fn(name, leaf, *others)`.
 
-        Args:
-            fn: called with the last key of the leaf, or its whole key if `nested_keys`.
-            nested_keys: pass the tuple of keys for nested leaves.
+    Args:
+        fn: called with the last key of the leaf, or its whole key if `nested_keys`.
+        nested_keys: pass the tuple of keys for nested leaves.
 
-        The other arguments are those of `apply`.
+    The other arguments are those of `apply`.
 
-        Example:
-            >>> from lite import TensorDict
-            >>> td = TensorDict({"a": 1, "n": {"b": 2}})
-            >>> td.named_apply(lambda name, x: str(name), nested_keys=True)["n", "b"]
-            "('n', 'b')"
-        """
-        size = None if batch_size is None else as_shape((batch_size,), "batch_size")
-        predicate = default_is_leaf if is_leaf is None else is_leaf
-        naming = "path" if nested_keys else "last"
-        call = _Call(fn, naming, size, inplace, default, filter_empty, call_on_nested, predicate)
-        return self._apply_root(call, others, device, names, propagate_lock, out)
+    Example:
+        >>> from lite import TensorDict
+        >>> td = TensorDict({"a": 1, "n": {"b": 2}})
+        >>> td.named_apply(lambda name, x: str(name), nested_keys=True)["n", "b"]
+        "('n', 'b')"
+    """
+    size = None if batch_size is None else as_shape((batch_size,), "batch_size")
+    predicate = default_is_leaf if is_leaf is None else is_leaf
+    naming = "path" if nested_keys else "last"
+    call = _Call(fn, naming, size, inplace, default, filter_empty, call_on_nested, predicate)
+    return _apply_root(td, call, others, device, names, propagate_lock, out)
 
-    def _apply_root(
-        self, call: _Call, others: Sequence[Any], device: Any, names: Any, propagate_lock: bool, out: Any
-    ) -> Any:
-        nodes = [self._as_node(other) for other in others]
-        if None in nodes:
-            raise TypeError(f"others must be TensorDicts, got {[type(other).__name__ for other in others]}.")
-        if out is not None:
-            if out.is_locked:
-                raise RuntimeError(LOCK_ERROR)
-            if call.batch_size is not None and out.batch_size != call.batch_size:
-                raise RuntimeError(
-                    f"batch_size and out.batch_size must be equal, got {call.batch_size} and "
-                    f"{out.batch_size}."
-                )
-        if call.inplace or out is not None:
-            with Writes() as call.writes:
-                result = self._apply_node(call, nodes, out, ())
-            for target, value in call.copies:
-                target[...] = value
-        else:
-            result = self._apply_node(call, nodes, None, ())
-        if call.inplace or result is None or result is out:
-            return self if call.inplace else result
-        if device is not MISSING:
-            result = result.to(device) if device is not None else result.clear_device_()
-        if names is not MISSING:
-            result.names = names
-        if propagate_lock and self.is_locked:
-            result.lock_()
-        return result
 
-    def _apply_node(self, call: _Call, others: list[Any], out: Any, path: Path) -> Any:
-        """The result of one node, or None if it is filtered out; None in `others` is a missing node."""
-        stacked = self._parts()
-        if stacked is not None:
-            if call.batch_size is not None and not call.inplace:
-                return self.contiguous()._apply_node(call, others, out, path)  # type: ignore[attr-defined]
-            return self._apply_parts(call, others, out, path, *stacked)
-        target: Any = self if call.inplace else out
-        if target is None:
-            target = self._with({}) if stacked is None else self._blank()
-            if call.batch_size is not None and call.batch_size != self.batch_size:
-                target.names = None
-                target.batch_size = call.batch_size
-        # A new container takes its entries over all at once.
-        entries: dict[str, Any] | None = {} if target is not self and out is None else None
-        received = False
-        simple = not others and call.is_leaf is default_is_leaf
-        for key, entry in list(self._items()):
-            if simple and type(entry) is np.ndarray:
-                if not call.naming:
-                    result = call.fn(entry)
-                else:
-                    result = call.fn((*path, key) if path and call.naming == "path" else key, entry)
+def _apply_root(
+    td: Container, call: _Call, others: Sequence[Any], device: Any, names: Any, propagate_lock: bool, out: Any
+) -> Any:
+    nodes = [td._as_node(other) for other in others]
+    if None in nodes:
+        raise TypeError(f"others must be TensorDicts, got {[type(other).__name__ for other in others]}.")
+    if out is not None:
+        if out.is_locked:
+            raise RuntimeError(LOCK_ERROR)
+        if call.batch_size is not None and out.batch_size != call.batch_size:
+            raise RuntimeError(
+                f"batch_size and out.batch_size must be equal, got {call.batch_size} and {out.batch_size}."
+            )
+    if call.inplace or out is not None:
+        with Writes() as call.writes:
+            result = _apply_node(td, call, nodes, out, ())
+        for target, value in call.copies:
+            target[...] = value
+    else:
+        result = _apply_node(td, call, nodes, None, ())
+    if call.inplace or result is None or result is out:
+        return td if call.inplace else result
+    if device is not MISSING:
+        result = result.to(device) if device is not None else result.clear_device_()
+    if names is not MISSING:
+        result.names = names
+    if propagate_lock and td.is_locked:
+        result.lock_()
+    return result
+
+
+def _apply_node(td: Container, call: _Call, others: list[Any], out: Any, path: Path) -> Any:
+    """The result of one node, or None if it is filtered out; None in `others` is a missing node."""
+    stacked = td._parts()
+    if stacked is not None:
+        if call.batch_size is not None and not call.inplace:
+            return _apply_node(td.contiguous(), call, others, out, path)
+        return _apply_parts(td, call, others, out, path, *stacked)
+    target: Any = td if call.inplace else out
+    if target is None:
+        target = td._with({}) if stacked is None else td._blank()
+        if call.batch_size is not None and call.batch_size != td.batch_size:
+            target.names = None
+            target.batch_size = call.batch_size
+    # A new container takes its entries over all at once.
+    entries: dict[str, Any] | None = {} if target is not td and out is None else None
+    received = False
+    simple = not others and call.is_leaf is default_is_leaf
+    for key, entry in list(td._items()):
+        if simple and type(entry) is np.ndarray:
+            if not call.naming:
+                result = call.fn(entry)
             else:
-                result = self._apply_entry(call, key, entry, others, target, (*path, key))
-            if result is None:
-                continue
-            received = True
-            if entries is not None:
-                entries[key] = result
-            elif not call.inplace:
-                target._set_here(key, result, False, call.writes)
-            elif result is not entry:
-                ready = fitting(entry, result)
-                if ready is None:
-                    self._set_here(key, result, True, call.writes)
-                else:
-                    call.copies.append((entry, ready))
-        if entries:
-            target._fill(entries)
-        if received or out is not None:
-            return target
-        dropped = call.filter_empty or (call.filter_empty is None and not self.is_empty())
-        return None if dropped else target
+                result = call.fn((*path, key) if path and call.naming == "path" else key, entry)
+        else:
+            result = _apply_entry(td, call, key, entry, others, target, (*path, key))
+        if result is None:
+            continue
+        received = True
+        if entries is not None:
+            entries[key] = result
+        elif not call.inplace:
+            target._set_here(key, result, False, call.writes)
+        elif result is not entry:
+            ready = fitting(entry, result)
+            if ready is None:
+                td._set_here(key, result, True, call.writes)
+            else:
+                call.copies.append((entry, ready))
+    if entries:
+        target._fill(entries)
+    if received or out is not None:
+        return target
+    dropped = call.filter_empty or (call.filter_empty is None and not td.is_empty())
+    return None if dropped else target
 
-    def _apply_entry(
-        self, call: _Call, key: str, entry: Any, others: list[Any], target: Any, path: Path
-    ) -> Any:
-        if call.call_on_nested or call.is_leaf(type(entry)):
-            return call.leaf(path, entry, [self._other(call, other, key) for other in others])
-        node = self._as_node(entry)
-        if node is None:
-            return entry
-        nested = [self._as_node(self._other(call, other, key, nested=True)) for other in others]
-        onto = self._as_node(target._get_str(key)) if target is not self else None
-        result = node._apply_node(call, nested, onto, path)
-        if call.inplace:
-            return entry if result is not None else None
-        return result if result is None or onto is not None else self._rewrap(entry, result)
 
-    def _other(self, call: _Call, other: Any, key: str, nested: bool = False) -> Any:
-        entry = None if other is None else other._get_str(key)
-        if entry is not None:
-            return entry
-        if call.default is MISSING:
-            raise other._missing((key,))
-        return None if nested else call.default
+def _apply_entry(
+    td: Container, call: _Call, key: str, entry: Any, others: list[Any], target: Any, path: Path
+) -> Any:
+    if call.call_on_nested or call.is_leaf(type(entry)):
+        return call.leaf(path, entry, [_other(td, call, other, key) for other in others])
+    node = td._as_node(entry)
+    if node is None:
+        return entry
+    nested = [td._as_node(_other(td, call, other, key, nested=True)) for other in others]
+    onto = td._as_node(target._get_str(key)) if target is not td else None
+    result = _apply_node(node, call, nested, onto, path)
+    if call.inplace:
+        return entry if result is not None else None
+    return result if result is None or onto is not None else td._rewrap(entry, result)
 
-    def _apply_parts(
-        self, call: _Call, others: list[Any], out: Any, path: Path, parts: Sequence[Any], dim: int
-    ) -> Any:
-        rows = [[None] * len(parts) if other is None else other.unbind(dim) for other in others]
-        if out is not None and (out._parts() is None or out._parts()[1] != dim):
-            result = self._apply_parts(call, others, None, path, parts, dim)
-            if result is not None and call.writes is not None:
-                out._update(result, False, False, None, None, call.writes)
-            return out
-        onto = [None] * len(parts) if out is None else out.unbind(dim)
-        results = [
-            part._apply_node(call, [row[i] for row in rows], onto[i], path) for i, part in enumerate(parts)
-        ]
-        if call.inplace or out is not None:
-            return self if call.inplace else out
-        if all(result is None for result in results):
-            return None
-        return self._from_parts(
-            [part.empty() if r is None else r for part, r in zip(parts, results, strict=True)]
-        )
+
+def _other(td: Container, call: _Call, other: Any, key: str, nested: bool = False) -> Any:
+    entry = None if other is None else other._get_str(key)
+    if entry is not None:
+        return entry
+    if call.default is MISSING:
+        raise other._missing((key,))
+    return None if nested else call.default
+
+
+def _apply_parts(
+    td: Container, call: _Call, others: list[Any], out: Any, path: Path, parts: Sequence[Any], dim: int
+) -> Any:
+    rows = [[None] * len(parts) if other is None else other.unbind(dim) for other in others]
+    if out is not None and (out._parts() is None or out._parts()[1] != dim):
+        result = _apply_parts(td, call, others, None, path, parts, dim)
+        if result is not None and call.writes is not None:
+            out._update(result, False, False, None, None, call.writes)
+        return out
+    onto = [None] * len(parts) if out is None else out.unbind(dim)
+    results = [
+        _apply_node(part, call, [row[i] for row in rows], onto[i], path) for i, part in enumerate(parts)
+    ]
+    if call.inplace or out is not None:
+        return td if call.inplace else out
+    if all(result is None for result in results):
+        return None
+    return td._from_parts([part.empty() if r is None else r for part, r in zip(parts, results, strict=True)])

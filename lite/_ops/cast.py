@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -11,9 +11,8 @@ from lite._arrays.device import move, parse_device, wrap
 from lite._arrays.dtypes import as_dtype, is_floating
 from lite._arrays.types import Array, is_array, raw
 from lite._ops.methods import SelfMethod, described
-from lite._ops.structure import StructureMixin
 from lite._tree.collection import TensorCollection
-from lite._tree.protocol import TensorDictCore
+from lite._tree.protocol import Container, T
 from lite._tree.undo import as_before
 from lite._tree.walks import leaves, map_kept
 
@@ -35,7 +34,7 @@ def _cast(name: str, dtype: str) -> SelfMethod:
     return out
 
 
-class DtypeMixin(TensorDictCore):
+class DtypeCasts(Container):
     """One cast per dtype; their names hide builtins, so nothing else lives in this class."""
 
     __slots__ = ()
@@ -73,180 +72,188 @@ def _make_dense(td: Any) -> None:
             _make_dense(node)
 
 
-class CastMixin(StructureMixin):
-    """`to`, and questions about dtype, device and size in memory."""
+def to(
+    td: T,
+    dest: Any = None,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+    other: Any = None,
+    non_blocking: bool = False,
+) -> T:
+    """Cast to a dtype, move to a device, or both; or take them from another TensorDict.
 
-    __slots__ = ()
+    Args:
+        dest: a dtype, a device name, or a TensorDict to take the device and dtype from.
+        dtype: dtype of every array.
+        device: "cpu" or "cuda".
+        other: same as a TensorDict as `dest`.
+        non_blocking: accepted for compatibility.
 
-    def to(
-        self,
-        dest: Any = None,
-        dtype: Any = None,
-        *,
-        device: Any = None,
-        other: Any = None,
-        non_blocking: bool = False,
-    ) -> Self:
-        """Cast to a dtype, move to a device, or both; or take them from another TensorDict.
+    Returns:
+        T if it is on the device already and no dtype is asked for, else a new TensorDict whose
+        arrays are copied only where they change.
 
-        Args:
-            dest: a dtype, a device name, or a TensorDict to take the device and dtype from.
-            dtype: dtype of every array.
-            device: "cpu" or "cuda".
-            other: same as a TensorDict as `dest`.
-            non_blocking: accepted for compatibility.
+    Raises:
+        RuntimeError: "cuda" where no GPU can be used.
+        TypeError: `dest` is none of these.
 
-        Returns:
-            Self if it is on the device already and no dtype is asked for, else a new TensorDict whose
-            arrays are copied only where they change.
-
-        Raises:
-            RuntimeError: "cuda" where no GPU can be used.
-            TypeError: `dest` is none of these.
-
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> td = TensorDict(a=np.arange(3))
-            >>> td.to(np.float32)["a"].dtype, td.to("cpu").device
-            (dtype('float32'), 'cpu')
-        """
-        if isinstance(dest, TensorCollection):
-            other = dest
-        elif isinstance(dest, str) and dest.split(":")[0] in ("cpu", "cuda"):
-            device = dest
-        elif dest is not None:
-            dtype = dest
-        if other is not None:
-            node = self._as_node(other)
-            if node is None:
-                raise TypeError(f"other must be a TensorDict, got {type(other).__name__}.")
-            device = node.device if device is None else device
-            dtype = node.dtype if dtype is None else dtype
-        out: Self = self if dtype is None else _astype(self, as_dtype(dtype))
-        name = parse_device(device)
-        if name is None or name == out.device:
-            return self._remember(out, as_before)
-        moved: Self = out._on(name)
-        return self._remember(moved.lock_() if self.is_locked else moved, as_before)
-
-    def _on(self, device: str | None) -> Self:
-        """An unlocked copy that is bound to a device, its arrays moved there."""
-        stacked = self._parts()
-        if stacked is not None:
-            return self._from_parts([part._on(device) for part in stacked[0]])  # type: ignore[return-value]
-        entries: dict[str, Any] = {}
-        for key, entry in self._items():
-            node = self._as_node(entry)
-            if node is not None:
-                entries[key] = self._rewrap(entry, node._on(device))
-            else:
-                entries[key] = move(entry, device) if is_array(entry) else entry
-        out = self._with(entries)
-        out._set_device(device)
-        return out
-
-    def type(self, dst_type: DTypeLike) -> Self:
-        """Cast every array to a dtype."""
-        return _astype(self, as_dtype(dst_type))  # type: ignore[no-any-return]
-
-    def cpu(self) -> Self:
-        """Same as `to("cpu")`."""
-        return self.to("cpu")
-
-    def cuda(self, device: int | None = None) -> Self:
-        """Same as `to("cuda")`; RuntimeError where no GPU can be used."""
-        return self.to("cuda" if device is None else f"cuda:{device}")
-
-    def clear_device_(self) -> Self:
-        """Remove the device constraint, here and in nested TensorDicts; arrays stay where they are."""
-        stacked = self._parts()
-        if stacked is not None:
-            for part in stacked[0]:
-                part.clear_device_()
-            return self
-        self._set_device(None)
-        for _, entry in self._items():
-            node = self._as_node(entry)
-            if node is not None:
-                node.clear_device_()
-        return self
-
-    @property
-    def dtype(self) -> np.dtype[Any] | None:
-        """The dtype all arrays have, or None if they differ or there are none."""
-        found = {leaf.dtype for leaf in leaves(self)}
-        return found.pop() if len(found) == 1 else None
-
-    def is_floating_point(self) -> bool:
-        """True if every array has a floating dtype."""
-        return all(is_floating(leaf.dtype) for leaf in leaves(self))
-
-    def is_contiguous(self) -> bool:
-        """True if every array is C-contiguous; a lazy stack never is."""
-        return self._parts() is None and all(wrap(leaf).flags.c_contiguous for leaf in leaves(self))
-
-    def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Any:
-        """A dense TensorDict whose arrays are C-contiguous, copied only where they are not.
-
-        Args:
-            canonical: accepted for compatibility; NumPy's contiguous arrays have canonical strides.
-            inplace: give self the arrays, and return it.
-
-        Raises:
-            RuntimeError: a lazy stack with arrays of different shapes.
-        """
-        if self._parts() is None:
-            out = self._map_leaves(_contiguous)
-            _make_dense(out)
-            return self._adopt(out, "contiguous") if inplace else out
-        out = self._blank()
-        for key, entry in self._items():
-            node = self._as_node(entry)
-            out._put(key, entry if node is None else self._rewrap(entry, node.contiguous()))
-        return out
-
-    def detach(self) -> Self:
-        """A TensorDict over the same arrays, those of parameters too; there is no gradient to detach from."""
-        return map_kept(self, raw)
-
-    def detach_(self) -> Self:
-        """Returns self; there is no gradient to detach from."""
-        return self
-
-    @property
-    def data(self) -> Self:
-        """Same as `detach()`."""
-        return self.detach()
-
-    def _view_dtype(self, dtype: np.dtype[Any], batch_size: Any) -> Self:
-        out: Self = self.apply(lambda x: x.view(dtype), batch_size=batch_size)  # type: ignore[attr-defined]
-        return out
-
-    @property
-    def requires_grad(self) -> bool:
-        """Whether a parameter among the entries is marked for training; arrays never are."""
-        return any(getattr(leaf, "requires_grad", False) for leaf in leaves(self))
-
-    def bytes(self, *, count_duplicates: bool = True) -> int:
-        """Bytes of all arrays; with `count_duplicates=False` an array held twice counts once.
-
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> x = np.zeros(4, np.float32)
-            >>> td = TensorDict(a=x, b=x)
-            >>> td.bytes(), td.bytes(count_duplicates=False)
-            (32, 16)
-        """
-        return sum(leaf.nbytes for leaf in _counted(self, count_duplicates))
-
-    def param_count(self, *, count_duplicates: bool = True) -> int:
-        """Number of elements of all arrays; see `bytes`."""
-        return sum(leaf.size for leaf in _counted(self, count_duplicates))
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> td = TensorDict(a=np.arange(3))
+        >>> td.to(np.float32)["a"].dtype, td.to("cpu").device
+        (dtype('float32'), 'cpu')
+    """
+    if isinstance(dest, TensorCollection):
+        other = dest
+    elif isinstance(dest, str) and dest.split(":")[0] in ("cpu", "cuda"):
+        device = dest
+    elif dest is not None:
+        dtype = dest
+    if other is not None:
+        node = td._as_node(other)
+        if node is None:
+            raise TypeError(f"other must be a TensorDict, got {other.__class__.__name__}.")
+        device = node.device if device is None else device
+        dtype = node.dtype if dtype is None else dtype
+    out: T = td if dtype is None else _astype(td, as_dtype(dtype))
+    name = parse_device(device)
+    if name is None or name == out.device:
+        return td._remember(out, as_before)
+    moved: T = out._on(name)
+    return td._remember(moved.lock_() if td.is_locked else moved, as_before)
 
 
-def _counted(td: TensorDictCore, count_duplicates: bool) -> list[Any]:
+def _on(td: T, device: str | None) -> T:
+    """An unlocked copy that is bound to a device, its arrays moved there."""
+    stacked = td._parts()
+    if stacked is not None:
+        return td._from_parts([part._on(device) for part in stacked[0]])
+    entries: dict[str, Any] = {}
+    for key, entry in td._items():
+        node = td._as_node(entry)
+        if node is not None:
+            entries[key] = td._rewrap(entry, node._on(device))
+        else:
+            entries[key] = move(entry, device) if is_array(entry) else entry
+    out = td._with(entries)
+    out._set_device(device)
+    return out
+
+
+def type(td: T, dst_type: DTypeLike) -> T:
+    """Cast every array to a dtype."""
+    return _astype(td, as_dtype(dst_type))
+
+
+def cpu(td: T) -> T:
+    """Same as `to("cpu")`."""
+    return td.to("cpu")
+
+
+def cuda(td: T, device: int | None = None) -> T:
+    """Same as `to("cuda")`; RuntimeError where no GPU can be used."""
+    return td.to("cuda" if device is None else f"cuda:{device}")
+
+
+def clear_device_(td: T) -> T:
+    """Remove the device constraint, here and in nested TensorDicts; arrays stay where they are."""
+    stacked = td._parts()
+    if stacked is not None:
+        for part in stacked[0]:
+            part.clear_device_()
+        return td
+    td._set_device(None)
+    for _, entry in td._items():
+        node = td._as_node(entry)
+        if node is not None:
+            node.clear_device_()
+    return td
+
+
+def dtype(td: Container) -> np.dtype[Any] | None:
+    """The dtype all arrays have, or None if they differ or there are none."""
+    found = {leaf.dtype for leaf in leaves(td)}
+    return found.pop() if len(found) == 1 else None
+
+
+def is_floating_point(td: Container) -> bool:
+    """True if every array has a floating dtype."""
+    return all(is_floating(leaf.dtype) for leaf in leaves(td))
+
+
+def is_contiguous(td: Container) -> bool:
+    """True if every array is C-contiguous; a lazy stack never is."""
+    return td._parts() is None and all(wrap(leaf).flags.c_contiguous for leaf in leaves(td))
+
+
+def contiguous(td: Container, *, canonical: bool = False, inplace: bool = False) -> Any:
+    """A dense TensorDict whose arrays are C-contiguous, copied only where they are not.
+
+    Args:
+        canonical: accepted for compatibility; NumPy's contiguous arrays have canonical strides.
+        inplace: give self the arrays, and return it.
+
+    Raises:
+        RuntimeError: a lazy stack with arrays of different shapes.
+    """
+    if td._parts() is None:
+        out = td._map_leaves(_contiguous)
+        _make_dense(out)
+        return td._adopt(out, "contiguous") if inplace else out
+    out = td._blank()
+    for key, entry in td._items():
+        node = td._as_node(entry)
+        out._put(key, entry if node is None else td._rewrap(entry, node.contiguous()))
+    return out
+
+
+def detach(td: T) -> T:
+    """A TensorDict over the same arrays, those of parameters too; there is no gradient to detach from."""
+    return map_kept(td, raw)
+
+
+def detach_(td: T) -> T:
+    """Returns self; there is no gradient to detach from."""
+    return td
+
+
+def data(td: T) -> T:
+    """Same as `detach()`."""
+    return td.detach()
+
+
+def _view_dtype(td: T, dtype: np.dtype[Any], batch_size: Any) -> T:
+    out: T = td.apply(lambda x: x.view(dtype), batch_size=batch_size)
+    return out
+
+
+def requires_grad(td: Container) -> bool:
+    """Whether a parameter among the entries is marked for training; arrays never are."""
+    return any(getattr(leaf, "requires_grad", False) for leaf in leaves(td))
+
+
+def bytes(td: Container, *, count_duplicates: bool = True) -> int:
+    """Bytes of all arrays; with `count_duplicates=False` an array held twice counts once.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> x = np.zeros(4, np.float32)
+        >>> td = TensorDict(a=x, b=x)
+        >>> td.bytes(), td.bytes(count_duplicates=False)
+        (32, 16)
+    """
+    return sum(leaf.nbytes for leaf in _counted(td, count_duplicates))
+
+
+def param_count(td: Container, *, count_duplicates: bool = True) -> int:
+    """Number of elements of all arrays; see `bytes`."""
+    return sum(leaf.size for leaf in _counted(td, count_duplicates))
+
+
+def _counted(td: Container, count_duplicates: bool) -> list[Any]:
     arrays = list(leaves(td))
     return arrays if count_duplicates else list({id(leaf): leaf for leaf in arrays}.values())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -10,102 +10,96 @@ from lite._arrays.types import Array, as_array, is_array
 from lite._ops.elementwise import columns_of, elementwise
 from lite._ops.operands import Node, Operand, Rows
 from lite._ops.pointwise import required
-from lite._ops.structure import StructureMixin
 from lite._tree.nontensor import NonTensorBase, NonTensorStack, same_object
-from lite._tree.numpy_protocol import implements
-from lite._tree.protocol import MISSING
+from lite._tree.protocol import MISSING, Container, T
 
 
-class MaskMixin(StructureMixin):
-    """Methods that take a mask over the batch."""
+def where(
+    td: Container,
+    condition: Any,
+    other: Any,
+    *,
+    out: Any = None,
+    pad: Any = None,
+    update_batch_size: bool = False,
+) -> Any:
+    """Entries of self where `condition` holds, of `other` elsewhere.
 
-    __slots__ = ()
+    Args:
+        condition: bool array over the leading batch dimensions, or one that broadcasts to them; the
+            dimensions that it lacks, and feature dimensions, follow.
+        other: a number, an array over the batch, or a TensorDict.
+        out: TensorDict whose arrays receive the result, and which is returned.
+        pad: stands for entries that only one side has.
+        update_batch_size: let `out` take the batch size and the arrays of the result, instead of
+            writing into its own.
 
-    def where(
-        self,
-        condition: Any,
-        other: Any,
-        *,
-        out: Any = None,
-        pad: Any = None,
-        update_batch_size: bool = False,
-    ) -> Any:
-        """Entries of self where `condition` holds, of `other` elsewhere.
+    Raises:
+        KeyError: an entry is missing on one side and there is no `pad`.
+        RuntimeError: the condition does not fit the batch size.
 
-        Args:
-            condition: bool array over the leading batch dimensions, or one that broadcasts to them; the
-                dimensions that it lacks, and feature dimensions, follow.
-            other: a number, an array over the batch, or a TensorDict.
-            out: TensorDict whose arrays receive the result, and which is returned.
-            pad: stands for entries that only one side has.
-            update_batch_size: let `out` take the batch size and the arrays of the result, instead of
-                writing into its own.
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> td = TensorDict({"a": np.arange(3)}, batch_size=[3])
+        >>> td.where(td["a"] > 1, -1)["a"]
+        array([-1, -1,  2])
+    """
+    mask = as_array(condition)
+    if mask.ndim > td.ndim:
+        raise RuntimeError(f"condition has shape {mask.shape}, more dims than batch size {td.batch_size}.")
+    if mask.ndim < td.ndim:
+        mask = mask.reshape(mask.shape + (1,) * (td.ndim - mask.ndim))
+    default = MISSING if pad is None else pad
+    result = _chosen(td, mask, other)
+    if result is None:
+        result = elementwise(td, _choose, (other, mask), default, _choose_objects)
+        result = required(result, "where", other)
+    if out is None:
+        return result
+    return out.update(result, update_batch_size=True) if update_batch_size else out.update_(result)
 
-        Raises:
-            KeyError: an entry is missing on one side and there is no `pad`.
-            RuntimeError: the condition does not fit the batch size.
 
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> td = TensorDict({"a": np.arange(3)}, batch_size=[3])
-            >>> td.where(td["a"] > 1, -1)["a"]
-            array([-1, -1,  2])
-        """
-        mask = as_array(condition)
-        if mask.ndim > self.ndim:
-            raise RuntimeError(
-                f"condition has shape {mask.shape}, more dims than batch size {self.batch_size}."
-            )
-        if mask.ndim < self.ndim:
-            mask = mask.reshape(mask.shape + (1,) * (self.ndim - mask.ndim))
-        default = MISSING if pad is None else pad
-        result = _chosen(self, mask, other)
-        if result is None:
-            result = elementwise(self, _choose, (other, mask), default, _choose_objects)
-            result = required(result, "where", other)
-        if out is None:
-            return result
-        return out.update(result, update_batch_size=True) if update_batch_size else out.update_(result)
+def masked_select(td: T, mask: Any) -> T:
+    """The batch elements where `mask` holds, as `td[mask]`; trailing dims of size 1 are dropped.
 
-    def masked_select(self, mask: Any) -> Self:
-        """The batch elements where `mask` holds, as `td[mask]`; trailing dims of size 1 are dropped.
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> TensorDict({"a": np.arange(3)}, batch_size=[3]).masked_select([True, False, True])["a"]
+        array([0, 2])
+    """
+    return td._index(_mask(td, mask))
 
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> TensorDict({"a": np.arange(3)}, batch_size=[3]).masked_select([True, False, True])["a"]
-            array([0, 2])
-        """
-        return self._index(self._mask(mask))  # type: ignore[no-any-return]
 
-    def masked_fill_(self, mask: Any, value: Any) -> Self:
-        """Write `value` to every array where `mask` holds, in place; allowed when locked.
+def masked_fill_(td: T, mask: Any, value: Any) -> T:
+    """Write `value` to every array where `mask` holds, in place; allowed when locked.
 
-        Raises:
-            IndexError: the mask does not have the shape of leading batch dimensions.
-        """
-        array = self._mask(mask)
-        if array.shape != self.batch_size[: array.ndim]:
-            raise IndexError(
-                f"the mask has shape {array.shape} but the leading batch dims are "
-                f"{self.batch_size[: array.ndim]}."
-            )
-        _fill_masked(self, array, value)
-        return self
+    Raises:
+        IndexError: the mask does not have the shape of leading batch dimensions.
+    """
+    array = _mask(td, mask)
+    if array.shape != td.batch_size[: array.ndim]:
+        raise IndexError(
+            f"the mask has shape {array.shape} but the leading batch dims are {td.batch_size[: array.ndim]}."
+        )
+    _fill_masked(td, array, value)
+    return td
 
-    def masked_fill(self, mask: Any, value: Any) -> Self:
-        """A copy of self with `value` in every array where `mask` holds."""
-        out: Self = self._clone(True)  # type: ignore[assignment]
-        return out.masked_fill_(mask, value)
 
-    def _mask(self, mask: Any) -> Array:
-        array = np.asarray(mask)
-        if array.dtype.kind != "b":
-            raise TypeError(f"mask must be an array of bools, got dtype {array.dtype}.")
-        while array.ndim > self.ndim and array.shape[-1] == 1:
-            array = array[..., 0]
-        return array
+def masked_fill(td: T, mask: Any, value: Any) -> T:
+    """A copy of self with `value` in every array where `mask` holds."""
+    out: T = td._clone(True)
+    return out.masked_fill_(mask, value)
+
+
+def _mask(td: Container, mask: Any) -> Array:
+    array = np.asarray(mask)
+    if array.dtype.kind != "b":
+        raise TypeError(f"mask must be an array of bools, got dtype {array.dtype}.")
+    while array.ndim > td.ndim and array.shape[-1] == 1:
+        array = array[..., 0]
+    return array
 
 
 def _fill_masked(td: Any, mask: Array, value: Any) -> None:
@@ -151,19 +145,3 @@ def _choose_objects(td: Any, entry: NonTensorBase, operands: list[Operand], key:
     if all(same_object(a, b) for a, b in np.broadcast(mine, theirs)):
         return entry
     return NonTensorStack._wrap(np.where(operands[1].leaf(key, entry), mine, theirs))
-
-
-@implements(np.where)
-def where(condition: Any, input: Any, other: Any, *, out: Any = None, pad: Any = None) -> Any:
-    """Entries of `input` where `condition` holds, of `other` elsewhere; one of them is a TensorDict.
-
-    Example:
-        >>> import lite
-        >>> lite.where([True, False], lite.TensorDict({"a": [1, 2]}, batch_size=[2]), 0)["a"]
-        array([1, 0])
-    """
-    if isinstance(input, MaskMixin):
-        return input.where(condition, other, out=out, pad=pad)
-    if isinstance(other, MaskMixin):
-        return other.where(~np.asarray(condition, dtype=np.bool_), input, out=out, pad=pad)
-    raise TypeError(f"input or other must be a TensorDict, got {type(input)} and {type(other)}.")

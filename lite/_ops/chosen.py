@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lite._arrays.types import Path
-from lite._tree.protocol import TensorDictCore
+from lite._tree.protocol import Container
 
 
 def key_list(keys: Any) -> list[Any]:
@@ -14,7 +14,7 @@ def key_list(keys: Any) -> list[Any]:
 
 def only(source: Any, keys: list[Any]) -> Any:
     """The chosen direct entries of a source; None if a key says more than that."""
-    dense = isinstance(source, TensorDictCore) and source._parts() is None
+    dense = isinstance(source, Container) and source._parts() is None
     if not (dense or type(source) is dict) or {*map(type, keys), *map(type, source.keys())} != {str}:
         return None
     return {key: value for key, value in source.items() if key in keys}

@@ -1,20 +1,17 @@
-"""Stacking and concatenating TensorDicts, arrays and non-tensor data."""
+"""Functions of TensorDicts for users: stack, concatenate, merge, choose, pad."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from lite._arrays.types import is_array
-from lite._base import TensorDictBase
-from lite._containers.cat import cat_values
-from lite._containers.lazy import LazyStackedTensorDict
-from lite._containers.stacking import maybe_dense_entries, stack_values, uniform
-from lite._tensordict import TensorDict
+from lite._containers.joining import cat_values, maybe_dense_entries, stack_values, uniform
 from lite._tree.collection import TensorCollection, is_leaf_nontensor
 from lite._tree.numpy_protocol import implements
+from lite._tree.protocol import Container, kinds
 
 
 @implements(np.stack)
@@ -117,9 +114,7 @@ def lazy_stack(
     values = _listed(input, "lazy_stack")
 
     def nodes(found: list[Any]) -> Any:
-        return LazyStackedTensorDict(
-            *found, stack_dim=dim, stack_dim_name=stack_dim_name, strict_shape=strict_shape
-        )
+        return kinds.lazy(*found, stack_dim=dim, stack_dim_name=stack_dim_name, strict_shape=strict_shape)
 
     result = uniform(values, "lazy_stack", lambda v: stack_values(v, dim), nodes)
     return result if out is None else _write_out(out, result)
@@ -151,15 +146,15 @@ def dense_stack_tds(td_list: Any, dim: int | None = None) -> Any:
     Raises:
         RuntimeError: keys or shapes differ, or `dim` is not the stack dimension of a lazy stack.
     """
-    node = TensorDictBase._as_node(td_list)
-    if isinstance(node, LazyStackedTensorDict):
+    node = Container._as_node(td_list)
+    if isinstance(node, kinds.lazy):
         if dim is not None and dim % node.ndim != node.stack_dim:
             raise RuntimeError(f"dim must be the stack dim {node.stack_dim} of the lazy stack, got {dim}.")
         return node._rewrap(td_list, stack(node.tensordicts, node.stack_dim))
     return stack(td_list, 0 if dim is None else dim)
 
 
-def merge_tensordicts(*tensordicts: Any, callback_exist: Any = None) -> TensorDict:
+def merge_tensordicts(*tensordicts: Any, callback_exist: Any = None) -> Any:
     """The union of the entries of several TensorDicts; the first that has a key gives its value.
 
     Args:
@@ -173,7 +168,7 @@ def merge_tensordicts(*tensordicts: Any, callback_exist: Any = None) -> TensorDi
     if len(tensordicts) < 2:
         raise RuntimeError(f"merge_tensordicts needs at least 2 tensordicts, got {len(tensordicts)}.")
     first = tensordicts[0]
-    out = TensorDict({}, first.batch_size, first.device)
+    out = kinds.dense({}, first.batch_size, first.device)
     for td in tensordicts:
         for key, value in td.items(True, True, is_leaf=is_leaf_nontensor):
             if key in out:
@@ -184,6 +179,35 @@ def merge_tensordicts(*tensordicts: Any, callback_exist: Any = None) -> TensorDi
                 value = fn(*values)
             out.set(key, value)
     return out
+
+
+@implements(np.where)
+def where(condition: Any, input: Any, other: Any, *, out: Any = None, pad: Any = None) -> Any:
+    """Entries of `input` where `condition` holds, of `other` elsewhere; one of them is a TensorDict.
+
+    Example:
+        >>> import lite
+        >>> lite.where([True, False], lite.TensorDict({"a": [1, 2]}, batch_size=[2]), 0)["a"]
+        array([1, 0])
+    """
+    if isinstance(input, Container):
+        return input.where(condition, other, out=out, pad=pad)
+    if isinstance(other, Container):
+        return other.where(~np.asarray(condition, dtype=np.bool_), input, out=out, pad=pad)
+    raise TypeError(f"input or other must be a TensorDict, got {type(input)} and {type(other)}.")
+
+
+def pad(
+    tensordict: Any, pad_size: Sequence[int], value: float = 0.0, inplace: bool = False, safe: bool = True
+) -> Any:
+    """Pad the batch of a TensorDict; see `TensorDict.pad`.
+
+    Example:
+        >>> import lite
+        >>> lite.pad(lite.TensorDict({"a": [1, 2]}, batch_size=[2]), [0, 1], value=9)["a"]
+        array([1, 2, 9])
+    """
+    return tensordict.pad(pad_size, value, inplace, safe)
 
 
 def _listed(items: Any, name: str) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,42 +12,27 @@ from lite._ops.elementwise import elementwise
 from lite._ops.pointwise import required
 from lite._tree.keys import NestedKey
 from lite._tree.nontensor import NonTensorBase, equal_objects
-from lite._tree.numpy_protocol import implements
-from lite._tree.protocol import TensorDictCore
+from lite._tree.protocol import Container, T
 from lite._tree.walks import leaves
 
 
-class CompareMixin(TensorDictCore):
-    """`isclose` and `allclose`."""
+def isclose(td: T, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> T:
+    """Per element, whether `|self - other| <= atol + rtol * |other|`; as bool arrays.
 
-    __slots__ = ()
-
-    def isclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Self:
-        """Per element, whether `|self - other| <= atol + rtol * |other|`; as bool arrays.
-
-        Example:
-            >>> from lite import TensorDict
-            >>> TensorDict(a=[1.0, 2.0]).isclose(TensorDict(a=[1.0, 3.0]))["a"]
-            array([ True, False])
-        """
-        fn = partial(np.isclose, rtol=rtol, atol=atol, equal_nan=equal_nan)
-        return required(elementwise(self, fn, (other,)), "isclose", other)  # type: ignore[no-any-return]
-
-    def allclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
-        """Whether `isclose` holds everywhere."""
-        return all(bool(np.all(leaf)) for leaf in leaves(self.isclose(other, rtol, atol, equal_nan)))
+    Example:
+        >>> from lite import TensorDict
+        >>> TensorDict(a=[1.0, 2.0]).isclose(TensorDict(a=[1.0, 3.0]))["a"]
+        array([ True, False])
+    """
+    fn = partial(np.isclose, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    return required(elementwise(td, fn, (other,)), "isclose", other)
 
 
-@implements(np.isclose)
-def isclose(td: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
-    """`np.isclose` of TensorDicts; see `TensorDict.isclose`."""
-    return td.isclose(other, rtol, atol, equal_nan)
-
-
-@implements(np.allclose)
-def allclose(td: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
-    """`np.allclose` of TensorDicts; see `TensorDict.allclose`."""
-    return bool(td.allclose(other, rtol, atol, equal_nan))
+def allclose(
+    td: Container, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> bool:
+    """Whether `isclose` holds everywhere."""
+    return all(bool(np.all(leaf)) for leaf in leaves(td.isclose(other, rtol, atol, equal_nan)))
 
 
 def assert_close(

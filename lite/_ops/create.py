@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -13,21 +13,23 @@ from lite._arrays.dtypes import as_dtype
 from lite._arrays.types import Array, Shape
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.numpy_protocol import implements
-from lite._tree.protocol import TensorDictCore
+from lite._tree.protocol import Container, T
 from lite._tree.shape import as_shape
 from lite._tree.walks import leaves, map_kept
 
-T = TypeVar("T")
+Like = TypeVar("Like", bound=Any)
 
 
-def _like(td: T, make: Callable[[Shape, np.dtype[Any]], Array], dtype: DTypeLike | None, device: Any) -> T:
+def _like(
+    td: Like, make: Callable[[Shape, np.dtype[Any]], Array], dtype: DTypeLike | None, device: Any
+) -> Like:
     wanted = None if dtype is None else as_dtype(dtype)
     out = map_kept(td, lambda leaf: beside(leaf, make(leaf.shape, leaf.dtype if wanted is None else wanted)))
-    return out if device is None else out.to(device)  # type: ignore[attr-defined]
+    return out if device is None else out.to(device)
 
 
 @implements(np.zeros_like)
-def zeros_like(td: T, dtype: DTypeLike | None = None, *, device: Any = None) -> T:
+def zeros_like(td: Like, dtype: DTypeLike | None = None, *, device: Any = None) -> Like:
     """Zeros in the shape of every array; names, lock state and non-tensor data are kept.
 
     Args:
@@ -44,7 +46,7 @@ def zeros_like(td: T, dtype: DTypeLike | None = None, *, device: Any = None) -> 
 
 
 @implements(np.ones_like)
-def ones_like(td: T, dtype: DTypeLike | None = None, *, device: Any = None) -> T:
+def ones_like(td: Like, dtype: DTypeLike | None = None, *, device: Any = None) -> Like:
     """Ones in the shape of every array; see `zeros_like`.
 
     Example:
@@ -56,7 +58,7 @@ def ones_like(td: T, dtype: DTypeLike | None = None, *, device: Any = None) -> T
 
 
 @implements(np.empty_like)
-def empty_like(td: T, dtype: DTypeLike | None = None, *, device: Any = None) -> T:
+def empty_like(td: Like, dtype: DTypeLike | None = None, *, device: Any = None) -> Like:
     """Uninitialised arrays in the shape of every array; see `zeros_like`.
 
     Example:
@@ -68,7 +70,7 @@ def empty_like(td: T, dtype: DTypeLike | None = None, *, device: Any = None) -> 
 
 
 @implements(np.full_like)
-def full_like(td: T, fill_value: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> T:
+def full_like(td: Like, fill_value: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> Like:
     """One value in the shape of every array; see `zeros_like`.
 
     Example:
@@ -80,12 +82,12 @@ def full_like(td: T, fill_value: Any, dtype: DTypeLike | None = None, *, device:
 
 
 def rand_like(
-    td: T,
+    td: Like,
     dtype: DTypeLike | None = None,
     *,
     device: Any = None,
     rng: np.random.Generator | None = None,
-) -> T:
+) -> Like:
     """Uniform numbers from [0, 1) in the shape of every array; see `zeros_like`.
 
     Args:
@@ -108,12 +110,12 @@ def rand_like(
 
 
 def randn_like(
-    td: T,
+    td: Like,
     dtype: DTypeLike | None = None,
     *,
     device: Any = None,
     rng: np.random.Generator | None = None,
-) -> T:
+) -> Like:
     """Standard normal numbers in the shape of every array; see `rand_like`.
 
     Example:
@@ -135,64 +137,65 @@ def _drawn(draw: Callable[..., Any]) -> Callable[[Shape, np.dtype[Any]], Array]:
     return make
 
 
-class FactoryMixin(TensorDictCore):
-    """`new_*` with another batch size, and in-place filling."""
+def _new(td: Container, size: tuple[Any, ...], make: Callable[..., Array], dtype: Any, device: Any) -> Any:
+    out = _resized(td, as_shape(size, "size"), make, None if dtype is None else as_dtype(dtype))
+    return out if device is None else out.to(device)
 
-    __slots__ = ()
 
-    def _new(self, size: tuple[Any, ...], make: Callable[..., Array], dtype: Any, device: Any) -> Any:
-        out = _resized(self, as_shape(size, "size"), make, None if dtype is None else as_dtype(dtype))
-        return out if device is None else out.to(device)
+def new_zeros(td: Container, *size: Any, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+    """Zeros with another batch size; feature dimensions and dtypes are kept.
 
-    def new_zeros(self, *size: Any, dtype: DTypeLike | None = None, device: Any = None) -> Any:
-        """Zeros with another batch size; feature dimensions and dtypes are kept.
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> TensorDict({"a": np.ones((2, 3))}, batch_size=[2]).new_zeros(5)["a"].shape
+        (5, 3)
+    """
+    return _new(td, size, np.zeros, dtype, device)
 
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> TensorDict({"a": np.ones((2, 3))}, batch_size=[2]).new_zeros(5)["a"].shape
-            (5, 3)
-        """
-        return self._new(size, np.zeros, dtype, device)
 
-    def new_ones(self, *size: Any, dtype: DTypeLike | None = None, device: Any = None) -> Any:
-        """Ones with another batch size; see `new_zeros`."""
-        return self._new(size, np.ones, dtype, device)
+def new_ones(td: Container, *size: Any, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+    """Ones with another batch size; see `new_zeros`."""
+    return _new(td, size, np.ones, dtype, device)
 
-    def new_empty(self, *size: Any, dtype: DTypeLike | None = None, device: Any = None) -> Any:
-        """Uninitialised arrays with another batch size; see `new_zeros`."""
-        return self._new(size, np.empty, dtype, device)
 
-    def new_full(
-        self, size: Any, fill_value: Any, *, dtype: DTypeLike | None = None, device: Any = None
-    ) -> Any:
-        """One value with another batch size; see `new_zeros`."""
-        return self._new((size,), lambda shape, kind: np.full(shape, fill_value, kind), dtype, device)
+def new_empty(td: Container, *size: Any, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+    """Uninitialised arrays with another batch size; see `new_zeros`."""
+    return _new(td, size, np.empty, dtype, device)
 
-    def zero_(self) -> Self:
-        """Set every array to zero, in place; allowed when locked."""
-        for leaf in leaves(self):
-            write_leaf(leaf, ..., 0)
-        return self
 
-    def fill_(self, key: Any, value: Any) -> Self:
-        """Fill the existing entry `key` with one value, in place; allowed when locked.
+def new_full(
+    td: Container, size: Any, fill_value: Any, *, dtype: DTypeLike | None = None, device: Any = None
+) -> Any:
+    """One value with another batch size; see `new_zeros`."""
+    return _new(td, (size,), lambda shape, kind: np.full(shape, fill_value, kind), dtype, device)
 
-        Raises:
-            KeyError: the key does not exist.
 
-        Example:
-            >>> from lite import TensorDict
-            >>> TensorDict({"n": {"a": [1, 2]}}).fill_(("n", "a"), 7)["n", "a"]
-            array([7, 7])
-        """
-        entry = self.get(key)  # type: ignore[attr-defined]
-        node = self._as_node(entry)
-        if node is None:
-            return self.set_(key, value)  # type: ignore[attr-defined, no-any-return]
-        for leaf in leaves(node):
-            write_leaf(leaf, ..., value)
-        return self
+def zero_(td: T) -> T:
+    """Set every array to zero, in place; allowed when locked."""
+    for leaf in leaves(td):
+        write_leaf(leaf, ..., 0)
+    return td
+
+
+def fill_(td: T, key: Any, value: Any) -> T:
+    """Fill the existing entry `key` with one value, in place; allowed when locked.
+
+    Raises:
+        KeyError: the key does not exist.
+
+    Example:
+        >>> from lite import TensorDict
+        >>> TensorDict({"n": {"a": [1, 2]}}).fill_(("n", "a"), 7)["n", "a"]
+        array([7, 7])
+    """
+    entry = td.get(key)
+    node = td._as_node(entry)
+    if node is None:
+        return td.set_(key, value)
+    for leaf in leaves(node):
+        write_leaf(leaf, ..., value)
+    return td
 
 
 def _resized(td: Any, shape: Shape, make: Callable[..., Array], dtype: np.dtype[Any] | None) -> Any:

@@ -15,7 +15,7 @@ from lite._arrays.numbers import NUMBERS, SCALARS, beside
 from lite._arrays.types import as_array, is_array
 from lite._ops.operands import Const, Node, Operand, as_operand, widened
 from lite._tree.nontensor import NonTensorBase
-from lite._tree.protocol import MISSING, TensorDictCore
+from lite._tree.protocol import MISSING, Container
 
 INTERSECTION = "intersection"
 
@@ -100,7 +100,7 @@ def _entries(td: Any, fn: Pointwise, others: Sequence[Any]) -> dict[str, Any] | 
     mine: Any = td._keys()
     constant = type(other) in NUMBERS
     if not constant and not (
-        isinstance(other, TensorDictCore)
+        isinstance(other, Container)
         and type(other._keys()) is dict
         and mine.keys() == other._keys().keys()  # type: ignore[attr-defined]
         and td.batch_size == other.batch_size
@@ -111,11 +111,11 @@ def _entries(td: Any, fn: Pointwise, others: Sequence[Any]) -> dict[str, Any] | 
         values = others if constant else (other._get_str(key),)
         if isinstance(entry, NonTensorBase):
             out[key] = entry
-        elif isinstance(entry, TensorDictCore):
+        elif isinstance(entry, Container):
             inner = _entries(entry, fn, values)
             if inner is None:
                 return None
-            out[key] = entry._with(inner)  # type: ignore[attr-defined]
+            out[key] = entry._with(inner)
         elif constant or (type(values[0]) is np.ndarray and values[0].ndim == entry.ndim):
             out[key] = (fn if entry.dtype.num else for_bools(fn))(entry, *values)
         else:
@@ -130,7 +130,7 @@ def _is_plain(td: Any) -> bool:
     for _, entry in td._items():
         if type(entry) is np.ndarray or isinstance(entry, NonTensorBase):
             continue
-        if not isinstance(entry, TensorDictCore) or not _is_plain(entry):
+        if not isinstance(entry, Container) or not _is_plain(entry):
             return False
     return True
 
@@ -146,7 +146,7 @@ def columns_of(td: Any, fn: Pointwise, others: Sequence[Any]) -> tuple[Iterable[
     if type(other) in NUMBERS:
         weak = isinstance(fn, np.ufunc) or fn is np.where
         return flat.values(), beside(other, flat.values()) if weak else repeat(other)
-    theirs: Any = other._keys() if isinstance(other, TensorDictCore) else None
+    theirs: Any = other._keys() if isinstance(other, Container) else None
     if type(theirs) is not dict or len(theirs) != len(flat) or td._batch_size != other._batch_size:
         return None
     values = []

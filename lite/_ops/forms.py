@@ -8,75 +8,69 @@ import numpy as np
 
 from lite._arrays.types import Shape, is_array
 from lite._ops.padding import grown
-from lite._ops.structure import StructureMixin
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
+from lite._tree.protocol import Container, kinds
 
 
-class FormsMixin(StructureMixin):
-    """Other forms of the same entries."""
+def to_lazystack(td: Container, dim: int = 0) -> Any:
+    """A lazy stack of the slices along a batch dimension, whose arrays are views.
 
-    __slots__ = ()
+    Raises:
+        IndexError: `dim` is no batch dimension.
 
-    def to_lazystack(self, dim: int = 0) -> Any:
-        """A lazy stack of the slices along a batch dimension, whose arrays are views.
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> td = TensorDict({"a": np.zeros((2, 3))}, batch_size=[2])
+        >>> type(td.to_lazystack()).__name__, len(td.to_lazystack().tensordicts)
+        ('LazyStackedTensorDict', 2)
+    """
 
-        Raises:
-            IndexError: `dim` is no batch dimension.
+    d = td._dim(dim)
+    size, names = td.batch_size, td._names
+    name = None if names is None else names[d]
+    return kinds.lazy._make(list(td.unbind(d)), d, name, size[:d] + size[d + 1 :])
 
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> td = TensorDict({"a": np.zeros((2, 3))}, batch_size=[2])
-            >>> type(td.to_lazystack()).__name__, len(td.to_lazystack().tensordicts)
-            ('LazyStackedTensorDict', 2)
-        """
-        from lite._containers.lazy import LazyStackedTensorDict
 
-        d = self._dim(dim)
-        size, names = self.batch_size, self._names
-        name = None if names is None else names[d]
-        return LazyStackedTensorDict._make(list(self.unbind(d)), d, name, size[:d] + size[d + 1 :])
+def densify(td: Container, padding_value: Any = 0.0, padding_side: str = "right") -> Any:
+    """T with lazy stacks in it made dense; ragged arrays are padded along their first dimension."""
+    entries: dict[str, Any] = {}
+    for key, entry in td._items():
+        node = td._as_node(entry)
+        entries[key] = entry if node is None else td._rewrap(entry, node.densify(padding_value, padding_side))
+    return td._with(entries)
 
-    def densify(self, padding_value: Any = 0.0, padding_side: str = "right") -> Any:
-        """Self with lazy stacks in it made dense; ragged arrays are padded along their first dimension."""
-        entries: dict[str, Any] = {}
-        for key, entry in self._items():
-            node = self._as_node(entry)
-            entries[key] = (
-                entry if node is None else self._rewrap(entry, node.densify(padding_value, padding_side))
-            )
-        return self._with(entries)
 
-    def to_padded_tensor(self, padding: Any = 0.0, mask_key: NestedKey | None = None) -> Any:
-        """A dense TensorDict: ragged batches and arrays are padded at their ends.
+def to_padded_tensor(td: Container, padding: Any = 0.0, mask_key: NestedKey | None = None) -> Any:
+    """A dense TensorDict: ragged batches and arrays are padded at their ends.
 
-        Args:
-            padding: fills arrays; objects are padded with None.
-            mask_key: key of a bool array over the batch that tells elements from padding.
+    Args:
+        padding: fills arrays; objects are padded with None.
+        mask_key: key of a bool array over the batch that tells elements from padding.
 
-        Raises:
-            RuntimeError: `mask_key` without a ragged batch, or arrays of different dtypes' kinds or
-                numbers of dimensions.
+    Raises:
+        RuntimeError: `mask_key` without a ragged batch, or arrays of different dtypes' kinds or
+            numbers of dimensions.
 
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict, lazy_stack
-            >>> rows = lazy_stack([TensorDict({"a": np.ones(n)}, batch_size=[n]) for n in (1, 2)])
-            >>> out = rows.to_padded_tensor(mask_key="mask")
-            >>> out["a"], out["mask"]
-            (array([[1., 0.],
-                   [1., 1.]]), array([[ True, False],
-                   [ True,  True]]))
-        """
-        if mask_key is not None and -1 not in self.batch_size:
-            raise RuntimeError(
-                "mask_key should only be provided if the heterogenous dimension is part of the batch-size."
-            )
-        out = _padded(self, padding)
-        if mask_key is not None:
-            out._set_path(require_path(mask_key), _mask(self, out.batch_size), False)
-        return out
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, lazy_stack
+        >>> rows = lazy_stack([TensorDict({"a": np.ones(n)}, batch_size=[n]) for n in (1, 2)])
+        >>> out = rows.to_padded_tensor(mask_key="mask")
+        >>> out["a"], out["mask"]
+        (array([[1., 0.],
+               [1., 1.]]), array([[ True, False],
+               [ True,  True]]))
+    """
+    if mask_key is not None and -1 not in td.batch_size:
+        raise RuntimeError(
+            "mask_key should only be provided if the heterogenous dimension is part of the batch-size."
+        )
+    out = _padded(td, padding)
+    if mask_key is not None:
+        out._set_path(require_path(mask_key), _mask(td, out.batch_size), False)
+    return out
 
 
 def _padded(td: Any, padding: Any) -> Any:
@@ -87,7 +81,7 @@ def _padded(td: Any, padding: Any) -> Any:
             node = td._as_node(entry)
             entries[key] = entry if node is None else td._rewrap(entry, _padded(node, padding))
         return td._with(entries)
-    from lite._containers.stacking import stack_values
+    from lite._containers.joining import stack_values
 
     parts, dim = stacked
     dense = [_padded(part, padding) for part in parts]
@@ -110,7 +104,7 @@ def _unified(tds: list[Any], padding: Any) -> list[Any]:
 
 
 def _unified_column(column: list[Any], size: Shape, padding: Any, key: str) -> list[Any]:
-    nodes = [StructureMixin._as_node(entry) for entry in column]
+    nodes = [Container._as_node(entry) for entry in column]
     if all(node is not None for node in nodes):
         unified = _unified(nodes, padding)
         return [nodes[i]._rewrap(entry, unified[i]) for i, entry in enumerate(column)]

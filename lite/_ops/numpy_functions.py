@@ -1,7 +1,7 @@
 """NumPy's functions of TensorDicts: one table from each to the method that is its form here.
 
 Axes are batch dimensions. Functions with an argument of their own kind (`np.stack`, `np.where`,
-`np.zeros_like`, `np.isclose`) are registered beside their implementations.
+`np.zeros_like`) are registered beside their implementations.
 """
 
 from __future__ import annotations
@@ -70,6 +70,8 @@ _REDUCTIONS: dict[Any, str] = {
 }
 _SAME_ARGUMENTS: dict[Any, str] = {
     np.clip: "clamp",
+    np.isclose: "isclose",
+    np.allclose: "allclose",
     np.round: "round",
     np.moveaxis: "movedim",
     np.swapaxes: "swapaxes",

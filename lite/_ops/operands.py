@@ -10,7 +10,7 @@ import numpy as np
 from lite._arrays.dtypes import is_numeric
 from lite._arrays.numbers import NUMBERS
 from lite._arrays.types import Array, ArrayHolder, HostArray, Shape, is_array, refuse_masked
-from lite._tree.protocol import TensorDictCore
+from lite._tree.protocol import Container
 from lite._tree.values import numeric_array
 
 
@@ -137,7 +137,7 @@ def as_operand(value: Any, like: Any) -> Operand | None:
         return Rows(value)
     if isinstance(value, Operand):
         return value
-    node = TensorDictCore._as_node(value)
+    node = Container._as_node(value)
     if node is not None:
         return Node(node)
     if isinstance(value, Mapping):

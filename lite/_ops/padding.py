@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from lite._arrays.types import Array, Path, Shape, is_array
-from lite._ops.structure import StructureMixin
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection, is_leaf_nontensor
 from lite._tree.key_views import walk
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.nontensor import NonTensorBase, NonTensorStack
+from lite._tree.protocol import Container, T
 
 
 class Pad(BatchOp):
@@ -47,58 +47,38 @@ def grown(array: Array, before: Sequence[int], after: Sequence[int], value: Any)
     return Pad(array.shape[: len(before)], before, after, value).array(array)
 
 
-class PadMixin(StructureMixin):
-    """`pad` as a method."""
+def pad(td: T, pad_size: Sequence[int], value: float = 0.0, inplace: bool = False, safe: bool = True) -> T:
+    """Pad the batch with a constant, objects with None.
 
-    __slots__ = ()
+    Args:
+        pad_size: (before, after) of the first batch dimension, then of the second, and so on;
+            negative counts crop.
+        value: the constant.
+        inplace: give self the padded entries and batch size, and return it.
+        safe: accepted for compatibility; everything is always checked first.
 
-    def pad(
-        self, pad_size: Sequence[int], value: float = 0.0, inplace: bool = False, safe: bool = True
-    ) -> Self:
-        """Pad the batch with a constant, objects with None.
-
-        Args:
-            pad_size: (before, after) of the first batch dimension, then of the second, and so on;
-                negative counts crop.
-            value: the constant.
-            inplace: give self the padded entries and batch size, and return it.
-            safe: accepted for compatibility; everything is always checked first.
-
-        Raises:
-            RuntimeError: `pad_size` has an odd length or names more than the batch dimensions, or
-                crops more than there is.
-
-        Example:
-            >>> from lite import TensorDict
-            >>> TensorDict({"a": [1, 2]}, batch_size=[2]).pad([1, 2])["a"]
-            array([0, 1, 2, 0, 0])
-        """
-        counts = [int(n) for n in pad_size]
-        size = self.batch_size
-        if len(counts) % 2:
-            raise RuntimeError("pad_size must have an even number of dimensions")
-        if len(counts) > 2 * len(size):
-            raise RuntimeError("The length of pad_size must be <= 2 * the number of batch dimensions")
-        counts += [0] * (2 * len(size) - len(counts))
-        op = Pad(size, counts[::2], counts[1::2], value)
-        if any(n < 0 for n in op.shape):
-            raise RuntimeError(f"pad_size {list(pad_size)} crops more than a batch of size {size} has.")
-        source: Any = self if self._parts() is None else self.contiguous()  # type: ignore[attr-defined]
-        out = source._run(op)
-        return self._adopt(out, "pad") if inplace else out
-
-
-def pad(
-    tensordict: Any, pad_size: Sequence[int], value: float = 0.0, inplace: bool = False, safe: bool = True
-) -> Any:
-    """Pad the batch of a TensorDict; see `TensorDict.pad`.
+    Raises:
+        RuntimeError: `pad_size` has an odd length or names more than the batch dimensions, or
+            crops more than there is.
 
     Example:
-        >>> import lite
-        >>> lite.pad(lite.TensorDict({"a": [1, 2]}, batch_size=[2]), [0, 1], value=9)["a"]
-        array([1, 2, 9])
+        >>> from lite import TensorDict
+        >>> TensorDict({"a": [1, 2]}, batch_size=[2]).pad([1, 2])["a"]
+        array([0, 1, 2, 0, 0])
     """
-    return tensordict.pad(pad_size, value, inplace, safe)
+    counts = [int(n) for n in pad_size]
+    size = td.batch_size
+    if len(counts) % 2:
+        raise RuntimeError("pad_size must have an even number of dimensions")
+    if len(counts) > 2 * len(size):
+        raise RuntimeError("The length of pad_size must be <= 2 * the number of batch dimensions")
+    counts += [0] * (2 * len(size) - len(counts))
+    op = Pad(size, counts[::2], counts[1::2], value)
+    if any(n < 0 for n in op.shape):
+        raise RuntimeError(f"pad_size {list(pad_size)} crops more than a batch of size {size} has.")
+    source: Any = td if td._parts() is None else td.contiguous()
+    out = source._run(op)
+    return td._adopt(out, "pad") if inplace else out
 
 
 def pad_sequence(
@@ -136,7 +116,7 @@ def pad_sequence(
     tds = list(list_of_tensordicts)
     if not tds:
         raise RuntimeError("list_of_tensordicts cannot be empty")
-    nodes = [StructureMixin._as_node(td) for td in tds]
+    nodes = [Container._as_node(td) for td in tds]
     rows: list[dict[Path, Any]] = [dict(walk(td, True, True, is_leaf_nontensor)) for td in nodes]
     shared = [path for path in rows[0] if all(path in row for row in rows)]
     ndim = nodes[0].ndim

@@ -16,8 +16,7 @@ from lite._arrays.reductions import Reducer
 from lite._arrays.types import Shape
 from lite._ops.methods import AnyMethod, described
 from lite._ops.reduce import FEATURE, Extremes, Scope, joined, reduced, scope_of, with_keys
-from lite._ops.structure import StructureMixin
-from lite._tree.protocol import MISSING
+from lite._tree.protocol import MISSING, Container
 from lite._tree.walks import leaves
 
 _ARGUMENTS = """
@@ -178,9 +177,27 @@ _ALL = """Whether every element is true: a bool over all arrays, or a TensorDict
 _MAX, _MIN = over.extreme(np.maximum), over.extreme(np.minimum)
 _ARGMAX, _ARGMIN = over.position(np.argmax), over.position(np.argmin)
 
+_METHODS: dict[str, AnyMethod] = {
+    "sum": _with_dtype("sum", lambda t: over.total(np.add, t), "Sum of every array."),
+    "prod": _with_dtype("prod", lambda t: over.total(np.multiply, t), "Product of every array."),
+    "mean": _with_dtype("mean", over.mean, "Mean of every array; of integers in float64."),
+    "nansum": _with_dtype("nansum", over.nan_total, "Sum of every array with NaN counted as 0."),
+    "nanmean": _with_dtype("nanmean", over.nan_mean, "Mean of what is not NaN in every array."),
+    "std": _with_correction("std", True, "Standard deviation of every array."),
+    "var": _with_correction("var", False, "Variance of every array."),
+    "amax": _plain("amax", _MAX, "Largest value of every array."),
+    "amin": _plain("amin", _MIN, "Smallest value of every array."),
+    "argmax": _plain("argmax", _ARGMAX, "Position of the largest value, row-major over several dims."),
+    "argmin": _plain("argmin", _ARGMIN, "Position of the smallest value, row-major over several dims."),
+    "max": _extremes("max", _MAX, _ARGMAX, "Largest value of every array, and its position."),
+    "min": _extremes("min", _MIN, _ARGMIN, "Smallest value of every array, and its position."),
+    "all": _truth("all", over.every, all, _ALL),
+    "any": _truth("any", over.some, any, "Whether any element is true; see `all`."),
+}
 
-class ReductionMixin(StructureMixin):
-    """Reductions over batch dimensions, over features, or of everything.
+
+def reduction(name: str) -> AnyMethod:
+    """The method of a reduction over batch dimensions, over features, or of everything.
 
     Example:
         >>> import numpy as np
@@ -191,113 +208,99 @@ class ReductionMixin(StructureMixin):
         >>> td.max(0).indices["a"], td.sum(reduce=True)
         (array([1, 1, 1]), array(17.))
     """
+    return _METHODS[name]
 
-    __slots__ = ()
 
-    sum = _with_dtype("sum", lambda t: over.total(np.add, t), "Sum of every array.")
-    prod = _with_dtype("prod", lambda t: over.total(np.multiply, t), "Product of every array.")
-    mean = _with_dtype("mean", over.mean, "Mean of every array; of integers in float64.")
-    nansum = _with_dtype("nansum", over.nan_total, "Sum of every array with NaN counted as 0.")
-    nanmean = _with_dtype("nanmean", over.nan_mean, "Mean of what is not NaN in every array.")
-    std = _with_correction("std", True, "Standard deviation of every array.")
-    var = _with_correction("var", False, "Variance of every array.")
-    amax = _plain("amax", _MAX, "Largest value of every array.")
-    amin = _plain("amin", _MIN, "Smallest value of every array.")
-    argmax = _plain("argmax", _ARGMAX, "Position of the largest value, row-major over several dims.")
-    argmin = _plain("argmin", _ARGMIN, "Position of the smallest value, row-major over several dims.")
-    max = _extremes("max", _MAX, _ARGMAX, "Largest value of every array, and its position.")
-    min = _extremes("min", _MIN, _ARGMIN, "Smallest value of every array, and its position.")
-    all = _truth("all", over.every, all, _ALL)
-    any = _truth("any", over.some, any, "Whether any element is true; see `all`.")
+def norm(
+    td: Container,
+    dim: Any = MISSING,
+    keepdim: bool = False,
+    *,
+    out: Any = None,
+    dtype: DTypeLike | None = None,
+    reduce: bool | None = None,
+    key_transform: Callable[[Any], Any] | None = None,
+) -> Any:
+    """Euclidean norm of every array.
 
-    def norm(
-        self,
-        dim: Any = MISSING,
-        keepdim: bool = False,
-        *,
-        out: Any = None,
-        dtype: DTypeLike | None = None,
-        reduce: bool | None = None,
-        key_transform: Callable[[Any], Any] | None = None,
-    ) -> Any:
-        """Euclidean norm of every array.
+    Args:
+        dim: as in `sum`.
+        keepdim: as in `sum`.
+        out: TensorDict that receives the results, and which is returned.
+        dtype: as in `sum`.
+        reduce: as in `sum`.
+        key_transform: as in `sum`.
 
-        Args:
-            dim: as in `sum`.
-            keepdim: as in `sum`.
-            out: TensorDict that receives the results, and which is returned.
-            dtype: as in `sum`.
-            reduce: as in `sum`.
-            key_transform: as in `sum`.
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> TensorDict({"a": np.array([[3.0, 4.0]])}, batch_size=[1]).norm()["a"]
+        array(5.)
+    """
+    fn = over.vector_norm(None if dtype is None else as_dtype(dtype))
+    result = _run(td, "norm", fn, dim, keepdim, reduce, key_transform)
+    return result if out is None else out.update(result)
 
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> TensorDict({"a": np.array([[3.0, 4.0]])}, batch_size=[1]).norm()["a"]
-            array(5.)
-        """
-        fn = over.vector_norm(None if dtype is None else as_dtype(dtype))
-        result = _run(self, "norm", fn, dim, keepdim, reduce, key_transform)
-        return result if out is None else out.update(result)
 
-    def quantile(
-        self,
-        q: Any,
-        dim: Any = MISSING,
-        keepdim: bool = False,
-        *,
-        interpolation: str = "linear",
-        reduce: bool | None = None,
-        key_transform: Callable[[Any], Any] | None = None,
-    ) -> Any:
-        """Quantiles of every array.
+def quantile(
+    td: Container,
+    q: Any,
+    dim: Any = MISSING,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    reduce: bool | None = None,
+    key_transform: Callable[[Any], Any] | None = None,
+) -> Any:
+    """Quantiles of every array.
 
-        Args:
-            q: a number in [0, 1], or a 1-d array of them, which makes a new first batch dimension.
-            dim: as in `sum`.
-            keepdim: as in `sum`.
-            interpolation: a method of `numpy.quantile`: "linear", "lower", "higher", "nearest", ...
-            reduce: as in `sum`.
-            key_transform: as in `sum`.
+    Args:
+        q: a number in [0, 1], or a 1-d array of them, which makes a new first batch dimension.
+        dim: as in `sum`.
+        keepdim: as in `sum`.
+        interpolation: a method of `numpy.quantile`: "linear", "lower", "higher", "nearest", ...
+        reduce: as in `sum`.
+        key_transform: as in `sum`.
 
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> td = TensorDict({"a": np.arange(5.0)}, batch_size=[5])
-            >>> td.quantile(0.5)["a"], td.quantile([0.0, 1.0], dim=0).batch_size
-            (array(2.), (2,))
-        """
-        levels = np.asarray(q)
-        if levels.ndim > 1:
-            raise ValueError(f"q must be a number or a 1-d array, got shape {levels.shape}.")
-        fn = over.quantile(levels, interpolation)
-        return _run(self, "quantile", fn, dim, keepdim, reduce, key_transform, levels.shape)
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> td = TensorDict({"a": np.arange(5.0)}, batch_size=[5])
+        >>> td.quantile(0.5)["a"], td.quantile([0.0, 1.0], dim=0).batch_size
+        (array(2.), (2,))
+    """
+    levels = np.asarray(q)
+    if levels.ndim > 1:
+        raise ValueError(f"q must be a number or a 1-d array, got shape {levels.shape}.")
+    fn = over.quantile(levels, interpolation)
+    return _run(td, "quantile", fn, dim, keepdim, reduce, key_transform, levels.shape)
 
-    def logsumexp(self, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
-        """`log(sum(exp(x)))` over batch dimensions (all of them unless given), without overflow.
 
-        Over no dimension it is `x`, which is what a batch without dimensions gives.
+def logsumexp(td: Container, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """`log(sum(exp(x)))` over batch dimensions (all of them unless given), without overflow.
 
-        Args:
-            dim: batch dimension(s).
-            keepdim: keep reduced dimensions with size 1.
-            out: TensorDict whose arrays receive the result, and which is returned.
+    Over no dimension it is `x`, which is what a batch without dimensions gives.
 
-        Raises:
-            ValueError: `dim` is no batch dimension.
+    Args:
+        dim: batch dimension(s).
+        keepdim: keep reduced dimensions with size 1.
+        out: TensorDict whose arrays receive the result, and which is returned.
 
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> TensorDict({"a": np.zeros(4)}, batch_size=[4]).logsumexp(0)["a"].round(4)
-            np.float64(1.3863)
-        """
-        try:
-            every = Scope(tuple(range(self.ndim)), keepdim=keepdim)
-            scope = every if dim is None else scope_of(self, dim, keepdim)
-        except IndexError as error:
-            raise ValueError(
-                f"The dimension {dim} is incompatible with a tensordict with batch_size {self.batch_size}."
-            ) from error
-        result = reduced(self, "logsumexp", log_sum_exp, scope)
-        return result if out is None else out.update(result)
+    Raises:
+        ValueError: `dim` is no batch dimension.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> TensorDict({"a": np.zeros(4)}, batch_size=[4]).logsumexp(0)["a"].round(4)
+        np.float64(1.3863)
+    """
+    try:
+        every = Scope(tuple(range(td.ndim)), keepdim=keepdim)
+        scope = every if dim is None else scope_of(td, dim, keepdim)
+    except IndexError as error:
+        raise ValueError(
+            f"The dimension {dim} is incompatible with a tensordict with batch_size {td.batch_size}."
+        ) from error
+    result = reduced(td, "logsumexp", log_sum_exp, scope)
+    return result if out is None else out.update(result)

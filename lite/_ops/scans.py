@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from lite._arrays import formulas
 from lite._arrays.dtypes import as_dtype
-from lite._arrays.formulas import softmax
 from lite._arrays.reductions import Axis
 from lite._arrays.types import Array
 from lite._ops.methods import AnyMethod, described
 from lite._ops.reduce import Extremes, Scope, batch_dim, joined, reduced
-from lite._ops.structure import StructureMixin
+from lite._tree.protocol import Container
 from lite._tree.walks import map_kept
 
 
@@ -101,8 +101,16 @@ _CUMULATIVE = """
         """
 
 
-class ScanMixin(StructureMixin):
-    """Cumulative functions, sorting and softmax along a batch dimension.
+_METHODS: dict[str, AnyMethod] = {
+    "cumsum": _cumulative("cumsum", np.add, "Running sum"),
+    "cumprod": _cumulative("cumprod", np.multiply, "Running product"),
+    "cummax": _cumulative_extremes("cummax", np.maximum, "Largest value"),
+    "cummin": _cumulative_extremes("cummin", np.minimum, "Smallest value"),
+}
+
+
+def scan(name: str) -> AnyMethod:
+    """The method of a cumulative function along a batch dimension.
 
     Example:
         >>> import numpy as np
@@ -111,77 +119,73 @@ class ScanMixin(StructureMixin):
         >>> td.cumsum(0)["a"], td.cummax(0).values["a"], td.sort(0).indices["a"]
         (array([2, 3, 6]), array([2, 2, 3]), array([1, 0, 2]))
     """
+    return _METHODS[name]
 
-    __slots__ = ()
 
-    cumsum = _cumulative("cumsum", np.add, "Running sum")
-    cumprod = _cumulative("cumprod", np.multiply, "Running product")
-    cummax = _cumulative_extremes("cummax", np.maximum, "Largest value")
-    cummin = _cumulative_extremes("cummin", np.minimum, "Smallest value")
+def sort(td: Container, dim: int = -1, descending: bool = False, stable: bool = True) -> Extremes:
+    """Sort every array along a batch dimension.
 
-    def sort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Extremes:
-        """Sort every array along a batch dimension.
+    Args:
+        dim: the batch dimension.
+        descending: largest values first.
+        stable: keep the order of equal values.
 
-        Args:
-            dim: the batch dimension.
-            descending: largest values first.
-            stable: keep the order of equal values.
+    Returns:
+        `(values, indices)`; NaN counts as the largest value.
 
-        Returns:
-            `(values, indices)`; NaN counts as the largest value.
+    Raises:
+        IndexError: `dim` is no batch dimension.
+        RuntimeError: entries of a lazy stack are ragged.
+    """
+    indices = td.argsort(dim, descending, stable)
 
-        Raises:
-            IndexError: `dim` is no batch dimension.
-            RuntimeError: entries of a lazy stack are ragged.
-        """
-        indices = self.argsort(dim, descending, stable)
+    def ordered(array: Array, axis: int) -> Any:
+        return np.take_along_axis(array, _order(array, axis, descending, stable), axis)
 
-        def ordered(array: Array, axis: int) -> Any:
-            return np.take_along_axis(array, _order(array, axis, descending, stable), axis)
+    return Extremes(_along(td, "sort", dim, ordered), indices)
 
-        return Extremes(_along(self, "sort", dim, ordered), indices)
 
-    def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Any:
-        """The indices that sort every array along a batch dimension; see `sort`."""
-        return _along(self, "argsort", dim, lambda array, axis: _order(array, axis, descending, stable))
+def argsort(td: Container, dim: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    """The indices that sort every array along a batch dimension; see `sort`."""
+    return _along(td, "argsort", dim, lambda array, axis: _order(array, axis, descending, stable))
 
-    def softmax(self, dim: int, dtype: DTypeLike | None = None) -> Any:
-        """Softmax of every array along a batch dimension.
 
-        Args:
-            dim: the batch dimension.
-            dtype: dtype of the computation and of the result; float64 for integers unless given.
+def softmax(td: Container, dim: int, dtype: DTypeLike | None = None) -> Any:
+    """Softmax of every array along a batch dimension.
 
-        Raises:
-            IndexError: `dim` is no batch dimension.
+    Args:
+        dim: the batch dimension.
+        dtype: dtype of the computation and of the result; float64 for integers unless given.
 
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> TensorDict({"a": np.zeros(4)}, batch_size=[4]).softmax(0)["a"]
-            array([0.25, 0.25, 0.25, 0.25])
-        """
-        wanted = None if dtype is None else as_dtype(dtype)
+    Raises:
+        IndexError: `dim` is no batch dimension.
 
-        def call(array: Array, axis: int) -> Any:
-            return softmax(array if wanted is None else array.astype(wanted), axis)
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> TensorDict({"a": np.zeros(4)}, batch_size=[4]).softmax(0)["a"]
+        array([0.25, 0.25, 0.25, 0.25])
+    """
+    wanted = None if dtype is None else as_dtype(dtype)
 
-        return _along(self, "softmax", dim, call)
+    def call(array: Array, axis: int) -> Any:
+        return formulas.softmax(array if wanted is None else array.astype(wanted), axis)
 
-    def nan_to_num(
-        self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
-    ) -> StructureMixin:
-        """Replace NaN and infinities in every array; see `numpy.nan_to_num`.
+    return _along(td, "softmax", dim, call)
 
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> TensorDict(a=np.array([np.nan, 1.0])).nan_to_num()["a"]
-            array([0., 1.])
-        """
-        return map_kept(
-            self, lambda leaf: np.asarray(np.nan_to_num(leaf, nan=nan, posinf=posinf, neginf=neginf))
-        )
+
+def nan_to_num(
+    td: Container, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Any:
+    """Replace NaN and infinities in every array; see `numpy.nan_to_num`.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> TensorDict(a=np.array([np.nan, 1.0])).nan_to_num()["a"]
+        array([0., 1.])
+    """
+    return map_kept(td, lambda leaf: np.asarray(np.nan_to_num(leaf, nan=nan, posinf=posinf, neginf=neginf)))
 
 
 def _order(array: Array, axis: int, descending: bool, stable: bool) -> Array:

@@ -3,316 +3,310 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 from lite._arrays.types import Path
-from lite._ops.update import UpdateMixin
 from lite._tree.collection import is_leaf_nontensor
 from lite._tree.key_views import walk
 from lite._tree.keys import NestedKey, require_path, to_key
 from lite._tree.lock import LOCK_ERROR
-from lite._tree.protocol import MISSING, TensorDictCore
+from lite._tree.protocol import MISSING, Container, T
 from lite._tree.undo import flattened, unflattened
 
 
-class StructureMixin(UpdateMixin):
-    """Methods that return, or turn self into, another arrangement of the same entries."""
+def _become(td: T, entries: Mapping[str, Any]) -> T:
+    """Replace self's entries by `entries`, which are known to fit."""
+    if td._locked:
+        raise RuntimeError(LOCK_ERROR)
+    for name in list(td._keys()):
+        td._remove(name)
+    for name, entry in entries.items():
+        td._put(name, entry)
+    return td
 
-    __slots__ = ()
 
-    def _with(self, entries: dict[str, Any]) -> Self:
-        """An unlocked container like self that takes over `entries`, which are known to fit."""
-        raise NotImplementedError
+def select(
+    td: T, *keys: NestedKey, inplace: bool = False, strict: bool = True, as_tensordict: bool = False
+) -> T:
+    """Keep only some keys, in the order given; leaves are aliased.
 
-    def _become(self, entries: Mapping[str, Any]) -> Self:
-        """Replace self's entries by `entries`, which are known to fit."""
-        if self._locked:
-            raise RuntimeError(LOCK_ERROR)
-        for name in list(self._keys()):
-            self._remove(name)
-        for name, entry in entries.items():
-            self._put(name, entry)
-        return self
+    Args:
+        keys: keys to keep; a nested key keeps its place in the tree.
+        inplace: remove the others from self instead of building a new TensorDict.
+        strict: raise KeyError for a missing key (else skip it).
+        as_tensordict: return a TensorDict also when called on a tensorclass.
 
-    def _rewrap(self, entry: Any, node: StructureMixin) -> Any:
-        """Give a transformed node the class of the entry it came from (for tensorclasses)."""
-        wrap = getattr(entry, "_wrap_tensordict", None)
-        return node if wrap is None else wrap(node)
-
-    def select(
-        self, *keys: NestedKey, inplace: bool = False, strict: bool = True, as_tensordict: bool = False
-    ) -> Self:
-        """Keep only some keys, in the order given; leaves are aliased.
-
-        Args:
-            keys: keys to keep; a nested key keeps its place in the tree.
-            inplace: remove the others from self instead of building a new TensorDict.
-            strict: raise KeyError for a missing key (else skip it).
-            as_tensordict: return a TensorDict also when called on a tensorclass.
-
-        Example:
-            >>> from lite import TensorDict
-            >>> td = TensorDict({"a": 1, "n": {"b": 2, "c": 3}})
-            >>> list(td.select("a", ("n", "b")).keys(True, True))
-            ['a', ('n', 'b')]
-        """
-        own = self._entries()
-        found: dict[str, Any] = {}
-        for key in keys:
-            entry = own.get(key) if type(key) is str else None
-            if entry is None:
-                break
-            found[key] = entry  # type: ignore[index]
-        else:
-            return self._become(found) if inplace else self._with(found)
-        out = self._selected([(k,) if type(k) is str else require_path(k) for k in keys], strict)
-        return self._become(out._entries()) if inplace else out
-
-    def _selected(self, paths: list[Path], strict: bool) -> Self:
-        """`select` by flat paths."""
-        own = self._entries()
-        if len(paths) == 1:
-            path = paths[0]
-            name = path[0]
-            entry = own.get(name)
-            if entry is not None and len(path) == 1:
-                return self._with({name: entry})
-            if isinstance(entry, StructureMixin):
-                return self._with({name: entry._selected([path[1:]], strict)})
-        out: dict[str, Any] = {}
-        below: dict[str, list[Path]] = {}  # a key below a node narrows it, whether the node is named or not
-        for path in paths:
-            name = path[0]
-            if name in own:
-                out[name] = own[name]
-                if len(path) > 1:
-                    below[name] = [*below.get(name, ()), path[1:]]
-            elif strict:
-                raise self._missing(path)
-        for name, rest in below.items():
-            entry = out[name]
-            node: Any = entry if isinstance(entry, TensorDictCore) else self._as_node(entry)
-            if node is not None:
-                narrowed = node._selected(rest, strict)
-                out[name] = narrowed if entry is node else self._rewrap(entry, narrowed)
-            elif strict:
-                raise self._missing((name, *rest[0]))
-            else:
-                del out[name]
-        return self._with(out)
-
-    def exclude(self, *keys: NestedKey, inplace: bool = False) -> Self:
-        """Drop some keys; missing ones are ignored, untouched nodes are aliased."""
-        paths: Sequence[str | Path] = keys
-        for key in keys:
-            if type(key) is not str:
-                paths = [k if type(k) is str else require_path(k) for k in keys]
-                break
-        out = self._excluded(paths)
-        return self._become(out._entries()) if inplace else out
-
-    def _excluded(self, keys: Sequence[str | Path]) -> Self:
-        """`exclude` by strings and flat paths."""
-        out = self._entries().copy()
-        below: dict[str, list[Path]] = {}
-        for key in keys:
-            if type(key) is str:
-                out.pop(key, None)
-            elif len(key) == 1:
-                out.pop(key[0], None)
-            elif len(keys) == 1 and isinstance(out.get(key[0]), StructureMixin):
-                out[key[0]] = out[key[0]]._excluded([key[1:]])
-            else:
-                below[key[0]] = [*below.get(key[0], ()), key[1:]]  # type: ignore[list-item]
-        for name, rest in below.items():
-            entry = out.get(name)
-            node: Any = entry if isinstance(entry, TensorDictCore) else self._as_node(entry)
-            if node is not None:
-                narrowed = node._excluded(rest)
-                out[name] = narrowed if entry is node else self._rewrap(entry, narrowed)
-        return self._with(out)
-
-    def rename_key_(self, old_key: NestedKey, new_key: NestedKey, safe: bool = False) -> Self:
-        """Move an entry to another (possibly nested) key; returns self.
-
-        Raises:
-            KeyError: `old_key` is missing, or `safe` and `new_key` exists.
-            TypeError: a key is neither a string nor a tuple of strings.
-            RuntimeError: self is locked.
-        """
-        old, new = (
-            ((old_key,), (new_key,))
-            if type(old_key) is type(new_key) is str
-            else self._rename_paths(old_key, new_key)
-        )
-        if old == new:
-            return self
-        if self._locked:
-            raise RuntimeError(LOCK_ERROR)
-        entry = self._get_path(old)
+    Example:
+        >>> from lite import TensorDict
+        >>> td = TensorDict({"a": 1, "n": {"b": 2, "c": 3}})
+        >>> list(td.select("a", ("n", "b")).keys(True, True))
+        ['a', ('n', 'b')]
+    """
+    own = td._entries()
+    found: dict[str, Any] = {}
+    for key in keys:
+        entry = own.get(key) if type(key) is str else None
         if entry is None:
-            raise self._missing(old)
-        if safe and self._get_path(new) is not None:
-            raise KeyError(f"key {to_key(new)} already present in TensorDict.")
-        if len(old) == len(new) == 1 and self._parts() is None:
-            self._put(new[0], entry)  # known to fit
-            self._remove(old[0])
-            return self
-        if new[: len(old)] == old:
-            # Below itself: the old place has to be free for the new node.
-            self.del_(to_key(old))
-            self._set_path(new, entry, False)
-            return self
-        self._set_path(new, entry, False)
-        if old[: len(new)] != new:
-            self.del_(to_key(old))
-        return self
+            break
+        found[key] = entry  # type: ignore[index]
+    else:
+        return _become(td, found) if inplace else td._with(found)
+    out = td._selected([(k,) if type(k) is str else require_path(k) for k in keys], strict)
+    return _become(td, out._entries()) if inplace else out
 
-    @staticmethod
-    def _rename_paths(old_key: Any, new_key: Any) -> tuple[Path, Path]:
-        return _rename_path(old_key, "old_name"), _rename_path(new_key, "new_name")
 
-    def flatten_keys(
-        self, separator: str = ".", inplace: bool = False, is_leaf: Callable[[type], bool] | None = None
-    ) -> Self:
-        """Bring nested entries to the top under joined keys; empty nodes are dropped.
+def _selected(td: T, paths: list[Path], strict: bool) -> T:
+    """`select` by flat paths."""
+    own = td._entries()
+    if len(paths) == 1:
+        path = paths[0]
+        name = path[0]
+        entry = own.get(name)
+        if entry is not None and len(path) == 1:
+            return td._with({name: entry})
+        if isinstance(entry, Container):
+            return td._with({name: entry._selected([path[1:]], strict)})
+    out: dict[str, Any] = {}
+    below: dict[str, list[Path]] = {}  # a key below a node narrows it, whether the node is named or not
+    for path in paths:
+        name = path[0]
+        if name in own:
+            out[name] = own[name]
+            if len(path) > 1:
+                below[name] = [*below.get(name, ()), path[1:]]
+        elif strict:
+            raise td._missing(path)
+    for name, rest in below.items():
+        entry = out[name]
+        node: Any = entry if isinstance(entry, Container) else td._as_node(entry)
+        if node is not None:
+            narrowed = node._selected(rest, strict)
+            out[name] = narrowed if entry is node else td._rewrap(entry, narrowed)
+        elif strict:
+            raise td._missing((name, *rest[0]))
+        else:
+            del out[name]
+    return td._with(out)
 
-        Raises:
-            KeyError: two keys become equal.
 
-        Example:
-            >>> from lite import TensorDict
-            >>> list(TensorDict({"a": 1, "n": {"b": 2}}).flatten_keys().keys())
-            ['a', 'n.b']
-        """
-        predicate = is_leaf_nontensor if is_leaf is None else is_leaf
-        found = walk(self, True, True, predicate, start=None, separator=separator)
-        entries = dict(found)
-        if len(entries) < len(found):
-            names = [name for name, _ in found]
-            twice = sorted({name for name in names if names.count(name) > 1})
-            raise KeyError(f"Flattening keys in tensordict causes keys {twice} to collide.")
-        if inplace:
-            return self._become(entries)
-        return self._remember(self._with(entries), unflattened(separator))
+def exclude(td: T, *keys: NestedKey, inplace: bool = False) -> T:
+    """Drop some keys; missing ones are ignored, untouched nodes are aliased."""
+    paths: Sequence[str | Path] = keys
+    for key in keys:
+        if type(key) is not str:
+            paths = [k if type(k) is str else require_path(k) for k in keys]
+            break
+    out = td._excluded(paths)
+    return _become(td, out._entries()) if inplace else out
 
-    def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Self:
-        """Inverse of `flatten_keys`: keys that contain `separator` become nested.
 
-        Raises:
-            KeyError: a key would be both an entry and a node.
-        """
-        out: Self = self._with({})
-        made: dict[Path, Any] = {(): out}  # the nodes that are new here, so that entries of self fit them
-        for name, entry in self._items():
-            path = tuple(name.split(separator))
-            node = self._as_node(entry)
-            # Nodes are copied: entries that get into them are not for the nodes of self.
-            value = entry if node is None else self._rewrap(entry, node._clone(False))
-            parent = made.get(path[:-1])
-            if parent is None:
-                parent = _made(out, path[:-1], made)
-            if parent is None:
-                out._require_free(path)
-                out._set_path(path, value, False)
-            elif path[-1] in parent._entries():
-                raise _overridden(path)
+def _excluded(td: T, keys: Sequence[str | Path]) -> T:
+    """`exclude` by strings and flat paths."""
+    out = td._entries().copy()
+    below: dict[str, list[Path]] = {}
+    for key in keys:
+        if type(key) is str:
+            out.pop(key, None)
+        elif len(key) == 1:
+            out.pop(key[0], None)
+        elif len(keys) == 1 and isinstance(out.get(key[0]), Container):
+            out[key[0]] = out[key[0]]._excluded([key[1:]])
+        else:
+            below[key[0]] = [*below.get(key[0], ()), key[1:]]  # type: ignore[list-item]
+    for name, rest in below.items():
+        entry = out.get(name)
+        node: Any = entry if isinstance(entry, Container) else td._as_node(entry)
+        if node is not None:
+            narrowed = node._excluded(rest)
+            out[name] = narrowed if entry is node else td._rewrap(entry, narrowed)
+    return td._with(out)
+
+
+def rename_key_(td: T, old_key: NestedKey, new_key: NestedKey, safe: bool = False) -> T:
+    """Move an entry to another (possibly nested) key; returns self.
+
+    Raises:
+        KeyError: `old_key` is missing, or `safe` and `new_key` exists.
+        TypeError: a key is neither a string nor a tuple of strings.
+        RuntimeError: self is locked.
+    """
+    old, new = (
+        ((old_key,), (new_key,)) if type(old_key) is type(new_key) is str else rename_paths(old_key, new_key)
+    )
+    if old == new:
+        return td
+    if td._locked:
+        raise RuntimeError(LOCK_ERROR)
+    entry = td._get_path(old)
+    if entry is None:
+        raise td._missing(old)
+    if safe and td._get_path(new) is not None:
+        raise KeyError(f"key {to_key(new)} already present in TensorDict.")
+    if len(old) == len(new) == 1 and td._parts() is None:
+        td._put(new[0], entry)  # known to fit
+        td._remove(old[0])
+        return td
+    if new[: len(old)] == old:
+        # Below itself: the old place has to be free for the new node.
+        td.del_(to_key(old))
+        td._set_path(new, entry, False)
+        return td
+    td._set_path(new, entry, False)
+    if old[: len(new)] != new:
+        td.del_(to_key(old))
+    return td
+
+
+def rename_paths(old_key: Any, new_key: Any) -> tuple[Path, Path]:
+    return _rename_path(old_key, "old_name"), _rename_path(new_key, "new_name")
+
+
+def flatten_keys(
+    td: T, separator: str = ".", inplace: bool = False, is_leaf: Callable[[type], bool] | None = None
+) -> T:
+    """Bring nested entries to the top under joined keys; empty nodes are dropped.
+
+    Raises:
+        KeyError: two keys become equal.
+
+    Example:
+        >>> from lite import TensorDict
+        >>> list(TensorDict({"a": 1, "n": {"b": 2}}).flatten_keys().keys())
+        ['a', 'n.b']
+    """
+    predicate = is_leaf_nontensor if is_leaf is None else is_leaf
+    found = walk(td, True, True, predicate, start=None, separator=separator)
+    entries = dict(found)
+    if len(entries) < len(found):
+        names = [name for name, _ in found]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise KeyError(f"Flattening keys in tensordict causes keys {twice} to collide.")
+    if inplace:
+        return _become(td, entries)
+    return td._remember(td._with(entries), unflattened(separator))
+
+
+def unflatten_keys(td: T, separator: str = ".", inplace: bool = False) -> T:
+    """Inverse of `flatten_keys`: keys that contain `separator` become nested.
+
+    Raises:
+        KeyError: a key would be both an entry and a node.
+    """
+    out: T = td._with({})
+    made: dict[Path, Any] = {(): out}  # the nodes that are new here, so that entries of self fit them
+    for name, entry in td._items():
+        path = tuple(name.split(separator))
+        node = td._as_node(entry)
+        # Nodes are copied: entries that get into them are not for the nodes of self.
+        value = entry if node is None else td._rewrap(entry, node._clone(False))
+        parent = made.get(path[:-1])
+        if parent is None:
+            parent = _made(out, path[:-1], made)
+        if parent is None:
+            _require_free(out, path)
+            out._set_path(path, value, False)
+        elif path[-1] in parent._entries():
+            raise _overridden(path)
+        else:
+            parent._put(path[-1], value)
+    if inplace:
+        return _become(td, out._entries())
+    return td._remember(out, flattened(separator))
+
+
+def _require_free(td: Container, path: Path) -> None:
+    """KeyError if there is an entry at a path, or something that is no node on the way."""
+    for n in range(1, len(path) + 1):
+        taken = td._get_path(path[:n])
+        if taken is not None and (n == len(path) or td._as_node(taken) is None):
+            raise _overridden(path)
+
+
+def split_keys(
+    td: T,
+    *key_sets: Iterable[NestedKey] | Mapping[NestedKey, NestedKey],
+    inplace: bool = False,
+    default: Any = MISSING,
+    strict: bool = True,
+    reproduce_struct: bool = False,
+) -> tuple[T, ...]:
+    """Distribute entries over one TensorDict per key set, plus one with the rest.
+
+    Every entry goes to one of them: for later sets, what an earlier one took is missing.
+
+    Args:
+        key_sets: iterables of keys, or mappings from key to new key.
+        inplace: the rest is self, without the taken entries.
+        default: value of missing keys.
+        strict: raise KeyError for a missing key without default.
+        reproduce_struct: keep the tree of nested TensorDicts in all results, also where nothing is
+            left in them.
+
+    Raises:
+        KeyError: a key is missing or in two sets, `strict`, and there is no default.
+        RuntimeError: self is locked, and `inplace`.
+
+    Example:
+        >>> from lite import TensorDict
+        >>> td = TensorDict({"a": 1, "n": {"b": 2, "c": 3}})
+        >>> first, rest = td.split_keys([("n", "b")])
+        >>> list(first.keys(True, True)), list(rest.keys(True, True))
+        ([('n', 'b')], ['a', ('n', 'c')])
+    """
+    pairs: list[list[tuple[Path, Path]]] = []
+    for key_set in key_sets:
+        renamed = key_set if isinstance(key_set, Mapping) else {k: k for k in key_set}
+        pairs.append([(require_path(k), require_path(v)) for k, v in renamed.items()])
+    if inplace and td._locked:
+        raise RuntimeError(LOCK_ERROR)
+    source: Any = td if inplace else td._clone(False)  # so that results share no nodes with self
+    outputs: list[T] = []
+    taken: dict[Path, None] = {}
+    for group in pairs:
+        out: T = td.empty(recurse=True) if reproduce_struct else td._with({})
+        for old, new in group:
+            entry = _untaken(source, old, taken)
+            if entry is None:
+                if default is MISSING and strict:
+                    raise td._missing(old) if td._peek_path(old) is None else _taken_twice(old)
+                if default is MISSING:
+                    continue
+                entry = default
             else:
-                parent._put(path[-1], value)
-        if inplace:
-            return self._become(out._entries())
-        return self._remember(out, flattened(separator))
-
-    def _require_free(self, path: Path) -> None:
-        """KeyError if there is an entry at a path, or something that is no node on the way."""
-        for n in range(1, len(path) + 1):
-            taken = self._get_path(path[:n])
-            if taken is not None and (n == len(path) or self._as_node(taken) is None):
-                raise _overridden(path)
-
-    def split_keys(
-        self,
-        *key_sets: Iterable[NestedKey] | Mapping[NestedKey, NestedKey],
-        inplace: bool = False,
-        default: Any = MISSING,
-        strict: bool = True,
-        reproduce_struct: bool = False,
-    ) -> tuple[Self, ...]:
-        """Distribute entries over one TensorDict per key set, plus one with the rest.
-
-        Every entry goes to one of them: for later sets, what an earlier one took is missing.
-
-        Args:
-            key_sets: iterables of keys, or mappings from key to new key.
-            inplace: the rest is self, without the taken entries.
-            default: value of missing keys.
-            strict: raise KeyError for a missing key without default.
-            reproduce_struct: keep the tree of nested TensorDicts in all results, also where nothing is
-                left in them.
-
-        Raises:
-            KeyError: a key is missing or in two sets, `strict`, and there is no default.
-            RuntimeError: self is locked, and `inplace`.
-
-        Example:
-            >>> from lite import TensorDict
-            >>> td = TensorDict({"a": 1, "n": {"b": 2, "c": 3}})
-            >>> first, rest = td.split_keys([("n", "b")])
-            >>> list(first.keys(True, True)), list(rest.keys(True, True))
-            ([('n', 'b')], ['a', ('n', 'c')])
-        """
-        pairs: list[list[tuple[Path, Path]]] = []
-        for key_set in key_sets:
-            renamed = key_set if isinstance(key_set, Mapping) else {k: k for k in key_set}
-            pairs.append([(require_path(k), require_path(v)) for k, v in renamed.items()])
-        if inplace and self._locked:
-            raise RuntimeError(LOCK_ERROR)
-        source: Any = self if inplace else self._clone(False)  # so that results share no nodes with self
-        outputs: list[Self] = []
-        taken: dict[Path, None] = {}
-        for group in pairs:
-            out: Self = self.empty(recurse=True) if reproduce_struct else self._with({})  # type: ignore[attr-defined]
-            for old, new in group:
-                entry = source._untaken(old, taken)
-                if entry is None:
-                    if default is MISSING and strict:
-                        raise self._missing(old) if self._peek_path(old) is None else _taken_twice(old)
-                    if default is MISSING:
-                        continue
-                    entry = default
-                else:
-                    taken[old] = None
-                out._set_path(new, entry, False)
-            outputs.append(out)
-        left = source._excluded(list(taken))._entries()
-        rest: Self = self._with(left if reproduce_struct else _without_empty(self, left))
-        return (*outputs, self._become({k: rest._get_str(k) for k in rest._keys()}) if inplace else rest)
-
-    def _untaken(self, path: Path, taken: Mapping[Path, None]) -> Any:
-        """The entry at a path without what is taken of it; None if there is none, or it is taken itself."""
-        if any(path[:n] in taken for n in range(1, len(path) + 1)):
-            return None
-        entry = self._get_path(path)
-        node = self._as_node(entry)
-        if node is None:
-            return entry
-        below = [other[len(path) :] for other in taken if other[: len(path)] == path]
-        return self._rewrap(entry, node._excluded(below)) if below else entry
-
-    def filter_empty_(self) -> Self:
-        """Remove nested TensorDicts without any leaf; returns self."""
-        if self._locked:
-            raise RuntimeError(LOCK_ERROR)
-        for name in list(self._keys()):
-            node = self._as_node(self._peek(name))
-            if node is not None and node.is_empty():
-                self._remove(name)
-            elif node is not None:
-                node.filter_empty_()
-        return self
+                taken[old] = None
+            out._set_path(new, entry, False)
+        outputs.append(out)
+    left = source._excluded(list(taken))._entries()
+    rest: T = td._with(left if reproduce_struct else _without_empty(td, left))
+    return (*outputs, _become(td, {k: rest._get_str(k) for k in rest._keys()}) if inplace else rest)
 
 
-def _made(root: StructureMixin, path: Path, made: dict[Path, Any]) -> Any:
+def _untaken(td: Container, path: Path, taken: Mapping[Path, None]) -> Any:
+    """The entry at a path without what is taken of it; None if there is none, or it is taken itself."""
+    if any(path[:n] in taken for n in range(1, len(path) + 1)):
+        return None
+    entry = td._get_path(path)
+    node = td._as_node(entry)
+    if node is None:
+        return entry
+    below = [other[len(path) :] for other in taken if other[: len(path)] == path]
+    return td._rewrap(entry, node._excluded(below)) if below else entry
+
+
+def filter_empty_(td: T) -> T:
+    """Remove nested TensorDicts without any leaf; returns self."""
+    if td._locked:
+        raise RuntimeError(LOCK_ERROR)
+    for name in list(td._keys()):
+        node = td._as_node(td._peek(name))
+        if node is not None and node.is_empty():
+            td._remove(name)
+        elif node is not None:
+            node.filter_empty_()
+    return td
+
+
+def _made(root: Container, path: Path, made: dict[Path, Any]) -> Any:
     """The node at a path, newly made with those above it; None where another node or leaf is in the way."""
     parent: Any = root
     for n in range(1, len(path) + 1):
@@ -336,7 +330,7 @@ def _taken_twice(path: Path) -> KeyError:
     return KeyError(f"key {to_key(path)!r}, or one above it, is in the key sets more than once.")
 
 
-def _without_empty(td: StructureMixin, entries: dict[str, Any]) -> dict[str, Any]:
+def _without_empty(td: Container, entries: dict[str, Any]) -> dict[str, Any]:
     out = {}
     for name, entry in entries.items():
         node = td._as_node(entry)

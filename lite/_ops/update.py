@@ -4,251 +4,254 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import methodcaller
-from typing import Any, Self
+from typing import Any
 
 from numpy import ndarray
 
 from lite._arrays.device import on_leaves
 from lite._arrays.types import Path, is_array
 from lite._containers.assignment import write_arrays
-from lite._ops.access import AccessMixin
 from lite._ops.chosen import below, key_list, only
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey, require_path, to_key
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase
-from lite._tree.protocol import TensorDictCore
+from lite._tree.protocol import Container, T
 from lite._tree.values import as_tree, unready
 from lite._tree.writes import Writes, apart, cast_too_early, fitting
 
 _copy = methodcaller("copy")
 
 
-class UpdateMixin(AccessMixin):
-    """`update`, `update_`, `update_at_` and `replace`."""
+def update(
+    td: T,
+    input_dict_or_td: Mapping[Any, Any] | TensorCollection | None = None,
+    clone: bool = False,
+    inplace: bool = False,
+    *,
+    non_blocking: bool = False,
+    keys_to_update: Iterable[NestedKey] | None = None,
+    is_leaf: Callable[[type], bool] | None = None,
+    update_batch_size: bool = False,
+    ignore_lock: bool = False,
+    **kwargs: Any,
+) -> T:
+    """Set every entry of a mapping or TensorDict; nested ones merge. Returns self.
 
-    __slots__ = ()
+    Args:
+        input_dict_or_td: the source; keyword arguments are entries too.
+        clone: store copies of the source's arrays.
+        inplace: write into existing buffers, creating only what is missing.
+        keys_to_update: only these keys, or everything below them.
+        is_leaf: types that replace a nested entry as a whole instead of merging.
+        update_batch_size: accept a source of another batch size, which self then takes.
+        ignore_lock: add keys even if self is locked.
 
-    def update(
-        self,
-        input_dict_or_td: Mapping[Any, Any] | TensorCollection | None = None,
-        clone: bool = False,
-        inplace: bool = False,
-        *,
-        non_blocking: bool = False,
-        keys_to_update: Iterable[NestedKey] | None = None,
-        is_leaf: Callable[[type], bool] | None = None,
-        update_batch_size: bool = False,
-        ignore_lock: bool = False,
-        **kwargs: Any,
-    ) -> Self:
-        """Set every entry of a mapping or TensorDict; nested ones merge. Returns self.
-
-        Args:
-            input_dict_or_td: the source; keyword arguments are entries too.
-            clone: store copies of the source's arrays.
-            inplace: write into existing buffers, creating only what is missing.
-            keys_to_update: only these keys, or everything below them.
-            is_leaf: types that replace a nested entry as a whole instead of merging.
-            update_batch_size: accept a source of another batch size, which self then takes.
-            ignore_lock: add keys even if self is locked.
-
-        Raises:
-            RuntimeError: batch sizes differ, or self is locked and a key is new.
-        """
-        source: Any = input_dict_or_td
-        if source is None:
-            source, kwargs = kwargs, {}
-        if source is self and not kwargs:
-            return self
-        if self._locked and not ignore_lock and not inplace:
-            raise RuntimeError(LOCK_ERROR)
-        if keys_to_update is None and is_leaf is None and not (kwargs or (inplace and clone)):
-            if inplace:
-                fits = not isinstance(source, TensorDictCore) or source.batch_size == self.batch_size
-                if fits and _copy_plain(self, source):
-                    return self
-            elif not self._locked and _store_plain(self, source, clone):
-                return self
-        chosen = None if keys_to_update is None else [require_path(k) for k in key_list(keys_to_update)]
-        relock = self._locked and ignore_lock
+    Raises:
+        RuntimeError: batch sizes differ, or self is locked and a key is new.
+    """
+    source: Any = input_dict_or_td
+    if source is None:
+        source, kwargs = kwargs, {}
+    if source is td and not kwargs:
+        return td
+    if td._locked and not ignore_lock and not inplace:
+        raise RuntimeError(LOCK_ERROR)
+    if keys_to_update is None and is_leaf is None and not (kwargs or (inplace and clone)):
+        if inplace:
+            fits = not isinstance(source, Container) or source.batch_size == td.batch_size
+            if fits and _copy_plain(td, source):
+                return td
+        elif not td._locked and _store_plain(td, source, clone):
+            return td
+    chosen = None if keys_to_update is None else [require_path(k) for k in key_list(keys_to_update)]
+    relock = td._locked and ignore_lock
+    if relock:
+        td._locked = False
+    try:
+        with Writes(in_turn=td._parts() is None) as writes:
+            node = td._as_node(source)
+            if node is not None:
+                _match_batch(td, node, update_batch_size, writes)
+            td._update(source, clone, inplace, chosen, is_leaf, writes)
+            if kwargs:
+                td._update(kwargs, clone, inplace, chosen, is_leaf, writes)
+    finally:
         if relock:
-            self._locked = False
-        try:
-            with Writes(in_turn=self._parts() is None) as writes:
-                node = self._as_node(source)
-                if node is not None:
-                    self._match_batch(node, update_batch_size, writes)
-                self._update(source, clone, inplace, chosen, is_leaf, writes)
-                if kwargs:
-                    self._update(kwargs, clone, inplace, chosen, is_leaf, writes)
-        finally:
-            if relock:
-                self._locked = False
-                self.lock_()
-        return self
+            td._locked = False
+            td.lock_()
+    return td
 
-    def _merge(self, source: Any, writes: Writes) -> None:
-        """`update(source, inplace=True)` as part of other writes."""
-        node = self._as_node(source)
-        if node is not None and node is not self:
-            self._match_batch(node, False, writes)
-        if node is not self:
-            self._update(source, False, True, None, None, writes)
 
-    def _match_batch(self, source: TensorDictCore, update_batch_size: bool, writes: Writes) -> None:
-        mine, theirs = self.batch_size, source.batch_size
-        if mine[: len(theirs)] == theirs[: len(mine)]:
-            return
-        if not update_batch_size:
-            raise RuntimeError(
-                "update_batch_size must be set to True to be able to update tensordicts of different batch "
-                f"size. Got self.batch_size={mine} and source.batch_size={theirs}."
-            )
-        missing = set(self._keys()) - set(source._keys())
-        if missing:
-            raise RuntimeError(
-                f"Some keys of the dest tensordict are not present in the source ({sorted(missing)}): "
-                "the batch size cannot be updated."
-            )
-        writes.keep(self)
-        self.clear()
-        self.batch_size = theirs
+def _merge(td: Container, source: Any, writes: Writes) -> None:
+    """`update(source, inplace=True)` as part of other writes."""
+    node = td._as_node(source)
+    if node is not None and node is not td:
+        _match_batch(td, node, False, writes)
+    if node is not td:
+        td._update(source, False, True, None, None, writes)
 
-    def _update(
-        self,
-        source: Any,
-        clone: bool,
-        inplace: bool,
-        chosen: list[Path] | None,
-        is_leaf: Callable[[type], bool] | None,
-        writes: Writes,
-    ) -> None:
-        node = self._as_node(source)
-        pairs = source.items() if node is None else ((k, node._get_str(k)) for k in list(node._keys()))
-        for key, value in pairs:
-            writes.step()
-            path = require_path(key)
-            rest = below(chosen, path)
-            if rest == []:
+
+def _match_batch(td: Container, source: Container, update_batch_size: bool, writes: Writes) -> None:
+    mine, theirs = td.batch_size, source.batch_size
+    if mine[: len(theirs)] == theirs[: len(mine)]:
+        return
+    if not update_batch_size:
+        raise RuntimeError(
+            "update_batch_size must be set to True to be able to update tensordicts of different batch "
+            f"size. Got self.batch_size={mine} and source.batch_size={theirs}."
+        )
+    missing = set(td._keys()) - set(source._keys())
+    if missing:
+        raise RuntimeError(
+            f"Some keys of the dest tensordict are not present in the source ({sorted(missing)}): "
+            "the batch size cannot be updated."
+        )
+    writes.keep(td)
+    td.clear()
+    td.batch_size = theirs
+
+
+def _update(
+    td: Container,
+    source: Any,
+    clone: bool,
+    inplace: bool,
+    chosen: list[Path] | None,
+    is_leaf: Callable[[type], bool] | None,
+    writes: Writes,
+) -> None:
+    node = td._as_node(source)
+    pairs = source.items() if node is None else ((k, node._get_str(k)) for k in list(node._keys()))
+    for key, value in pairs:
+        writes.step()
+        path = require_path(key)
+        rest = below(chosen, path)
+        if rest == []:
+            continue
+        mergeable = isinstance(value, Mapping) or td._as_node(value) is not None
+        if mergeable and not (is_leaf is not None and is_leaf(type(value))):
+            target = td._as_node(td._peek_path(path))
+            if target is None and rest is not None:
+                td._set_path(path, td._blank(), False, writes)
+                target = td._as_node(td._peek_path(path))
+            if target is not None and target is not value:
+                if not inplace:
+                    target = _as_lazy(td, path, target, value, writes)
+                target._update(value, clone, inplace, rest, is_leaf, writes)
                 continue
-            mergeable = isinstance(value, Mapping) or self._as_node(value) is not None
-            if mergeable and not (is_leaf is not None and is_leaf(type(value))):
-                target = self._as_node(self._peek_path(path))
-                if target is None and rest is not None:
-                    self._set_path(path, self._blank(), False, writes)
-                    target = self._as_node(self._peek_path(path))
-                if target is not None and target is not value:
-                    if not inplace:
-                        target = self._as_lazy(path, target, value, writes)
-                    target._update(value, clone, inplace, rest, is_leaf, writes)
-                    continue
-            self._set_path(path, _copied(value) if clone else value, inplace, writes)
+        td._set_path(path, _copied(value) if clone else value, inplace, writes)
 
-    def _as_lazy(self, path: Path, target: Any, value: Any, writes: Writes) -> Any:
-        """The node at `path`, made a lazy stack if a lazy stack is about to be merged into it."""
-        node = self._as_node(value)
-        if not _is_lazy(node) or _is_lazy(target):
-            return target
-        dim = node._parts()[1]
-        if target.batch_size[: dim + 1] != node.batch_size[: dim + 1]:
-            return target
-        stack = node._from_parts([part._clone(False) for part in target.unbind(dim)])
-        self._set_path(path, self._rewrap(self._peek_path(path), stack), False, writes)  # type: ignore[attr-defined]
-        return self._as_node(self._peek_path(path))  # under names it is stored as a copy
 
-    def update_(
-        self,
-        input_dict_or_td: Mapping[Any, Any] | TensorCollection | None = None,
-        clone: bool = False,
-        *,
-        non_blocking: bool = False,
-        keys_to_update: Iterable[NestedKey] | None = None,
-        strict: bool = True,
-        **kwargs: Any,
-    ) -> Self:
-        """Copy the entries of a source into existing buffers (casting, broadcasting); returns self.
+def _as_lazy(td: Container, path: Path, target: Any, value: Any, writes: Writes) -> Any:
+    """The node at `path`, made a lazy stack if a lazy stack is about to be merged into it."""
+    node = td._as_node(value)
+    if not _is_lazy(node) or _is_lazy(target):
+        return target
+    dim = node._parts()[1]
+    if target.batch_size[: dim + 1] != node.batch_size[: dim + 1]:
+        return target
+    stack = node._from_parts([part._clone(False) for part in target.unbind(dim)])
+    td._set_path(path, td._rewrap(td._peek_path(path), stack), False, writes)
+    return td._as_node(td._peek_path(path))  # under names it is stored as a copy
 
-        Entries are copied one after the other, in the order of the source: one that is a view of a buffer
-        copied to before has its new content. In a lazy stack all are read first.
 
-        Args:
-            input_dict_or_td: a mapping or TensorDict with a subset of self's keys.
-            keys_to_update: only these keys.
-            strict: raise for source keys that self lacks; if False they are ignored.
+def update_(
+    td: T,
+    input_dict_or_td: Mapping[Any, Any] | TensorCollection | None = None,
+    clone: bool = False,
+    *,
+    non_blocking: bool = False,
+    keys_to_update: Iterable[NestedKey] | None = None,
+    strict: bool = True,
+    **kwargs: Any,
+) -> T:
+    """Copy the entries of a source into existing buffers (casting, broadcasting); returns self.
 
-        Raises:
-            KeyError: a source key is not in self.
-        """
-        keys = None if keys_to_update is None else key_list(keys_to_update)
-        if not kwargs:
-            named = input_dict_or_td if keys is None else only(input_dict_or_td, keys)
-            if _copy_plain(self, named):
-                return self
-        chosen = None if keys is None else [require_path(k) for k in keys]
-        with Writes(in_turn=self._parts() is None) as writes:
-            for source in (input_dict_or_td, kwargs):
-                if source is not None:
-                    self._copy_entries(source, chosen, strict, writes)
-        return self
+    Entries are copied one after the other, in the order of the source: one that is a view of a buffer
+    copied to before has its new content. In a lazy stack all are read first.
 
-    def _copy_entries(
-        self, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
-    ) -> None:
-        node: Any = self._as_node(source)
-        if strict and chosen is None and _is_lazy(node) and node._exclusive():
-            raise KeyError("The source has keys in some of its parts only; strict=False ignores them.")
-        for path, value in _leaf_items(self, source, ()):
-            rest, both_lazy = below(chosen, path), _both_lazy(self, path, value)
-            if rest is not None and (not rest or not both_lazy):
-                continue
+    Args:
+        input_dict_or_td: a mapping or TensorDict with a subset of self's keys.
+        keys_to_update: only these keys.
+        strict: raise for source keys that self lacks; if False they are ignored.
+
+    Raises:
+        KeyError: a source key is not in self.
+    """
+    keys = None if keys_to_update is None else key_list(keys_to_update)
+    if not kwargs:
+        named = input_dict_or_td if keys is None else only(input_dict_or_td, keys)
+        if _copy_plain(td, named):
+            return td
+    chosen = None if keys is None else [require_path(k) for k in keys]
+    with Writes(in_turn=td._parts() is None) as writes:
+        for source in (input_dict_or_td, kwargs):
+            if source is not None:
+                td._copy_entries(source, chosen, strict, writes)
+    return td
+
+
+def _copy_entries(
+    td: Container, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
+) -> None:
+    node: Any = td._as_node(source)
+    if strict and chosen is None and _is_lazy(node) and node._exclusive():
+        raise KeyError("The source has keys in some of its parts only; strict=False ignores them.")
+    for path, value in _leaf_items(td, source, ()):
+        rest, both_lazy = below(chosen, path), _both_lazy(td, path, value)
+        if rest is not None and (not rest or not both_lazy):
+            continue
+        writes.step()
+        if both_lazy:
+            node, other = td._as_node(td._get_path(path)), td._as_node(value)
+            if other.ndim < node.ndim and other.batch_size != node.batch_size[: other.ndim]:
+                other = other.expand(node.batch_size)  # as arrays broadcast
+            _match_batch(node, other, False, writes)
+            node._copy_entries(other, rest, strict, writes, (*above, *path))
+        elif td._peek_path(path) is not None:
+            td._set_path(path, value, True, writes)
+        elif strict:
+            raise KeyError(f"The key {(*above, *path)} was not found in the dest tensordict.")
+
+
+def copy_(td: T, tensordict: TensorCollection, non_blocking: bool = False) -> T:
+    """Same as `update_`."""
+    return td.update_(tensordict)
+
+
+def update_at_(
+    td: T,
+    input_dict_or_td: Mapping[Any, Any] | TensorCollection,
+    idx: Any,
+    clone: bool = False,
+    *,
+    non_blocking: bool = False,
+    keys_to_update: Iterable[NestedKey] | None = None,
+) -> T:
+    """Write the entries of a source at a batch index of existing entries; returns self."""
+    if keys_to_update is None and td._parts() is None and write_arrays(td, idx, input_dict_or_td):
+        return td
+    chosen = None if keys_to_update is None else [require_path(k) for k in key_list(keys_to_update)]
+    with Writes(in_turn=td._parts() is None) as writes:
+        for path, value in _leaf_items(td, input_dict_or_td, ()):
             writes.step()
-            if both_lazy:
-                node, other = self._as_node(self._get_path(path)), self._as_node(value)
-                if other.ndim < node.ndim and other.batch_size != node.batch_size[: other.ndim]:
-                    other = other.expand(node.batch_size)  # as arrays broadcast
-                node._match_batch(other, False, writes)
-                node._copy_entries(other, rest, strict, writes, (*above, *path))
-            elif self._peek_path(path) is not None:
-                self._set_path(path, value, True, writes)
-            elif strict:
-                raise KeyError(f"The key {(*above, *path)} was not found in the dest tensordict.")
+            if chosen is not None and not any(path[: len(c)] == c for c in chosen):
+                continue
+            try:
+                td._set_at(path, value, idx, writes)
+            except (TypeError, ValueError) as error:
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind(f"cannot write the entry {to_key(path)!r} at index {idx}: {error}") from error
+    return td
 
-    def copy_(self, tensordict: TensorCollection, non_blocking: bool = False) -> Self:
-        """Same as `update_`."""
-        return self.update_(tensordict)
 
-    def update_at_(
-        self,
-        input_dict_or_td: Mapping[Any, Any] | TensorCollection,
-        idx: Any,
-        clone: bool = False,
-        *,
-        non_blocking: bool = False,
-        keys_to_update: Iterable[NestedKey] | None = None,
-    ) -> Self:
-        """Write the entries of a source at a batch index of existing entries; returns self."""
-        if keys_to_update is None and self._parts() is None and write_arrays(self, idx, input_dict_or_td):
-            return self
-        chosen = None if keys_to_update is None else [require_path(k) for k in key_list(keys_to_update)]
-        with Writes(in_turn=self._parts() is None) as writes:
-            for path, value in _leaf_items(self, input_dict_or_td, ()):
-                writes.step()
-                if chosen is not None and not any(path[: len(c)] == c for c in chosen):
-                    continue
-                try:
-                    self._set_at(path, value, idx, writes)
-                except (TypeError, ValueError) as error:
-                    kind = TypeError if isinstance(error, TypeError) else ValueError
-                    raise kind(f"cannot write the entry {to_key(path)!r} at index {idx}: {error}") from error
-        return self
-
-    def replace(self, input_dict_or_td: Any = None, **kwargs: Any) -> Self:
-        """A shallow copy with some entries replaced; self is unchanged."""
-        if not input_dict_or_td and not kwargs:
-            return self
-        out: Self = self._clone(False)  # type: ignore[assignment]
-        return out.update({} if input_dict_or_td is None else input_dict_or_td, **kwargs)
+def replace(td: T, input_dict_or_td: Any = None, **kwargs: Any) -> T:
+    """A shallow copy with some entries replaced; self is unchanged."""
+    if not input_dict_or_td and not kwargs:
+        return td
+    out: T = td._clone(False)
+    return out.update({} if input_dict_or_td is None else input_dict_or_td, **kwargs)
 
 
 def _store_plain(td: Any, source: Any, clone: bool) -> bool:
@@ -272,9 +275,7 @@ def _storable(td: Any, source: Any, ready: list[tuple[Any, dict[Any, Any]]]) -> 
         return False
     if type(source) is dict:
         entries = source
-    elif (
-        isinstance(source, TensorDictCore) and source._parts() is None and source.batch_size == td.batch_size
-    ):
+    elif isinstance(source, Container) and source._parts() is None and source.batch_size == td.batch_size:
         entries = source._entries().copy()
     else:
         return False
@@ -286,7 +287,7 @@ def _storable(td: Any, source: Any, ready: list[tuple[Any, dict[Any, Any]]]) -> 
         entries = entries.copy()
         for key in others:
             target = td._get_str(key)
-            if isinstance(target, TensorDictCore):
+            if isinstance(target, Container):
                 if not _storable(target, entries.pop(key), ready):
                     return False
             elif target is None and td._names is None and type(entries[key]) in (dict, type(td)):
@@ -327,7 +328,7 @@ def _match(td: Any, source: Any, pairs: list[tuple[Any, Any]], puts: list[Any], 
     """
     if type(source) is dict:
         entries = source.items()
-    elif isinstance(source, TensorDictCore) and source._parts() is None:
+    elif isinstance(source, Container) and source._parts() is None:
         entries = source._items()  # type: ignore[assignment]
     else:
         return False
@@ -341,7 +342,7 @@ def _match(td: Any, source: Any, pairs: list[tuple[Any, Any]], puts: list[Any], 
             if ready is not value:
                 casts.append(value)
             pairs.append((target, ready))
-        elif isinstance(target, TensorDictCore):
+        elif isinstance(target, Container):
             if target._parts() is not None or not _match(target, value, pairs, puts, casts):
                 return False
         # Objects are replaced, as results of operations may hold the same ones.
@@ -360,7 +361,7 @@ def _side_by_side(td: Any, source: Any) -> Sequence[tuple[Any, Any]]:
     """The parts of a lazy stack and what goes to each, if they are dense and the source has as many."""
     parts = td._parts()
     dense = parts[0] and all(part._parts() is None for part in parts[0])
-    if not dense or not isinstance(source, TensorDictCore):
+    if not dense or not isinstance(source, Container):
         return ((td, None),)
     others = source._parts()
     if others is None:
@@ -377,7 +378,7 @@ def _copied(value: Any) -> Any:
     return on_leaves(_copy, value) if is_array(value) else value
 
 
-def _leaf_items(td: TensorDictCore, source: Any, prefix: Path) -> Iterator[tuple[Path, Any]]:
+def _leaf_items(td: Container, source: Any, prefix: Path) -> Iterator[tuple[Path, Any]]:
     node = td._as_node(source)
     pairs = source.items() if node is None else ((k, node._get_str(k)) for k in node._keys())
     for key, value in pairs:

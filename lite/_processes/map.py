@@ -9,141 +9,137 @@ from typing import Any
 
 import numpy as np
 
-from lite._ops.structure import StructureMixin
 from lite._processes.progress import ProgressBar
+from lite._tree.protocol import Container
 
 Mapped = Callable[[Any], Any]
 
 
-class MapMixin(StructureMixin):
-    """Parallel maps over a batch dimension."""
+def map(
+    td: Container,
+    fn: Mapped,
+    dim: int = 0,
+    num_workers: int | None = None,
+    *,
+    out: Any = None,
+    chunksize: int | None = None,
+    num_chunks: int | None = None,
+    pool: Any = None,
+    generator: np.random.Generator | int | None = None,
+    max_tasks_per_child: int | None = None,
+    worker_threads: int = 1,
+    index_with_generator: bool = False,
+    pbar: bool = False,
+    mp_start_method: str | None = None,
+) -> Any:
+    """Split along a batch dimension, call `fn` on the pieces in several processes, join the results.
 
-    __slots__ = ()
+    Args:
+        fn: takes a TensorDict and returns one, or None for nothing. It must be picklable (a function
+            at the top level of a module, not a lambda), unless workers are forked.
+        dim: the batch dimension.
+        num_workers: number of processes, by default one per processor; 0 runs in this process.
+        out: TensorDict that receives the results, and which is returned.
+        chunksize: size of the pieces; 0 gives single elements, without the dimension, whose
+            results are stacked.
+        num_chunks: number of pieces, by default one per worker.
+        pool: an executor of `concurrent.futures` or a pool of `multiprocessing` to use, which stays
+            open: for many short maps, since workers take some tenths of a second to start. (When a
+            worker dies, an executor raises; a pool of `multiprocessing` waits for ever.)
+        generator: seeds the workers: `np.random` and `random` of worker i start from the i-th
+            child of `np.random.SeedSequence`. Without it they differ from run to run.
+        max_tasks_per_child: replace a worker after so many calls; not for forked workers.
+        worker_threads: thread limit of libraries that a worker loads.
+        index_with_generator: cut the pieces one by one as they are needed.
+        pbar: show a progress bar on stderr.
+        mp_start_method: "forkserver", "spawn" or "fork"; by default the first of these that there is.
+            Forked workers start at once and take any function, but can hang if this process has
+            threads, as torch, jax, onnxruntime and BLAS libraries start them.
 
-    def map(
-        self,
-        fn: Mapped,
-        dim: int = 0,
-        num_workers: int | None = None,
-        *,
-        out: Any = None,
-        chunksize: int | None = None,
-        num_chunks: int | None = None,
-        pool: Any = None,
-        generator: np.random.Generator | int | None = None,
-        max_tasks_per_child: int | None = None,
-        worker_threads: int = 1,
-        index_with_generator: bool = False,
-        pbar: bool = False,
-        mp_start_method: str | None = None,
-    ) -> Any:
-        """Split along a batch dimension, call `fn` on the pieces in several processes, join the results.
+    Returns:
+        The results, concatenated along `dim` (stacked for `chunksize=0`); None if there are none.
 
-        Args:
-            fn: takes a TensorDict and returns one, or None for nothing. It must be picklable (a function
-                at the top level of a module, not a lambda), unless workers are forked.
-            dim: the batch dimension.
-            num_workers: number of processes, by default one per processor; 0 runs in this process.
-            out: TensorDict that receives the results, and which is returned.
-            chunksize: size of the pieces; 0 gives single elements, without the dimension, whose
-                results are stacked.
-            num_chunks: number of pieces, by default one per worker.
-            pool: an executor of `concurrent.futures` or a pool of `multiprocessing` to use, which stays
-                open: for many short maps, since workers take some tenths of a second to start. (When a
-                worker dies, an executor raises; a pool of `multiprocessing` waits for ever.)
-            generator: seeds the workers: `np.random` and `random` of worker i start from the i-th
-                child of `np.random.SeedSequence`. Without it they differ from run to run.
-            max_tasks_per_child: replace a worker after so many calls; not for forked workers.
-            worker_threads: thread limit of libraries that a worker loads.
-            index_with_generator: cut the pieces one by one as they are needed.
-            pbar: show a progress bar on stderr.
-            mp_start_method: "forkserver", "spawn" or "fork"; by default the first of these that there is.
-                Forked workers start at once and take any function, but can hang if this process has
-                threads, as torch, jax, onnxruntime and BLAS libraries start them.
+    Raises:
+        ValueError: both `chunksize` and `num_chunks`, or a `dim` that is no batch dimension.
+        pickle.PicklingError: `fn` cannot be sent to the workers; the message names the ways out.
+        concurrent.futures.process.BrokenProcessPool: a worker died.
+        Exception: whatever `fn` raises.
 
-        Returns:
-            The results, concatenated along `dim` (stacked for `chunksize=0`); None if there are none.
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> td = TensorDict({"a": np.arange(4)}, batch_size=[4])
+        >>> td.map(lambda x: x + 1, num_workers=0, chunksize=2)["a"]
+        array([1, 2, 3, 4])
+    """
+    plan = _Plan(td, dim, num_workers, chunksize, num_chunks, pool)
+    results = plan.run(
+        plan.pieces(plan.cuts, lazily=index_with_generator),
+        fn,
+        True,
+        generator,
+        max_tasks_per_child,
+        worker_threads,
+        pbar,
+        mp_start_method,
+    )
+    if out is not None:
+        for cut, result in zip(plan.cuts, results, strict=True):
+            if result is not None:
+                out[plan.index(cut)] = result
+        return out
+    kept = [result for result in results if result is not None]
+    return plan.joined(kept) if kept else None
 
-        Raises:
-            ValueError: both `chunksize` and `num_chunks`, or a `dim` that is no batch dimension.
-            pickle.PicklingError: `fn` cannot be sent to the workers; the message names the ways out.
-            concurrent.futures.process.BrokenProcessPool: a worker died.
-            Exception: whatever `fn` raises.
 
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> td = TensorDict({"a": np.arange(4)}, batch_size=[4])
-            >>> td.map(lambda x: x + 1, num_workers=0, chunksize=2)["a"]
-            array([1, 2, 3, 4])
-        """
-        plan = _Plan(self, dim, num_workers, chunksize, num_chunks, pool)
-        results = plan.run(
-            plan.pieces(plan.cuts, lazily=index_with_generator),
+def map_iter(
+    td: Container,
+    fn: Mapped,
+    dim: int = 0,
+    num_workers: int | None = None,
+    *,
+    shuffle: bool = False,
+    chunksize: int | None = None,
+    num_chunks: int | None = None,
+    pool: Any = None,
+    generator: np.random.Generator | int | None = None,
+    max_tasks_per_child: int | None = None,
+    worker_threads: int = 1,
+    index_with_generator: bool = True,
+    pbar: bool = False,
+    mp_start_method: str | None = None,
+) -> Iterator[Any]:
+    """As `map`, giving the results one by one; the processes end with the iterator.
+
+    Args:
+        shuffle: pieces are random draws of the batch without replacement, and results come as they
+            are ready.
+
+    The other arguments are those of `map`. Pieces are sent only a few ahead of the results taken.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> td = TensorDict({"a": np.arange(3)}, batch_size=[3])
+        >>> [int(x["a"]) for x in td.map_iter(lambda x: x * 2, num_workers=0, chunksize=0)]
+        [0, 2, 4]
+    """
+    plan = _Plan(td, dim, num_workers, chunksize, num_chunks, pool)
+    rng = np.random.default_rng(generator)
+    cuts = plan.shuffled(rng) if shuffle else plan.cuts
+    # Checked above, at the call; what follows runs when the first result is taken.
+    return _skip_none(
+        plan.run(
+            plan.pieces(cuts, lazily=index_with_generator),
             fn,
-            True,
-            generator,
+            not shuffle,
+            rng,
             max_tasks_per_child,
             worker_threads,
             pbar,
             mp_start_method,
         )
-        if out is not None:
-            for cut, result in zip(plan.cuts, results, strict=True):
-                if result is not None:
-                    out[plan.index(cut)] = result
-            return out
-        kept = [result for result in results if result is not None]
-        return plan.joined(kept) if kept else None
-
-    def map_iter(
-        self,
-        fn: Mapped,
-        dim: int = 0,
-        num_workers: int | None = None,
-        *,
-        shuffle: bool = False,
-        chunksize: int | None = None,
-        num_chunks: int | None = None,
-        pool: Any = None,
-        generator: np.random.Generator | int | None = None,
-        max_tasks_per_child: int | None = None,
-        worker_threads: int = 1,
-        index_with_generator: bool = True,
-        pbar: bool = False,
-        mp_start_method: str | None = None,
-    ) -> Iterator[Any]:
-        """As `map`, giving the results one by one; the processes end with the iterator.
-
-        Args:
-            shuffle: pieces are random draws of the batch without replacement, and results come as they
-                are ready.
-
-        The other arguments are those of `map`. Pieces are sent only a few ahead of the results taken.
-
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> td = TensorDict({"a": np.arange(3)}, batch_size=[3])
-            >>> [int(x["a"]) for x in td.map_iter(lambda x: x * 2, num_workers=0, chunksize=0)]
-            [0, 2, 4]
-        """
-        plan = _Plan(self, dim, num_workers, chunksize, num_chunks, pool)
-        rng = np.random.default_rng(generator)
-        cuts = plan.shuffled(rng) if shuffle else plan.cuts
-        # Checked above, at the call; what follows runs when the first result is taken.
-        return _skip_none(
-            plan.run(
-                plan.pieces(cuts, lazily=index_with_generator),
-                fn,
-                not shuffle,
-                rng,
-                max_tasks_per_child,
-                worker_threads,
-                pbar,
-                mp_start_method,
-            )
-        )
+    )
 
 
 def _skip_none(results: Iterator[Any]) -> Iterator[Any]:
@@ -224,7 +220,7 @@ class _Plan:
             if self.pool is not None:
                 results = call_given(self.pool, fn, pieces, ordered)
             elif not self.num_workers:
-                results = map(fn, pieces)
+                results = (fn(piece) for piece in pieces)
             else:
                 workers = min(self.num_workers, max(1, len(self.cuts)))
                 pool = new_pool(fn, workers, entropy, threads, max_tasks, start_method)

@@ -14,46 +14,36 @@ import numpy as np
 
 from lite._arrays.device import is_device_leaf
 from lite._arrays.types import Array
-from lite._tree.protocol import TensorDictCore
+from lite._tree.protocol import Container
 
 _TRANSIENT = frozenset({"__weakref__", "_before", "_contexts", "_lock_parents", "_origin", "_source"})
 
 
-class PickleMixin(TensorDictCore):
-    """`pickle` keeps entries, batch size, device, names and lock state.
+def getstate(td: Container) -> dict[str, Any]:
+    cls = type(td)
+    # A property may have taken the place of a base's slot.
+    names = [
+        name
+        for base in cls.__mro__
+        for name in base.__dict__.get("__slots__", ())
+        if name not in _TRANSIENT and isinstance(getattr(cls, name), MemberDescriptorType)
+    ]
+    state = {name: getattr(td, name) for name in names if hasattr(td, name)}
+    source = getattr(td, "_source", None)
+    if isinstance(source, str):
+        state["_source"] = source
+    if "_data" in state:
+        state["_data"] = {key: _portable(entry) for key, entry in state["_data"].items()}
+    return state
 
-    Arrays mapped to a file (see `memmap`, `load_memmap`), and views of them, are pickled as path, position
-    and shape, so that sending them to another process costs bytes, and both see the same memory. Unpickling
-    raises FileNotFoundError if the file is gone, ValueError if it has been replaced. To keep the values
-    themselves pickle `td.clone()`.
-    """
 
-    __slots__ = ()
-
-    def __getstate__(self) -> dict[str, Any]:
-        cls = type(self)
-        # A property may have taken the place of a base's slot.
-        names = [
-            name
-            for base in cls.__mro__
-            for name in base.__dict__.get("__slots__", ())
-            if name not in _TRANSIENT and isinstance(getattr(cls, name), MemberDescriptorType)
-        ]
-        state = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        source = getattr(self, "_source", None)
-        if isinstance(source, str):
-            state["_source"] = source
-        if "_data" in state:
-            state["_data"] = {key: _portable(entry) for key, entry in state["_data"].items()}
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
-            setattr(self, name, value)
-        self._lock_parents = []
-        if self._locked:
-            self._locked = False
-            self.lock_()
+def setstate(td: Container, state: dict[str, Any]) -> None:
+    for name, value in state.items():
+        setattr(td, name, value)
+    td._lock_parents = []
+    if td._locked:
+        td._locked = False
+        td.lock_()
 
 
 class _Bits:

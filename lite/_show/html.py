@@ -10,7 +10,7 @@ from lite._arrays.types import is_array
 from lite._containers.ragged import stand_in
 from lite._show.summary import size_text
 from lite._tree.nontensor import NonTensorBase
-from lite._tree.protocol import TensorDictCore
+from lite._tree.protocol import Container
 from lite._tree.walks import leaves
 
 _MOST_ROWS = 200
@@ -31,14 +31,9 @@ def escape(text: str) -> str:
     return standard(text)
 
 
-class HtmlMixin(TensorDictCore):
-    """The form that notebooks show."""
-
-    __slots__ = ()
-
-    def _repr_html_(self) -> str:
-        """A tree with shapes, dtypes and bytes; nested TensorDicts fold."""
-        return html_of(self, self)
+def _repr_html_(td: Container) -> str:
+    """A tree with shapes, dtypes and bytes; nested TensorDicts fold."""
+    return html_of(td, td)
 
 
 def html_of(shown: Any, td: Any) -> str:

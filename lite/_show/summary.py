@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from lite._arrays.types import Path, is_array
 from lite._containers.ragged import stand_in
 from lite._tree.keys import to_key
-from lite._tree.protocol import TensorDictCore
+from lite._tree.protocol import Container
 from lite._tree.walks import leaves
 
 
@@ -20,48 +20,43 @@ class _Row(NamedTuple):
     nbytes: int | None
 
 
-class SummaryMixin(TensorDictCore):
-    """`summary`."""
+def summary(td: Container) -> str:
+    """A table with one line per entry: kind, shape, dtype and bytes, and the sum at the end.
 
-    __slots__ = ()
+    Bytes are those of the elements an entry shows, also where arrays share memory; Python objects
+    have none. Entries of a lazy stack that not all parts have are listed with the part.
 
-    def summary(self) -> str:
-        """A table with one line per entry: kind, shape, dtype and bytes, and the sum at the end.
-
-        Bytes are those of the elements an entry shows, also where arrays share memory; Python objects
-        have none. Entries of a lazy stack that not all parts have are listed with the part.
-
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> td = TensorDict({"obs": np.zeros((3, 4)), "info": {"step": np.arange(3)}}, batch_size=[3])
-            >>> print(td.summary())
-            key               kind   shape   dtype    bytes
-            -----------------------------------------------
-            obs               Array  (3, 4)  float64     96
-            ('info', 'step')  Array  (3,)    int64       24
-            -----------------------------------------------
-            TensorDict, batch_size=(3,): 2 arrays, 120 B
-        """
-        rows = list(_rows(self, ()))
-        head = _Row("key", "kind", "shape", "dtype", None)
-        cells = [[*row[:4], "" if row.nbytes is None else str(row.nbytes)] for row in rows]
-        cells = [[*head[:4], "bytes"], *cells]
-        widths = [max(len(line[i]) for line in cells) for i in range(5)]
-        lines = [
-            "  ".join(
-                cell.rjust(width) if i == 4 else cell.ljust(width)
-                for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in cells
-        ]
-        rule = "-" * (sum(widths) + 8)
-        arrays = sum(1 for _ in leaves(self))
-        total = size_text(sum(row.nbytes or 0 for row in rows))
-        name = type(self).__name__
-        plural = "" if arrays == 1 else "s"
-        end = f"{name}, batch_size={self.batch_size}: {arrays} array{plural}, {total}"
-        return "\n".join([lines[0], rule, *lines[1:], rule, end])
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> td = TensorDict({"obs": np.zeros((3, 4)), "info": {"step": np.arange(3)}}, batch_size=[3])
+        >>> print(td.summary())
+        key               kind   shape   dtype    bytes
+        -----------------------------------------------
+        obs               Array  (3, 4)  float64     96
+        ('info', 'step')  Array  (3,)    int64       24
+        -----------------------------------------------
+        TensorDict, batch_size=(3,): 2 arrays, 120 B
+    """
+    rows = list(_rows(td, ()))
+    head = _Row("key", "kind", "shape", "dtype", None)
+    cells = [[*row[:4], "" if row.nbytes is None else str(row.nbytes)] for row in rows]
+    cells = [[*head[:4], "bytes"], *cells]
+    widths = [max(len(line[i]) for line in cells) for i in range(5)]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if i == 4 else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in cells
+    ]
+    rule = "-" * (sum(widths) + 8)
+    arrays = sum(1 for _ in leaves(td))
+    total = size_text(sum(row.nbytes or 0 for row in rows))
+    name = type(td).__name__
+    plural = "" if arrays == 1 else "s"
+    end = f"{name}, batch_size={td.batch_size}: {arrays} array{plural}, {total}"
+    return "\n".join([lines[0], rule, *lines[1:], rule, end])
 
 
 def _rows(td: Any, above: Path) -> Iterator[_Row]:

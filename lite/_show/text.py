@@ -15,31 +15,26 @@ from lite._containers.ragged import stand_in
 from lite._processes.sharing import block_of
 from lite._show.options import PrintOptions, print_options
 from lite._tree.nontensor import NonTensorBase
-from lite._tree.protocol import TensorDictCore
+from lite._tree.protocol import Container
 
 
-class ReprMixin(TensorDictCore):
-    """`repr` and `str`."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        stacked = self._parts()
-        if stacked is None:
-            options, device = print_options(), self.device
-            brief = not options.shows_contents
-            lines = {
-                key: _line(options, entry.shape, entry.dtype, entry.base is not None and _is_shared(entry))
-                if brief and type(entry) is np.ndarray
-                else _entry(entry, device)
-                for key, entry in self._items()
-            }
-            return _block(type(self).__name__, [f"fields={{{_fields(lines)}}}"], self, [])
-        parts, dim = stacked
-        shared = list(self._keys())
-        lines = {key: entry_text(self, key) for key in shared}
-        fields = [f"fields={{{_fields(lines)}}}", f"exclusive_fields={{\n{_exclusive(parts, shared)}}}"]
-        return _block(type(self).__name__, fields, self, [f"stack_dim={dim}"])
+def repr(td: Container) -> str:
+    stacked = td._parts()
+    if stacked is None:
+        options, device = print_options(), td.device
+        brief = not options.shows_contents
+        lines = {
+            key: _line(options, entry.shape, entry.dtype, entry.base is not None and _is_shared(entry))
+            if brief and type(entry) is np.ndarray
+            else _entry(entry, device)
+            for key, entry in td._items()
+        }
+        return _block(type(td).__name__, [f"fields={{{_fields(lines)}}}"], td, [])
+    parts, dim = stacked
+    shared = list(td._keys())
+    lines = {key: entry_text(td, key) for key in shared}
+    fields = [f"fields={{{_fields(lines)}}}", f"exclusive_fields={{\n{_exclusive(parts, shared)}}}"]
+    return _block(type(td).__name__, fields, td, [f"stack_dim={dim}"])
 
 
 def _block(name: str, fields: list[str], td: Any, more: list[str]) -> str:

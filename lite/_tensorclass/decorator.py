@@ -91,7 +91,7 @@ def _decorated(cls: type[T], options: dict[str, bool]) -> type[T]:
         **{name: cls.__dict__[name] for name in annotations if name in cls.__dict__},
     }
     out: Any = types.new_class(cls.__name__, bases, options, lambda ns: ns.update(namespace))
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 def is_tensorclass(obj: Any) -> bool:

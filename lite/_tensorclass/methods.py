@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from lite._base import TensorDictBase
 from lite._tensordict import TensorDict
+from lite._tree.protocol import Container
 
 
 class TensorClassMeta(type):
@@ -20,7 +20,7 @@ class TensorClassMeta(type):
 
         def call(*args: Any, **kwargs: Any) -> Any:
             result = method(*args, **kwargs)
-            return cls.from_tensordict(result) if isinstance(result, TensorDictBase) else result
+            return cls.from_tensordict(result) if isinstance(result, Container) else result
 
         return call
 

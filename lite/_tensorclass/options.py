@@ -12,7 +12,7 @@ from lite._arrays.numbers import SCALARS
 from lite._arrays.types import Shape
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorData
-from lite._tree.protocol import TensorDictCore
+from lite._tree.protocol import Container
 
 
 class Options(NamedTuple):
@@ -77,7 +77,7 @@ def _cast(value: Any, batch_size: Shape, kind: type) -> Any:
             return value
         return NonTensorData._make(value, batch_size)
     made: Any = kind
-    if hasattr(kind, "from_tensordict") and TensorDictCore._as_node(value) is not None:
+    if hasattr(kind, "from_tensordict") and Container._as_node(value) is not None:
         return made.from_tensordict(value)
     if issubclass(kind, TensorCollection):
         return made(**value, batch_size=batch_size) if isinstance(value, Mapping) else value

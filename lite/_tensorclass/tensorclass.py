@@ -10,8 +10,7 @@ from textwrap import indent
 from typing import Any, ClassVar, Self
 
 from lite._arrays.types import Array, Shape
-from lite._base import TensorDictBase
-from lite._files.mixin import FilesMixin
+from lite._files import loading, saving
 from lite._show.html import html_of
 from lite._show.text import entry_text, ordered, state_lines
 from lite._tensorclass.fields import Field, annotations_of, signature_of
@@ -22,7 +21,7 @@ from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey, require_path, to_path
 from lite._tree.nontensor import NonTensorBase, unwrap
-from lite._tree.protocol import MISSING
+from lite._tree.protocol import MISSING, Container, kinds
 
 _RESERVED = frozenset({"batch_size", "device", "names", "shape", "ndim"})  # also with shadow=True
 
@@ -31,7 +30,7 @@ def _is_method(name: str) -> bool:
     return name != "data" and hasattr(TensorDict, name)
 
 
-class TensorClass(FilesMixin, TensorCollection, metaclass=TensorClassMeta):
+class TensorClass(TensorCollection, metaclass=TensorClassMeta):
     """Base of classes whose annotated fields are entries of a TensorDict.
 
     An instance has a batch size. Fields are arrays that start with it, nested tensorclasses or
@@ -78,7 +77,7 @@ class TensorClass(FilesMixin, TensorCollection, metaclass=TensorClassMeta):
         super().__init_subclass__()
         cls._options = cls._options.extended(options)
         dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
-        kinds = annotations_of(cls)
+        annotations = annotations_of(cls)
         cls._fields = {}
         for field in dataclasses.fields(cls):  # type: ignore[arg-type]
             if field.name in _RESERVED or (not cls._options.shadow and _is_method(field.name)):
@@ -87,7 +86,7 @@ class TensorClass(FilesMixin, TensorCollection, metaclass=TensorClassMeta):
                     "of that name."
                     + ("" if field.name in _RESERVED else " With shadow=True the field hides it.")
                 )
-            cls._fields[field.name] = Field(field, kinds.get(field.name, field.type), cls._options)
+            cls._fields[field.name] = Field(field, annotations.get(field.name, field.type), cls._options)
             setattr(cls, field.name, cls._fields[field.name])
         cls.__signature__ = signature_of(cls)  # type: ignore[attr-defined]
 
@@ -126,10 +125,36 @@ class TensorClass(FilesMixin, TensorCollection, metaclass=TensorClassMeta):
         """The fields, as `dataclasses.fields`."""
         return dataclasses.fields(cls)  # type: ignore[arg-type]
 
+    # -- files (_files/saving.py, _files/loading.py) ---------------------------------------------
+
+    memmap = saving.memmap
+    memmap_ = saving.memmap_
+    memmap_like = saving.memmap_like
+    save = saving.save
+    make_memmap = saving.make_memmap
+    make_memmap_from_tensor = saving.make_memmap_from_tensor
+    to_h5 = saving.to_h5
+    consolidate = saving.consolidate
+    is_consolidated = saving.is_consolidated
+    dumps = saving.save
+    load_memmap = classmethod(loading.load_memmap)
+    load = classmethod(loading.load)
+    load_memmap_ = loading.load_memmap_
+    load_ = loading.load_
+    memmap_refresh_ = loading.memmap_refresh_
+    is_memmap = loading.is_memmap
+    from_h5 = classmethod(loading.from_h5)
+    from_consolidated = classmethod(loading.from_consolidated)
+
+    @property
+    def saved_path(self) -> str:
+        """The folder that the arrays are mapped to; AttributeError if they are not."""
+        return loading.saved_path(self)
+
     # -- wrapping -----------------------------------------------------------------------------
 
     @classmethod
-    def _wrap_tensordict(cls, tensordict: TensorDictBase) -> Self:
+    def _wrap_tensordict(cls, tensordict: Container) -> Self:
         """An instance around a container whose keys are known to be fields."""
         self = cls.__new__(cls)
         object.__setattr__(self, "_tensordict", tensordict)
@@ -147,7 +172,7 @@ class TensorClass(FilesMixin, TensorCollection, metaclass=TensorClassMeta):
             ValueError: the TensorDict has keys that are not fields of the class.
             KeyError: a field is given in both.
         """
-        node = TensorDictBase._as_node(tensordict)
+        node = Container._as_node(tensordict)
         if node is None:
             raise TypeError(f"from_tensordict expects a TensorDict, got {type(tensordict)}.")
         unknown = sorted(set(node._keys()) - set(cls._fields))
@@ -170,7 +195,7 @@ class TensorClass(FilesMixin, TensorCollection, metaclass=TensorClassMeta):
         inner = self._tensordict
         if result is inner:
             return self
-        if isinstance(result, TensorDictBase):
+        if isinstance(result, Container):
             is_entry = id(result) in held
             return result if is_entry or not set(result._keys()) <= set(self._fields) else self._wrap(result)
         if type(result) in (tuple, list):
@@ -264,7 +289,7 @@ class TensorClass(FilesMixin, TensorCollection, metaclass=TensorClassMeta):
 
     def update(self, source: Any = None, **kwargs: Any) -> Self:
         """Set fields from a mapping, a TensorDict or another instance; see `TensorDict.update`."""
-        node = TensorDictBase._as_node(source)
+        node = Container._as_node(source)
         keys = [] if source is None else (source.keys() if node is None else node._keys())
         fields = {name for name in kwargs if name in self._fields}
         for path in [require_path(key) for key in keys]:
@@ -297,7 +322,7 @@ class TensorClass(FilesMixin, TensorCollection, metaclass=TensorClassMeta):
     @property
     def batch_size(self) -> Shape:
         """Shape that all fields share as their leading dimensions."""
-        return self._tensordict.batch_size  # type: ignore[no-any-return]
+        return self._tensordict.batch_size
 
     @batch_size.setter
     def batch_size(self, value: Any) -> None:
@@ -367,3 +392,6 @@ def _restore(cls: type[TensorClass], tensordict: Any) -> TensorClass:
 
 
 delegate_operators(TensorClass)
+
+
+kinds.tensorclass = TensorClass

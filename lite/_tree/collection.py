@@ -7,7 +7,7 @@ tensorclasses and non-tensor data all answer the methods of `TensorCollection`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from lite._arrays.types import Array, Shape
 from lite._tree.batch_ops import BatchOp
@@ -24,7 +24,7 @@ class TensorCollection:
         """Shape that all entries share as their leading dimensions."""
         raise NotImplementedError
 
-    def _rebatch(self, batch_size: Shape) -> TensorCollection:
+    def _rebatch(self, batch_size: Shape) -> Self:
         """A shallow copy with another batch size; raises RuntimeError where entries do not fit."""
         raise NotImplementedError
 
@@ -32,11 +32,11 @@ class TensorCollection:
         """Apply a batch-shape operation, keeping batch dimensions beyond the parent's."""
         raise NotImplementedError
 
-    def _clone(self, recurse: bool) -> TensorCollection:
+    def _clone(self, recurse: bool) -> Self:
         """Copy the containers, and the arrays too if `recurse`."""
         raise NotImplementedError
 
-    def _map_leaves(self, fn: Callable[[Array], Any]) -> TensorCollection:
+    def _map_leaves(self, fn: Callable[[Array], Any]) -> Self:
         """Same structure and batch size with every array leaf replaced; non-tensors are kept."""
         raise NotImplementedError
 

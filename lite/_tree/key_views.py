@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Set, Sized
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy import ndarray
 
 from lite._arrays.types import Path
 from lite._tree.collection import default_is_leaf, is_leaf_nontensor
 from lite._tree.keys import to_path
-from lite._tree.protocol import TensorDictCore
-
-if TYPE_CHECKING:
-    from lite._base import TensorDictBase
+from lite._tree.protocol import Container
 
 
 def walk(
-    node: TensorDictCore,
+    node: Container,
     nested: bool,
     leaves_only: bool,
     is_leaf: Callable[[type], bool] | None,
@@ -54,7 +51,7 @@ def leaf_pairs(items: Iterable[tuple[str, Any]], prefix: Path | None, found: lis
         if type(entry) is ndarray:
             found.append((key, entry))
             continue
-        child: Any = entry if isinstance(entry, TensorDictCore) else TensorDictCore._as_node(entry)
+        child: Any = entry if isinstance(entry, Container) else Container._as_node(entry)
         if child is not None:
             below = (name,) if prefix is None else key
             leaf_pairs(child._items(), below, found)
@@ -62,11 +59,11 @@ def leaf_pairs(items: Iterable[tuple[str, Any]], prefix: Path | None, found: lis
             found.append((key, entry))
 
 
-def _keys_below(node: TensorDictCore, prefix: Path, leaves_only: bool, found: list[Any]) -> None:
+def _keys_below(node: Container, prefix: Path, leaves_only: bool, found: list[Any]) -> None:
     """The keys of the whole tree in the order of `walk`, as users see them."""
     for name, entry in node._peek_items():
         if type(entry) is not ndarray:
-            child: Any = entry if isinstance(entry, TensorDictCore) else TensorDictCore._as_node(entry)
+            child: Any = entry if isinstance(entry, Container) else Container._as_node(entry)
             if child is not None:
                 _keys_below(child, (*prefix, name), leaves_only, found)
             if leaves_only and (child is not None or not default_is_leaf(type(entry))):
@@ -74,12 +71,12 @@ def _keys_below(node: TensorDictCore, prefix: Path, leaves_only: bool, found: li
         found.append((*prefix, name) if prefix else name)
 
 
-def _count_below(node: TensorDictCore, leaves_only: bool) -> int:
+def _count_below(node: Container, leaves_only: bool) -> int:
     """How many there are: `list` asks every view for its length before it goes through it."""
     count = 0
     for _, entry in node._peek_items():
         if type(entry) is not ndarray:
-            child: Any = entry if isinstance(entry, TensorDictCore) else TensorDictCore._as_node(entry)
+            child: Any = entry if isinstance(entry, Container) else Container._as_node(entry)
             if child is not None:
                 count += _count_below(child, leaves_only)
             if leaves_only and (child is not None or not default_is_leaf(type(entry))):
@@ -89,7 +86,7 @@ def _count_below(node: TensorDictCore, leaves_only: bool) -> int:
 
 
 def _collect(
-    node: TensorDictCore,
+    node: Container,
     prefix: Any,
     how: tuple[bool, bool, Callable[[type], bool], bool, bool, str | None],
     found: list[tuple[Any, Any]],
@@ -101,7 +98,7 @@ def _collect(
             found.append((key, entry))
             continue
         leaf, child = False, entry
-        if not (known and isinstance(entry, TensorDictCore)):  # which saves two calls for each node
+        if not (known and isinstance(entry, Container)):  # which saves two calls for each node
             leaf = is_leaf(type(entry))
             child = None if leaf else node._as_node(entry)
         if nested and child is not None:
@@ -120,7 +117,7 @@ class TensorDictKeysView(Set[Any]):
 
     def __init__(
         self,
-        td: TensorDictBase,
+        td: Container,
         include_nested: bool,
         leaves_only: bool,
         is_leaf: Callable[[type], bool] | None,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, TypeVar
 
 from numpy import ndarray
 
 from lite._arrays.types import Names
-from lite._tree.protocol import TensorDictCore
+
+T = TypeVar("T", bound=Any)
 
 
 def check_names(names: Sequence[str | None] | None, ndim: int) -> Names:
@@ -35,66 +36,42 @@ def take_names(found: list[tuple[Any, Names]]) -> None:
         node._take_names(names)
 
 
-class NamesMixin(TensorDictCore):
-    """`names`, `refine_names` and `rename`."""
+def collect_names(td: Any, names: Names, found: list[tuple[Any, Names]], but: str | None = None) -> None:
+    """Which container gets which names, leaving out what is below the direct entry `but`.
 
-    __slots__ = ()
+    Raises:
+        ValueError: names would be twice on one nested container.
+    """
+    found.append((td, names))
+    for key, entry in td._items():
+        node = None if type(entry) is ndarray or key == but else td._as_node(entry)
+        if node is not None:
+            own = [None] * node.ndim if node._names is None else list(node._names)
+            head = [None] * td.ndim if names is None else names
+            node._collect_names(check_names([*head, *own[td.ndim :]], node.ndim), found)
 
-    def _own_names(self) -> list[str | None] | None:
-        return self._names
 
-    def _readable_names(self) -> Names:
-        return self._names
+def set_names(td: Any, names: Names) -> None:
+    """Hand names down to the whole tree, unless they conflict somewhere."""
+    found: list[tuple[Any, Names]] = []
+    td._collect_names(names, found)
+    take_names(found)
 
-    @property
-    def names(self) -> list[str | None]:
-        """One name (or None) per batch dimension; ValueError where parts of a lazy stack disagree."""
-        names = self._readable_names()
-        return [None] * self.ndim if names is None else list(names)
 
-    @names.setter
-    def names(self, value: Sequence[str | None] | None) -> None:
-        self._set_names(check_names(value, self.ndim))
+def refine_names(td: T, *names: Any) -> T:
+    """Name dimensions that have no name yet; `...` stands for the names in between.
 
-    def _set_names(self, names: Names) -> None:
-        """Hand names down to the whole tree, unless they conflict somewhere."""
-        found: list[tuple[Any, Names]] = []
-        self._collect_names(names, found)
-        take_names(found)
-
-    def _collect_names(self, names: Names, found: list[tuple[Any, Names]], but: str | None = None) -> None:
-        """Which container gets which names, leaving out what is below the direct entry `but`.
-
-        Raises:
-            ValueError: names would be twice on one nested container.
-        """
-        found.append((self, names))
-        for key, entry in self._items():
-            node = None if type(entry) is ndarray or key == but else self._as_node(entry)
-            if node is not None:
-                own = [None] * node.ndim if node._names is None else list(node._names)
-                head = [None] * self.ndim if names is None else names
-                node._collect_names(check_names([*head, *own[self.ndim :]], node.ndim), found)
-
-    def _take_names(self, names: Names) -> None:
-        self._names = names
-
-    def refine_names(self, *names: Any) -> Self:
-        """Name dimensions that have no name yet; `...` stands for the names in between.
-
-        Raises:
-            RuntimeError: a dimension already has another name.
-        """
-        given = list(names)
-        if Ellipsis in given:
-            at = given.index(Ellipsis)
-            tail = given[at + 1 :]
-            given = given[:at] + self.names[at : self.ndim - len(tail)] + tail
-        merged = check_names(given, self.ndim) or [None] * self.ndim
-        for old, new in zip(self.names, merged, strict=True):
-            if old is not None and old != new:
-                raise RuntimeError(
-                    f"refine_names: cannot coerce TensorDict names {self.names} with {list(names)}."
-                )
-        self.names = merged
-        return self
+    Raises:
+        RuntimeError: a dimension already has another name.
+    """
+    given = list(names)
+    if Ellipsis in given:
+        at = given.index(Ellipsis)
+        tail = given[at + 1 :]
+        given = given[:at] + td.names[at : td.ndim - len(tail)] + tail
+    merged = check_names(given, td.ndim) or [None] * td.ndim
+    for old, new in zip(td.names, merged, strict=True):
+        if old is not None and old != new:
+            raise RuntimeError(f"refine_names: cannot coerce TensorDict names {td.names} with {list(names)}.")
+    td.names = merged
+    return td

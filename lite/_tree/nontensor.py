@@ -15,10 +15,10 @@ import numpy as np
 from lite._arrays.types import Array, Shape
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
-from lite._tree.shape import ShapeMixin, as_shape
+from lite._tree.shape import BatchShape, as_shape
 
 
-class NonTensorBase(ShapeMixin):
+class NonTensorBase(BatchShape):
     """What `NonTensorData` and `NonTensorStack` share."""
 
     __slots__ = ("_batch_size",)

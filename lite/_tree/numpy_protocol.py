@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from lite._tree.protocol import TensorDictCore
+from lite._tree.protocol import Container
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,19 +26,14 @@ def implements(numpy_function: Callable[..., Any]) -> Callable[[F], F]:
     return register
 
 
-class ArrayFunctionMixin(TensorDictCore):
-    """NumPy's dispatch protocol for functions that are not ufuncs."""
+def array_function(
+    td: Container, func: Callable[..., Any], types: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """Run lite's form of a NumPy function; TypeError (raised by NumPy) if it has none."""
+    implementation = _IMPLEMENTATIONS.get(func)
+    if implementation is None:
+        # Only here, on first use: `import lite` needs none of them.
+        from lite._ops import numpy_functions  # noqa: F401
 
-    __slots__ = ()
-
-    def __array_function__(
-        self, func: Callable[..., Any], types: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> Any:
-        """Run lite's form of a NumPy function; TypeError (raised by NumPy) if it has none."""
         implementation = _IMPLEMENTATIONS.get(func)
-        if implementation is None:
-            # Only here, on first use: `import lite` needs none of them.
-            from lite._ops import numpy_functions  # noqa: F401
-
-            implementation = _IMPLEMENTATIONS.get(func)
-        return NotImplemented if implementation is None else implementation(*args, **kwargs)
+    return NotImplemented if implementation is None else implementation(*args, **kwargs)

@@ -1,19 +1,27 @@
-"""The small protocol that `TensorDict` and `LazyStackedTensorDict` implement.
+"""The protocol that the containers implement: what the dense and the lazily stacked kind have in common.
 
-Every other method is written against it, in mixins of one concern each.
+Operations are functions of a `Container`. What is asked often is listed here in the order in which one meets
+it: entries, paths, kinds and parts, metadata, names, lock, `with` statements. Methods that raise
+NotImplementedError are for the kinds to write; those that the facade (`lite._tensordict`) lists as operations
+stand at the end, so that lower packages can call them by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Final, Self, TypeVar
 
-from lite._arrays.types import Names, Shape
+from lite._arrays.types import Names, Path, Shape
+from lite._tree import lock, undo
+from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
-from lite._tree.undo import ContextMixin
+from lite._tree.names import check_names, collect_names, refine_names, set_names
+from lite._tree.nontensor import NonTensorBase, unwrap
+from lite._tree.shape import BatchShape
+from lite._tree.writes import Writes
 
-if TYPE_CHECKING:
-    from lite._tree.writes import Writes
+T = TypeVar("T", bound="Container")
 
 
 class _Missing:
@@ -24,13 +32,43 @@ class _Missing:
 MISSING: Final[Any] = _Missing()
 
 
-class TensorDictCore(ContextMixin):
-    """What a container must provide; entries are arrays or `TensorCollection`s, never None."""
+class Kinds:
+    """The classes that users see, for those who make an instance and stand below them.
 
-    __slots__ = ("_names", "_source")
+    The files that define them (`lite._tensordict`, `lite._tensorclass.tensorclass`) set them, once.
+    """
+
+    dense: type[Any]
+    lazy: type[Any]
+    tensorclass: type[Any]
+
+
+kinds = Kinds()
+
+
+class Container(BatchShape):
+    """A mapping from keys to entries, which are arrays or `TensorCollection`s of one batch size."""
+
+    __slots__ = (
+        "__weakref__",
+        "_before",
+        "_contexts",
+        "_lock_parents",
+        "_locked",
+        "_names",
+        "_origin",
+        "_source",
+    )
     _converts: ClassVar[bool] = False  # whether storing an array that fits makes something else of it
     _names: Names
     _source: Any  # what the leaves are mapped to: a folder, None for memory; or the buffer they are views of
+    _locked: bool
+    _before: bool | None  # whether it was locked before the last `lock_` or `unlock_`
+    _lock_parents: Sequence[weakref.ref[Any]]
+    _contexts: list[tuple[bool | None, Any]]
+    _origin: tuple[weakref.ref[Any], BatchOp | undo.Inverse] | undo.Leave | None
+
+    # -- direct entries -------------------------------------------------------------------------
 
     def _keys(self) -> Iterable[str]:
         """Direct keys, in order."""
@@ -40,10 +78,6 @@ class TensorDictCore(ContextMixin):
         """The direct entry, or None."""
         raise NotImplementedError
 
-    def _reach(self, path: Any) -> Any:
-        """The entry at a flat path through nothing but dense TensorDicts; None for all other keys."""
-        return None
-
     def _peek(self, key: str) -> Any:
         """What tells whether an entry exists and of which kind it is, without stacking leaves."""
         return self._get_str(key)
@@ -52,6 +86,26 @@ class TensorDictCore(ContextMixin):
         """Shape of a direct entry, -1 where stacked ones differ; None if there is no such entry."""
         entry = self._get_str(key)
         return None if entry is None else tuple(entry.shape)
+
+    def _items(self) -> Iterable[tuple[str, Any]]:
+        """Direct (key, entry) pairs, in order."""
+        return ((key, self._get_str(key)) for key in self._keys())
+
+    def _peek_items(self) -> Iterable[tuple[str, Any]]:
+        """Direct keys, each with what `_peek` gives."""
+        return self._items()
+
+    def _entries(self) -> dict[str, Any]:
+        """The direct entries, not to be changed."""
+        return dict(self._items())
+
+    def _values(self) -> Iterable[Any]:
+        """Direct entries, in order."""
+        return (entry for _, entry in self._items())
+
+    def _flat(self) -> dict[str, Any] | None:
+        """The entries, not to be changed, if all are NumPy arrays held as they are; else None."""
+        return None
 
     def _put(self, key: str, entry: Any) -> None:
         """Store a converted and checked entry, whatever the lock says."""
@@ -74,12 +128,80 @@ class TensorDictCore(ContextMixin):
         """Convert a user's value to an entry that fits the batch size and device."""
         raise NotImplementedError
 
-    def _blank(self) -> TensorDictCore:
+    # -- entries at the end of a path -----------------------------------------------------------
+
+    def _reach(self, path: Any) -> Any:
+        """The entry at a flat path through nothing but dense TensorDicts; None for all other keys."""
+        return None
+
+    def _get_path(self, path: Path) -> Any:
+        """The entry at a path, or None; going through anything that has no keys is a miss."""
+        node: Any = self
+        for name in path[:-1]:
+            node = self._as_node(node._peek(name))
+            if node is None:
+                return None
+        return node._get_str(path[-1])
+
+    def _peek_path(self, path: Path) -> Any:
+        """Like `_get_path`, for those who only need to know whether there is an entry and of what kind."""
+        node: Any = self
+        for name in path[:-1]:
+            node = self._as_node(node._peek(name))
+            if node is None:
+                return None
+        return node._peek(path[-1])
+
+    def _missing(self, path: Path) -> KeyError:
+        """The KeyError for a path, listing the keys of the node where the search ended."""
+        node: Container = self
+        for name in path[:-1]:
+            entry = node._peek(name)
+            child = self._as_node(entry)
+            if child is None and entry is not None:
+                kind = type(unwrap(entry) if isinstance(entry, NonTensorBase) else entry).__name__
+                return KeyError(f"key {path} not found: the entry {name!r} is no TensorDict but a {kind}.")
+            if child is None:
+                break
+            node = child
+        else:
+            name = path[-1]
+        shown = repr(name).replace("'", '"')
+        return KeyError(f"key {shown} not found in TensorDict with keys {sorted(node._keys())}")
+
+    # -- kinds and parts ------------------------------------------------------------------------
+
+    @staticmethod
+    def _as_node(entry: Any) -> Any:
+        """The container behind an entry (a nested TensorDict, or a tensorclass's), else None."""
+        if isinstance(entry, Container):
+            return entry
+        return getattr(entry, "_tensordict", None) if isinstance(entry, TensorCollection) else None
+
+    @staticmethod
+    def _rewrap(entry: Any, node: Any) -> Any:
+        """Give a transformed node the class of the entry it came from (for tensorclasses)."""
+        wrap = getattr(entry, "_wrap_tensordict", None)
+        return node if wrap is None else wrap(node)
+
+    def _with(self, entries: dict[str, Any]) -> Self:
+        """An unlocked container like self that takes over `entries`, which are known to fit."""
+        raise NotImplementedError
+
+    def _blank(self) -> Self:
         """An empty unlocked container of the same batch size, device and names."""
         raise NotImplementedError
 
-    def _set_index(self, index: Any, value: Any, writes: Writes | None = None) -> None:
-        """`td[index] = value` for a batch index, as part of `writes` if they are given."""
+    def _parts(self) -> tuple[Sequence[Any], int] | None:
+        """The stacked containers and the dimension they are stacked along; None unless lazy.
+
+        What works per entry (pointwise operations, apply, casts, repr) goes through the parts where
+        there are some, so that ragged and exclusive entries take part.
+        """
+        return None
+
+    def _from_parts(self, parts: Sequence[Any]) -> Self:
+        """A lazy stack like self of other containers, all of one batch size; unlocked."""
         raise NotImplementedError
 
     def _save(self) -> Any:
@@ -90,47 +212,7 @@ class TensorDictCore(ContextMixin):
         """Return to what `_save` gave."""
         raise NotImplementedError
 
-    def _lock_children(self) -> list[Any]:
-        raise NotImplementedError
-
-    def _items(self) -> Iterable[tuple[str, Any]]:
-        """Direct (key, entry) pairs, in order."""
-        return ((key, self._get_str(key)) for key in self._keys())
-
-    def _peek_items(self) -> Iterable[tuple[str, Any]]:
-        """Direct keys, each with what `_peek` gives."""
-        return self._items()
-
-    def _entries(self) -> dict[str, Any]:
-        """The direct entries, not to be changed."""
-        return dict(self._items())
-
-    def _values(self) -> Iterable[Any]:
-        """Direct entries, in order."""
-        return (entry for _, entry in self._items())
-
-    def _flat(self) -> dict[str, Any] | None:
-        """The entries, not to be changed, if all are NumPy arrays held as they are; else None."""
-        return None
-
-    def _parts(self) -> tuple[Sequence[Any], int] | None:
-        """The stacked containers and the dimension they are stacked along; None unless lazy.
-
-        What works per entry (pointwise operations, apply, casts, repr) goes through the parts where
-        there are some, so that ragged and exclusive entries take part.
-        """
-        return None
-
-    def _from_parts(self, parts: Sequence[Any]) -> TensorDictCore:
-        """A lazy stack like self of other containers, all of one batch size; unlocked."""
-        raise NotImplementedError
-
-    @staticmethod
-    def _as_node(entry: Any) -> Any:
-        """The container behind an entry (a nested TensorDict, or a tensorclass's), else None."""
-        if isinstance(entry, TensorDictCore):
-            return entry
-        return getattr(entry, "_tensordict", None) if isinstance(entry, TensorCollection) else None
+    # -- metadata -------------------------------------------------------------------------------
 
     @property
     def batch_size(self) -> Shape:
@@ -150,17 +232,140 @@ class TensorDictCore(ContextMixin):
         """Bind to a device; the entries, known to be there, stay as they are."""
         raise NotImplementedError
 
-    def update(self, *args: Any, **kwargs: Any) -> Self:
+    # -- names of the dimensions (names.py) -----------------------------------------------------
+
+    @property
+    def names(self) -> list[str | None]:
+        """One name (or None) per batch dimension; ValueError where parts of a lazy stack disagree."""
+        found = self._readable_names()
+        return [None] * self.ndim if found is None else list(found)
+
+    @names.setter
+    def names(self, value: Sequence[str | None] | None) -> None:
+        set_names(self, check_names(value, self.ndim))
+
+    def _own_names(self) -> Names:
+        return self._names
+
+    def _readable_names(self) -> Names:
+        return self._names
+
+    def _take_names(self, found: Names) -> None:
+        self._names = found
+
+    _collect_names = collect_names
+    _set_names = set_names
+    refine_names = refine_names
+
+    # -- the lock (lock.py) ---------------------------------------------------------------------
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether the key set is frozen."""
+        return self._locked
+
+    @is_locked.setter
+    def is_locked(self, value: bool) -> None:
+        if value:
+            self.lock_()
+        else:
+            self.unlock_()
+
+    def _lock_children(self) -> list[Any]:
+        """The nodes right below, which are locked with self."""
         raise NotImplementedError
 
-    def _update(self, *args: Any) -> None:
+    _lock = lock.lock_below
+    lock_ = lock.lock_
+    unlock_ = lock.unlock_
+
+    # -- `with` statements (undo.py) ------------------------------------------------------------
+
+    _shaped = undo.shaped
+    _unchanged = undo.unchanged
+    _remember = undo.remember
+    __enter__ = undo.enter
+    __exit__ = undo.leave
+
+    # -- operations that lower packages call by name; `lite._tensordict` lists them ---------------
+
+    apply: Callable[..., Any]
+    argsort: Callable[..., Any]
+    clamp: Callable[..., Any]
+    clear: Callable[..., Self]
+    clone: Callable[..., Self]
+    contiguous: Callable[..., Any]
+    del_: Callable[..., Self]
+    detach: Callable[..., Self]
+    empty: Callable[..., Self]
+    entry_class: Callable[..., type]
+    exclude: Callable[..., Self]
+    filter_non_tensor_data: Callable[..., Self]
+    flip: Callable[..., Self]
+    get: Callable[..., Any]
+    is_memmap: Callable[..., bool]
+    isclose: Callable[..., Self]
+    items: Callable[..., Any]
+    keys: Callable[..., Any]
+    load_memmap_: Callable[..., Self]
+    masked_fill_: Callable[..., Self]
+    memmap: Callable[..., Any]
+    pop: Callable[..., Any]
+    repeat: Callable[..., Self]
+    roll: Callable[..., Self]
+    select: Callable[..., Self]
+    set: Callable[..., Self]
+    set_: Callable[..., Self]
+    to: Callable[..., Self]
+    to_dict: Callable[..., Any]
+    tolist: Callable[..., Any]
+    update: Callable[..., Self]
+    update_: Callable[..., Self]
+    update_at_: Callable[..., Self]
+    where: Callable[..., Any]
+    _excluded: Callable[..., Self]
+    _on: Callable[..., Self]
+    _rows: Callable[..., Any]
+    _selected: Callable[..., Self]
+    _take: Callable[..., Self]
+
+    def __getitem__(self, index: Any) -> Any:
+        raise NotImplementedError
+
+    def __contains__(self, key: object) -> bool:
+        raise NotImplementedError
+
+    def is_empty(self) -> bool:
+        raise NotImplementedError
+
+    def _set_path(self, path: Path, item: Any, inplace: bool, writes: Writes | None = None) -> None:
         raise NotImplementedError
 
     def _set_here(self, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
         raise NotImplementedError
 
-    def _create(self, path: tuple[str, ...], item: Any, writes: Writes | None = None) -> None:
+    def _create(self, path: Path, item: Any, writes: Writes | None = None) -> None:
         raise NotImplementedError
 
-    def is_empty(self) -> bool:
+    def _set_at(self, path: Path, value: Any, index: Any, writes: Writes) -> None:
+        raise NotImplementedError
+
+    def _set_index(self, index: Any, value: Any, writes: Writes | None = None) -> None:
+        """`td[index] = value` for a batch index, as part of `writes` if they are given."""
+        raise NotImplementedError
+
+    def _update(
+        self,
+        source: Any,
+        clone: bool,
+        inplace: bool,
+        chosen: list[Path] | None,
+        is_leaf: Callable[[type], bool] | None,
+        writes: Writes,
+    ) -> None:
+        raise NotImplementedError
+
+    def _copy_entries(
+        self, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
+    ) -> None:
         raise NotImplementedError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -40,7 +40,35 @@ def infer_size(sizes: Shape, numel: int) -> Shape:
     return sizes
 
 
-class ShapeMixin(TensorCollection):
+def parse_batch_size(batch_size: Any) -> Shape:
+    """Read a batch size given as None, an int or a sequence of ints.
+
+    Raises:
+        ValueError: a negative size, or a string.
+        TypeError: anything that is not an integer.
+    """
+    if batch_size is None:
+        return ()
+    if type(batch_size) is tuple or type(batch_size) is list:
+        # First, because asking an abstract class costs more than all the rest.
+        for n in batch_size:
+            if type(n) is not int or n < 0:
+                break
+        else:
+            return tuple(batch_size)
+        shape = tuple([operator.index(n) for n in batch_size])
+    elif isinstance(batch_size, str):
+        raise ValueError(f"batch size was not specified as integers, got {batch_size!r}.")
+    elif isinstance(batch_size, Iterable):
+        shape = tuple(operator.index(n) for n in batch_size)
+    else:
+        shape = (operator.index(batch_size),)
+    if shape and min(shape) < 0:
+        raise ValueError(f"batch_size must not be negative, got {shape}.")
+    return shape
+
+
+class BatchShape(TensorCollection):
     """Batch properties and batch-shape operations; they never touch feature dimensions."""
 
     __slots__ = ()

@@ -7,14 +7,12 @@ slot: nothing is inverted, and nothing looked up, unless the result is used in a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 from weakref import ref
 
 from lite._tree.batch_ops import BatchOp
-from lite._tree.lock import LockMixin
-from lite._tree.shape import ShapeMixin
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Any)
 
 # (result after the body, source) -> the result in the form of the source
 Inverse = Callable[[Any, Any], Any]
@@ -30,83 +28,83 @@ class Leave:
         raise NotImplementedError
 
 
-class ContextMixin(LockMixin, ShapeMixin):
-    """What `__enter__` and `__exit__` need to know."""
+def shaped(td: T, op: BatchOp) -> T:
+    """The result of an operation that a `with` statement can undo."""
+    out: T = td._run(op)
+    out._origin = (ref(td), op)
+    if out._locked:
+        out._before = None
+    return out
 
-    __slots__ = ("_contexts", "_origin")
-    _contexts: list[tuple[bool | None, Any]]
-    _origin: tuple[ref[Any], BatchOp | Inverse] | Leave | None
 
-    def _shaped(self, op: BatchOp) -> Self:
-        out: Any = self._run(op)
-        out._origin = (ref(self), op)
-        if out._locked:
-            out._before = None
-        return out  # type: ignore[no-any-return]
+def unchanged(td: T) -> T:
+    """Self as the result of an operation that changes nothing: leaving a `with` does nothing, too."""
+    td._origin = None
+    td._before = None
+    return td
 
-    def _unchanged(self) -> Self:
-        """Self as the result of an operation that changes nothing: leaving a `with` does nothing, too."""
-        self._origin = None
-        self._before = None
-        return self
 
-    def _remember(self, out: T, inverse: Inverse) -> T:
-        """Note on a result of self how to come back to the form of self."""
-        out._origin = None if out is self else (ref(self), inverse)  # type: ignore[attr-defined]
-        out._before = None  # type: ignore[attr-defined]
-        return out
+def remember(td: Any, out: T, inverse: Inverse) -> T:
+    """Note on a result of `td` how to come back to the form of `td`."""
+    out._origin = None if out is td else (ref(td), inverse)
+    out._before = None
+    return out
 
-    def __enter__(self) -> Self:
-        """Enter the form that the last operation gave: leaving undoes it.
 
-        After `lock_` and `unlock_` the state from before is restored, also when the body raises. After
-        shape operations, `flatten_keys`, `unflatten_keys` and `to`, the entries are brought back to the
-        form of the source and written to it (into its arrays if it is locked), unless the body raises.
-        After `to_module` the module gets its own parameters back, also when the body raises.
+def enter(td: T) -> T:
+    """Enter the form that the last operation gave: leaving undoes it.
 
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> td = TensorDict({"a": np.arange(3)}, batch_size=[3])
-            >>> with td.view(3, 1) as column:
-            ...     column["b"] = np.ones((3, 1))
-            >>> td["b"].shape
-            (3,)
-        """
-        before = getattr(self, "_before", None)
-        origin = getattr(self, "_origin", None) if before is None else None
-        self._contexts = [*getattr(self, "_contexts", ()), (before, origin)]
-        self._before = None
-        return self
+    After `lock_` and `unlock_` the state from before is restored, also when the body raises. After
+    shape operations, `flatten_keys`, `unflatten_keys` and `to`, the entries are brought back to the
+    form of the source and written to it (into its arrays if it is locked), unless the body raises.
+    After `to_module` the module gets its own parameters back, also when the body raises.
 
-    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        before, origin = self._contexts.pop()
-        if before is not None:
-            self.is_locked = before
-            self._before = None
-        if isinstance(origin, Leave):
-            origin.leave(kind is not None)
-            return
-        if origin is None or kind is not None:
-            return
-        source = origin[0]()
-        if source is not None and source is not self:
-            self._write_back(source, origin[1])
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> td = TensorDict({"a": np.arange(3)}, batch_size=[3])
+        >>> with td.view(3, 1) as column:
+        ...     column["b"] = np.ones((3, 1))
+        >>> td["b"].shape
+        (3,)
+    """
+    before = getattr(td, "_before", None)
+    origin = getattr(td, "_origin", None) if before is None else None
+    td._contexts = [*getattr(td, "_contexts", ()), (before, origin)]
+    td._before = None
+    return td
 
-    def _write_back(self, source: Any, inverse: BatchOp | Inverse) -> None:
-        if isinstance(inverse, BatchOp):
-            if self.batch_size[: len(inverse.shape)] != inverse.shape:
-                raise RuntimeError(
-                    f"the batch size became {self.batch_size} inside the `with` statement, so that nothing "
-                    f"can be written back: it was {inverse.shape}."
-                )
-            result = self._run(inverse.inverse(source.batch_size))
-        else:
-            result = inverse(self, source)
-        if source.is_locked:
-            source.update_(result)
-        else:
-            source.update(result)
+
+def leave(td: Any, kind: type[BaseException] | None, *error: object) -> None:
+    """Leave a `with` statement; see `enter`."""
+    before, origin = td._contexts.pop()
+    if before is not None:
+        td.is_locked = before
+        td._before = None
+    if isinstance(origin, Leave):
+        origin.leave(kind is not None)
+        return
+    if origin is None or kind is not None:
+        return
+    source = origin[0]()
+    if source is not None and source is not td:
+        _write_back(td, source, origin[1])
+
+
+def _write_back(td: Any, source: Any, inverse: BatchOp | Inverse) -> None:
+    if isinstance(inverse, BatchOp):
+        if td.batch_size[: len(inverse.shape)] != inverse.shape:
+            raise RuntimeError(
+                f"the batch size became {td.batch_size} inside the `with` statement, so that nothing "
+                f"can be written back: it was {inverse.shape}."
+            )
+        result = td._run(inverse.inverse(source.batch_size))
+    else:
+        result = inverse(td, source)
+    if source.is_locked:
+        source.update_(result)
+    else:
+        source.update(result)
 
 
 def unflattened(separator: str) -> Inverse:

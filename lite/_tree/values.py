@@ -15,6 +15,7 @@ from lite._arrays.types import Array, Path, Shape, is_array, refuse_masked
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import to_path
 from lite._tree.nontensor import NonTensorData, NonTensorStack
+from lite._tree.protocol import kinds
 
 
 def unready(entries: dict[Any, Any], batch_size: Shape, device: str | None) -> list[str] | None:
@@ -152,9 +153,7 @@ def _from_list(value: list[Any], batch_size: Shape) -> Any:
     if not value:
         return np.zeros((0,), dtype=get_default_dtype())
     if any(isinstance(item, TensorCollection) and not item._is_non_tensor for item in value):
-        from lite._ops.combine import maybe_dense_stack
-
-        return maybe_dense_stack(value)
+        return kinds.dense.maybe_dense_stack(value)
     if all(isinstance(item, np.ndarray) and is_numeric(item.dtype) for item in value):
         for item in value:
             if type(item) is not ndarray:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from lite._arrays.types import Array, is_array
-from lite._tree.protocol import TensorDictCore
+from lite._tree.protocol import Container
 
 T = TypeVar("T")
 
 
-def leaves(td: TensorDictCore) -> Iterator[Any]:
+def leaves(td: Container) -> Iterator[Any]:
     """Every array at any depth; a lazy stack gives those of its parts, which are never stacked."""
     stacked = td._parts()
     if stacked is not None:

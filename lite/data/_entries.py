@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite._arrays.types import Path
-from lite._base import TensorDictBase
+from lite._tensordict import TensorDictBase
 
 
 def require_tensordict(tensordict: Any, reader: str) -> None:

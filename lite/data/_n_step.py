@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lite._arrays.dtypes import get_default_dtype
 from lite._arrays.types import Path
-from lite._base import TensorDictBase
+from lite._tensordict import TensorDictBase
 from lite._tree.keys import NestedKey, require_path
 from lite.data._entries import require_array, require_time
 from lite.kernels import MultiStepReturn, gather_time, multistep_return
@@ -85,7 +85,7 @@ def _mask(td: TensorDictBase, key: NestedKey | None, shape: tuple[int, ...]) -> 
         raise TypeError(f"the mask {key!r} must be boolean, got {mask.dtype}.")
     if mask.shape not in (shape, (*shape, 1)):
         raise RuntimeError(f"the mask {key!r} must have the shape {shape}, got {mask.shape}.")
-    return mask.reshape(shape)  # type: ignore[no-any-return]
+    return mask.reshape(shape)
 
 
 def _window(

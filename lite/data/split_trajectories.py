@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite._arrays.types import Path
-from lite._base import TensorDictBase
 from lite._ops.combine import lazy_stack
+from lite._tensordict import TensorDictBase
 from lite._tree.keys import NestedKey, require_path
 from lite.data._entries import require_array, require_time
 
@@ -88,7 +88,7 @@ def split_trajectories(
     if as_nested:
         if not len(first):
             raise RuntimeError(f"as_nested needs at least one step, got a batch of size {size}.")
-        return lazy_stack(list(steps.split(lengths.tolist(), 0)), 0)  # type: ignore[no-any-return]
+        return lazy_stack(list(steps.split(lengths.tolist(), 0)), 0)
     offset = np.arange(lengths.max(initial=0))
     mask = offset < lengths[:, None]
     # All padding is one more element, after the last.

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lite import NonTensorData, TensorDict, is_tensor_collection, lazy_stack, nn
-from lite._base import TensorDictBase
+from lite._tensordict import TensorDictBase
 from lite.nn import Parameter, TensorDictParams
 
 

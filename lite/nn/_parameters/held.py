@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from lite._containers.batch_size import BatchSizeMixin
+from lite._containers.dense import Dense
 from lite._tensordict import TensorDict
-from lite._tree.undo import ContextMixin, Leave
+from lite._tree.protocol import Container
+from lite._tree.undo import Leave
 
-_data_of: Any = BatchSizeMixin.__dict__["_data"].__get__
-_set_data: Any = BatchSizeMixin.__dict__["_data"].__set__
-_set_origin: Any = ContextMixin.__dict__["_origin"].__set__
+_data_of: Any = Dense.__dict__["_data"].__get__
+_set_data: Any = Dense.__dict__["_data"].__set__
+_set_origin: Any = Container.__dict__["_origin"].__set__
 
 
 class Held(TensorDict):

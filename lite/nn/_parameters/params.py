@@ -14,12 +14,12 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from lite._arrays.types import Names, Path, Shape
-from lite._ops.access import AccessMixin
+from lite._ops import access
 from lite._tensordict import TensorDict
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey
 from lite._tree.lock import LOCK_ERROR
-from lite._tree.protocol import MISSING, TensorDictCore
+from lite._tree.protocol import MISSING, Container
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
 from lite.nn._parameters.state import ParamsState
@@ -187,11 +187,11 @@ class TensorDictParams(ParamsState, TensorDict, Module):
                 entry = as_parameter(entry)
         self._param_td._put(key, entry)
 
-    _put_arrays = TensorDictCore._put_arrays  # each as a Parameter
+    _put_arrays = Container._put_arrays  # each as a Parameter
 
     def _set_here(self, key: str, item: Any, inplace: bool, *writes: Any) -> None:
         # Not TensorDict's, which stores an array that fits as it is.
-        AccessMixin._set_here(self, key, item, inplace, *writes)
+        access._set_here(self, key, item, inplace, *writes)
 
     def _set_path(self, path: Path, item: Any, inplace: bool, *writes: Any) -> None:
         if len(path) == 1:

@@ -192,12 +192,12 @@ class MaskedOneHotCategorical(OneHotMixin, MaskedCategorical):
     def mode(self) -> NDArray[np.int64]:
         """Vectors with a 1 for the most probable class; with a mask, for several if equally probable."""
         if self._indices is None:
-            return OneHotMixin.mode.fget(self)  # type: ignore[attr-defined, no-any-return]
+            return OneHotMixin.mode.fget(self)  # type: ignore[attr-defined]
         return one_hot(MaskedCategorical.mode.fget(self), self.num_samples)  # type: ignore[attr-defined]
 
     @property
     def mean(self) -> NDArray[Any]:
         """The probabilities of all V classes."""
         if self._indices is None:
-            return OneHotMixin.mean.fget(self)  # type: ignore[attr-defined, no-any-return]
+            return OneHotMixin.mean.fget(self)  # type: ignore[attr-defined]
         return np.asarray((self.probs[..., None] * one_hot(self._indices, self.num_samples)).sum(-2))

@@ -15,7 +15,7 @@ from lite._tensordict import TensorDict
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey, require_path, unravel_key
 from lite._tree.nontensor import NonTensorBase, unwrap
-from lite._tree.protocol import TensorDictCore
+from lite._tree.protocol import Container
 from lite._tree.values import as_is
 from lite.nn._modules.module import Module, indented
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
@@ -351,7 +351,7 @@ def _payload(state: dict[str, Any]) -> Any:
 
 def _node_of(tensordict: Any) -> Any:
     """The container itself; behind a tensorclass, the one it wraps."""
-    node = tensordict if isinstance(tensordict, TensorDictCore) else TensorDict._as_node(tensordict)
+    node = tensordict if isinstance(tensordict, Container) else TensorDict._as_node(tensordict)
     if node is None:
         raise TypeError(f"expected a TensorDict, got {type(tensordict).__name__}.")
     return node

@@ -224,13 +224,13 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         try:
             if state["_dist"] is not None:
                 state["_dist"].update(**params)
-                return state["_dist"]  # type: ignore[no-any-return]
+                return state["_dist"]
             dist = state["distribution_class"](**params, **state["distribution_kwargs"])
         except Exception as err:
             raise explained(err, self, params) from err
         if self.cache_dist:
             self._dist = dist
-        return dist  # type: ignore[no-any-return]
+        return dist
 
     build_dist_from_params = get_dist
 

@@ -246,7 +246,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
             return self._composite(tensordict)
         params = self.get_dist_params(tensordict, tensordict_out, **kwargs)
         last = self._last
-        return last.get_dist(params)  # type: ignore[no-any-return]
+        return last.get_dist(params)
 
     def _composite(self, tensordict: Any) -> CompositeDistribution:
         current = tensordict.copy()

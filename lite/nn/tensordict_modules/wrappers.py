@@ -104,7 +104,7 @@ class TensorDictModuleWrapper(TensorDictModuleBase):
 
     @property
     def _wrapped(self) -> TensorDictModuleBase:
-        return self.__dict__["_modules"]["td_module"]  # type: ignore[no-any-return]
+        return self.__dict__["_modules"]["td_module"]
 
     def __getattr__(self, name: str) -> Any:
         try:

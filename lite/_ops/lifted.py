@@ -1,0 +1,312 @@
+"""What lazy stacks do part by part instead of entry by entry, so that ragged and exclusive entries take part.
+
+The facade lists these for `LazyStackedTensorDict` in the place of the operations of the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.types import Path, is_array
+from lite._containers.lazy_entries import has_node, require_shared
+from lite._containers.ragged import read
+from lite._ops import access
+from lite._ops import update as updates
+from lite._ops.structure import rename_paths
+from lite._tree.collection import TensorCollection
+from lite._tree.keys import NestedKey, require_path
+from lite._tree.lock import LOCK_ERROR
+from lite._tree.protocol import MISSING, kinds
+from lite._tree.undo import flattened, unflattened
+from lite._tree.writes import Writes
+
+
+def _each(td: Any, fn: Callable[[Any], Any], inplace: bool = False) -> Any:
+    """Apply `fn` to every part and stack the results; or change every part and return self."""
+    if inplace:
+        if td.is_locked:
+            raise RuntimeError(LOCK_ERROR)
+        with Writes() as writes:
+            writes.keep(td)  # a part may fail when others are done
+            for part in {id(part): part for part in td.tensordicts}.values():
+                fn(part)
+        return td
+    return td._from_parts([fn(part) for part in td.tensordicts])
+
+
+def _require_all(td: Any, paths: Iterable[Path]) -> None:
+    for path in paths:
+        if td._peek_path(path) is None:
+            raise td._missing(path)
+
+
+def select(
+    td: Any, *keys: NestedKey, inplace: bool = False, strict: bool = True, as_tensordict: bool = False
+) -> Any:
+    """Keep only some keys of every part; with `strict`, each must be common to all parts."""
+    paths = [require_path(key) for key in keys]
+    if strict:
+        _require_all(td, paths)
+    return _each(td, lambda part: part.select(*paths, inplace=inplace, strict=False), inplace)
+
+
+def _selected(td: Any, paths: list[Path], strict: bool) -> Any:
+    return td.select(*paths, strict=strict)
+
+
+def exclude(td: Any, *keys: NestedKey, inplace: bool = False) -> Any:
+    """Drop some keys from every part that has them."""
+    return _each(td, lambda part: part.exclude(*keys, inplace=inplace), inplace)
+
+
+def _excluded(td: Any, keys: Sequence[str | Path]) -> Any:
+    return td.exclude(*keys)
+
+
+def rename_key_(td: Any, old_key: NestedKey, new_key: NestedKey, safe: bool = False) -> Any:
+    """Move an entry of every part to another key; KeyError unless all parts have it."""
+    old, new = rename_paths(old_key, new_key)
+    if old == new:
+        return td
+    if td.is_locked:
+        raise RuntimeError(LOCK_ERROR)
+    _require_all(td, [old])
+    if safe and any(part._peek_path(new) is not None for part in td.tensordicts):
+        raise KeyError(f"key {new_key} already present in TensorDict.")
+    return _each(td, lambda part: part.rename_key_(old, new), True)
+
+
+def flatten_keys(
+    td: Any, separator: str = ".", inplace: bool = False, is_leaf: Callable[[type], bool] | None = None
+) -> Any:
+    """Bring nested entries of every part to its top; RuntimeError if parts have exclusive keys."""
+    require_shared(td, "flatten_keys")
+    out = _each(td, lambda part: part.flatten_keys(separator, inplace=inplace, is_leaf=is_leaf), inplace)
+    return td._remember(out, unflattened(separator))
+
+
+def unflatten_keys(td: Any, separator: str = ".", inplace: bool = False) -> Any:
+    """Inverse of `flatten_keys`, in every part."""
+    require_shared(td, "unflatten_keys")
+    out = _each(td, lambda part: part.unflatten_keys(separator, inplace=inplace), inplace)
+    return td._remember(out, flattened(separator))
+
+
+def split_keys(
+    td: Any,
+    *key_sets: Iterable[NestedKey] | Mapping[NestedKey, NestedKey],
+    inplace: bool = False,
+    default: Any = MISSING,
+    strict: bool = True,
+    reproduce_struct: bool = False,
+) -> tuple[Any, ...]:
+    """Distribute the entries of every part over one lazy stack per key set, plus the rest."""
+    sets = [s if isinstance(s, Mapping) else list(s) for s in key_sets]
+    if default is MISSING and strict:
+        _require_all(td, [require_path(key) for key_set in sets for key in key_set])
+    if inplace and td.is_locked:
+        raise RuntimeError(LOCK_ERROR)
+    with Writes() as writes:
+        if inplace:
+            writes.keep(td)  # a part may fail when others are done
+        split = {  # once, where one part is there more than once
+            id(part): part.split_keys(
+                *sets, inplace=inplace, default=default, strict=strict, reproduce_struct=reproduce_struct
+            )
+            for part in {id(part): part for part in td.tensordicts}.values()
+        }
+    pieces = zip(*(split[id(part)] for part in td.tensordicts), strict=True)
+    outs: list[Any] = [td._from_parts(list(parts)) for parts in pieces]
+    return (*outs[:-1], td if inplace else outs[-1])
+
+
+def del_(td: Any, key: NestedKey) -> Any:
+    """Remove an entry from every part that has it; KeyError if none has."""
+    path = require_path(key)
+    if td.is_locked:
+        raise RuntimeError(LOCK_ERROR)
+    holders = [part for part in td.tensordicts if part._peek_path(path) is not None]
+    if not holders:
+        raise td._missing(path)
+    with Writes() as writes:
+        writes.keep(td)  # a part may be locked
+        for part in {id(part): part for part in holders}.values():
+            part.del_(path)
+    return td
+
+
+def filter_empty_(td: Any) -> Any:
+    """Remove nested TensorDicts without any leaf from every part; returns self."""
+    return _each(td, lambda part: part.filter_empty_(), True)
+
+
+def clear(td: Any) -> Any:
+    """Remove every entry of every part; returns self."""
+    return _each(td, lambda part: part.clear(), True)
+
+
+def empty(
+    td: Any, recurse: bool = False, *, batch_size: Any = None, device: Any = None, names: Any = None
+) -> Any:
+    """A lazy stack of empty parts; with another batch size, device or names a dense TensorDict."""
+    if batch_size is None and device is None and names is None:
+        return _each(td, lambda part: part.empty(recurse))
+    size = td.batch_size if batch_size is None else batch_size
+    return td.contiguous().empty(recurse, batch_size=size, device=device, names=names)
+
+
+def _update(
+    td: Any,
+    source: Any,
+    clone: bool,
+    inplace: bool,
+    chosen: list[Path] | None,
+    is_leaf: Callable[[type], bool] | None,
+    writes: Writes,
+) -> None:
+    if not _pairs_up(td, source):
+        whole, apart = _apart(td, source)
+        updates._update(td, whole, clone, inplace, chosen, is_leaf, writes)
+    else:
+        apart = td._as_node(source).tensordicts
+    if apart:
+        with writes.together():
+            for part, other in zip(td.tensordicts, apart, strict=True):
+                part._update(other, clone, inplace, chosen, is_leaf, writes)
+
+
+def _apart(td: Any, source: Any) -> tuple[Any, Sequence[Any]]:
+    """A source as what can be set for the whole stack, and what has to go to each part.
+
+    The latter are nested entries that merge into those of some parts only, and lazy stacks along
+    another dimension, whose rows may be ragged.
+    """
+    node = td._as_node(source)
+    pairs = dict(source) if node is None else dict(node._items())
+    some = {key: value for key, value in pairs.items() if _goes_apart(td, key, value)}
+    if not some:
+        return source, ()
+    whole = {key: value for key, value in pairs.items() if key not in some}
+    shares = [td._pieces(td._convert(value)) for value in some.values()]
+    return whole, [dict(zip(some, pieces, strict=True)) for pieces in zip(*shares, strict=True)]
+
+
+def _goes_apart(td: Any, key: NestedKey, value: Any) -> bool:
+    node, path = td._as_node(value), require_path(key)
+    if node is None and not isinstance(value, Mapping):
+        return False
+    if td._peek_path(path) is not None:
+        return isinstance(node, kinds.lazy) and not node._is_stackable()
+    return any(has_node(part, path) for part in td.tensordicts)
+
+
+def _copy_entries(
+    td: Any, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
+) -> None:
+    if not _pairs_up(td, source):
+        whole, apart = _apart(td, source)
+        updates._copy_entries(td, whole, chosen, strict, writes, above)
+    else:
+        apart = td._as_node(source).tensordicts
+    if apart:
+        with writes.together():
+            for part, other in zip(td.tensordicts, apart, strict=True):
+                part._copy_entries(other, chosen, strict, writes, above)
+
+
+def _pairs_up(td: Any, source: Any) -> bool:
+    """Whether a source is stacked as self is, so that its parts, ragged or not, go to those of self.
+
+    Raises:
+        ValueError: it has another number of parts.
+    """
+    node = td._as_node(source)
+    if not isinstance(node, kinds.lazy) or node.stack_dim != td.stack_dim:
+        return False
+    if len(node.tensordicts) != len(td.tensordicts):
+        raise ValueError("cannot update stacked tensordicts with different shapes.")
+    return True
+
+
+def update_at_(
+    td: Any,
+    input_dict_or_td: Mapping[Any, Any] | TensorCollection,
+    idx: Any,
+    clone: bool = False,
+    *,
+    non_blocking: bool = False,
+    keys_to_update: Iterable[NestedKey] | None = None,
+) -> Any:
+    """Write the entries of a source at a batch index of existing entries; returns self."""
+    node = td._as_node(input_dict_or_td)
+    if not isinstance(node, kinds.lazy) or keys_to_update is not None:
+        return updates.update_at_(td, input_dict_or_td, idx, clone, keys_to_update=keys_to_update)
+    _require_all(td, map(require_path, node.keys(True)))
+    td._set_index(idx, node)
+    return td
+
+
+def _set_at(td: Any, path: Path, value: Any, index: Any, writes: Writes) -> None:
+    if td._peek_path(path) is None:
+        raise td._missing(path)
+    if -1 in td.get_item_shape(path):
+        whole = not isinstance(value, TensorCollection) and np.ndim(value) == 0
+        td.select(path)._set_index(index, value if whole else {path: value}, writes)
+        return
+    entry = td._get_path(path)
+    if not is_array(entry):
+        access._set_at(td, path, value, index, writes)
+        return
+    # The stacked entry is a copy; what is written to it goes to the parts, which may be one and the same.
+    with Writes() as now:
+        now.copy(entry, td._to_entry(value), index)
+    mask = np.zeros(entry.shape, bool)
+    mask[index] = True
+    rows, picked = td._pieces(entry), td._pieces(mask)
+    for part, row, at in zip(td.tensordicts, rows, picked, strict=True):
+        part._set_at(path, row[at], at, writes)
+
+
+def to_tensordict(td: Any, *, retain_none: bool | None = None) -> Any:
+    """A dense TensorDict with copies of the entries that all parts share.
+
+    Raises:
+        RuntimeError: a leaf is ragged, or the batch size is.
+    """
+    return td.contiguous().to_tensordict(retain_none=retain_none)
+
+
+def densify(td: Any, padding_value: Any = 0.0, padding_side: str = "right") -> Any:
+    """A dense TensorDict in which ragged leaves are padded to the longest along their first dim.
+
+    Entries that some part lacks are left out.
+
+    Raises:
+        RuntimeError: the batch size is ragged, or leaves differ in more than the first dim.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, lazy_stack
+        >>> lazy_stack([TensorDict(a=np.ones(n)) for n in (1, 2)]).densify()["a"]
+        array([[1., 0.],
+               [1., 1.]])
+    """
+    if -1 in td.batch_size:
+        raise RuntimeError(f"a ragged batch of size {td.batch_size} cannot become dense.")
+    entries = {}
+    for key in td._keys():
+        entry = td._peek(key)
+        node = td._as_node(entry)
+        if node is not None:
+            dense = node.densify(padding_value, padding_side)
+            entries[key] = td._rewrap(entry, dense)
+        elif isinstance(entry, np.ndarray) and -1 in td.get_item_shape(key):
+            entries[key] = read(
+                td, key, as_padded_tensor=True, padding_value=padding_value, padding_side=padding_side
+            )
+        else:
+            entries[key] = td._get_str(key)
+    return kinds.dense._make(entries, td.batch_size, td.device, td._names)

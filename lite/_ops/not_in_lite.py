@@ -1,0 +1,73 @@
+"""What tensordict has and lite has not, on purpose: each name raises and says what to use instead."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+_GRADIENT = (
+    "lite has no automatic differentiation; train the network in an autograd library and load its weights by "
+    "name with Module.load_state_dict"
+)
+_PROCESSES = "lite has no distributed backend; send the pickled TensorDict, or share files with memmap"
+_QUANTISED = "NumPy has no such dtype; cast with to(dtype)"
+_PINNED = "NumPy arrays cannot be pinned; use to('cuda') to move them"
+_STORE = "use memmap, save, or to_h5"
+
+_INSTEAD: dict[str, str] = {
+    **dict.fromkeys(("backward", "requires_grad_", "zero_grad"), _GRADIENT),
+    **dict.fromkeys(
+        (
+            "all_gather",
+            "all_reduce",
+            "arecv",
+            "asend",
+            "broadcast",
+            "from_remote_init",
+            "gather_and_stack",
+            "init_remote",
+            "irecv",
+            "isend",
+            "recv",
+            "reduce",
+            "scatter",
+            "send",
+        ),
+        _PROCESSES,
+    ),
+    **dict.fromkeys(("complex32", "qint32", "qint8", "quint4x2", "quint8"), _QUANTISED),
+    **dict.fromkeys(("pin_memory", "pin_memory_", "record_stream"), _PINNED),
+    **dict.fromkeys(("from_zarr", "to_mds", "to_store", "to_zarr"), _STORE),
+    **dict.fromkeys(("from_csv", "from_json", "to_csv", "to_json"), "use from_pandas or to_pandas"),
+    "as_tensor": "entries are arrays already",
+    "attrs": "to(other=td) takes the dtype and device of another TensorDict",
+    "get_nestedtensor": "get(key, as_list=True) and get(key, as_padded_tensor=True) give ragged entries",
+    "clear_refs_for_compile_": "there is no compiler to prepare for",
+    "make_memmap_from_storage": "use make_memmap_from_tensor",
+}
+
+
+class NotInLite(NotImplementedError, AttributeError):
+    """An attribute that is not there on purpose; `hasattr` is False for it."""
+
+
+def _refusing(name: str, instead: str) -> Any:
+    def method(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError(f"{name} is not available: {instead}.")
+
+    method.__name__ = name
+    method.__qualname__ = f"TensorDictBase.{name}"
+    method.__doc__ = f"Raises NotImplementedError: {instead}."
+    return method
+
+
+def _refusing_attribute(name: str, instead: str) -> property:
+    def read(self: Any) -> NoReturn:
+        raise NotInLite(f"{name} is not available: {instead}.")
+
+    return property(read, doc=f"Raises NotImplementedError: {instead}.")
+
+
+def refusals() -> dict[str, Any]:
+    """Every name, with a method or property that raises."""
+    found = {name: _refusing(name, instead) for name, instead in _INSTEAD.items()}
+    return {**found, "grad": _refusing_attribute("grad", _GRADIENT)}
