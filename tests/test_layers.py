@@ -61,7 +61,6 @@ DOORS = {
 TODAY = {
     ("lite._convert.arrow", "lite._files.keys"),
     ("lite._convert.arrow", "lite._files.plan"),
-    ("lite._tree.shape", "lite._transforms.vmap.tensordicts"),
 }
 
 

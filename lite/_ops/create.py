@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from lite._arrays.device_array import beside, unwrap, wrap, write_leaf
+from lite._arrays.device import beside, unwrap, wrap, write_leaf
+from lite._arrays.dtypes import as_dtype
 from lite._arrays.types import Array, Shape, is_array
-from lite._ops.cast import as_dtype
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorData

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lite._arrays import formulas
-from lite._arrays.formulas import Pointwise, swapped
+from lite._arrays.formulas import Pointwise, for_bools, swapped
 from lite._ops.elementwise import Objects, elementwise, elementwise_
 from lite._ops.methods import AnyMethod, ArgsMethod, SelfMethod, described
 from lite._ops.operands import Const
@@ -54,10 +54,10 @@ OPS: dict[str, Op] = {
     "log2": Op(np.log2, "logarithm to base 2"),
     "sqrt": Op(np.sqrt, "square root"),
     "square": Op(np.square, "x * x"),
-    "rsqrt": Op(formulas.UNARY["rsqrt"], "1 / sqrt(x)"),
-    "reciprocal": Op(formulas.UNARY["reciprocal"], "1 / x"),
-    "sigmoid": Op(formulas.UNARY["sigmoid"], "1 / (1 + e ** -x)"),
-    "relu": Op(formulas.UNARY["relu"], "max(x, 0)"),
+    "rsqrt": Op(formulas.rsqrt, "1 / sqrt(x)"),
+    "reciprocal": Op(formulas.reciprocal, "1 / x"),
+    "sigmoid": Op(formulas.of_numbers(formulas.sigmoid), "1 / (1 + e ** -x)"),
+    "relu": Op(formulas.relu, "max(x, 0)"),
     "sign": Op(np.sign, "-1, 0 or 1"),
     "sin": Op(np.sin, "sine"),
     "cos": Op(np.cos, "cosine"),
@@ -73,12 +73,12 @@ OPS: dict[str, Op] = {
     "atanh": Op(np.arctanh, "inverse hyperbolic tangent"),
     "ceil": Op(np.ceil, "smallest integer not below x"),
     "floor": Op(np.floor, "largest integer not above x"),
-    "round": Op(formulas.UNARY["round"], "nearest integer", numpy=np.round),
+    "round": Op(formulas.nearest, "nearest integer", numpy=np.round),
     "trunc": Op(np.trunc, "x without its fraction"),
-    "frac": Op(formulas.UNARY["frac"], "x - trunc(x)"),
-    "erf": Op(formulas.UNARY["erf"], "error function"),
-    "erfc": Op(formulas.UNARY["erfc"], "1 - erf(x)"),
-    "lgamma": Op(formulas.UNARY["lgamma"], "log(|gamma(x)|)"),
+    "frac": Op(formulas.frac, "x - trunc(x)"),
+    "erf": Op(formulas.of_numbers(formulas.erf), "error function"),
+    "erfc": Op(formulas.of_numbers(formulas.erfc, np.dtype(np.float64)), "1 - erf(x)"),
+    "lgamma": Op(formulas.of_numbers(formulas.log_gamma, np.dtype(np.float64)), "log(|gamma(x)|)"),
     "logical_not": Op(np.logical_not, "not x"),
     "bitwise_not": Op(np.invert, "~x", symbol="~"),
     "positive": Op(np.positive, "x", inplace=False, symbol="+"),
@@ -430,14 +430,16 @@ def _placed(ufunc: np.ufunc, at: int, kwargs: dict[str, Any]) -> Pointwise:
     """The ufunc with the leaf in position `at`."""
     if at == 0:
         return partial(ufunc, **kwargs) if kwargs else ufunc
+    fn = for_bools(ufunc) if not kwargs else ufunc
 
     def call(leaf: Any, *others: Any) -> Any:
-        return ufunc(*others[:at], leaf, *others[at:], **kwargs)
+        return fn(*others[:at], leaf, *others[at:], **kwargs)
 
     return call
 
 
 def _output(fn: Pointwise, i: int) -> Pointwise:
+    fn = for_bools(fn)
     return lambda *args: fn(*args)[i]
 
 

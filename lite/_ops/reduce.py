@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from lite._arrays import reductions as over
-from lite._arrays.device_array import unwrap, wrap
+from lite._arrays.device import unwrap, wrap
+from lite._arrays.dtypes import as_dtype
+from lite._arrays.formulas import log_sum_exp
 from lite._arrays.reductions import Reducer
 from lite._arrays.types import Array, Names, Shape, as_array
-from lite._ops.cast import as_dtype
 from lite._ops.methods import AnyMethod, described
 from lite._tree.collection import is_leaf_nontensor
 from lite._tree.keys import require_path
@@ -520,5 +521,5 @@ def logsumexp(td: Container, dim: Any = None, keepdim: bool = False, *, out: Any
         raise ValueError(
             f"The dimension {dim} is incompatible with a tensordict with batch_size {td.batch_size}."
         ) from error
-    result = reduced(td, "logsumexp", over.log_sum_exp, scope)
+    result = reduced(td, "logsumexp", log_sum_exp, scope)
     return result if out is None else out.update(result)
