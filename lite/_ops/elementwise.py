@@ -126,8 +126,8 @@ def _quick(td: Any, fn: Pointwise, others: Sequence[Any], nested: bool) -> dict[
         return None
     if columns is None:
         return _nested(td, fn if td.batch_size else _giving_arrays(for_bools(fn)), others)
-    form = for_bools(fn, td._flat().values())
-    call = form if td.batch_size else _giving_arrays(form)
+    form = for_bools(fn, columns[0])
+    call = form if td._batch_size else _giving_arrays(form)
     return dict(zip(td._keys(), map(call, *columns)))  # noqa: B905
 
 
