@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from lite.nn._modules.compiled import LARGE, layers_for
+from lite.nn.layers.large_arrays import LARGE, layers_for
 
 compiled = pytest.mark.skipif(
     os.environ.get("NUMBA_DISABLE_JIT", "0") != "0", reason="nothing is compiled with NUMBA_DISABLE_JIT"
@@ -34,7 +34,7 @@ PROGRAM = """
 import sys
 import numpy as np
 from lite import nn
-from lite.nn._modules.compiled import LARGE, layers_for
+from lite.nn.layers.large_arrays import LARGE, layers_for
 {before}
 nn.GELU()(np.zeros(LARGE - 1, np.float32))
 assert sys.modules.get("numba") is None

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lite import nn, vmap
-from lite.nn._modules import compiled as _compiled
-from lite.nn._modules.compiled import LARGE
+from lite.nn.layers import large_arrays as _compiled
+from lite.nn.layers.large_arrays import LARGE
 
 SPECIAL = [0.0, -0.0, 1e-40, -1e-20, 30.0, -30.0, 1e30, -1e30, 3e38, -3e38, np.inf, np.nan]
 

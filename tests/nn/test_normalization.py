@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from lite import nn
-from lite.nn._modules import compiled as _compiled
-from lite.nn._modules.compiled import LARGE
+from lite.nn.layers import large_arrays as _compiled
+from lite.nn.layers.large_arrays import LARGE
 
 
 def layer(rng, shape, **options):

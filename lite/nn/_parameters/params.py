@@ -22,8 +22,8 @@ from lite._tree.lock import LOCK_ERROR
 from lite._tree.protocol import MISSING, TensorDictCore
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
-from lite.nn._parameters.state import ParamsState
 from lite.nn._parameters.tree import (
+    ParamsState,
     as_kinds,
     as_parameter,
     convert_node,

@@ -7,7 +7,7 @@ entries in it; undoing is to give it its old registry back, order and all. That 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy import ndarray
@@ -361,3 +361,30 @@ def _fill(dest: Any, held: Any) -> None:
             _fill(inner, node)
         else:
             dest._put(name, value)
+
+
+_INSTEAD = "use params = TensorDict.from_module(module) and `with params.to_module(module):` instead"
+
+
+def _removed(name: str) -> NoReturn:
+    raise RuntimeError(f"{name} has been removed: {_INSTEAD}.")
+
+
+def make_functional(*args: Any, **kwargs: Any) -> NoReturn:
+    """Raises RuntimeError: removed in favour of `TensorDict.from_module` and `to_module`."""
+    _removed("make_functional")
+
+
+def get_functional(*args: Any, **kwargs: Any) -> NoReturn:
+    """Raises RuntimeError: removed in favour of `TensorDict.from_module` and `to_module`."""
+    _removed("get_functional")
+
+
+def is_functional(*args: Any, **kwargs: Any) -> NoReturn:
+    """Raises RuntimeError: removed in favour of `TensorDict.from_module` and `to_module`."""
+    _removed("is_functional")
+
+
+def repopulate_module(*args: Any, **kwargs: Any) -> NoReturn:
+    """Raises RuntimeError: removed in favour of `TensorDict.from_module` and `to_module`."""
+    _removed("repopulate_module")

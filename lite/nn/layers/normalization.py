@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.special import accumulate, floats
-from lite.nn._modules.compiled import layers_for
 from lite.nn._modules.initial import empty_array, empty_parameter, fill
 from lite.nn._modules.module import Module
+from lite.nn.layers.large_arrays import layers_for
 
 
 class _OverLastDims(Module):

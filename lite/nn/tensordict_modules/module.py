@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
+import types
 import warnings
-from collections.abc import Mapping, MutableSequence
+from collections.abc import Callable, Iterable, Mapping, MutableSequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,6 @@ from lite.nn._modules.module import Module, indented
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch, outputs_of
 from lite.nn.tensordict_modules.short_way import arrays_of, make_plan, renew
-from lite.nn.tensordict_modules.signature import split_key_map
 from lite.nn.tensordict_modules.skip_existing import _active as _skip_existing
 from lite.nn.tensordict_modules.skip_existing import all_present
 
@@ -370,3 +371,67 @@ def _key_list(keys: Any, error: str) -> list[NestedKey]:
         return [unravel_key(key) for key in keys]
     except RuntimeError as err:
         raise ValueError(f"{error} Got {keys!r}.") from err
+
+
+def split_key_map(
+    in_keys: Mapping[Any, Any], out_to_in_map: bool | None, function: Callable[..., Any] | None
+) -> tuple[list[Any], list[Any]]:
+    """Read a dict of in_keys as (keys of the TensorDict, names of keyword arguments).
+
+    `out_to_in_map=True` means {argument: key}, False means {key: argument}. With None the signature
+    of `function` decides if it accepts the names of one direction only; otherwise {key: argument}.
+    """
+    first, second = list(in_keys), list(in_keys.values())
+    if out_to_in_map is None:
+        out_to_in_map = accepts(function, first) and not accepts(function, second)
+    return (second, first) if out_to_in_map else (first, second)
+
+
+def accepts(function: Callable[..., Any] | None, names: Iterable[Any]) -> bool:
+    """Whether `function` can be called with these keyword arguments; False if that cannot be known."""
+    target = function.forward if isinstance(function, Module) else function
+    if target is None or not all(isinstance(name, str) for name in names):
+        return False
+    try:
+        parameters = inspect.signature(target).parameters
+    except (TypeError, ValueError):
+        return False
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+        return True
+    return all(name in parameters and parameters[name].kind in by_name for name in names)
+
+
+def as_tensordict_module(
+    *, in_keys: NestedKey | list[NestedKey], out_keys: NestedKey | list[NestedKey]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a function of arrays, or a method, so that it works on a TensorDict.
+
+    A function becomes a `TensorDictModule`. A method (its first argument is called `self`) stays a
+    method: each call runs with the object that it is called on.
+
+    Args:
+        in_keys: what to pass, one key or a list.
+        out_keys: where the results go.
+
+    Example:
+        >>> from lite import TensorDict
+        >>> from lite.nn import as_tensordict_module
+        >>> @as_tensordict_module(in_keys="c", out_keys="d")
+        ... def add_one(c):
+        ...     return c + 1
+        >>> int(add_one(TensorDict(c=1))["d"])
+        2
+    """
+
+    def decorator(func: Callable[..., Any]) -> Callable[..., Any]:
+        if next(iter(inspect.signature(func).parameters), None) != "self":
+            return TensorDictModule(func, in_keys, out_keys)
+
+        @functools.wraps(func)
+        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return TensorDictModule(types.MethodType(func, self), in_keys, out_keys)(*args, **kwargs)
+
+        return method
+
+    return decorator

@@ -10,21 +10,19 @@ import numpy as np
 from lite._tensordict import TensorDict
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey, require_path, unravel_key
-from lite._tree.nontensor import NonTensorBase, unwrap
+from lite._tree.nontensor import NonTensorBase, NonTensorData, unwrap
 from lite.nn._modules.module import indented
 from lite.nn.distributions import CompositeDistribution, Delta
-from lite.nn.distributions._draw import as_shape
-from lite.nn.distributions.distribution import Distribution
+from lite.nn.distributions.arrays import as_shape
+from lite.nn.distributions.distribution import Distribution, deterministic_sample
 from lite.nn.distributions.log_prob_names import add_suffix, composite_lp_aggregate, log_prob_names
 from lite.nn.settings import InteractionType, interaction_type
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.tensordict_modules.distribution_class import distribution_of, explained
 from lite.nn.tensordict_modules.module import _key_list, _node_of
-from lite.nn.tensordict_modules.seeds import DrawSource
 from lite.nn.tensordict_modules.skip_existing import _active as _skip_existing
 from lite.nn.tensordict_modules.skip_existing import all_present
-from lite.nn.tensordict_modules.taking import take
 
 _IN_KEYS_ERROR = "in_keys must be of type list, str or tuples of str, or dict."
 _OUT_KEYS_ERROR = "out_keys must be of type list, str or tuples of str."
@@ -372,3 +370,108 @@ def _store(out: Any, values: dict[NestedKey, Any]) -> Any:
     for path, entry in entries:
         node._set_path(path, entry, False)
     return out
+
+
+def take(
+    dist: Any,
+    how: InteractionType,
+    sample_shape: tuple[int, ...] = (),
+    estimate: int = 1000,
+    rng: np.random.Generator | None = None,
+) -> Any:
+    """A value, or a tuple of values, of a distribution.
+
+    Args:
+        dist: the distribution.
+        how: which value.
+        sample_shape: how many to draw, where values are drawn.
+        estimate: how many to draw where a mean has to be estimated.
+        rng: what draws; by default the generator that the process shares.
+
+    Raises:
+        TypeError: `dist` is not a `Distribution`.
+        NotImplementedError: it has no such value.
+    """
+    if not isinstance(dist, Distribution):
+        raise TypeError(f"Expected Distribution, but got {type(dist)}")
+    if how is InteractionType.DETERMINISTIC:
+        return deterministic_sample(dist)
+    if how is InteractionType.RANDOM:
+        return _draw(dist, sample_shape, rng)
+    if how is InteractionType.MEAN:
+        try:
+            return dist.mean
+        except (AttributeError, NotImplementedError):
+            return _draw(dist, (estimate,), rng).mean(0)
+    try:
+        return dist.mode if how is InteractionType.MODE else dist.median
+    except AttributeError as err:
+        raise NotImplementedError(f"method {type(dist)}.{how.value} is not implemented") from err
+
+
+def _draw(dist: Distribution, shape: tuple[int, ...], rng: np.random.Generator | None) -> Any:
+    draw = dist.rsample if dist.has_rsample else dist.sample
+    # A distribution from elsewhere may not know `rng`.
+    return draw(shape) if rng is None else draw(shape, rng=rng)
+
+
+class DrawSource:
+    """Gives the generator of a call.
+
+    Args:
+        generator: None for the generator that the process shares; a Generator, or the seed of one, for one
+            that goes on from call to call; a key for an entry that holds either, looked up at each call. A
+            seed in an entry is replaced by the next one when it has been used.
+
+    Raises:
+        TypeError: none of these.
+    """
+
+    def __init__(self, generator: np.random.Generator | int | NestedKey | None) -> None:
+        self.generator: np.random.Generator | None = None
+        self.key: NestedKey | None = None
+        if isinstance(generator, str | tuple):
+            self.key = generator
+        elif isinstance(generator, np.random.Generator):
+            self.generator = generator
+        elif isinstance(generator, int | np.integer) and not isinstance(generator, bool):
+            self.generator = np.random.default_rng(generator)
+        elif generator is not None:
+            raise TypeError(
+                "generator must be a numpy.random.Generator, an int, a key or None, "
+                f"got {type(generator).__name__}."
+            )
+
+    def resolve(self, tensordict: Any) -> tuple[np.random.Generator | None, Callable[[], None] | None]:
+        """The generator to draw with, and what to call after the draws.
+
+        Raises:
+            TypeError: the entry is neither a generator nor a seed.
+            ValueError: the entry holds several numbers.
+        """
+        if self.key is None:
+            return self.generator, None
+        entry = tensordict.get(self.key, None)
+        value = unwrap(entry) if isinstance(entry, NonTensorBase) else entry
+        if value is None or isinstance(value, np.random.Generator):
+            return value, None
+        if isinstance(value, np.ndarray) and value.dtype.kind in "iu":
+            if value.size != 1:
+                raise ValueError(f"the entry {self.key!r} must hold one seed, got shape {value.shape}.")
+        elif not isinstance(value, int) or isinstance(value, bool):
+            kind = f"{value.dtype} array" if isinstance(value, np.ndarray) else type(value).__name__
+            raise TypeError(
+                f"the entry {self.key!r} must hold a numpy.random.Generator or a seed, got {kind}."
+            )
+        rng = np.random.default_rng(int(value.item() if isinstance(value, np.ndarray) else value))
+        before = rng.bit_generator.state
+
+        def advance() -> None:
+            if rng.bit_generator.state == before:  # nothing was drawn
+                return
+            seed = int(rng.integers(2**62))
+            is_array = isinstance(value, np.ndarray)
+            following = np.full(value.shape, seed, np.int64) if is_array else NonTensorData(seed)
+            tensordict.set(self.key, following)
+
+        return rng, advance

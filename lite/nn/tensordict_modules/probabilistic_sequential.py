@@ -14,8 +14,7 @@ from lite.nn.layers.containers import ModuleDict
 from lite.nn.settings import InteractionType, interaction_type, set_interaction_type
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.tensordict_modules.probabilistic import ProbabilisticTensorDictModule
-from lite.nn.tensordict_modules.sequential import TensorDictSequential
-from lite.nn.tensordict_modules.subsequence import infer_keys
+from lite.nn.tensordict_modules.sequential import TensorDictSequential, infer_keys
 
 
 class ProbabilisticTensorDictSequential(TensorDictSequential):

@@ -16,7 +16,6 @@ from lite.nn.tensordict_modules.module import TensorDictModule, _payload
 from lite.nn.tensordict_modules.short_way import arrays_of, is_open, make_plan, renew
 from lite.nn.tensordict_modules.skip_existing import _active as _skip_existing
 from lite.nn.tensordict_modules.skip_existing import all_present
-from lite.nn.tensordict_modules.subsequence import infer_keys, select_modules
 from lite.nn.tensordict_modules.wrappers import WrapModule
 
 # A class that does one of these its own way has no short way.
@@ -225,7 +224,7 @@ class TensorDictSequential(TensorDictModule):
         return self._like(named)
 
     def _named(self) -> list[tuple[str, Any]]:
-        return list(self._modules["module"]._modules.items())  # type: ignore[union-attr]
+        return list(self._modules["module"]._modules.items())
 
     def _like(self, named: list[tuple[str, Any]]) -> Self:
         """A sequence of the same class and form (list or dict)."""
@@ -248,7 +247,7 @@ class TensorDictSequential(TensorDictModule):
 
     def __getitem__(self, index: int | slice | str) -> Any:
         if isinstance(index, str):
-            return self._modules["module"]._modules[index]  # type: ignore[union-attr]
+            return self._modules["module"]._modules[index]
         if isinstance(index, slice):
             return self._like(self._named()[index])
         return self._named()[index][1]
@@ -298,8 +297,7 @@ class TensorDictSequential(TensorDictModule):
         return module
 
     def _container(self) -> Module:
-        container = self._modules["module"]
-        assert container is not None
+        container: Module = self._modules["module"]
         return container
 
     def _require_list(self, method: str) -> None:
@@ -332,3 +330,56 @@ def _listed(keys: Iterable[NestedKey]) -> list[NestedKey]:
     if isinstance(keys, str):
         raise TypeError(f"keys must be a list of keys, got the string {keys!r}.")
     return unravel_key_list(list(keys))
+
+
+def infer_keys(modules: Iterable[Any]) -> tuple[list[NestedKey], list[NestedKey]]:
+    """The keys a sequence needs (in order of first use) and writes (each at its last writer)."""
+    needed: dict[NestedKey, None] = {}
+    written: dict[NestedKey, None] = {}
+    for module in modules:
+        for key in module.in_keys:
+            if key not in written:
+                needed.setdefault(key)
+        for key in module.out_keys:
+            written.pop(key, None)
+            written[key] = None
+    return list(needed), list(written)
+
+
+def select_modules(
+    named: list[tuple[str, Any]], in_keys: Iterable[Any], out_keys: Iterable[Any], nested_type: type
+) -> list[tuple[str, Any]]:
+    """The (name, module) pairs that lead from `in_keys` to `out_keys`.
+
+    Args:
+        named: the modules in order.
+        in_keys: keys that are given.
+        out_keys: keys that are wanted.
+        nested_type: modules of exactly this type are narrowed by their own `select_subsequence`;
+            subclasses are kept whole, as their behaviour is not known here.
+    """
+    available = set(in_keys)
+    computable = []
+    for name, module in named:
+        if type(module) is nested_type:
+            module = _narrowed(module, in_keys=available)
+        if module is not None and all(key in available for key in module.in_keys):
+            available.update(module.out_keys)
+            computable.append((name, module))
+    wanted = set(out_keys)
+    kept = []
+    for name, module in reversed(computable):
+        if not any(key in wanted for key in module.out_keys):
+            continue
+        if type(module) is nested_type:
+            module = _narrowed(module, out_keys=wanted)
+        wanted.update(module.in_keys)
+        kept.append((name, module))
+    return kept[::-1]
+
+
+def _narrowed(module: Any, **keys: Any) -> Any:
+    try:
+        return module.select_subsequence(**keys)
+    except ValueError:
+        return None

@@ -1,4 +1,4 @@
-"""Compiled code of `lite.kernels` for layers on large arrays; NumPy computes the others."""
+"""Which layers compute large arrays with the compiled code of `lite.kernels`; NumPy computes all others."""
 
 from __future__ import annotations
 

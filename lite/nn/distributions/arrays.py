@@ -1,14 +1,21 @@
-"""Parameters of distributions: float arrays of one dtype and shape, checked."""
+"""Arrays of distributions: parameters as floats of one dtype and shape, checks, and all that is drawn."""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lite._arrays.defaults import get_default_dtype
 from lite._arrays.dtypes import is_floating
 from lite._arrays.types import raw
+from lite._transforms.vmap.running import generator_for
+
+if TYPE_CHECKING:
+    from lite.nn._modules.initial import Rng
 
 
 def as_float(value: Any, dtype: np.dtype[Any] | None = None) -> Any:
@@ -72,3 +79,42 @@ def require(passed: Any, message: str, values: Any, error: type[Exception] = Val
 def sum_rightmost(values: Any, dims: int) -> Any:
     """Sum over the last `dims` dimensions."""
     return values.sum(tuple(range(-dims, 0))) if dims else values
+
+
+_NATIVE = (np.dtype(np.float32), np.dtype(np.float64))
+_shared: list[Any] = []
+
+
+def generator_of(rng: Rng = None) -> np.random.Generator:
+    """The generator itself, one that a seed starts, or the one of the process, for unseeded draws."""
+    if rng is None:
+        if not _shared:
+            _shared.append(np.random.default_rng())  # 20 microseconds, not to be paid at each draw
+        rng = _shared[0]
+    generator: np.random.Generator = generator_for(np.random.default_rng(rng))
+    return generator
+
+
+if hasattr(os, "register_at_fork"):  # a forked process must not repeat its parent's draws
+    os.register_at_fork(after_in_child=_shared.clear)
+
+
+def as_shape(shape: SupportsIndex | Iterable[SupportsIndex] | None) -> tuple[int, ...]:
+    """A sample shape as a tuple: None is empty, an integer one dimension."""
+    if shape is None:
+        return ()
+    if isinstance(shape, Iterable):
+        return tuple(n.__index__() for n in shape)
+    return (shape.__index__(),)
+
+
+def standard_normal(rng: Rng, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Draws of the standard normal distribution."""
+    native: Any = dtype if dtype in _NATIVE else np.float64
+    return generator_of(rng).standard_normal(shape, native).astype(dtype, copy=False)
+
+
+def uniform(rng: Rng, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Draws of the uniform distribution on [0, 1)."""
+    native: Any = dtype if dtype in _NATIVE else np.float64
+    return generator_of(rng).random(shape, native).astype(dtype, copy=False)
