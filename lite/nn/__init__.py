@@ -63,14 +63,19 @@ from lite.nn.layers.transformer import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
-from lite.nn.settings import InteractionType, interaction_type, set_interaction_type
+from lite.nn.settings import (
+    InteractionType,
+    interaction_type,
+    set_interaction_type,
+    set_skip_existing,
+    skip_existing,
+)
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.tensordict_modules.module import TensorDictModule, as_tensordict_module
 from lite.nn.tensordict_modules.probabilistic import ProbabilisticTensorDictModule
 from lite.nn.tensordict_modules.probabilistic_sequential import ProbabilisticTensorDictSequential
 from lite.nn.tensordict_modules.sequential import TensorDictSequential
-from lite.nn.tensordict_modules.skip_existing import set_skip_existing, skip_existing
 from lite.nn.tensordict_modules.tensorclass_module import TensorClassModuleBase, TensorClassModuleWrapper
 from lite.nn.tensordict_modules.wrappers import TensorDictModuleWrapper, WrapModule
 

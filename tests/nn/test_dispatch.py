@@ -8,7 +8,7 @@ import pytest
 
 from lite import TensorDict, nn
 from lite.nn import TensorDictModule, TensorDictSequential, dispatch
-from lite.nn.tensordict_modules.dispatch import _set_dispatch_td_nn_modules
+from lite.nn.settings import _set_dispatch_td_nn_modules
 
 
 class Add(nn.Module):

@@ -16,13 +16,11 @@ from lite.nn.distributions import CompositeDistribution, Delta
 from lite.nn.distributions.arrays import as_shape
 from lite.nn.distributions.distribution import Distribution, deterministic_sample
 from lite.nn.distributions.log_prob_names import add_suffix, composite_lp_aggregate, log_prob_names
-from lite.nn.settings import InteractionType, interaction_type
+from lite.nn.settings import InteractionType, all_present, interaction_type, skip_existing
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.tensordict_modules.distribution_class import distribution_of, explained
 from lite.nn.tensordict_modules.module import _key_list, _node_of
-from lite.nn.tensordict_modules.skip_existing import _active as _skip_existing
-from lite.nn.tensordict_modules.skip_existing import all_present
 
 _IN_KEYS_ERROR = "in_keys must be of type list, str or tuples of str, or dict."
 _OUT_KEYS_ERROR = "out_keys must be of type list, str or tuples of str."
@@ -289,7 +287,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         Returns:
             The TensorDict that was written; with `num_samples`, an expanded one.
         """
-        if _skip_existing.get() and all_present(tensordict, self.in_keys, self.out_keys):
+        if skip_existing() and all_present(tensordict, self.in_keys, self.out_keys):
             return tensordict
         out = tensordict if tensordict_out is None else tensordict_out
         dist = self.get_dist(tensordict)

@@ -189,14 +189,14 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         if self.return_composite:
             try:
                 tensordict = self._execute(tensordict, named[:-1])
-                return self._chain({name: ending}, tensordict)
+                return self._chain([(name, ending)], tensordict)
             except Exception as err:
                 notes = getattr(err, "__notes__", [])
                 raise RuntimeError(
                     f"{notes[-1] if notes else ''} {type(err).__name__}: {err}".strip()
                 ) from err
         tensordict = self._run_params(tensordict, named[:-1])
-        return self._chain({name: ending}, tensordict)
+        return self._chain([(name, ending)], tensordict)
 
     def _run_params(self, tensordict: Any, named: list[tuple[str, Any]]) -> Any:
         """Run modules before the last; samples on the way are taken as the last module takes its own."""
