@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lite import TensorDictBase
 from lite._arrays.types import Path
-from lite._base import TensorDictBase
 
 
 def require_tensordict(tensordict: Any, reader: str) -> None:

@@ -8,10 +8,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from lite._arrays.defaults import get_default_dtype
+from lite import NestedKey, TensorDictBase, get_default_dtype
 from lite._arrays.types import Path
-from lite._base import TensorDictBase
-from lite._tree.keys import NestedKey, require_path
+from lite._tree.keys import require_path
 from lite.data._entries import require_array, require_time
 from lite.kernels import MultiStepReturn, gather_time, multistep_return
 from lite.kernels._integer import integer

@@ -13,11 +13,10 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
+from lite import NestedKey, TensorDict
 from lite._arrays.types import Names, Path, Shape
 from lite._ops.access import AccessMixin
-from lite._tensordict import TensorDict
 from lite._tree.collection import TensorCollection
-from lite._tree.keys import NestedKey
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.protocol import MISSING, TensorDictCore
 from lite.nn._modules.module import Module

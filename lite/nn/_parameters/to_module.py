@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from lite import TensorDict
 from lite._arrays.types import raw
-from lite._tensordict import TensorDict
 from lite._tree.collection import TensorCollection
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.undo import Leave

@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from lite import TensorDict
 from lite._arrays.dtypes import is_floating
 from lite._arrays.types import Path, raw
-from lite._tensordict import TensorDict
 from lite._tree.collection import TensorCollection
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from lite._arrays.defaults import get_default_dtype
+from lite import get_default_dtype
 from lite._arrays.dtypes import is_floating
 from lite._arrays.types import raw
 from lite._transforms.vmap.running import generator_for

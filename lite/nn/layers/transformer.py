@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite._arrays.defaults import get_default_dtype
+from lite import get_default_dtype
 from lite._arrays.dtypes import resolve_dtype
 from lite.nn._modules.initial import reset
 from lite.nn._modules.module import Module

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from lite import NestedKey, unravel_key_list
 from lite._tree.collection import TensorCollection
-from lite._tree.keys import NestedKey, unravel_key_list
 from lite.nn._modules.hooks import call_with_hooks
 from lite.nn._modules.module import Module, indented
 

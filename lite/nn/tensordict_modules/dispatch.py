@@ -7,9 +7,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
-from lite._tensordict import TensorDict
+from lite import NestedKey, TensorDict
 from lite._tree.collection import TensorCollection
-from lite._tree.keys import NestedKey, require_path
+from lite._tree.keys import require_path
 from lite._tree.nontensor import NonTensorBase, unwrap
 from lite.nn.settings import dispatching
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from lite._tensordict import TensorDict
+from lite import NestedKey, TensorDict, unravel_key
 from lite._tree.collection import TensorCollection
-from lite._tree.keys import NestedKey, require_path, unravel_key
+from lite._tree.keys import require_path
 from lite._tree.nontensor import NonTensorBase, unwrap
 from lite.nn._modules.module import Module, indented
 from lite.nn.settings import all_present, skip_existing

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from lite._tensordict import TensorDict
+from lite import NestedKey, NonTensorData, TensorDict, unravel_key
 from lite._tree.collection import TensorCollection
-from lite._tree.keys import NestedKey, require_path, unravel_key
-from lite._tree.nontensor import NonTensorBase, NonTensorData, unwrap
+from lite._tree.keys import require_path
+from lite._tree.nontensor import NonTensorBase, unwrap
 from lite.nn._modules.module import indented
 from lite.nn.distributions import CompositeDistribution, Delta
 from lite.nn.distributions.arrays import as_shape

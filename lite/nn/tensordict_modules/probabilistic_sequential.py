@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+from lite import NestedKey
 from lite._tree.collection import TensorCollection
-from lite._tree.keys import NestedKey
 from lite.nn.distributions import CompositeDistribution
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.layers.containers import ModuleDict

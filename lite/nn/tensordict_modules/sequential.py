@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequen
 from functools import partial
 from typing import Any, Self
 
-from lite._tree.keys import NestedKey, unravel_key_list
+from lite import NestedKey, unravel_key_list
 from lite.nn._modules.module import Module
 from lite.nn.layers.containers import ModuleDict, ModuleList
 from lite.nn.settings import all_present, skip_existing
