@@ -11,6 +11,7 @@ them as `_interaction_type` says; `_scoped` is what its settings are made of. `_
 `ensemble` a module with several sets of parameters.
 """
 
+from lite._arrays.public import belong_here as _belong_here
 from lite.nn._modules.hooks import RemovableHandle
 from lite.nn._modules.load import load_safetensors
 from lite.nn._modules.meta import MetaArray
@@ -161,3 +162,5 @@ __all__ = [
     "set_skip_existing",
     "skip_existing",
 ]
+
+_belong_here(globals())

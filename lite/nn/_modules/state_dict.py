@@ -22,6 +22,7 @@ from lite.nn._modules.meta import MetaArray
 from lite.nn._modules.parameter import Parameter
 from lite.nn._modules.registry import Registry, assignments
 
+StateDict = OrderedDict  # the name that pickles of older versions have
 EXTRA_STATE = "_extra_state"
 _PENDING = "pending"
 
@@ -36,16 +37,6 @@ class IncompatibleKeys(NamedTuple):
         if not self.missing_keys and not self.unexpected_keys:
             return "<All keys matched successfully>"
         return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
-
-
-class StateDict(OrderedDict[str, Any]):
-    """An ordered dict of arrays with the format version of each module in `_metadata`."""
-
-    _metadata: dict[str, dict[str, Any]]
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._metadata = {}
 
 
 class _Pending(NamedTuple):
@@ -103,6 +94,7 @@ class StateDictMethods(Registry, Hooks):
             keep_vars = args[2] if len(args) > 2 and not keep_vars else keep_vars
         if destination is None:
             destination = StateDict()
+            destination._metadata = {}  # the format version of each module
         local_metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = local_metadata

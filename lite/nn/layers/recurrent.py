@@ -29,7 +29,6 @@ class Recurrent(Module):
     """RNN, LSTM and GRU but for what they do in a step."""
 
     _gates: int
-    _step: Step
     _states: tuple[str, ...] = ("hx",)
     input_size: int
     hidden_size: int
@@ -114,6 +113,10 @@ class Recurrent(Module):
         """The parameters of each layer and direction."""
         return [[getattr(self, name) for name in names] for names in self._names]
 
+    def _step_function(self) -> Step:
+        """What happens at each time."""
+        raise NotImplementedError
+
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
         """Outputs at all times and last states."""
         out, (h,) = self._run(input, None if hx is None else (hx,))
@@ -149,7 +152,8 @@ class Recurrent(Module):
         """Outputs of a layer in one direction, the `index`th, for x (T, N, size), and the last state."""
         weights = [self._tensor(name).astype(compute, copy=False) for name in self._names[index]]
         b_ih, b_hh = weights[2:4] if self.bias else (None, None)
-        bias, rest = split_bias(self._step, b_ih, b_hh)
+        step = self._step_function()
+        bias, rest = split_bias(step, b_ih, b_hh)
         steps = linear(x, weights[0], bias)
         recurrent = weights[1].swapaxes(-1, -2).copy()  # BLAS takes half the time for rows in order
         projection = weights[-1].swapaxes(-1, -2) if self.proj_size else None
@@ -157,7 +161,7 @@ class Recurrent(Module):
         back = self.bidirectional and index % 2 == 1
         outputs = []
         for t in reversed(times) if back else times:
-            state = self._step(steps[t], state, recurrent, rest, projection)
+            state = step(steps[t], state, recurrent, rest, projection)
             outputs.append(state[0])
         return np.stack(outputs[::-1] if back else outputs), state
 
@@ -277,7 +281,9 @@ class RNN(Recurrent):
             input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype, rng
         )
         self.nonlinearity = nonlinearity
-        self._step = RNN_STEPS[nonlinearity]
+
+    def _step_function(self) -> Step:
+        return RNN_STEPS[self.nonlinearity]
 
 
 class GRU(Recurrent):
@@ -312,7 +318,6 @@ class GRU(Recurrent):
     """
 
     _gates = 3
-    _step = staticmethod(gru_step)
 
     def __init__(
         self,
@@ -331,6 +336,9 @@ class GRU(Recurrent):
         super().__init__(
             input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype, rng
         )
+
+    def _step_function(self) -> Step:
+        return gru_step
 
 
 class LSTM(Recurrent):
@@ -367,7 +375,6 @@ class LSTM(Recurrent):
     """
 
     _gates = 4
-    _step = staticmethod(lstm_step)
     _states = ("hx[0]", "hx[1]")
 
     def __init__(
@@ -398,6 +405,9 @@ class LSTM(Recurrent):
             rng,
             proj_size,
         )
+
+    def _step_function(self) -> Step:
+        return lstm_step
 
     def forward(self, input: Any, hx: tuple[Any, Any] | None = None) -> tuple[Any, tuple[Any, Any]]:
         """Outputs at all times, and the last states h and c."""
