@@ -354,3 +354,14 @@ def test_a_tensordict_is_a_buffer() -> None:
     with params.apply(np.zeros_like).to_module(module):
         assert module.td["a"].sum() == 0
     assert module.td["a"].sum() == 2
+
+
+@pytest.mark.parametrize("change", [lambda p: p.set("b", 1.0), lambda p: p.del_("a"), lambda p: p.zero()])
+def test_locked_params(change: Any) -> None:
+    params = nn.TensorDictParams(TensorDict(a=np.ones(2, np.float32))).lock_()
+    leaf = params["a"]
+    with pytest.raises((RuntimeError, AttributeError)):
+        change(params)
+    assert list(params.keys()) == ["a"]
+    assert params["a"] is leaf
+    np.testing.assert_array_equal(leaf, 1)
