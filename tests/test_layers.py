@@ -50,7 +50,10 @@ LAYERS = [
 RANK = {name: rank for rank, name in enumerate(LAYERS)}
 
 # What the facade opens at call time only.
-DOORS: set[tuple[str, str]] = set()
+DOORS = {
+    ("lite._modules", "lite.nn._parameters.from_module"),
+    ("lite._modules", "lite.nn._parameters.to_module"),
+}
 
 # Imports that point up today; none may come, and the list ends empty.
 TODAY = {
@@ -83,8 +86,6 @@ TODAY = {
     ("lite._files.h5", "lite._tensordict"),
     ("lite._files.read", "lite._tensorclass.tensorclass"),
     ("lite._files.read", "lite._tensordict"),
-    ("lite._modules", "lite.nn._parameters.from_module"),
-    ("lite._modules", "lite.nn._parameters.to_module"),
     ("lite._ops.combine", "lite._base"),
     ("lite._ops.combine", "lite._tensordict"),
     ("lite._ops.schema", "lite._tensordict"),
@@ -176,7 +177,7 @@ def test_imports_point_down() -> None:
 
 
 def test_no_files_import_each_other() -> None:
-    assert [len(circle) for circle in circles() if len(circle) > 2] == [65, 3]  # ends as []
+    assert [len(circle) for circle in circles() if len(circle) > 2] == [59, 3]  # ends as []
 
 
 def test_today_shrinks() -> None:

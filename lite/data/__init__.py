@@ -1,4 +1,8 @@
-"""Transforms of trajectories and transitions on TensorDicts."""
+"""Transforms of trajectories and transitions on TensorDicts.
+
+`entries` has the checks of their input; `n_step` is what `multistep` and `multistep_transform` share.
+`split_trajectories`, `densify_reward` and `token_transitions` are one transform each.
+"""
 
 from lite._arrays.public import belong_here as _belong_here
 from lite.data.densify_reward import DensifyReward

@@ -1,14 +1,15 @@
-"""Modules on NumPy: Module, layers, TensorDictModule and TensorDictSequential.
+"""Modules on NumPy: Module, layers, and modules that work on TensorDicts.
 
-`Module` is torch's nn.Module for inference: one file per concern (`_registry` names, `_traversal` walks,
-`_cast` changes dtypes, `_hooks`, `_state_dict`), brought together in `module`. Layers compute on arrays,
-one family per file; `_init` makes and fills their parameters, `_special` has the functions that NumPy
-lacks. `td_module_base` knows keys and their selection, `td_module` calls something with entries of a
-TensorDict, `td_sequential` chains them, with `_subsequence` for the key flow and `_dispatch` for calls
-with plain arrays. `td_probabilistic` makes distributions (`distributions/`) of entries and takes samples of
-them as `_interaction_type` says; `_scoped` is what its settings are made of. `_from_module` and
-`_to_module` exchange a module's parameters with a TensorDict; `params` is the TensorDict that is a module,
-`ensemble` a module with several sets of parameters.
+In reading order, each built on those before:
+
+settings            how samples are taken, whether outputs are computed again, whether arrays are taken
+_modules            what a Module is: torch's nn.Module for inference
+layers              layers that compute on arrays, one family per file
+distributions       what samples are drawn from
+tensordict_modules  modules that read entries of a TensorDict and write others
+_parameters         the parameters of a module as a TensorDict, exchanged, or several sets of them
+
+Each package says what its files are.
 """
 
 from lite._arrays.public import belong_here as _belong_here
