@@ -36,25 +36,27 @@ _ACTIVATIONS = {"relu": relu, "gelu": gelu}
 class _Layer(Module):
     """What both layers share: the feed-forward network, and where the normalisations come."""
 
+    _attentions: tuple[str, ...]
+
     def __init__(
         self,
-        attentions: tuple[str, ...],
         d_model: int,
         nhead: int,
-        dim_feedforward: int,
-        dropout: float,
-        activation: Activation,
-        layer_norm_eps: float,
-        batch_first: bool,
-        norm_first: bool,
-        bias: bool,
-        device: Any,
-        dtype: Any,
-        rng: Rng,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        rng: Rng = None,
     ) -> None:
         super().__init__()
         rng = None if rng is None else np.random.default_rng(rng)
-        for name in attentions:
+        for name in self._attentions:
             attention = MultiheadAttention(
                 d_model,
                 nhead,
@@ -70,7 +72,7 @@ class _Layer(Module):
         self.dropout = Dropout(dropout, rng=rng)
         self.linear2 = Linear(dim_feedforward, d_model, bias, device, dtype, rng=rng)
         self.norm_first = norm_first
-        numbers = range(1, len(attentions) + 2)
+        numbers = range(1, len(self._attentions) + 2)
         for i in numbers:
             norm = LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype)
             self.add_module(f"norm{i}", norm)
@@ -133,37 +135,7 @@ class TransformerEncoderLayer(_Layer):
         (5, 3, 8)
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        rng: Rng = None,
-    ) -> None:
-        super().__init__(
-            ("self_attn",),
-            d_model,
-            nhead,
-            dim_feedforward,
-            dropout,
-            activation,
-            layer_norm_eps,
-            batch_first,
-            norm_first,
-            bias,
-            device,
-            dtype,
-            rng,
-        )
+    _attentions = ("self_attn",)
 
     def forward(
         self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False
@@ -206,37 +178,7 @@ class TransformerDecoderLayer(_Layer):
         (3, 5, 8)
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        rng: Rng = None,
-    ) -> None:
-        super().__init__(
-            ("self_attn", "multihead_attn"),
-            d_model,
-            nhead,
-            dim_feedforward,
-            dropout,
-            activation,
-            layer_norm_eps,
-            batch_first,
-            norm_first,
-            bias,
-            device,
-            dtype,
-            rng,
-        )
+    _attentions = ("self_attn", "multihead_attn")
 
     def forward(
         self,

@@ -7,7 +7,7 @@ import functools
 import inspect
 import types
 import warnings
-from collections.abc import Callable, Iterable, Mapping, MutableSequence
+from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence
 from functools import partial
 from typing import Any
 
@@ -125,7 +125,10 @@ class TensorDictModule(TensorDictModuleBase):
                 )
             # Read directly: attribute access is slow on a class that has __getattr__.
             state = self.__dict__
-            result = self._call(state, self._read(state, tensordict), kwargs)
+            values = read(tensordict, state["_in_keys"], state["_get_kwargs"])
+            if state["strict"]:
+                self._require(tensordict, values)
+            result = self._call(state, values, kwargs)
             target = tensordict_out
             if target is None:
                 target = tensordict if state["inplace"] is True else self._target(tensordict)
@@ -135,20 +138,11 @@ class TensorDictModule(TensorDictModuleBase):
             self._explain(err)
             raise
 
-    def _read(self, state: dict[str, Any], tensordict: Any) -> list[Any]:
-        get = (tensordict if type(tensordict) is TensorDict else _node_of(tensordict)).get
-        if state["_get_kwargs"]:
-            get = partial(get, **state["_get_kwargs"])
-        values = []
-        for key in state["_in_keys"]:
-            entry = get(key, None)
-            if entry is None:
-                if state["strict"]:
-                    raise _node_of(tensordict)._missing(require_path(key))
-            elif type(entry) is not np.ndarray and isinstance(entry, NonTensorBase):
-                entry = unwrap(entry)
-            values.append(entry)
-        return values
+    def _require(self, tensordict: Any, values: list[Any]) -> None:
+        """Raise KeyError if a value is missing."""
+        for key, value in zip(self.in_keys, values, strict=True):
+            if value is None:
+                raise _node_of(tensordict)._missing(require_path(key))
 
     def _call(self, state: dict[str, Any], values: list[Any], kwargs: dict[str, Any]) -> Any:
         function = state["_modules"].get("module")
@@ -181,9 +175,9 @@ class TensorDictModule(TensorDictModuleBase):
 
     def _write(self, state: dict[str, Any], target: Any, result: Any) -> None:
         keys = state["_out_keys"]
-        if type(result) is np.ndarray and len(keys) == 1:  # nearly always
-            if keys[0] != "_":
-                (target if type(target) is TensorDict else _node_of(target)).set(keys[0], result)
+        # Nearly always; of a call's 1.8 microseconds, `store` would take another 0.8.
+        if type(result) is np.ndarray and len(keys) == 1 and keys[0] != "_":
+            target.set(keys[0], result)
             return
         values = self._outputs(result)
         if len(values) != len(keys):
@@ -191,7 +185,7 @@ class TensorDictModule(TensorDictModuleBase):
                 f"There are {'more' if len(values) > len(keys) else 'fewer'} results ({len(values)}) than "
                 f"out_keys ({self.out_keys_source})."
             )
-        store(target, zip(keys, values, strict=True))
+        store(target, keys, values)
 
     def _outputs(self, result: Any) -> tuple[Any, ...]:
         """The results in the order of out_keys."""
@@ -243,11 +237,30 @@ def _payload(state: dict[str, Any]) -> Any:
     return state.get("module") if child is None else child
 
 
-def store(target: Any, entries: Iterable[tuple[NestedKey, Any]]) -> None:
+def read(tensordict: Any, keys: Iterable[NestedKey], options: dict[str, Any] | None = None) -> list[Any]:
+    """The entries under some keys: arrays and nodes as they are, objects unwrapped, None for missing ones.
+
+    `options` are keyword arguments of `TensorDict.get`.
+    """
+    get = (tensordict if type(tensordict) is TensorDict else _node_of(tensordict)).get
+    if options:
+        get = partial(get, **options)
+    values = []
+    for key in keys:
+        entry = get(key, None)
+        if type(entry) is not np.ndarray and isinstance(entry, NonTensorBase):
+            entry = unwrap(entry)
+        values.append(entry)
+    return values
+
+
+def store(target: Any, keys: Sequence[NestedKey], values: Sequence[Any]) -> None:
     """Write entries into a TensorDict, none if one of them does not fit; "_" is dropped."""
     node = _node_of(target)
-    ready = [(key, node._convert(_entry(value))) for key, value in entries if key != "_"]
-    for key, entry in ready:
+    entries = [(key, _entry(value)) for key, value in zip(keys, values, strict=True) if key != "_"]
+    if len(entries) > 1:  # then all are checked before the first is stored
+        entries = [(key, node._convert(entry)) for key, entry in entries]
+    for key, entry in entries:
         node.set(key, entry)
 
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from lite import NestedKey, NonTensorData, TensorDict, unravel_key
+from lite import NestedKey, NonTensorData, unravel_key
 from lite._tree.collection import TensorCollection
-from lite._tree.keys import require_path
 from lite._tree.nontensor import NonTensorBase, unwrap
 from lite.nn._modules.module import indented
 from lite.nn.distributions import CompositeDistribution, Delta
@@ -20,7 +19,7 @@ from lite.nn.settings import InteractionType, all_present, interaction_type, ski
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.tensordict_modules.distribution_class import distribution_of, explained
-from lite.nn.tensordict_modules.module import _key_list, _node_of
+from lite.nn.tensordict_modules.module import _key_list, read, store
 
 _IN_KEYS_ERROR = "in_keys must be of type list, str or tuples of str, or dict."
 _OUT_KEYS_ERROR = "out_keys must be of type list, str or tuples of str."
@@ -209,14 +208,12 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
             TypeError: the distribution does not take these keywords.
             KeyError: it could not be made, and parameters are missing.
         """
-        node = tensordict if type(tensordict) is TensorDict else _node_of(tensordict)
-        state = self.__dict__  # read directly: this is the overhead that every call pays
-        params: dict[str, Any] = {}
-        for name, key in zip(state["dist_keys"], state["_in_keys"], strict=True):
-            entry = node._get_path((key,) if type(key) is str else require_path(key))
-            if type(entry) is not np.ndarray and isinstance(entry, NonTensorBase):
-                entry = unwrap(entry)
-            params[name if type(name) is str else name[-1]] = entry
+        state = self.__dict__
+        values = read(tensordict, state["_in_keys"])
+        params: dict[str, Any] = {
+            name if type(name) is str else name[-1]: value
+            for name, value in zip(state["dist_keys"], values, strict=True)
+        }
         try:
             if state["_dist"] is not None:
                 state["_dist"].update(**params)
@@ -291,43 +288,26 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
             return tensordict
         out = tensordict if tensordict_out is None else tensordict_out
         dist = self.get_dist(tensordict)
-        samples: dict[NestedKey, Any] = {}
+        keys: list[NestedKey] = []
         if _requires_sample:
             sample = self._sample(dist, tensordict)
-            if self._is_plain(out, sample):
-                key = self.__dict__["_out_keys"][0]
-                out._set_path((key,) if type(key) is str else require_path(key), sample, False)
-                return out
             if self.num_samples is not None:
                 out = out.expand(*self.num_samples, *out.batch_size)
             if isinstance(sample, TensorCollection):
                 return self._write_composite(out, dist, sample)
             values: Any = sample if isinstance(sample, tuple) else (sample,)
-            if len(values) != len(self.__dict__["_out_keys"]):
-                raise RuntimeError(
-                    f"{dist} gave {len(values)} samples for out_keys={self.__dict__['_out_keys']}."
-                )
-            samples = dict(zip(self.__dict__["_out_keys"], values, strict=True))
+            keys = self.__dict__["_out_keys"]
+            if len(values) != len(keys):
+                raise RuntimeError(f"{dist} gave {len(values)} samples for out_keys={keys}.")
+            results = values
         elif isinstance(dist, CompositeDistribution):
             return self._write_composite(out, dist, tensordict)
         else:
-            values = self._samples_in(tensordict)
+            values, results = self._samples_in(tensordict), ()
         if self.return_log_prob:
-            samples[self.log_prob_key] = dist.log_prob(*values)
-        return _store(out, samples)
-
-    def _is_plain(self, out: Any, sample: Any) -> bool:
-        """Whether all that is to be done is writing one array."""
-        state = self.__dict__
-        keys = state["_out_keys"]
-        return (
-            type(sample) is np.ndarray
-            and type(out) is TensorDict
-            and not state["return_log_prob"]
-            and state["num_samples"] is None
-            and len(keys) == 1
-            and keys[0] != "_"
-        )
+            keys, results = [*keys, self.log_prob_key], (*results, dist.log_prob(*values))
+        store(out, keys, results)
+        return out
 
     def _sample(self, dist: Any, tensordict: Any) -> Any:
         how = interaction_type() or self.default_interaction_type
@@ -359,15 +339,6 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         )
         body = indented(",\n".join(lines), 4)
         return f"{type(self).__name__}(\n    {body})"
-
-
-def _store(out: Any, values: dict[NestedKey, Any]) -> Any:
-    """Write entries into a TensorDict, none if one of them does not fit; "_" is dropped."""
-    node = out if type(out) is TensorDict else TensorDict._as_node(out)
-    entries = [(require_path(key), node._convert(value)) for key, value in values.items() if key != "_"]
-    for path, entry in entries:
-        node._set_path(path, entry, False)
-    return out
 
 
 def take(
