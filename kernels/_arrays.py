@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from lite.kernels._device import in_cuda_memory
 
-Array: TypeAlias = Any  # NumPy's, or a DeviceArray (cuda/_arrays.py), which has the methods used of both
+Array: TypeAlias = Any  # NumPy's, or a DeviceMemory (cuda/_arrays.py), which has the methods used of both
 
 _LINE = 64  # bytes
 
@@ -40,7 +40,7 @@ def to_numpy(name: str, value: ArrayLike) -> NDArray[Any]:
 
 
 def as_array(name: str, value: ArrayLike) -> Array:
-    """`value` as a NumPy array, or as a DeviceArray where it lies in CUDA memory; neither is copied."""
+    """`value` as a NumPy array, or as a DeviceMemory where it lies in CUDA memory; neither is copied."""
     if isinstance(value, np.ndarray):
         return value
     if not in_cuda_memory(value):

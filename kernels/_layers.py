@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.kernels._arrays import contiguous
-from lite.kernels._rows import for_rows
+from lite.kernels._threads import for_rows
 
 Floats = NDArray[np.float32]
 

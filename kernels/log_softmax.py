@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from lite.kernels._arrays import rows_of
 from lite.kernels._device import gpu_of
 from lite.kernels._logits import Logits
+from lite.kernels._row_numbers import numbers, run
 
 _CACHED = 1 << 22  # bytes: a larger result is written past the caches, which it would not fit
 
@@ -88,7 +89,7 @@ def masked_log_softmax(
         from lite.kernels.cpu import log_softmax as cpu
 
         past = target.nbytes > _CACHED and not same and flat.flags.aligned
-        rows.run(cpu.log_softmax, *rows.operands(), past, flat, starts)
+        run(cpu.log_softmax, rows, *rows.operands(), past, flat, starts)
         if not direct:
             target[...] = flat.reshape(target.shape)
     return result
@@ -145,7 +146,7 @@ def entropy(
         [1.0986000299453735, 0.0]
     """
     gpu = gpu_of(stream, logits=logits, mask=mask)
-    return Logits(logits, mask, temperature, axis, gpu).numbers(entropies=True)[1]
+    return numbers(Logits(logits, mask, temperature, axis, gpu), entropies=True)[1]
 
 
 def log_softmax_stats(
@@ -186,4 +187,4 @@ def log_softmax_stats(
         array([2.0794415], dtype=float32)
     """
     gpu = gpu_of(stream, logits=logits, mask=mask)
-    return LogSoftmaxStats(*Logits(logits, mask, temperature, axis, gpu).numbers(totals=True)[2:])
+    return LogSoftmaxStats(*numbers(Logits(logits, mask, temperature, axis, gpu), totals=True)[2:])

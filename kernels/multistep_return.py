@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from lite.kernels._arrays import Array, as_array, contiguous, is_float, native
 from lite.kernels._device import gpu_of
 from lite.kernels._integer import integer
-from lite.kernels._rows import for_rows
+from lite.kernels._threads import for_rows
 
 _SERIAL = 100_000  # values: below, starting a thread costs more than it saves
 _CHUNK = 30_000  # values handed to a thread at a time

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from lite.kernels._arrays import Array, as_array, contiguous, is_float, to_numpy
 from lite.kernels._device import gpu_of, in_cuda_memory
 from lite.kernels._logits import SMALLEST
-from lite.kernels._rows import for_rows
+from lite.kernels._outcomes import check
+from lite.kernels._threads import for_rows
 from lite.kernels.token_log_probs import token_log_probs
 
-DRAWN, NOTHING, UNKNOWN = 0, 1, 2  # what kernels report of a row
 _SERIAL = 100_000  # logits: below, starting a thread costs more than it saves
 _HOTTEST = float(np.finfo(np.float32).max)  # -inf divided by more would be NaN
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -111,7 +111,7 @@ def sample_tokens(
         from lite.kernels.cuda import sample_tokens as cuda
 
         drawn, outcome = cuda.draw(gpu, model, keep, before, before_starts, np.stack([*options, uniform]))
-        _check(outcome)
+        check(outcome)
         scores = token_log_probs(logits, drawn, stream=stream)
         return drawn, cuda.narrowed(gpu, scores)
     tokens, status = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
@@ -144,7 +144,7 @@ def sample_tokens(
             memories.append(memory)
 
         for_rows(work, rows, 1 if rows * size > _SERIAL else rows)
-        _check(status)
+        check(status)
     if model.dtype == np.float64 or np.isnan(log_probs).any():  # what float32 has rounded; infinite logits
         log_probs = token_log_probs(model, tokens).astype(np.float32)
     return tokens, log_probs
@@ -168,14 +168,6 @@ def _penalized(
         factor = penalty[row].astype(np.float32)
         scores = np.where(scores < 0, scores * factor, scores / factor)
     return places, scores, np.searchsorted(row, np.arange(len(starts)))
-
-
-def _check(status: NDArray[np.int64]) -> None:
-    """Raise for the first row from which nothing was drawn."""
-    if status.any():
-        row = int(status.argmax())
-        why = "contains NaN" if status[row] == UNKNOWN else "has no token left that may be drawn"
-        raise ValueError(f"logits[{row}] {why}")
 
 
 def _on_host(name: str, value: ArrayLike, gpu: Any) -> NDArray[Any]:

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite.kernels._device import gpu_of
 from lite.kernels._logits import Logits, token_array
+from lite.kernels._row_numbers import numbers
 
 
 def token_log_probs(
@@ -112,4 +113,4 @@ def _scored(
     gpu = gpu_of(stream, logits=logits, tokens=tokens, mask=mask)
     rows = Logits(logits, mask, temperature, gpu=gpu)
     ids = token_array(tokens, rows.array.shape)
-    return rows.numbers(ids, ignore_index, entropies=entropies)[:2]
+    return numbers(rows, ids, ignore_index, entropies=entropies)[:2]

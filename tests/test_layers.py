@@ -207,3 +207,18 @@ def test_folders_are_small() -> None:
     for file in modules().values():
         full[file.parent] = full.get(file.parent, 0) + 1
     assert {folder.name: n for folder, n in full.items() if n > 30} == {}  # ends at 25
+
+
+def test_compiled_kernels_know_no_public_function() -> None:
+    """Inside `lite.kernels`, files that compile stand below the functions that users call."""
+    compiled = ("lite.kernels.cpu", "lite.kernels.cuda")
+    public = {
+        name for name, file in modules().items() if file.parent == ROOT / "kernels" and file.stem[0] != "_"
+    }
+    assert public
+    up = [(name, other) for name in graph() if name.startswith(compiled) for other in graph()[name] & public]
+    assert up == []
+
+
+def test_no_kernels_import_each_other() -> None:
+    assert [circle for circle in circles() if circle[0].startswith("lite.kernels")] == []

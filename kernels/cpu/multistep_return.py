@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lite.kernels._arrays import aligned_zeros
 from lite.kernels._jit import jit
-from lite.kernels.cpu._width import full_width
+from lite.kernels.cpu.vectors.width import full_width
 
 _PIECE = (
     8192  # steps summed together, and those that their windows reach: they stay in the second-level cache

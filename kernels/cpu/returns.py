@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from lite.kernels._jit import jit
-from lite.kernels.cpu._blocks import _exp
-from lite.kernels.cpu._width import full_width
+from lite.kernels.cpu.vectors.blocks import exp
+from lite.kernels.cpu.vectors.width import full_width
 
 _SIDE = 8  # sequences whose recursions run side by side in registers
 
@@ -225,7 +225,7 @@ def _ratios(weight: Any, row: Any, line: Any, since: Any, out: Any, first: Any, 
     for i in range(n):
         x = above[np.uintp(j + i)] - below[np.uintp(k + i)]
         y = x - taken if x > most else x
-        _, e = _exp(most if y > most else y)
+        _, e = exp(most if y > most else y)
         e = e * scale if x > most else e
         out[np.uintp(first + i)] = 0.0 if x < least else np.float64(e)
 

@@ -30,11 +30,11 @@ def test_without_a_cache_folder_kernels_warn_and_work():
 def test_nan_keeps_its_meaning_where_sums_may_be_reordered():
     import numba
 
-    from lite.kernels.cpu import _blocks
+    from lite.kernels.cpu.vectors import blocks
 
     @numba.njit
     def total(values):  # Python cannot call what is no entry
-        return _blocks.sums_of_exp(values, np.float32(0), np.float32(1))[0]
+        return blocks.sums_of_exp(values, np.float32(0), np.float32(1))[0]
 
     values = np.zeros(100, np.float32)
     values[60] = np.nan
@@ -45,14 +45,14 @@ ASSEMBLY = """
 import re, sys
 import numba
 import numpy as np
-from lite.kernels.cpu import _blocks
+from lite.kernels.cpu.vectors import blocks
 
 dtype = np.dtype(sys.argv[1]).type
 values = np.zeros(100, dtype)
 kernels = {
-    "maximum": numba.njit(lambda x: _blocks.maximum(x)),
-    "sums_of_exp": numba.njit(lambda x: _blocks.sums_of_exp(x, dtype(0), dtype(1))),
-    "sums_apart": numba.njit(lambda x: _blocks.sums_apart(x, dtype(0), dtype(1))),
+    "maximum": numba.njit(lambda x: blocks.maximum(x)),
+    "sums_of_exp": numba.njit(lambda x: blocks.sums_of_exp(x, dtype(0), dtype(1))),
+    "sums_apart": numba.njit(lambda x: blocks.sums_apart(x, dtype(0), dtype(1))),
 }
 for name, kernel in kernels.items():  # the assembly has the functions that a kernel calls, too
     kernel(values)

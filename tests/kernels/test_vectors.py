@@ -17,9 +17,9 @@ SIZES = [1, 15, 16, 17, 63, 64, 65, 200]
 def compiled(name: str):
     import numba
 
-    from lite.kernels.cpu import _blocks
+    from lite.kernels.cpu.vectors import blocks
 
-    function = getattr(_blocks, name)
+    function = getattr(blocks, name)
     if name in ("maximum", "odd"):
         return numba.njit(lambda x, bfloat16, keep: function(x, bfloat16, keep))
     return numba.njit(lambda x, a, b, bfloat16, keep: function(x, a, b, bfloat16, keep))
@@ -114,10 +114,11 @@ def test_nothing_is_touched_beyond_the_end():
 ASSEMBLY = """
 import numba
 import numpy as np
-from lite.kernels.cpu import _blocks, log_softmax
+from lite.kernels.cpu import log_softmax
+from lite.kernels.cpu.vectors import blocks
 
 x, keep = np.zeros(100, np.float32), np.ones(100, np.bool_)
-sums = numba.njit(lambda x, keep: _blocks.sum_of_exp(x, 0.0, 1.0, False, keep))
+sums = numba.njit(lambda x, keep: blocks.sum_of_exp(x, 0.0, 1.0, False, keep))
 shifted = numba.njit(lambda x, keep: log_softmax._shifted(x, 0.0, 1.0, 0.0, False, keep, True, x))
 for function, instruction in ((sums, "prefetch"), (shifted, "prefetch"), (shifted, "movnt")):
     function(x, keep)
