@@ -95,6 +95,8 @@ def aligned_zeros(count: int) -> NDArray[np.float64]:
     Not left as it is found: kernels may compute with more of it than they use, and on some numbers
     processors are slow.
     """
+    if count < 1024:  # little: finding out where it begins takes longer
+        return np.zeros(count)
     memory = np.zeros(count + _LINE // 8)
     skip = -memory.__array_interface__["data"][0] % _LINE // 8
     return memory[skip : skip + count]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from lite.kernels._threads import for_rows
 
 _SERIAL = 100_000  # values: below, starting a thread costs more than it saves
 _CHUNK = 30_000  # values handed to a thread at a time
+_OTHERS = np.int64, np.int64, np.float32, np.bool_  # types of what is said of windows beside their sums
 
 
 class MultiStepReturn(NamedTuple):
@@ -102,46 +104,65 @@ def multistep_return(
     if steps_asked < 1:
         raise ValueError(f"n_steps must be at least 1, got {n_steps}")
     _check_numbers(values)
-    window = max(1, min(steps_asked, ends.shape[axis]))
+    time = ends.shape[axis]
+    window = max(1, min(steps_asked, time))
     if gpu is not None:
         from lite.kernels.cuda import multistep_return as cuda
 
         return MultiStepReturn(*cuda.multistep_return(gpu, values, ends, axis, float(gamma), window))
 
     work = _accumulable(values)
-    outer, time, lanes = math.prod(ends.shape[:axis]), ends.shape[axis], math.prod(ends.shape[axis + 1 :])
-    shape = (outer, time, lanes)
-    features = math.prod(work.shape[ends.ndim :])
-    sums = np.empty((*shape, features), work.dtype)
-    steps, index = np.empty(shape, np.int64), np.empty(shape, np.int64)
-    discount, nonterminal = np.empty(shape, np.float32), np.empty(shape, np.bool_)
+    if not ends.size:
+        return MultiStepReturn(_as_rewards(work, values), *(np.empty(ends.shape, kind) for kind in _OTHERS))
+    flags = ends if ends.dtype == np.bool_ else ends != 0
+    lanes, features = math.prod(ends.shape[axis + 1 :]), work.size // ends.size
+    if lanes * features > 1:  # compiled code reads sequences that lie in one piece
+        grid = -1, time, lanes
+        work = work.reshape(*grid, features).transpose(3, 0, 2, 1)
+        flags = flags.reshape(grid).swapaxes(1, 2)
+    sums = np.empty(work.shape, work.dtype)
+    others = [np.empty(flags.shape, kind) for kind in _OTHERS]
+    _sequences(work, flags, sums, others, time, window, _powers(float(gamma), window))
+    if lanes * features > 1:
+        sums = np.ascontiguousarray(sums.transpose(1, 3, 2, 0))
+        others = [np.ascontiguousarray(out.swapaxes(1, 2)).reshape(ends.shape) for out in others]
+    return MultiStepReturn(_as_rewards(sums, values), *others)
+
+
+def _sequences(
+    reward: NDArray[Any],
+    done: NDArray[Any],
+    sums: NDArray[Any],
+    others: list[NDArray[Any]],
+    time: int,
+    window: int,
+    powers: NDArray[np.float64],
+) -> None:
+    """Fill `sums` and `others` from arrays whose last axis is time."""
+    from lite.kernels.cpu import multistep_return as cpu
+
     args = (
-        contiguous(work, work.dtype).reshape(-1),
-        contiguous(ends if ends.dtype == np.bool_ else ends != 0, np.bool_).reshape(-1),
+        contiguous(reward, reward.dtype).reshape(-1),
+        contiguous(done, np.bool_).reshape(-1),
         time,
-        lanes,
-        features,
         window,
-        float(gamma),
-        float(gamma) ** np.arange(window + 1.0),
-        *(out.reshape(-1) for out in (sums, steps, index, discount, nonterminal)),
+        powers,
+        sums.reshape(-1),
+        *[out.reshape(-1) for out in others],
     )
-    if ends.size:
-        from lite.kernels.cpu import multistep_return as cpu
+    rows = done.size // time
 
-        chunk = max(1, _CHUNK // max(work.size // outer, 1)) if work.size > _SERIAL else outer
+    def walk(start: int, stop: int) -> None:
+        cpu.sequences(*args, cpu.work_memory((stop - start) * time, window), start, stop)
 
-        def walk(start: int, stop: int) -> None:
-            cpu.sequences(*args, *cpu.work_memory(time), start, stop)
+    for_rows(walk, rows, max(1, _CHUNK // time) if reward.size > _SERIAL else rows)
 
-        for_rows(walk, outer, chunk)
-    return MultiStepReturn(
-        _as_rewards(sums, values),
-        steps.reshape(ends.shape),
-        index.reshape(ends.shape),
-        discount.reshape(ends.shape),
-        nonterminal.reshape(ends.shape),
-    )
+
+@functools.lru_cache(maxsize=4)  # a program asks for few; they take longer than a sequence of a hundred steps
+def _powers(gamma: float, count: int) -> NDArray[np.float64]:
+    """gamma ** k for k from 0 to `count`."""
+    powers: NDArray[np.float64] = gamma ** np.arange(count + 1.0)
+    return powers
 
 
 def gather_time(
