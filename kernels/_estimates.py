@@ -1,5 +1,6 @@
 """What the returns and advantages check alike, and how they call the compiled recursions."""
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,49 @@ from lite.kernels._sequences import Sequences
 
 if TYPE_CHECKING:
     from lite.kernels.cuda._gpu import Gpu
+
+_SHORT = 4096  # values: beyond, what is spared here is no part of the whole
+_FLAGS = np.dtype(np.bool_)
+
+
+def short_time(time_dim: int, flags: tuple[Any, ...], *numbers: Any) -> int:
+    """How many steps the sequences have if arrays are few values that compiled code can read as they are.
+
+    NumPy's, all of one shape, in C order and writable, the numbers all float32 or all float64, time the last
+    axis or followed by one of length 1. Otherwise 0: then all checks are made, and the general way is taken.
+    """
+    first = numbers[0]
+    if type(first) is not np.ndarray or not 0 < first.size <= _SHORT:
+        return 0
+    shape, kind = first.shape, first.dtype
+    if kind.char not in "fd" or not kind.isnative:
+        return 0
+    for array in numbers:
+        if type(array) is not np.ndarray or array.dtype != kind or array.shape != shape:
+            return 0
+        if not array.flags.carray:
+            return 0
+    for array in flags:
+        if type(array) is not np.ndarray or array.dtype != _FLAGS or array.shape != shape:
+            return 0
+        if not array.flags.carray:
+            return 0
+    if time_dim == -1:
+        return shape[-1]
+    return shape[-2] if time_dim == -2 and len(shape) > 1 and shape[-1] == 1 else 0
+
+
+@functools.cache  # an import within a function takes as long as the recursion over a hundred steps
+def compiled() -> Any:
+    """The compiled recursions."""
+    from lite.kernels.cpu import returns
+
+    return returns
+
+
+def is_factor(value: Any) -> bool:
+    """Whether `value` is one of Python's numbers, and in [0, 1]."""
+    return type(value) in (float, int) and 0 <= value <= 1
 
 
 def number_array(name: str, value: ArrayLike) -> Array:

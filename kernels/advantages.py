@@ -11,12 +11,15 @@ from lite.kernels._arrays import Array
 from lite.kernels._device import gpu_of
 from lite.kernels._estimates import (
     as_result,
+    compiled,
     factor,
     flag_array,
+    is_factor,
     number_array,
     result_dtype,
     same_shape,
     sequences_of,
+    short_time,
     with_features,
 )
 from lite.kernels._sequences import work_dtype
@@ -88,6 +91,11 @@ def gae(
         >>> target
         array([1.5, 1. , 1.5], dtype=float32)
     """
+    if stream is None and is_factor(gamma) and is_factor(lmbda):
+        ends = done if terminated is None else terminated
+        time = short_time(time_dim, (done, ends), reward, value, next_value)
+        if time:
+            return _short(reward, value, next_value, done, ends, gamma, lmbda, time)
     gpu = gpu_of(
         stream,
         reward=reward, value=value, next_value=next_value, done=done, terminated=terminated,
@@ -97,6 +105,19 @@ def gae(
     return _advantages(
         gpu, rewards, value, next_value, done, terminated, None, None, gamma, lmbda, 1.0, 1.0, time_dim
     )
+
+
+def _short(
+    reward: Any, value: Any, next_value: Any, done: Any, ends: Any, gamma: Any, lmbda: Any, time: int
+) -> Advantage:
+    """`gae` of arrays that `short_time` has looked at."""
+    n, shape, kind = reward.size, reward.shape, reward.dtype
+    advantage, target, memory = np.empty(n, kind), np.empty(n, kind), np.empty(4 * n + n // time)
+    compiled().short_advantages(
+        reward.ravel(), value.ravel(), next_value.ravel(), done.ravel(), ends.ravel(), float(gamma),
+        float(lmbda), advantage, target, memory, time,
+    )  # fmt: skip
+    return Advantage(advantage.reshape(shape), target.reshape(shape))
 
 
 def vtrace(

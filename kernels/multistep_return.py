@@ -11,12 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite.kernels._arrays import Array, as_array, contiguous, is_float, native
 from lite.kernels._device import gpu_of
+from lite.kernels._estimates import is_factor, short_time
 from lite.kernels._integer import integer
 from lite.kernels._threads import for_rows
 
 _SERIAL = 100_000  # values: below, starting a thread costs more than it saves
 _CHUNK = 30_000  # values handed to a thread at a time
-_OTHERS = np.int64, np.int64, np.float32, np.bool_  # types of what is said of windows beside their sums
+_OTHERS = [
+    np.dtype(kind) for kind in (np.int64, np.int64, np.float32, np.bool_)
+]  # types of what is said of windows beside their sums
 
 
 class MultiStepReturn(NamedTuple):
@@ -88,6 +91,12 @@ def multistep_return(
         >>> gather_time(np.array([10, 20, 30, 40]), out.index)
         array([20, 30, 30, 40])
     """
+    if stream is None and type(n_steps) is int and n_steps > 0 and is_factor(gamma):
+        time = short_time(time_dim, (done,), reward)
+        if time:
+            few: tuple[NDArray[Any], NDArray[Any]] = (reward.ravel(), done.ravel())  # type: ignore[union-attr]
+            out = _sequences(*few, time, min(n_steps, time), float(gamma))
+            return MultiStepReturn(*[array.reshape(reward.shape) for array in out])  # type: ignore[union-attr]
     gpu = gpu_of(stream, reward=reward, done=done)
     values, ends = as_array("reward", reward), as_array("done", done)
     if ends.dtype.kind not in "biu":
@@ -117,45 +126,46 @@ def multistep_return(
     flags = ends if ends.dtype == np.bool_ else ends != 0
     lanes, features = math.prod(ends.shape[axis + 1 :]), work.size // ends.size
     if lanes * features > 1:  # compiled code reads sequences that lie in one piece
-        grid = -1, time, lanes
-        work = work.reshape(*grid, features).transpose(3, 0, 2, 1)
-        flags = flags.reshape(grid).swapaxes(1, 2)
-    sums = np.empty(work.shape, work.dtype)
-    others = [np.empty(flags.shape, kind) for kind in _OTHERS]
-    _sequences(work, flags, sums, others, time, window, _powers(float(gamma), window))
+        work = work.reshape(-1, time, lanes, features).transpose(3, 0, 2, 1)
+        flags = flags.reshape(-1, time, lanes).swapaxes(1, 2)
+    sums, *others = _sequences(
+        contiguous(work, work.dtype).ravel(),
+        contiguous(flags, flags.dtype).ravel(),
+        time,
+        window,
+        float(gamma),
+    )
     if lanes * features > 1:
-        sums = np.ascontiguousarray(sums.transpose(1, 3, 2, 0))
-        others = [np.ascontiguousarray(out.swapaxes(1, 2)).reshape(ends.shape) for out in others]
-    return MultiStepReturn(_as_rewards(sums, values), *others)
+        sums = np.ascontiguousarray(sums.reshape(features, -1, lanes, time).transpose(1, 3, 2, 0))
+        others = [np.ascontiguousarray(out.reshape(-1, lanes, time).swapaxes(1, 2)) for out in others]
+    return MultiStepReturn(_as_rewards(sums, values), *[out.reshape(ends.shape) for out in others])
 
 
 def _sequences(
-    reward: NDArray[Any],
-    done: NDArray[Any],
-    sums: NDArray[Any],
-    others: list[NDArray[Any]],
-    time: int,
-    window: int,
-    powers: NDArray[np.float64],
-) -> None:
-    """Fill `sums` and `others` from arrays whose last axis is time."""
-    from lite.kernels.cpu import multistep_return as cpu
-
-    args = (
-        contiguous(reward, reward.dtype).reshape(-1),
-        contiguous(done, np.bool_).reshape(-1),
-        time,
-        window,
-        powers,
-        sums.reshape(-1),
-        *[out.reshape(-1) for out in others],
-    )
-    rows = done.size // time
+    reward: NDArray[Any], done: NDArray[Any], time: int, window: int, gamma: float
+) -> list[NDArray[Any]]:
+    """All results, flat as the arrays are; `reward` has the sequences of `done` once for each feature."""
+    cpu = _compiled()
+    out = [np.empty(reward.size, reward.dtype), *[np.empty(done.size, kind) for kind in _OTHERS]]
+    powers, rows = _powers(gamma, window), done.size // time
+    if reward.size <= _SERIAL:
+        memory = cpu.work_memory(done.size, window)
+        cpu.sequences(reward, done, time, window, powers, *out, memory, 0, rows)
+        return out
 
     def walk(start: int, stop: int) -> None:
-        cpu.sequences(*args, cpu.work_memory((stop - start) * time, window), start, stop)
+        memory = cpu.work_memory((stop - start) * time, window)
+        cpu.sequences(reward, done, time, window, powers, *out, memory, start, stop)
 
-    for_rows(walk, rows, max(1, _CHUNK // time) if reward.size > _SERIAL else rows)
+    for_rows(walk, rows, max(1, _CHUNK // time))
+    return out
+
+
+@functools.cache  # an import within a function takes as long as a hundred steps do
+def _compiled() -> Any:
+    from lite.kernels.cpu import multistep_return
+
+    return multistep_return
 
 
 @functools.lru_cache(maxsize=4)  # a program asks for few; they take longer than a sequence of a hundred steps

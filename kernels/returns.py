@@ -11,12 +11,15 @@ from lite.kernels._arrays import Array, broadcast_to, expand_dims
 from lite.kernels._device import gpu_of
 from lite.kernels._estimates import (
     as_result,
+    compiled,
     factor,
     flag_array,
+    is_factor,
     number_array,
     result_dtype,
     same_shape,
     sequences_of,
+    short_time,
     with_features,
 )
 from lite.kernels._sequences import work_dtype
@@ -82,6 +85,11 @@ def td_lambda_return(
         >>> td_lambda_return(reward, next_value, done, cut, gamma=0.5, lmbda=0.5)
         array([4.25, 5.  , 4.25, 5.  ], dtype=float32)
     """
+    if stream is None and rolling and is_factor(gamma) and is_factor(lmbda):
+        ends = done if terminated is None else terminated
+        time = short_time(time_dim, (done, ends), reward, next_value)
+        if time:
+            return _short(reward, next_value, done, ends, gamma, lmbda, time)
     gpu = gpu_of(
         stream,
         reward=reward, next_value=next_value, done=done, terminated=terminated, gamma=gamma, lmbda=lmbda,
@@ -241,6 +249,10 @@ def discounted_return(
         array([[2.75, 3.5 , 5.  ],
                [1.75, 1.5 , 1.  ]])
     """
+    if stream is None and last_value is None and is_factor(gamma):
+        time = short_time(time_dim, (done,), reward)
+        if time:
+            return _short(reward, np.zeros_like(reward), done, done, gamma, 1.0, time)
     gpu = gpu_of(stream, reward=reward, done=done, last_value=last_value, gamma=gamma)
     rewards = number_array("reward", reward)
     flags = flag_array("done", done)
@@ -257,6 +269,24 @@ def discounted_return(
         last = expand_dims(last, axis)
     factors = number_array("gamma", gamma), np.ones(())
     return _returns(gpu, rewards, last, flags, None, *factors, time_dim, result_dtype(rewards))
+
+
+def _short(reward: Any, value: Any, done: Any, ends: Any, gamma: Any, lmbda: Any, time: int) -> NDArray[Any]:
+    """Returns of arrays that `short_time` has looked at."""
+    n = reward.size
+    out, memory = np.empty(n, reward.dtype), np.empty(4 * n + n // time)
+    compiled().short_lambda_returns(
+        reward.ravel(),
+        value.ravel(),
+        done.ravel(),
+        ends.ravel(),
+        float(gamma),
+        float(lmbda),
+        out,
+        memory,
+        time,
+    )
+    return out.reshape(reward.shape)
 
 
 def _returns(

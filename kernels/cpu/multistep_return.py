@@ -112,8 +112,9 @@ def _sums(
 
 def work_memory(steps: int, n_steps: int) -> NDArray[Any]:
     """For `sequences` of so many steps in all: for a piece and what its last windows reach."""
-    longest = min(steps, 9 * max(_PIECE // 8, n_steps))
-    return aligned_zeros(3 * (-(-longest // 8) * 8 + _APART))
+    if steps > _PIECE:
+        steps = min(steps, 9 * max(_PIECE // 8, n_steps))
+    return aligned_zeros(3 * (steps + _APART + -steps % 8))
 
 
 @jit(entry=True)
