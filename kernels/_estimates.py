@@ -19,14 +19,15 @@ _FLAGS = np.dtype(np.bool_)
 def short_time(time_dim: int, flags: tuple[Any, ...], *numbers: Any) -> int:
     """How many steps the sequences have if arrays are few values that compiled code can read as they are.
 
-    NumPy's, all of one shape, in C order and writable, the numbers all float32 or all float64, time the last
-    axis or followed by one of length 1. Otherwise 0: then all checks are made, and the general way is taken.
+    NumPy's, in C order and writable, the numbers all float32 or all float64, of the shape of the flags (and
+    one feature), time the last axis or followed by one of length 1. Otherwise 0: then all checks are made,
+    and the general way is taken.
     """
-    first = numbers[0]
-    if type(first) is not np.ndarray or not 0 < first.size <= _SHORT:
+    done, first = flags[0], numbers[0]
+    if type(first) is not np.ndarray or type(done) is not np.ndarray or not 0 < first.size <= _SHORT:
         return 0
     shape, kind = first.shape, first.dtype
-    if kind.char not in "fd" or not kind.isnative:
+    if kind.char not in "fd" or shape not in (done.shape, (*done.shape, 1)):
         return 0
     for array in numbers:
         if type(array) is not np.ndarray or array.dtype != kind or array.shape != shape:
@@ -34,13 +35,14 @@ def short_time(time_dim: int, flags: tuple[Any, ...], *numbers: Any) -> int:
         if not array.flags.carray:
             return 0
     for array in flags:
-        if type(array) is not np.ndarray or array.dtype != _FLAGS or array.shape != shape:
+        if type(array) is not np.ndarray or array.dtype != _FLAGS or array.shape != done.shape:
             return 0
         if not array.flags.carray:
             return 0
-    if time_dim == -1:
-        return shape[-1]
-    return shape[-2] if time_dim == -2 and len(shape) > 1 and shape[-1] == 1 else 0
+    axes: tuple[int, ...] = done.shape
+    if axes and time_dim in (-1, len(axes) - 1):
+        return axes[-1]
+    return axes[-2] if len(axes) > 1 and axes[-1] == 1 and time_dim in (-2, len(axes) - 2) else 0
 
 
 @functools.cache  # an import within a function takes as long as the recursion over a hundred steps

@@ -94,9 +94,7 @@ def multistep_return(
     if stream is None and type(n_steps) is int and n_steps > 0 and is_factor(gamma):
         time = short_time(time_dim, (done,), reward)
         if time:
-            few: tuple[NDArray[Any], NDArray[Any]] = (reward.ravel(), done.ravel())  # type: ignore[union-attr]
-            out = _sequences(*few, time, min(n_steps, time), float(gamma))
-            return MultiStepReturn(*[array.reshape(reward.shape) for array in out])  # type: ignore[union-attr]
+            return _few(reward, done, time, min(n_steps, time), float(gamma))
     gpu = gpu_of(stream, reward=reward, done=done)
     values, ends = as_array("reward", reward), as_array("done", done)
     if ends.dtype.kind not in "biu":
@@ -139,6 +137,13 @@ def multistep_return(
         sums = np.ascontiguousarray(sums.reshape(features, -1, lanes, time).transpose(1, 3, 2, 0))
         others = [np.ascontiguousarray(out.reshape(-1, lanes, time).swapaxes(1, 2)) for out in others]
     return MultiStepReturn(_as_rewards(sums, values), *[out.reshape(ends.shape) for out in others])
+
+
+def _few(reward: Any, done: Any, time: int, window: int, gamma: float) -> MultiStepReturn:
+    """`multistep_return` of arrays that `short_time` has looked at."""
+    sums, *others = _sequences(reward.ravel(), done.ravel(), time, window, gamma)
+    shape = done.shape
+    return MultiStepReturn(sums.reshape(reward.shape), *[array.reshape(shape) for array in others])
 
 
 def _sequences(
@@ -218,11 +223,12 @@ def gather_time(
     outer, time = math.prod(positions.shape[:axis]), positions.shape[axis]
     lanes = math.prod(positions.shape[axis + 1 :])
     target = positions.reshape(outer, time, lanes)
-    if (target == np.arange(time)[:, None]).all():
+    if np.logical_and.reduce(target == np.arange(time)[:, None], axis=None):
         same: NDArray[Any] = values
         return same
-    if int(target.min()) < 0 or int(target.max()) >= time:
-        raise IndexError(f"index must be in [0, {time}), got {int(target.min())} to {int(target.max())}")
+    least, most = int(np.minimum.reduce(target, axis=None)), int(np.maximum.reduce(target, axis=None))
+    if least < 0 or most >= time:
+        raise IndexError(f"index must be in [0, {time}), got {least} to {most}")
     flat = (np.arange(outer)[:, None, None] * time + target.astype(np.int64)) * lanes + np.arange(lanes)
     rows = values.reshape(outer * time * lanes, -1)
     moved_rows: NDArray[Any] = rows.take(flat.reshape(-1), axis=0)
