@@ -229,7 +229,11 @@ def gather_time(
     least, most = int(np.minimum.reduce(target, axis=None)), int(np.maximum.reduce(target, axis=None))
     if least < 0 or most >= time:
         raise IndexError(f"index must be in [0, {time}), got {least} to {most}")
-    flat = (np.arange(outer)[:, None, None] * time + target.astype(np.int64)) * lanes + np.arange(lanes)
+    flat = target.astype(np.int64, copy=False)
+    if outer > 1:
+        flat = flat + np.arange(0, outer * time, time)[:, None, None]
+    if lanes > 1:
+        flat = flat * lanes + np.arange(lanes)
     rows = values.reshape(outer * time * lanes, -1)
     moved_rows: NDArray[Any] = rows.take(flat.reshape(-1), axis=0)
     return moved_rows.reshape(values.shape)
