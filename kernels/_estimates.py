@@ -27,7 +27,7 @@ def short_time(time_dim: int, flags: tuple[Any, ...], *numbers: Any) -> int:
     if type(first) is not np.ndarray or type(done) is not np.ndarray or not 0 < first.size <= _SHORT:
         return 0
     shape, kind = first.shape, first.dtype
-    if kind.char not in "fd" or shape not in (done.shape, (*done.shape, 1)):
+    if kind.char not in "fd" or not kind.isnative or shape not in (done.shape, (*done.shape, 1)):
         return 0
     for array in numbers:
         if type(array) is not np.ndarray or array.dtype != kind or array.shape != shape:

@@ -42,4 +42,4 @@ def layer_norm(x: Floats, weight: Floats | None, bias: Floats | None, size: int,
 
 
 def _chunk(values: int) -> Any:
-    return _CHUNK if values > _SERIAL else values
+    return _CHUNK if values > _SERIAL else max(values, 1)

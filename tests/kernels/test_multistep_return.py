@@ -249,4 +249,3 @@ def test_a_row_has_the_same_result_in_any_batch(rng, n_steps, dtype):
         some = multistep_return(reward[rows], done[rows], gamma=0.97, n_steps=n_steps)
         for ours, its in zip(some, whole, strict=True):
             np.testing.assert_array_equal(ours, its[rows])
-
