@@ -33,12 +33,8 @@ def gpu_of(stream: Any, **arrays: Any) -> "Gpu | None":
         ValueError: arrays on several GPUs.
         RuntimeError: CUDA memory, but Numba finds no GPU.
     """
-    there = None
-    for value in arrays.values():  # no more than this is asked of small arrays on the host
-        if not isinstance(value, _ON_HOST) and in_cuda_memory(value):
-            there = {name: value for name, value in arrays.items() if in_cuda_memory(value)}
-            break
-    if there is None:
+    there = {name: value for name, value in arrays.items() if in_cuda_memory(value)}
+    if not there:
         if stream is not None:
             raise TypeError("stream goes with arrays in CUDA memory; got none")
         return None

@@ -29,17 +29,13 @@ def short_time(time_dim: int, flags: tuple[Any, ...], *numbers: Any) -> int:
     shape, kind = first.shape, first.dtype
     if kind.char not in "fd" or not kind.isnative or shape not in (done.shape, (*done.shape, 1)):
         return 0
-    for array in numbers:
-        if type(array) is not np.ndarray or array.dtype != kind or array.shape != shape:
-            return 0
-        if not array.flags.carray:
-            return 0
-    for array in flags:
-        if type(array) is not np.ndarray or array.dtype != _FLAGS or array.shape != done.shape:
-            return 0
-        if not array.flags.carray:
-            return 0
     axes: tuple[int, ...] = done.shape
+    for a in numbers:
+        if not (type(a) is np.ndarray and a.dtype == kind and a.shape == shape and a.flags.carray):
+            return 0
+    for a in flags:
+        if not (type(a) is np.ndarray and a.dtype == _FLAGS and a.shape == axes and a.flags.carray):
+            return 0
     if axes and time_dim in (-1, len(axes) - 1):
         return axes[-1]
     return axes[-2] if len(axes) > 1 and axes[-1] == 1 and time_dim in (-2, len(axes) - 2) else 0

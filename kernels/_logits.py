@@ -5,16 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite.kernels._arrays import (
-    Array,
-    as_array,
-    contiguous,
-    is_bfloat16,
-    is_float,
-    moveaxis,
-    native,
-    rows_of,
-)
+from lite.kernels._arrays import Array, as_array, contiguous, is_bfloat16, is_float, moveaxis, native, rows_of
 
 SMALLEST = 2.0**-126  # of normal float32 numbers
 _HOTTEST = 2.0**100  # logits of any size are equal then; more of it would leave no float32 for its inverse

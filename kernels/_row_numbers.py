@@ -27,13 +27,9 @@ def run(kernel: Callable[..., None], logits: Logits, *args: Any) -> None:
 
 
 def numbers(
-    logits: Logits,
-    tokens: Array | None = None,
-    ignore: int = -1,
-    *,
-    entropies: bool = False,
+    logits: Logits, tokens: Array | None = None, ignore: int = -1, *, entropies: bool = False,
     totals: bool = False,
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:  # fmt: skip
     """Log-probs of `tokens`, entropies, maxima and log-sums, each of the rows' shape.
 
     See `rows` in cpu/log_softmax.py. What is not asked for is empty, or None. Rows with the token `ignore`

@@ -35,17 +35,10 @@ class Advantage(NamedTuple):
 
 
 def gae(
-    reward: ArrayLike,
-    value: ArrayLike,
-    next_value: ArrayLike,
-    done: ArrayLike,
-    terminated: ArrayLike | None = None,
-    *,
-    gamma: ArrayLike,
-    lmbda: ArrayLike,
-    time_dim: int = -1,
+    reward: ArrayLike, value: ArrayLike, next_value: ArrayLike, done: ArrayLike,
+    terminated: ArrayLike | None = None, *, gamma: ArrayLike, lmbda: ArrayLike, time_dim: int = -1,
     stream: Any = None,
-) -> Advantage:
+) -> Advantage:  # fmt: skip
     """Generalized advantage estimates.
 
     With W(t) the next value of step t, or 0 where that step terminated:
@@ -121,21 +114,10 @@ def _short(
 
 
 def vtrace(
-    log_pi: ArrayLike,
-    log_mu: ArrayLike,
-    reward: ArrayLike,
-    value: ArrayLike,
-    next_value: ArrayLike,
-    done: ArrayLike,
-    terminated: ArrayLike | None = None,
-    *,
-    gamma: ArrayLike,
-    lmbda: ArrayLike = 1.0,
-    rho_thresh: float = 1.0,
-    c_thresh: float = 1.0,
-    time_dim: int = -1,
-    stream: Any = None,
-) -> Advantage:
+    log_pi: ArrayLike, log_mu: ArrayLike, reward: ArrayLike, value: ArrayLike, next_value: ArrayLike,
+    done: ArrayLike, terminated: ArrayLike | None = None, *, gamma: ArrayLike, lmbda: ArrayLike = 1.0,
+    rho_thresh: float = 1.0, c_thresh: float = 1.0, time_dim: int = -1, stream: Any = None,
+) -> Advantage:  # fmt: skip
     """Value targets and advantages of a policy, from the steps of another one.
 
     With w = exp(log_pi - log_mu), rho = min(w, rho_thresh), c = lambda min(w, c_thresh), and W as for `gae`:
@@ -187,37 +169,16 @@ def vtrace(
         if not threshold >= 0:
             raise ValueError(f"{name} must not be negative, got {threshold}")
     return _advantages(
-        gpu,
-        rewards,
-        value,
-        next_value,
-        done,
-        terminated,
-        learner,
-        actor,
-        gamma,
-        lmbda,
-        float(rho_thresh),
-        float(c_thresh),
-        time_dim,
-    )
+        gpu, rewards, value, next_value, done, terminated, learner, actor, gamma, lmbda, float(rho_thresh),
+        float(c_thresh), time_dim,
+    )  # fmt: skip
 
 
 def _advantages(
-    gpu: Any,
-    rewards: Array,
-    value: ArrayLike,
-    next_value: ArrayLike,
-    done: ArrayLike,
-    terminated: ArrayLike | None,
-    learner: Array | None,
-    actor: Array | None,
-    gamma: ArrayLike,
-    lmbda: ArrayLike,
-    rho_thresh: float,
-    c_thresh: float,
-    time_dim: int,
-) -> Advantage:
+    gpu: Any, rewards: Array, value: ArrayLike, next_value: ArrayLike, done: ArrayLike,
+    terminated: ArrayLike | None, learner: Array | None, actor: Array | None, gamma: ArrayLike,
+    lmbda: ArrayLike, rho_thresh: float, c_thresh: float, time_dim: int,
+) -> Advantage:  # fmt: skip
     values, nexts = number_array("value", value), number_array("next_value", next_value)
     same_shape("reward", rewards.shape, value=values, next_value=nexts)
     flags = flag_array("done", done)

@@ -25,14 +25,9 @@ class LogSoftmaxStats(NamedTuple):
 
 
 def masked_log_softmax(
-    logits: ArrayLike,
-    mask: ArrayLike | None = None,
-    *,
-    axis: int = -1,
-    temperature: float = 1.0,
-    out: NDArray[Any] | None = None,
-    stream: Any = None,
-) -> NDArray[Any]:
+    logits: ArrayLike, mask: ArrayLike | None = None, *, axis: int = -1, temperature: float = 1.0,
+    out: NDArray[Any] | None = None, stream: Any = None,
+) -> NDArray[Any]:  # fmt: skip
     """Log-probs of all tokens: x - log(sum(exp(x))) with x = logits / temperature.
 
     Each row is read twice, the second time from a cache. Relative error below 1e-6 against float64 for
@@ -106,13 +101,9 @@ def _result(rows: Logits, out: NDArray[Any] | None) -> NDArray[Any]:
 
 
 def entropy(
-    logits: ArrayLike,
-    mask: ArrayLike | None = None,
-    *,
-    axis: int = -1,
-    temperature: float = 1.0,
+    logits: ArrayLike, mask: ArrayLike | None = None, *, axis: int = -1, temperature: float = 1.0,
     stream: Any = None,
-) -> NDArray[Any]:
+) -> NDArray[Any]:  # fmt: skip
     """Entropy in nats of the softmax of each row of logits, in one pass over them.
 
     log(sum(exp(x))) - sum(x exp(x)) / sum(exp(x)) with x = logits / temperature, taken from the highest x
@@ -150,13 +141,9 @@ def entropy(
 
 
 def log_softmax_stats(
-    logits: ArrayLike,
-    mask: ArrayLike | None = None,
-    *,
-    axis: int = -1,
-    temperature: float = 1.0,
+    logits: ArrayLike, mask: ArrayLike | None = None, *, axis: int = -1, temperature: float = 1.0,
     stream: Any = None,
-) -> LogSoftmaxStats:
+) -> LogSoftmaxStats:  # fmt: skip
     """The maximum and the log of the sum of exponentials of each row, in one pass over the logits.
 
     With them `logits / temperature - log_sum_exp[..., None]` is the log-softmax: enough to score any token

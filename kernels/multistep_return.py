@@ -38,13 +38,7 @@ class MultiStepReturn(NamedTuple):
 
 
 def multistep_return(
-    reward: ArrayLike,
-    done: ArrayLike,
-    *,
-    gamma: float,
-    n_steps: int,
-    time_dim: int = -1,
-    stream: Any = None,
+    reward: ArrayLike, done: ArrayLike, *, gamma: float, n_steps: int, time_dim: int = -1, stream: Any = None
 ) -> MultiStepReturn:
     """Rewards summed over windows of `n_steps` that end early where an episode does.
 
@@ -126,13 +120,8 @@ def multistep_return(
     if lanes * features > 1:  # compiled code reads sequences that lie in one piece
         work = work.reshape(-1, time, lanes, features).transpose(3, 0, 2, 1)
         flags = flags.reshape(-1, time, lanes).swapaxes(1, 2)
-    sums, *others = _sequences(
-        contiguous(work, work.dtype).ravel(),
-        contiguous(flags, flags.dtype).ravel(),
-        time,
-        window,
-        float(gamma),
-    )
+    reward_line, done_line = contiguous(work, work.dtype).ravel(), contiguous(flags, flags.dtype).ravel()
+    sums, *others = _sequences(reward_line, done_line, time, window, float(gamma))
     if lanes * features > 1:
         sums = np.ascontiguousarray(sums.reshape(features, -1, lanes, time).transpose(1, 3, 2, 0))
         others = [np.ascontiguousarray(out.reshape(-1, lanes, time).swapaxes(1, 2)) for out in others]

@@ -26,17 +26,9 @@ from lite.kernels._sequences import work_dtype
 
 
 def td_lambda_return(
-    reward: ArrayLike,
-    next_value: ArrayLike,
-    done: ArrayLike,
-    terminated: ArrayLike | None = None,
-    *,
-    gamma: ArrayLike,
-    lmbda: ArrayLike,
-    time_dim: int = -1,
-    rolling: bool = True,
-    stream: Any = None,
-) -> NDArray[Any]:
+    reward: ArrayLike, next_value: ArrayLike, done: ArrayLike, terminated: ArrayLike | None = None, *,
+    gamma: ArrayLike, lmbda: ArrayLike, time_dim: int = -1, rolling: bool = True, stream: Any = None,
+) -> NDArray[Any]:  # fmt: skip
     """Mixtures of the returns of all lengths, weighted by powers of lambda.
 
     With W(t) the value after step t, or 0 where that step terminated:
@@ -104,16 +96,9 @@ def td_lambda_return(
 
 
 def td1_return(
-    reward: ArrayLike,
-    next_value: ArrayLike,
-    done: ArrayLike,
-    terminated: ArrayLike | None = None,
-    *,
-    gamma: ArrayLike,
-    time_dim: int = -1,
-    rolling: bool = True,
-    stream: Any = None,
-) -> NDArray[Any]:
+    reward: ArrayLike, next_value: ArrayLike, done: ArrayLike, terminated: ArrayLike | None = None, *,
+    gamma: ArrayLike, time_dim: int = -1, rolling: bool = True, stream: Any = None,
+) -> NDArray[Any]:  # fmt: skip
     """Sums of all rewards to the end of the episode, and the value there if it was cut off.
 
     `td_lambda_return` with lambda 1; arguments, results and errors are described there.
@@ -125,25 +110,13 @@ def td1_return(
         array([2.75, 3.5 , 5.  ])
     """
     return td_lambda_return(
-        reward,
-        next_value,
-        done,
-        terminated,
-        gamma=gamma,
-        lmbda=1.0,
-        time_dim=time_dim,
-        rolling=rolling,
+        reward, next_value, done, terminated, gamma=gamma, lmbda=1.0, time_dim=time_dim, rolling=rolling,
         stream=stream,
-    )
+    )  # fmt: skip
 
 
 def td0_return(
-    reward: ArrayLike,
-    next_value: ArrayLike,
-    terminated: ArrayLike,
-    *,
-    gamma: ArrayLike,
-    stream: Any = None,
+    reward: ArrayLike, next_value: ArrayLike, terminated: ArrayLike, *, gamma: ArrayLike, stream: Any = None
 ) -> NDArray[Any]:
     """The reward of each step and the discounted value after it: r + gamma (1 - terminated) next_value.
 
@@ -168,16 +141,9 @@ def td0_return(
 
         axis = longest_axis(shape)
     out = _returns(
-        gpu,
-        rewards.reshape(shape),
-        values.reshape(shape),
-        broadcast_to(ends, rewards.shape).reshape(shape),
-        None,
-        number_array("gamma", gamma),
-        np.zeros(()),
-        axis,
-        result_dtype(values),
-    )
+        gpu, rewards.reshape(shape), values.reshape(shape), broadcast_to(ends, rewards.shape).reshape(shape),
+        None, number_array("gamma", gamma), np.zeros(()), axis, result_dtype(values),
+    )  # fmt: skip
     return out.reshape(rewards.shape)
 
 
@@ -213,14 +179,9 @@ def reward_to_go(
 
 
 def discounted_return(
-    reward: ArrayLike,
-    done: ArrayLike,
-    last_value: ArrayLike | None = None,
-    *,
-    gamma: ArrayLike,
-    time_dim: int = -1,
-    stream: Any = None,
-) -> NDArray[Any]:
+    reward: ArrayLike, done: ArrayLike, last_value: ArrayLike | None = None, *, gamma: ArrayLike,
+    time_dim: int = -1, stream: Any = None,
+) -> NDArray[Any]:  # fmt: skip
     """`reward_to_go` of sequences that go on after the batch.
 
     Args:
@@ -290,18 +251,9 @@ def _short(reward: Any, value: Any, done: Any, ends: Any, gamma: Any, lmbda: Any
 
 
 def _returns(
-    gpu: Any,
-    rewards: Array,
-    values: Array,
-    done: Array,
-    terminated: Array | None,
-    gamma: Array,
-    lmbda: Array,
-    time_dim: int,
-    dtype: np.dtype[Any],
-    *,
-    rolling: bool = True,
-) -> NDArray[Any]:
+    gpu: Any, rewards: Array, values: Array, done: Array, terminated: Array | None, gamma: Array,
+    lmbda: Array, time_dim: int, dtype: np.dtype[Any], *, rolling: bool = True,
+) -> NDArray[Any]:  # fmt: skip
     """`td_lambda_return` of values that broadcast to the rewards."""
     ends = with_features("done", done, rewards.shape)
     stops = ends if terminated is None else with_features("terminated", terminated, rewards.shape)

@@ -23,19 +23,11 @@ _SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 
 
 def sample_tokens(
-    logits: ArrayLike,
-    seeds: ArrayLike | np.random.Generator,
-    *,
-    step: ArrayLike = 0,
-    temperature: ArrayLike = 1.0,
-    top_k: ArrayLike = 0,
-    top_p: ArrayLike = 1.0,
-    min_p: ArrayLike = 0.0,
-    repetition_penalty: ArrayLike = 1.0,
-    previous: ArrayLike | Sequence[ArrayLike] | None = None,
-    mask: ArrayLike | None = None,
-    stream: Any = None,
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    logits: ArrayLike, seeds: ArrayLike | np.random.Generator, *, step: ArrayLike = 0,
+    temperature: ArrayLike = 1.0, top_k: ArrayLike = 0, top_p: ArrayLike = 1.0, min_p: ArrayLike = 0.0,
+    repetition_penalty: ArrayLike = 1.0, previous: ArrayLike | Sequence[ArrayLike] | None = None,
+    mask: ArrayLike | None = None, stream: Any = None,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:  # fmt: skip
     """Draw one token per row, and give the model's own log-prob of it.
 
     The filters work in the order of Hugging Face's `generate`: mask, repetition penalty, temperature,
@@ -127,15 +119,10 @@ def sample_tokens(
         if cold.any():
             choices[cold] = 1, 1, 1, 0, 0  # the first of the highest scores
         args = (
-            narrow,
-            size,
-            np.empty(0, np.bool_) if keep is None else contiguous(keep, np.bool_).reshape(-1),
-            *_penalized(narrow, size, before, before_starts, penalty),
-            choices.reshape(-1),
-            tokens,
-            log_probs,
+            narrow, size, np.empty(0, np.bool_) if keep is None else contiguous(keep, np.bool_).reshape(-1),
+            *_penalized(narrow, size, before, before_starts, penalty), choices.reshape(-1), tokens, log_probs,
             status,
-        )
+        )  # fmt: skip
         memories: list[Any] = []  # of the threads
 
         def work(start: int, stop: int) -> None:
@@ -151,12 +138,9 @@ def sample_tokens(
 
 
 def _penalized(
-    logits: NDArray[np.float32],
-    size: int,
-    previous: NDArray[np.int64],
-    starts: NDArray[np.int64],
+    logits: NDArray[np.float32], size: int, previous: NDArray[np.int64], starts: NDArray[np.int64],
     penalty: NDArray[np.float64],
-) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
+) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:  # fmt: skip
     """Tokens whose scores a penalty changes, these scores, and where those of each row begin."""
     if not previous.size or (penalty == 1.0).all():
         return np.empty(0, np.int64), np.empty(0, np.float32), np.zeros_like(starts)

@@ -189,28 +189,16 @@ def _recursions(a: Any, b: Any, time: Any, tails: Any) -> None:
 
 @jit(entry=True)
 def short_lambda_returns(
-    reward: Any,
-    value: Any,
-    done: Any,
-    terminated: Any,
-    gamma: Any,
-    lmbda: Any,
-    out: Any,
-    memory: Any,
+    reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, out: Any, memory: Any,
     time: Any,
-) -> None:
+) -> None:  # fmt: skip
     """`lambda_returns` of few sequences in one piece, with one gamma and lmbda: less to hand over.
 
     `memory` has room for four numbers a step, and one more for each sequence.
     """
     n = reward.size
-    a, b, gammas, lmbdas, tails = (
-        memory[:n],
-        memory[n : 2 * n],
-        memory[2 * n : 3 * n],
-        memory[3 * n : 4 * n],
-        memory[4 * n :],
-    )
+    a, b, more = memory[:n], memory[n : 2 * n], memory[2 * n :]
+    gammas, lmbdas, tails = more[:n], more[n : 2 * n], more[2 * n :]
     gammas[:], lmbdas[:] = gamma, lmbda
     numbers, ends, stops = (value, 0, time, 1), (done, 0, time, 1), (terminated, 0, time, 1)
     _after(numbers, stops, 0, 0, time, True, n // time, tails)
@@ -456,13 +444,8 @@ def short_advantages(
 ) -> None:  # fmt: skip
     """`advantages` without weights, of few sequences in one piece; see `short_lambda_returns`."""
     n = reward.size
-    a, b, gammas, lmbdas, tails = (
-        memory[:n],
-        memory[n : 2 * n],
-        memory[2 * n : 3 * n],
-        memory[3 * n : 4 * n],
-        memory[4 * n :],
-    )
+    a, b, more = memory[:n], memory[n : 2 * n], memory[2 * n :]
+    gammas, lmbdas, tails = more[:n], more[n : 2 * n], more[2 * n :]
     gammas[:], lmbdas[:], tails[:] = gamma, lmbda, 0.0
     values = value, 0, 0, 1
     _gain_terms(
