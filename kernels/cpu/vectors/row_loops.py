@@ -1,4 +1,4 @@
-"""Loops over rows of logits, written for LLVM: formulas (see `_vectors`) of one vector after the other.
+"""Loops over rows of logits, written for LLVM: formulas (see `formulas`) of one vector after the other.
 
 Vectors have 64 bytes whatever the processor: where its own are shorter, LLVM makes several of one.
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
 
-from lite.kernels.cpu._llvm_numbers import (
+from lite.kernels.cpu.vectors.numbers import (
     BYTE,
     HALF,
     LONG,

@@ -1,4 +1,4 @@
-"""Numbers and vectors of programs for LLVM, with the operators of Python, for formulas (see `_vectors`)."""
+"""Numbers and vectors of programs for LLVM, with the operators of Python, for formulas (see `formulas`)."""
 
 from typing import Any
 
@@ -86,7 +86,7 @@ class Number:
 
 
 class Operations:
-    """Those of formulas, as in `_vectors.Arrays`; vectors are of the LLVM type `kind`, or single numbers."""
+    """Those of formulas, as in `formulas.Arrays`; vectors are of the LLVM type `kind`, or single numbers."""
 
     def __init__(self, builder: Any, kind: Any) -> None:
         self.builder, self.kind = builder, kind

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lite.kernels._jit import jit
-from lite.kernels.cpu._vectors import ROUND, by_number, folded
+from lite.kernels.cpu.vectors.formulas import ROUND, by_number, folded
 
 BLOCK = 2048
 _COLDEST = -1e4  # exp of it is 0, and 0 times it is 0
@@ -55,7 +55,7 @@ def _exponent(o: Any, x: Any, reference: Any, inverse: Any) -> Any:
 
 
 @by_number(results=2)
-def _exp(o: Any, x: Any) -> Any:
+def exp(o: Any, x: Any) -> Any:
     """x, cut where exp(x) is no normal number any more, and exp(x); x up to 80."""
     shift = ROUND[o.itemsize]
     x = o.at_least(x, _FLOOR[o.itemsize] * _LN2)

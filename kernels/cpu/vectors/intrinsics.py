@@ -1,4 +1,4 @@
-"""Formulas (see `_vectors`) as functions that compiled code calls."""
+"""Formulas (see `formulas`) as functions that compiled code calls."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,9 +7,9 @@ import numba
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.extending import intrinsic
 
-from lite.kernels.cpu import _llvm_rows as rows
-from lite.kernels.cpu._llvm_numbers import BIT, BYTE, HALF, Number, Operations
-from lite.kernels.cpu._width import widen
+from lite.kernels.cpu.vectors import row_loops
+from lite.kernels.cpu.vectors.numbers import BIT, BYTE, HALF, Number, Operations
+from lite.kernels.cpu.vectors.width import widen
 
 Formula = Callable[..., Any]
 types: Any = numba.types
@@ -29,16 +29,16 @@ def _function(module: Any, name: str, kinds: list[Any], result: Any) -> tuple[An
 
 def _variants(
     function: Any, data: Any, masked: Any, keep: Any, bfloat16: Any, element: Any,
-    finish: Callable[[rows.Source], None],
+    finish: Callable[[row_loops.Source], None],
 ) -> None:  # fmt: skip
     """Code for logits with and without a mask, of each 16-bit type; `finish` writes the rest and returns."""
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    lanes = rows.LINE // (4 if element == ir.FloatType() else 8)
+    lanes = row_loops.LINE // (4 if element == ir.FloatType() else 8)
     o = Operations(builder, ir.VectorType(element, lanes))
 
     def choose(conditions: list[Any], chosen: list[bool]) -> None:
         if len(chosen) == len(conditions):
-            finish(rows.Source(o, data, keep if chosen[0] else None, chosen[1]))
+            finish(row_loops.Source(o, data, keep if chosen[0] else None, chosen[1]))
             return
         condition = conditions[len(chosen)]
         if condition is None:
@@ -72,7 +72,7 @@ def _floats_of(values: Any) -> tuple[Any, Any]:
 
 
 def fold(formula: Formula, parameters: int, kinds: tuple[str, ...]) -> Any:
-    """`_vectors.folded`, for compiled code."""
+    """`formulas.folded`, for compiled code."""
 
     @intrinsic
     def folding(typing_context: Any, values: Any, *more: Any) -> Any:
@@ -108,9 +108,9 @@ def fold(formula: Formula, parameters: int, kinds: tuple[str, ...]) -> Any:
             scalars, flags = others[:parameters], others[parameters:]
             keep, masked, bfloat16 = flags or (None, None, None)
 
-            def finish(source: rows.Source) -> None:
+            def finish(source: row_loops.Source) -> None:
                 numbers = [Number(source.o, value) for value in scalars]
-                source.o.builder.ret(rows.fold(source, size, formula, numbers, kinds))
+                source.o.builder.ret(row_loops.fold(source, size, formula, numbers, kinds))
 
             _variants(function, data, masked, keep, bfloat16, element, finish)
 
@@ -120,7 +120,7 @@ def fold(formula: Formula, parameters: int, kinds: tuple[str, ...]) -> Any:
 
 
 def write(formula: Formula, parameters: int) -> Any:
-    """`_vectors.written`, for compiled code."""
+    """`formulas.written`, for compiled code."""
 
     @intrinsic
     def writing(typing_context: Any, values: Any, *more: Any) -> Any:
@@ -149,14 +149,14 @@ def write(formula: Formula, parameters: int) -> Any:
             data, size, *others = function.args
             scalars, (keep, masked, bfloat16, past, out) = others[:parameters], others[parameters:]
 
-            def finish(source: rows.Source) -> None:
+            def finish(source: row_loops.Source) -> None:
                 builder = source.o.builder
                 numbers = [Number(source.o, value) for value in scalars]
                 yes, no = builder.append_basic_block("past"), builder.append_basic_block("cached")
                 builder.cbranch(past, yes, no)
                 for block, beyond in ((yes, True), (no, False)):
                     builder.position_at_end(block)
-                    rows.write(source, size, formula, numbers, out, beyond)
+                    row_loops.write(source, size, formula, numbers, out, beyond)
                     builder.ret_void()
 
             _variants(function, data, masked, keep, bfloat16, element, finish)
@@ -167,7 +167,7 @@ def write(formula: Formula, parameters: int) -> Any:
 
 
 def number(formula: Formula, results: int) -> Any:
-    """`_vectors.by_number`, for compiled code: written into the loop that calls it."""
+    """`formulas.by_number`, for compiled code: written into the loop that calls it."""
 
     @intrinsic
     def single(typing_context: Any, x: Any) -> Any:

@@ -21,6 +21,7 @@ from lite.kernels.cpu import layers, log_softmax, multistep_return, returns, sam
 
 ENTRIES = [
     (returns, "lambda_returns"), (returns, "fixed_lambda_returns"), (returns, "advantages"),
+    (returns, "short_lambda_returns"), (returns, "short_advantages"),
     (multistep_return, "sequences"), (log_softmax, "rows"), (log_softmax, "log_softmax"),
     (sample_tokens, "rows"), (layers, "gelu"), (layers, "gelu_by_tanh"), (layers, "silu"),
     (layers, "layer_norm"),
@@ -110,7 +111,7 @@ from lite.kernels.cpu import returns
 
 done = np.zeros((2, 3), bool)
 assert k.reward_to_go(np.ones((2, 3), np.float32), done).tolist() == [[3, 2, 1]] * 2
-print(sum(returns.lambda_returns.stats.cache_misses.values()))
+print(sum(returns.short_lambda_returns.stats.cache_misses.values()))
 """
 
 

@@ -76,7 +76,7 @@ def _read(values: Any, more: tuple[Any, ...], parameters: int) -> tuple[Arrays, 
 
 
 if not _config.DISABLE_JIT:
-    from lite.kernels.cpu import _llvm
+    from lite.kernels.cpu.vectors import intrinsics
 
 
 def folded(parameters: int, **results: str) -> Callable[[Formula], Any]:
@@ -104,7 +104,7 @@ def folded(parameters: int, **results: str) -> Callable[[Formula], Any]:
 
     if _config.DISABLE_JIT:
         return interpreted
-    return lambda formula: _llvm.fold(formula, parameters, kinds)
+    return lambda formula: intrinsics.fold(formula, parameters, kinds)
 
 
 def written(parameters: int) -> Callable[[Formula], Any]:
@@ -122,11 +122,11 @@ def written(parameters: int) -> Callable[[Formula], Any]:
 
     if _config.DISABLE_JIT:
         return interpreted
-    return lambda formula: _llvm.write(formula, parameters)
+    return lambda formula: intrinsics.write(formula, parameters)
 
 
 def by_number(results: int) -> Callable[[Formula], Any]:
     """Make `f(x)` of a formula of one number, for loops of compiled code over numbers of any kind."""
     if _config.DISABLE_JIT:
         return lambda formula: lambda x: formula(Arrays(x.itemsize), x)
-    return lambda formula: _llvm.number(formula, results)
+    return lambda formula: intrinsics.number(formula, results)
