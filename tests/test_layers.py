@@ -61,7 +61,6 @@ DOORS = {
 TODAY = {
     ("lite._convert.arrow", "lite._files.keys"),
     ("lite._convert.arrow", "lite._files.plan"),
-    ("lite._tree.numpy_protocol", "lite._ops.numpy_functions"),
 }
 
 

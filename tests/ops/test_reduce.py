@@ -253,3 +253,22 @@ def test_bad_dims(dim, error):
         nested().sum((0, -2))
     with pytest.raises(TypeError, match="keepdim"):
         nested().sum("feature", keepdim=True)
+
+
+def test_truth_of_arrays_and_payloads() -> None:
+    rows = np.array([[True, True], [True, False]])
+    td = TensorDict({"a": rows, "n": {"b": [True, True]}, "s": "x"}, batch_size=[2])
+    assert td.all() is False
+    assert td.any() is True
+    got = td.all(dim=0)
+    assert (got.batch_size, got["a"].tolist(), got["n", "b"].item(), got["s"]) == (
+        (),
+        [True, False],
+        True,
+        "x",
+    )
+    assert td.any(-1)["a"].tolist() == [True, True]
+    assert TensorDict().all() is True
+    assert TensorDict().any() is False
+    with pytest.raises(RuntimeError, match="dim=1"):
+        td.all(dim=1)
