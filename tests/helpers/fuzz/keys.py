@@ -1,0 +1,441 @@
+"""Operations on keys: reading, choosing, moving and removing entries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from helpers.fuzz.choices import Choices
+from helpers.fuzz.model import (
+    One,
+    Refused,
+    Rows,
+    Tree,
+    _column,
+    copied,
+    dense,
+    elements,
+    is_node,
+    leaves,
+    mapped,
+    objects,
+)
+from helpers.fuzz.register import Call, calls, operation
+
+Key = str | tuple[str, ...]
+MISSING = (("n", "new"), "new", ("new", "a"), ("n", "n", "b"))
+
+
+def path_of(key: Key) -> tuple[str, ...]:
+    return key if isinstance(key, tuple) else (key,)
+
+
+def keys_of(td: Any, prefix: tuple[str, ...] = ()) -> list[Key]:
+    """All keys at any depth; those of a lazy stack are the ones that all its rows have."""
+    entries = common(td)
+    found: list[Key] = []
+    for key, value in entries.items():
+        found.append((*prefix, key) if prefix else key)
+        if is_node(value):
+            found += keys_of(value, (*prefix, key))
+    return found
+
+
+def common(td: Any) -> dict[str, Any]:
+    """The entries of a Tree; of Rows those of the first row that all others have."""
+    if isinstance(td, Tree):
+        return td.entries
+    rows = td.array.ravel()
+    return (
+        {k: v for k, v in rows[0].entries.items() if all(k in row.entries for row in rows)}
+        if len(rows)
+        else {}
+    )
+
+
+def find(td: Any, key: Key) -> Any:
+    """An entry, as a copy where it lies in a lazy stack."""
+    for i, name in enumerate(path_of(key)):
+        if isinstance(td, Rows):
+            if key not in keys_of(td) and path_of(key)[i:] not in map(path_of, keys_of(td)):
+                raise KeyError(key)
+            return column(td, path_of(key)[i:])
+        if not isinstance(td, Tree) or name not in td.entries:
+            raise KeyError(key)
+        td = td.entries[name]
+    return td
+
+
+def column(rows: Rows, path: tuple[str, ...]) -> Any:
+    """An entry of a lazy stack: nodes stay lazy, arrays are stacked."""
+    found = [find(row, path) for row in rows.array.ravel()]
+    if is_node(found[0]):
+        if any(node.shape for node in found):
+            return Rows(objects([elements(n) for n in found], ()), 0) if False else _column(found, rows.shape)
+        return Rows(objects(found, rows.shape), rows.dim)
+    return _column(found, rows.shape)
+
+
+def unlocked(td: Any) -> Any:
+    if td.locked:
+        raise Refused("RuntimeError")
+    return td
+
+
+def shallow(value: Any) -> Any:
+    """The same arrays in a new node."""
+    return mapped(value, lambda array: array) if is_node(value) else value
+
+
+def each(td: Any, f: Any) -> Any:
+    """A new node: `f` of a Tree; of Rows that of every row."""
+    if isinstance(td, Rows):
+        return Rows(objects([f(row) for row in td.array.ravel()], td.shape), td.dim, td.names)
+    return f(td)
+
+
+# -- reading ----------------------------------------------------------------------------------
+
+
+@operation()
+def get(td: Any, key: Key, *default: Any) -> Any:
+    try:
+        return plain(find(td, key))
+    except KeyError:
+        return default[0] if default else None
+
+
+@operation()
+def item(td: Any, key: Key) -> Any:
+    return plain(find(td, key))
+
+
+def plain(value: Any) -> Any:
+    """What reading a key gives: the object itself if the whole batch shares it."""
+    return value.value if isinstance(value, One) else value
+
+
+@operation()
+def contains(td: Any, key: Key) -> bool:
+    return path_of(key) in map(path_of, keys_of(td))
+
+
+@operation("key list")
+def key_list(td: Any) -> Any:
+    names = list(common(td))
+    return [
+        sorted(names) if isinstance(td, Rows) else names,
+        sorted(map(str, keys_of(td))),
+        len(td.shape) and td.shape[0],
+    ]
+
+
+@operation()
+def get_item_shape(td: Any, key: Key) -> Any:
+    found = find(td, key)
+    return list(td.shape if isinstance(found, One) else found.shape)
+
+
+@operation()
+def numel(td: Any) -> int:
+    return int(np.prod(td.shape))
+
+
+@operation()
+def is_empty(td: Any) -> bool:
+    return all(
+        not (isinstance(v, np.ndarray | One)) for row in elements_or_self(td) for _, _, v in leaves_below(row)
+    )
+
+
+def elements_or_self(td: Any) -> list[Any]:
+    return list(td.array.ravel()) if isinstance(td, Rows) else [td]
+
+
+def leaves_below(td: Any) -> list[Any]:
+    found = []
+    for path, node, value in leaves(td):
+        found += (
+            [x for row in elements_or_self(value) for x in leaves_below(row)]
+            if is_node(value)
+            else [(path, node, value)]
+        )
+    return found
+
+
+@operation()
+def to_dict(td: Any) -> dict[str, Any]:
+    if isinstance(td, Rows):
+        td = dense(td)
+    return {k: to_dict(v) if is_node(v) else listed(v) for k, v in td.entries.items()}
+
+
+def listed(value: Any) -> Any:
+    if isinstance(value, One):
+        return value.value
+    return nested_lists(value) if value.dtype == object else value
+
+
+def nested_lists(rows: Any) -> Any:
+    return [nested_lists(row) for row in rows] if isinstance(rows, np.ndarray) else rows
+
+
+# -- choosing ---------------------------------------------------------------------------------
+
+
+@operation(view=True)
+def select(td: Any, *keys: Key, inplace: bool = False, strict: bool = True) -> Any:
+    paths = [path_of(key) for key in keys]
+    if strict:
+        for path in paths:
+            find(td, path)
+
+    def chosen(node: Tree, paths: list[tuple[str, ...]]) -> Tree:
+        entries: dict[str, Any] = {}
+        for path in paths:
+            name = path[0]
+            if name not in node.entries or name in entries:
+                continue
+            below = [p[1:] for p in paths if p[0] == name]
+            value = node.entries[name]
+            if () in below:
+                entries[name] = shallow(value)
+            elif is_node(value):
+                entries[name] = each(value, lambda n, below=below: chosen(n, below))
+        return Tree(node.shape, entries, node.names)
+
+    return replaced(td, each(td, lambda node: chosen(node, paths)), inplace)
+
+
+@operation(view=True)
+def exclude(td: Any, *keys: Key, inplace: bool = False) -> Any:
+    paths = [path_of(key) for key in keys]
+
+    def left(node: Tree, paths: list[tuple[str, ...]]) -> Tree:
+        entries: dict[str, Any] = {}
+        for name, value in node.entries.items():
+            below = [p[1:] for p in paths if p[0] == name]
+            if () not in below:
+                entries[name] = (
+                    each(value, lambda n, b=below: left(n, b)) if below and is_node(value) else shallow(value)
+                )
+        return Tree(node.shape, entries, node.names)
+
+    return replaced(td, each(td, lambda node: left(node, paths)), inplace)
+
+
+def replaced(td: Any, new: Any, inplace: bool) -> Any:
+    """The new node, or the old one with the content of the new one."""
+    if not inplace:
+        return new
+    unlocked(td)
+    if isinstance(td, Rows):
+        td.array = new.array
+    else:
+        td.entries = new.entries
+    return td
+
+
+@operation()
+def split_keys(td: Any, keys: list[Key]) -> Any:
+    return [select(td, *keys), exclude(td, *keys)]
+
+
+@operation(view=True)
+def empty(td: Any) -> Any:
+    return each(td, lambda node: Tree(node.shape, {}, node.names))
+
+
+@operation(view=True)
+def flatten_keys(td: Any, separator: str) -> Any:
+    def flat(node: Tree) -> Tree:
+        entries: dict[str, Any] = {}
+        for path, holder, value in leaves(dense(node) if False else node):
+            if isinstance(value, Rows):
+                raise NotImplementedError
+            name = separator.join(path)
+            if name in entries:
+                raise KeyError(name)
+            if isinstance(value, One) and holder.shape != node.shape:
+                value = One(value.value)
+            entries[name] = value
+        return Tree(node.shape, entries, node.names)
+
+    return each(td, flat)
+
+
+@operation("flatten and unflatten keys")
+def flat_round(td: Any) -> Any:
+    raise NotImplementedError
+
+
+# -- moving and removing ----------------------------------------------------------------------
+
+
+def parent(td: Any, key: Key) -> list[Tree]:
+    """The Trees that hold an entry: one, or one per row of a lazy stack."""
+    find(td, key)
+    holders = elements_or_self(td)
+    for name in path_of(key)[:-1]:
+        holders = [node for holder in holders for node in elements_or_self(holder.entries[name])]
+    return holders
+
+
+def remove(td: Any, key: Key) -> None:
+    holders = parent(td, key)
+    unlocked(td)
+    for holder in holders:
+        del holder.entries[path_of(key)[-1]]
+
+
+@operation("del", in_place=True)
+def delete(td: Any, key: Key) -> None:
+    remove(td, key)
+
+
+@operation()
+def pop(td: Any, key: Key, *default: Any) -> Any:
+    try:
+        found = plain(find(td, key))
+    except KeyError:
+        if not default:
+            raise
+        return unlocked(td) and default[0]
+    found = copied(found) if is_node(found) else found
+    remove(td, key)
+    return found
+
+
+@operation(in_place=True)
+def rename_key_(td: Any, old: Key, new: Key, safe: bool = False) -> Any:
+    unlocked(td)
+    find(td, old)
+    if path_of(old) == path_of(new):
+        return td
+    if safe and contains(td, new):
+        raise KeyError(new)
+    for row in elements_or_self(td):
+        value = find(row, old)
+        remove(row, old)
+        node = row
+        for name in path_of(new)[:-1]:
+            node = node.entries.setdefault(name, Tree(node.shape, {}, node.names))
+        if path_of(new)[-1] in node.entries:
+            node.entries[path_of(new)[-1]] = value
+        else:
+            node.entries[path_of(new)[-1]] = value
+    return td
+
+
+@operation(in_place=True)
+def clear(td: Any) -> Any:
+    unlocked(td)
+    for row in elements_or_self(td):
+        row.entries.clear()
+    return td
+
+
+@operation(in_place=True)
+def filter_empty_(td: Any) -> Any:
+    unlocked(td)
+    for row in elements_or_self(td):
+        for key in [k for k, v in row.entries.items() if is_node(v) and is_empty(v)]:
+            del row.entries[key]
+        for value in row.entries.values():
+            if is_node(value):
+                filter_empty_(value)
+    return td
+
+
+@operation(in_place=True)
+def create_nested(td: Any, key: Key) -> Any:
+    if contains(td, key):
+        raise NotImplementedError
+    unlocked(td)
+    for row in elements_or_self(td):
+        node = row
+        for name in path_of(key):
+            node = node.entries.setdefault(name, Tree(node.shape, {}, node.names))
+            if not isinstance(node, Tree):
+                raise KeyError(key)
+    return td
+
+
+def lock(td: Any, locked: bool) -> None:
+    td.locked = locked
+    for value in common(td).values():
+        if is_node(value):
+            lock(value, locked)
+
+
+@operation(in_place=True)
+def lock_(td: Any) -> Any:
+    lock(td, True)
+    return td
+
+
+@operation(in_place=True)
+def unlock_(td: Any) -> Any:
+    lock(td, False)
+    return td
+
+
+for _name in ("clone", "to_tensordict", "contiguous", "copy"):
+    operation(_name)(lambda td: copied(td))
+
+
+# -- calls ------------------------------------------------------------------------------------
+
+
+def key(c: Choices, td: Any) -> Any:
+    """A key, mostly one that is there."""
+    there = keys_of(td)
+    return c.pick(there) if there and not c.one_in(6) else c.pick(MISSING)
+
+
+def above(a: Key, b: Key) -> bool:
+    return path_of(b)[: len(path_of(a))] == path_of(a)
+
+
+@calls(6)
+def read(c: Choices, v: list[Any], at: int) -> Call:
+    name = c.pick(
+        ["get", "item", "contains", "key list", "get_item_shape", "numel", "is_empty", "to_dict", "get"]
+    )
+    if name in ("key list", "numel", "is_empty", "to_dict"):
+        return Call(name)
+    return Call(
+        name, (key(c, v[at]), *([c.pick([None, "default"])] if name == "get" and c.one_in(3) else []))
+    )
+
+
+@calls(8)
+def change(c: Choices, v: list[Any], at: int) -> Call:
+    k, other = key(c, v[at]), key(c, v[at])
+    name = c.pick(
+        [
+            "select", "exclude", "rename_key_", "pop", "del", "flatten_keys", "split_keys", "empty", "clear",
+            "filter_empty_", "create_nested", "exclude", "select", "rename_key_", "del",
+        ]
+    )  # fmt: skip
+    if name in ("select", "exclude"):
+        keys = (k,) if above(k, other) or above(other, k) else (k, other)
+        return Call(name, keys, {"inplace": True} if c.one_in(4) else {})
+    if name == "rename_key_":
+        if above(k, other) or above(other, k):
+            other = "moved"
+        return Call(name, (k, other), {"safe": True} if c.one_in(3) else {})
+    if name == "pop":
+        return Call(name, (k, *c.pick([(), ("default",)])))
+    if name == "del":
+        return Call(name, (k,))
+    if name == "split_keys":
+        return Call(name, ([k],))
+    if name == "create_nested":
+        return Call(name, (c.pick(["new", ("new", "m"), ("n", "new")]),))
+    return Call(name, (".",) if name == "flatten_keys" else ())
+
+
+@calls(3)
+def lock_or_copy(c: Choices, v: list[Any], at: int) -> Call:
+    return Call(c.pick(["lock_", "unlock_", "clone", "copy", "to_tensordict", "contiguous", "lock_"]))

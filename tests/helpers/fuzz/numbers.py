@@ -1,0 +1,252 @@
+"""Operations on each number: arithmetic, comparisons, casts, choices, functions that a user gives."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from helpers.fuzz.choices import Choices, mask
+from helpers.fuzz.keys import elements_or_self, leaves_below
+from helpers.fuzz.model import (
+    Array,
+    Names,
+    One,
+    Refused,
+    Rows,
+    Tree,
+    copied,
+    elements,
+    is_node,
+    is_numbers,
+    mapped,
+    objects,
+)
+from helpers.fuzz.register import Call, Var, calls, operation
+from helpers.fuzz.writes import write
+
+UNARY: dict[str, Callable[[Array], Any]] = {
+    "exp": np.exp,
+    "abs": np.abs,
+    "neg": np.negative,
+    "sign": np.sign,
+    "floor": np.floor,
+    "isfinite": np.isfinite,
+    "sqrt": np.sqrt,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "logical_not": np.logical_not,
+    "tanh": np.tanh,
+}
+CASTS = {"double": np.float64, "float": np.float32, "bool": np.bool_, "int": np.int32}
+BINARY = ("add", "sub", "mul", "truediv", "eq", "ne", "lt", "ge")
+COMPARE = ("eq", "ne", "lt", "ge")
+
+
+def paired(
+    a: Any, b: Any, f: Callable[[Array, Array], Any], locked: bool = False, names: Names | None = None
+) -> Any:
+    """`f` of the arrays of two trees with the same keys; everything else from the first."""
+    if isinstance(a, Rows) or isinstance(b, Rows):
+        rows = [paired(*pair, f) for pair in zip(elements(a).ravel(), elements(b).ravel(), strict=True)]
+        return Rows(objects(rows, a.shape), getattr(a, "dim", 0), names or a.names, locked)
+    if {k for k, v in a.entries.items()} != set(b.entries):
+        raise KeyError("keys differ")
+    entries = {}
+    for key, value in a.entries.items():
+        other = b.entries[key]
+        if is_node(value):
+            entries[key] = paired(value, other, f, locked)
+        else:
+            entries[key] = value if isinstance(value, One) or value.dtype == object else f(value, other)
+    return Tree(a.shape, entries, names or a.names, locked)
+
+
+for _name, _f in UNARY.items():
+    operation(_name)(lambda td, f=_f: quiet(td, f))
+for _name, _dtype in CASTS.items():
+    operation(_name)(lambda td, dtype=_dtype: mapped(td, lambda x: x.astype(dtype), td.locked))
+
+
+def quiet(td: Any, f: Callable[[Array], Any]) -> Any:
+    with np.errstate(all="ignore"):
+        return mapped(td, lambda x: np.asarray(f(x)), td.locked)
+
+
+def compared(td: Any) -> Any:
+    """The result of a comparison: without names and lock, and with an empty node for each object."""
+    if isinstance(td, Rows):
+        return Rows(objects([compared(row) for row in td.array.ravel()], td.shape), td.dim)
+    entries = {
+        key: compared(value) if is_node(value) else value if is_numbers(value) else Tree(td.shape, {})
+        for key, value in td.entries.items()
+    }
+    new = Tree(td.shape, entries)
+    return new
+
+
+def binary(name: str) -> None:
+    f = getattr(operator, name)
+
+    @operation(f"operator {name}")
+    def run(td: Any, other: Any) -> Any:
+        if name in COMPARE:
+            td, other = copied(td), copied(other)
+            return compared(calculated(td, other))
+        return calculated(td, other)
+
+    def calculated(td: Any, other: Any) -> Any:
+        with np.errstate(all="ignore"):
+            if is_node(other):
+                return paired(td, other, lambda x, y: np.asarray(f(x, y)), td.locked)
+            if isinstance(other, np.ndarray):
+                return on_rows(td, other, f)
+            return mapped(td, lambda x: np.asarray(f(x, other)), td.locked)
+
+
+def on_rows(td: Any, other: Array, f: Callable[..., Any]) -> Any:
+    """An array of the batch shape with every entry."""
+    if isinstance(td, Rows):
+        rows = [
+            mapped(row, lambda x, y=other[at]: np.asarray(f(x, y))) for at, row in np.ndenumerate(td.array)
+        ]
+        return Rows(objects(rows, td.shape), td.dim, td.names, td.locked)
+    return mapped(
+        td, lambda x: np.asarray(f(x, other.reshape(other.shape + (1,) * (x.ndim - other.ndim)))), td.locked
+    )
+
+
+for _name in (*BINARY, "and_", "or_"):
+    binary(_name)
+
+
+@operation("add_", in_place=True)
+def add_(td: Any, number: float) -> Any:
+    found = [
+        value
+        for row in elements_or_self(td)
+        for _, _, value in leaves_below(row)
+        if isinstance(value, np.ndarray) and value.dtype != object
+    ]
+    todo = []
+    for value in found:
+        new = np.asarray(value + number)
+        if not np.can_cast(new.dtype, value.dtype, "same_kind"):
+            raise Refused
+        todo.append(write(value, ..., new.astype(value.dtype)))
+    for do in todo:
+        do()
+    return td
+
+
+@operation("apply double")
+def apply_double(td: Any) -> Any:
+    return mapped(td, lambda x: x + x)
+
+
+@operation("apply other")
+def apply_other(td: Any, other: Any) -> Any:
+    return paired(td, other, lambda x, y: x + y)
+
+
+@operation("apply without a")
+def apply_without(td: Any) -> Any:
+    def left(node: Any) -> Any:
+        if isinstance(node, Rows):
+            return Rows(objects([left(row) for row in node.array.ravel()], node.shape), node.dim, node.names)
+        if not is_node(node):
+            return node
+        entries = {k: left(v) for k, v in node.entries.items() if k != "a" or not isinstance(v, np.ndarray)}
+        return Tree(node.shape, entries, node.names)
+
+    return left(td)
+
+
+@operation("masked_fill")
+def masked_fill(td: Any, chosen: Array, number: float) -> Any:
+    return chosen_from(td, chosen, lambda x, m: np.where(m, np.asarray(number, x.dtype), x), False)
+
+
+@operation("where")
+def where(td: Any, chosen: Array, other: Any) -> Any:
+    if is_node(other):
+        if isinstance(td, Rows):
+            rows = [where(row, chosen[at], other.array[at]) for at, row in np.ndenumerate(td.array)]
+            return Rows(objects(rows, td.shape), td.dim, td.names, td.locked)
+        return paired(td, other, lambda x, y: np.where(wide(chosen, x), x, y), td.locked)
+    return chosen_from(td, chosen, lambda x, m: np.where(m, x, other), td.locked)
+
+
+def wide(chosen: Array, x: Array) -> Array:
+    chosen = np.asarray(chosen)
+    return chosen.reshape(chosen.shape + (1,) * (x.ndim - chosen.ndim))
+
+
+def chosen_from(td: Any, chosen: Array, f: Callable[..., Any], locked: bool) -> Any:
+    if isinstance(td, Rows):
+        rows = [chosen_from(row, chosen[at], f, False) for at, row in np.ndenumerate(td.array)]
+        return Rows(objects(rows, td.shape), td.dim, td.names, locked)
+    entries = {
+        k: chosen_from(v, wide(chosen, np.empty(v.shape)), f, locked) if is_node(v)
+        else f(v, wide(chosen, v)) if isinstance(v, np.ndarray) and v.dtype != object else v
+        for k, v in td.entries.items()
+    }  # fmt: skip
+    return Tree(td.shape, entries, td.names, locked)
+
+
+# -- calls ------------------------------------------------------------------------------------
+
+
+def dtypes(td: Any) -> set[str]:
+    """The kinds of dtype of all arrays."""
+    rows = elements_or_self(td)
+    return {v.dtype.kind for row in rows for _, _, v in leaves_below(row) if isinstance(v, np.ndarray)} - {
+        "O"
+    }
+
+
+def like(td: Any, c: Choices) -> Any:
+    scale = 1 + c.below(3)
+    found = mapped(copied(td), lambda x: np.asarray(x if x.dtype == bool else x * scale - 1, x.dtype))
+    found.names = list(td.names)
+    return found
+
+
+@calls(8)
+def arithmetic(c: Choices, v: list[Any], at: int) -> Call:
+    td = v[at]
+    kinds = dtypes(td)
+    if kinds == {"b"} and c.one_in(2):
+        return Call(c.pick(["operator and_", "operator or_"]), (like(td, c),))
+    if "b" in kinds:
+        return (
+            Call(f"operator {c.pick(['eq', 'ne'])}", (c.pick([0, 1, Var(at)]),))
+            if c.one_in(2)
+            else Call(c.pick(["double", "float"]))
+        )
+    kind = c.pick(["number", "td", "rows", "unary", "in place", "self"])
+    name = f"operator {c.pick(BINARY)}"
+    if kind == "unary":
+        return Call(c.pick(list(UNARY)))
+    if kind == "in place":
+        return Call("add_", (c.pick([1, 2, 0.5]),))
+    if kind == "rows":
+        return Call(f"operator {c.pick(['add', 'sub', 'mul'])}", (mask(c, td.shape) * 2.0 + 1,))
+    return Call(name, ({"number": c.pick([1, 2, 0.5, -1]), "td": like(td, c), "self": Var(at)}[kind],))
+
+
+@calls(3)
+def cast(c: Choices, v: list[Any], at: int) -> Call:
+    return Call(c.pick(list(CASTS)))
+
+
+@calls(4)
+def apply(c: Choices, v: list[Any], at: int) -> Call:
+    td = v[at]
+    name = c.pick(["apply double", "apply other", "apply without a", "where", "masked_fill", "where"])
+    if name == "apply other":
+        return Call(name, (like(td, c),))
+    if name in ("where", "masked_fill"):
+        value = like(td, c) if name == "where" and c.one_in(2) else c.pick([0, 1])
+        return Call(name, (mask(c, td.shape), value))
+    return Call(name)
