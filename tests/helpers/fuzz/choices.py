@@ -114,7 +114,7 @@ def index(c: Choices, size: tuple[int, ...]) -> Any:
         if kind == "none":
             items.append(None)
             continue
-        if kind == "ellipsis" and Ellipsis not in items:
+        if kind == "ellipsis" and not any(item is Ellipsis for item in items):
             items.append(Ellipsis)
             break
         used += 1

@@ -31,7 +31,10 @@ def joined(items: list[Any], how: Callable[..., Any], d: int) -> Any:
     """Entries of the same key joined; nodes in turn."""
     first = items[0]
     if any(isinstance(item, Rows) for item in items):
-        return Rows(how([elements(copied(item)) for item in items], d), d)
+        names = first.names[:]
+        if how is np.stack:
+            names.insert(d, None)
+        return Rows(how([elements(copied(item)) for item in items], d), d, names)
     if any(item.entries.keys() != first.entries.keys() for item in items):
         raise Refused
     entries = {}

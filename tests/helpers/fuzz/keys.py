@@ -17,7 +17,6 @@ from helpers.fuzz.model import (
     elements,
     is_node,
     leaves,
-    mapped,
     objects,
 )
 from helpers.fuzz.register import Call, calls, operation
@@ -57,13 +56,17 @@ def find(td: Any, key: Key) -> Any:
     """An entry, as a copy where it lies in a lazy stack."""
     for i, name in enumerate(path_of(key)):
         if isinstance(td, Rows):
-            if key not in keys_of(td) and path_of(key)[i:] not in map(path_of, keys_of(td)):
-                raise KeyError(key)
+            require(td, path_of(key)[i:])
             return column(td, path_of(key)[i:])
         if not isinstance(td, Tree) or name not in td.entries:
             raise KeyError(key)
         td = td.entries[name]
     return td
+
+
+def require(td: Any, key: Key) -> None:
+    if path_of(key) not in map(path_of, keys_of(td)):
+        raise KeyError(key)
 
 
 def column(rows: Rows, path: tuple[str, ...]) -> Any:
@@ -72,7 +75,7 @@ def column(rows: Rows, path: tuple[str, ...]) -> Any:
     if is_node(found[0]):
         if any(node.shape for node in found):
             return Rows(objects([elements(n) for n in found], ()), 0) if False else _column(found, rows.shape)
-        return Rows(objects(found, rows.shape), rows.dim)
+        return Rows(objects(found, rows.shape), rows.dim, rows.names)
     return _column(found, rows.shape)
 
 
@@ -80,11 +83,6 @@ def unlocked(td: Any) -> Any:
     if td.locked:
         raise Refused("RuntimeError")
     return td
-
-
-def shallow(value: Any) -> Any:
-    """The same arrays in a new node."""
-    return mapped(value, lambda array: array) if is_node(value) else value
 
 
 def each(td: Any, f: Any) -> Any:
@@ -100,7 +98,7 @@ def each(td: Any, f: Any) -> Any:
 @operation()
 def get(td: Any, key: Key, *default: Any) -> Any:
     try:
-        return plain(find(td, key))
+        return find(td, key)
     except KeyError:
         return default[0] if default else None
 
@@ -132,8 +130,17 @@ def key_list(td: Any) -> Any:
 
 @operation()
 def get_item_shape(td: Any, key: Key) -> Any:
-    found = find(td, key)
-    return list(td.shape if isinstance(found, One) else found.shape)
+    require(td, key)
+    found = [find(row, key) for row in elements_or_self(td)]
+    holder = find(td, path_of(key)[:-1])
+    shapes = [
+        () if isinstance(td, Rows) and isinstance(x, One) else holder.shape if isinstance(x, One) else x.shape
+        for x in found
+    ]
+    if len({len(shape) for shape in shapes}) > 1:
+        raise Refused("RuntimeError")
+    common = [n[0] if len(set(n)) == 1 else -1 for n in zip(*shapes, strict=True)]
+    return [*(td.shape if isinstance(td, Rows) else ()), *common]
 
 
 @operation()
@@ -167,6 +174,7 @@ def leaves_below(td: Any) -> list[Any]:
 def to_dict(td: Any) -> dict[str, Any]:
     if isinstance(td, Rows):
         td = dense(td)
+        td.entries = dict(sorted(td.entries.items()))
     return {k: to_dict(v) if is_node(v) else listed(v) for k, v in td.entries.items()}
 
 
@@ -188,7 +196,7 @@ def select(td: Any, *keys: Key, inplace: bool = False, strict: bool = True) -> A
     paths = [path_of(key) for key in keys]
     if strict:
         for path in paths:
-            find(td, path)
+            require(td, path)
 
     def chosen(node: Tree, paths: list[tuple[str, ...]]) -> Tree:
         entries: dict[str, Any] = {}
@@ -199,7 +207,7 @@ def select(td: Any, *keys: Key, inplace: bool = False, strict: bool = True) -> A
             below = [p[1:] for p in paths if p[0] == name]
             value = node.entries[name]
             if () in below:
-                entries[name] = shallow(value)
+                entries[name] = value
             elif is_node(value):
                 entries[name] = each(value, lambda n, below=below: chosen(n, below))
         return Tree(node.shape, entries, node.names)
@@ -217,7 +225,7 @@ def exclude(td: Any, *keys: Key, inplace: bool = False) -> Any:
             below = [p[1:] for p in paths if p[0] == name]
             if () not in below:
                 entries[name] = (
-                    each(value, lambda n, b=below: left(n, b)) if below and is_node(value) else shallow(value)
+                    each(value, lambda n, b=below: left(n, b)) if below and is_node(value) else value
                 )
         return Tree(node.shape, entries, node.names)
 
@@ -238,7 +246,7 @@ def replaced(td: Any, new: Any, inplace: bool) -> Any:
 
 @operation()
 def split_keys(td: Any, keys: list[Key]) -> Any:
-    return [select(td, *keys), exclude(td, *keys)]
+    return [copied(select(td, *keys)), copied(exclude(td, *keys))]
 
 
 @operation(view=True)
@@ -274,7 +282,7 @@ def flat_round(td: Any) -> Any:
 
 def parent(td: Any, key: Key) -> list[Tree]:
     """The Trees that hold an entry: one, or one per row of a lazy stack."""
-    find(td, key)
+    require(td, key)
     holders = elements_or_self(td)
     for name in path_of(key)[:-1]:
         holders = [node for holder in holders for node in elements_or_self(holder.entries[name])]
@@ -282,8 +290,8 @@ def parent(td: Any, key: Key) -> list[Tree]:
 
 
 def remove(td: Any, key: Key) -> None:
-    holders = parent(td, key)
     unlocked(td)
+    holders = parent(td, key)
     for holder in holders:
         del holder.entries[path_of(key)[-1]]
 
@@ -296,7 +304,7 @@ def delete(td: Any, key: Key) -> None:
 @operation()
 def pop(td: Any, key: Key, *default: Any) -> Any:
     try:
-        found = plain(find(td, key))
+        found = find(td, key)
     except KeyError:
         if not default:
             raise
@@ -309,21 +317,24 @@ def pop(td: Any, key: Key, *default: Any) -> Any:
 @operation(in_place=True)
 def rename_key_(td: Any, old: Key, new: Key, safe: bool = False) -> Any:
     unlocked(td)
-    find(td, old)
+    require(td, old)
     if path_of(old) == path_of(new):
         return td
     if safe and contains(td, new):
         raise KeyError(new)
+    if contains(td, path_of(new)[:-1]):
+        holder, moved = find(td, path_of(new)[:-1]), find(td, old)
+        if not is_node(holder):
+            raise KeyError(new)
+        if not isinstance(moved, One) and moved.shape[: len(holder.shape)] != holder.shape:
+            raise Refused("RuntimeError")
     for row in elements_or_self(td):
         value = find(row, old)
         remove(row, old)
         node = row
         for name in path_of(new)[:-1]:
             node = node.entries.setdefault(name, Tree(node.shape, {}, node.names))
-        if path_of(new)[-1] in node.entries:
-            node.entries[path_of(new)[-1]] = value
-        else:
-            node.entries[path_of(new)[-1]] = value
+        node.entries[path_of(new)[-1]] = value
     return td
 
 
@@ -380,8 +391,10 @@ def unlock_(td: Any) -> Any:
     return td
 
 
-for _name in ("clone", "to_tensordict", "contiguous", "copy"):
-    operation(_name)(lambda td: copied(td))
+for _name in ("clone", "copy"):
+    operation(_name)(copied)
+for _name in ("to_tensordict", "contiguous"):
+    operation(_name)(lambda td: copied(dense(td)))
 
 
 # -- calls ------------------------------------------------------------------------------------
@@ -430,7 +443,7 @@ def change(c: Choices, v: list[Any], at: int) -> Call:
     if name == "del":
         return Call(name, (k,))
     if name == "split_keys":
-        return Call(name, ([k],))
+        return Call(name, ([path_of(k)[0]],))
     if name == "create_nested":
         return Call(name, (c.pick(["new", ("new", "m"), ("n", "new")]),))
     return Call(name, (".",) if name == "flatten_keys" else ())

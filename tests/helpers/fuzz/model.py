@@ -69,6 +69,15 @@ def name_below(node: Any, names: Names) -> None:
             name_below(value, names)
 
 
+def nameless(node: Any) -> Any:
+    """The node, without names at any depth."""
+    node.names = [None] * len(node.shape)
+    for value in node.entries.values() if isinstance(node, Tree) else ():
+        if isinstance(value, Tree | Rows):
+            nameless(value)
+    return node
+
+
 class Refused(Exception):
     """What the model does not allow; lite must raise an error of a class with this name, or any if none is given."""
 
@@ -105,7 +114,11 @@ def mapped(node: Any, f: Callable[[Array], Any], locked: bool = False) -> Any:
         new = [mapped(row, f) for row in node.array.ravel()]
         return Rows(objects(new, node.shape), node.dim, node.names, locked)
     entries = {
-        key: mapped(value, f, locked) if is_node(value) else f(value) if is_numbers(value) else value
+        key: mapped(value, f, locked)
+        if is_node(value)
+        else np.asarray(f(value))
+        if is_numbers(value)
+        else value
         for key, value in node.entries.items()
     }
     return Tree(node.shape, entries, node.names, locked)
@@ -159,6 +172,8 @@ def copied(node: Any) -> Any:
     if isinstance(node, Rows):
         array = objects([copied(row) for row in node.array.ravel()], node.shape)
         return Rows(array, node.dim, node.names)
+    if type(node) is list:
+        return [copied(item) for item in node]
     return node.copy() if isinstance(node, np.ndarray) else node
 
 
@@ -183,7 +198,7 @@ def dense(rows: Any) -> Any:
     flat = [dense(row) for row in rows.array.ravel()]
     if not flat:
         raise Refused("RuntimeError")
-    keys = [key for key in flat[0].entries if all(key in row.entries for row in flat)]
+    keys = sorted(key for key in flat[0].entries if all(key in row.entries for row in flat))
     columns = {key: [row.entries[key] for row in flat] for key in keys}
     return Tree(rows.shape, {k: _column(v, rows.shape) for k, v in columns.items()}, rows.names)
 

@@ -56,7 +56,6 @@ def _same(td: Any, f: Callable[..., Any], args: Any, kwargs: Any) -> bool:
         "permute",
         "transpose",
         "movedim",
-        "unflatten",
     )
     return unchanged and bool((found == numbers).all())
 
@@ -88,12 +87,14 @@ def view(x: Array, ndim: int, *new: int) -> Array:
     ]
 )
 def flatten(x: Array, ndim: int, first: int, last: int) -> Array:
+    if not ndim:
+        return x.reshape(1, *x.shape)
     if not ndim > last >= first:
         raise Refused
     return x.reshape(*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :])
 
 
-@move(lambda names, shape, d, new: [*names[:d], *[None] * len(new), *names[d + 1 :]])
+@move(lambda names, shape, d, new: [*names[:d], *[None] * (len(new) - 1), *names[d:]])
 def unflatten(x: Array, ndim: int, d: int, new: Sequence[int]) -> Array:
     d = axis(d, ndim)
     return x.reshape(*x.shape[:d], *new, *x.shape[d + 1 :])
@@ -230,43 +231,31 @@ def _items(given: Any, ndim: int) -> tuple[Any, ...]:
 
 
 def _index_names(names: Names, shape: Any, given: Any) -> Names:
+    """Slices keep their names; a single array of one dim keeps that of its dim; all else is new."""
     items = _items(given, len(shape))
-    arrays = [i for i in items if isinstance(i, np.ndarray)]
-    places = [p for p, i in enumerate(items) if isinstance(i, np.ndarray | int)] if arrays else []
-    single = len(places) == 1 and arrays[0].ndim == 1
-    out: list[str | None] = []
-    left = list(names)
-    at = 0
+    arrays = [item for item in items if isinstance(item, np.ndarray)]
+    places = [p for p, item in enumerate(items) if isinstance(item, np.ndarray | int) and arrays]
+    out: Names = []
+    named: Names = []
+    left, at = list(names), 0
     for place, item in enumerate(items):
         if item is None:
             out.append(None)
-        elif isinstance(item, slice):
-            out.append(left.pop(0))
-        else:
-            taken = [
-                left.pop(0)
-                for _ in range(item.ndim if isinstance(item, np.ndarray) and item.dtype == bool else 1)
-            ]
-            if places and place == places[0]:
-                at = len(out)
-            if single:
-                out += taken
-    if places and not single:
-        together = places == list(range(places[0], places[-1] + 1))
-        found = np.empty(shape, bool)[items]
-        new = found.ndim - len(out) - len(left)
+            continue
+        dims = item.ndim if isinstance(item, np.ndarray) and item.dtype == bool else 1
+        taken, left = left[:dims], left[dims:]
+        if place in places[:1]:
+            at = len(out)
+        if isinstance(item, slice):
+            out += taken
+        elif arrays and item is arrays[0]:
+            named = taken
+    if places:
+        new = np.empty(shape, bool)[items].ndim - len(out) - len(left)
+        together = places[-1] - places[0] == len(places) - 1
         at = at if together else 0
-        out[at:at] = [None] * new
+        out[at:at] = named if len(arrays) == 1 and arrays[0].ndim == 1 else [None] * new
     return out + left
-
-
-def _index(x: Array, ndim: int, given: Any) -> Array:
-    return x[(*_items(given, ndim), ...)]
-
-
-def is_basic(given: Any) -> bool:
-    """Whether an index gives views: no arrays in it."""
-    return not any(isinstance(i, np.ndarray | list) for i in (given if type(given) is tuple else (given,)))
 
 
 @operation("index", view=True)
@@ -332,13 +321,13 @@ def choose(c: Choices, v: list[Any], at: int) -> Call:
     name = c.pick(["repeat", "repeat_interleave", "gather", "flip", "roll", "masked_select"])
     if name == "repeat":
         return Call(name, tuple(1 + c.below(2) for _ in size))
-    if name == "repeat_interleave":
+    if name == "repeat_interleave" and ndim:
         return Call(name, (2,), {"dim": dim(c, ndim)})
     if name == "flip":
         return Call(name, ([dim(c, ndim)],))
     if name == "roll":
         return Call(name, (c.pick([1, -1, 2]), dim(c, ndim)))
-    if name == "gather" and ndim:
+    if name == "gather" and ndim and 0 not in size:
         d = c.below(ndim)
         picked = leaf([1 if i == d else n for i, n in enumerate(size)], "int64", c.below(3))
         return Call(name, (d, np.asarray(picked % max(size[d], 1))))

@@ -22,6 +22,7 @@ from helpers.fuzz.model import (
     is_numbers,
     mapped,
     objects,
+    spread,
 )
 from helpers.fuzz.register import Call, Var, calls, operation
 from helpers.fuzz.writes import write
@@ -58,7 +59,9 @@ def paired(
         if is_node(value):
             entries[key] = paired(value, other, f, locked)
         else:
-            entries[key] = value if isinstance(value, One) or value.dtype == object else f(value, other)
+            entries[key] = (
+                value if isinstance(value, One) or value.dtype == object else np.asarray(f(value, other))
+            )
     return Tree(a.shape, entries, names or a.names, locked)
 
 
@@ -73,16 +76,25 @@ def quiet(td: Any, f: Callable[[Array], Any]) -> Any:
         return mapped(td, lambda x: np.asarray(f(x)), td.locked)
 
 
-def compared(td: Any) -> Any:
-    """The result of a comparison: without names and lock, and with an empty node for each object."""
-    if isinstance(td, Rows):
-        return Rows(objects([compared(row) for row in td.array.ravel()], td.shape), td.dim)
-    entries = {
-        key: compared(value) if is_node(value) else value if is_numbers(value) else Tree(td.shape, {})
-        for key, value in td.entries.items()
-    }
-    new = Tree(td.shape, entries)
-    return new
+def compared(td: Any, other: Any, f: Callable[..., Any]) -> Any:
+    """A comparison has no names and is not locked. An object beside a number gives an empty node."""
+    if isinstance(td, Rows) or isinstance(other, Rows):
+        others = elements(other).ravel() if is_node(other) else [other] * td.array.size
+        rows = [compared(row, its, f) for row, its in zip(elements(td).ravel(), others, strict=True)]
+        return Rows(objects(rows, td.shape), getattr(td, "dim", 0))
+    entries: dict[str, Any] = {}
+    for key, value in td.entries.items():
+        its = other.entries[key] if is_node(other) else other
+        if is_node(value):
+            entries[key] = compared(value, its, f)
+        elif is_numbers(value):
+            entries[key] = np.asarray(f(value, its))
+        elif is_node(other):
+            pairs = zip(spread(value, td.shape).ravel(), spread(its, td.shape).ravel(), strict=True)
+            entries[key] = np.array([bool(f(*pair)) for pair in pairs], bool).reshape(td.shape)
+        else:
+            entries[key] = Tree(td.shape, {})
+    return Tree(td.shape, entries)
 
 
 def binary(name: str) -> None:
@@ -91,8 +103,7 @@ def binary(name: str) -> None:
     @operation(f"operator {name}")
     def run(td: Any, other: Any) -> Any:
         if name in COMPARE:
-            td, other = copied(td), copied(other)
-            return compared(calculated(td, other))
+            return compared(td, other, f)
         return calculated(td, other)
 
     def calculated(td: Any, other: Any) -> Any:
@@ -100,20 +111,39 @@ def binary(name: str) -> None:
             if is_node(other):
                 return paired(td, other, lambda x, y: np.asarray(f(x, y)), td.locked)
             if isinstance(other, np.ndarray):
-                return on_rows(td, other, f)
+                return against(td, other, lambda x, m, _: f(x, m), None, td.locked)
             return mapped(td, lambda x: np.asarray(f(x, other)), td.locked)
 
 
-def on_rows(td: Any, other: Array, f: Callable[..., Any]) -> Any:
-    """An array of the batch shape with every entry."""
+def against(td: Any, rows: Array, f: Callable[..., Any], other: Any = None, locked: bool = False) -> Any:
+    """`f` of every array, of the numbers of `rows` (one per batch element) that belong to it, and of the array
+    of the same key of another tree, if there is one.
+    """
     if isinstance(td, Rows):
-        rows = [
-            mapped(row, lambda x, y=other[at]: np.asarray(f(x, y))) for at, row in np.ndenumerate(td.array)
+        rows = np.broadcast_to(wide(rows, td.array), td.shape)
+        new = [
+            against(row, rows[at], f, None if other is None else elements(other)[at])
+            for at, row in np.ndenumerate(td.array)
         ]
-        return Rows(objects(rows, td.shape), td.dim, td.names, td.locked)
-    return mapped(
-        td, lambda x: np.asarray(f(x, other.reshape(other.shape + (1,) * (x.ndim - other.ndim)))), td.locked
-    )
+        return Rows(objects(new, td.shape), td.dim, td.names, locked)
+    if other is not None and other.entries.keys() != td.entries.keys():
+        raise KeyError("keys differ")
+    entries: dict[str, Any] = {}
+    for key, value in td.entries.items():
+        its = None if other is None else other.entries[key]
+        if is_node(value):
+            entries[key] = against(value, rows, f, its, locked)
+        elif is_numbers(value):
+            entries[key] = np.asarray(f(value, wide(rows, value), its))
+        else:
+            entries[key] = value
+    return Tree(td.shape, entries, td.names, locked)
+
+
+def wide(rows: Array, x: Array) -> Array:
+    """With as many dims as another array."""
+    rows = np.asarray(rows)
+    return rows.reshape(rows.shape + (1,) * (x.ndim - rows.ndim))
 
 
 for _name in (*BINARY, "and_", "or_"):
@@ -157,41 +187,27 @@ def apply_without(td: Any) -> Any:
         if not is_node(node):
             return node
         entries = {k: left(v) for k, v in node.entries.items() if k != "a" or not isinstance(v, np.ndarray)}
+        entries = {k: v for k, v in entries.items() if not is_node(v) or leaves_left(v)}
         return Tree(node.shape, entries, node.names)
 
-    return left(td)
+    found = left(td)
+    return found if leaves_left(found) or not leaves_left(td) else None
 
 
-@operation("masked_fill")
+def leaves_left(td: Any) -> bool:
+    return any(row.entries for row in elements_or_self(td))
+
+
+@operation()
 def masked_fill(td: Any, chosen: Array, number: float) -> Any:
-    return chosen_from(td, chosen, lambda x, m: np.where(m, np.asarray(number, x.dtype), x), False)
+    return against(td, chosen, lambda x, m, _: np.where(m, np.asarray(number, x.dtype), x))
 
 
-@operation("where")
+@operation()
 def where(td: Any, chosen: Array, other: Any) -> Any:
     if is_node(other):
-        if isinstance(td, Rows):
-            rows = [where(row, chosen[at], other.array[at]) for at, row in np.ndenumerate(td.array)]
-            return Rows(objects(rows, td.shape), td.dim, td.names, td.locked)
-        return paired(td, other, lambda x, y: np.where(wide(chosen, x), x, y), td.locked)
-    return chosen_from(td, chosen, lambda x, m: np.where(m, x, other), td.locked)
-
-
-def wide(chosen: Array, x: Array) -> Array:
-    chosen = np.asarray(chosen)
-    return chosen.reshape(chosen.shape + (1,) * (x.ndim - chosen.ndim))
-
-
-def chosen_from(td: Any, chosen: Array, f: Callable[..., Any], locked: bool) -> Any:
-    if isinstance(td, Rows):
-        rows = [chosen_from(row, chosen[at], f, False) for at, row in np.ndenumerate(td.array)]
-        return Rows(objects(rows, td.shape), td.dim, td.names, locked)
-    entries = {
-        k: chosen_from(v, wide(chosen, np.empty(v.shape)), f, locked) if is_node(v)
-        else f(v, wide(chosen, v)) if isinstance(v, np.ndarray) and v.dtype != object else v
-        for k, v in td.entries.items()
-    }  # fmt: skip
-    return Tree(td.shape, entries, td.names, locked)
+        return against(td, chosen, lambda x, m, y: np.where(m, x, y), other, td.locked)
+    return against(td, chosen, lambda x, m, _: np.where(m, x, other), None, td.locked)
 
 
 # -- calls ------------------------------------------------------------------------------------
@@ -232,6 +248,8 @@ def arithmetic(c: Choices, v: list[Any], at: int) -> Call:
         return Call("add_", (c.pick([1, 2, 0.5]),))
     if kind == "rows":
         return Call(f"operator {c.pick(['add', 'sub', 'mul'])}", (mask(c, td.shape) * 2.0 + 1,))
+    if kind in ("td", "self") and name[9:] in ("lt", "ge"):
+        name = "operator eq"
     return Call(name, ({"number": c.pick([1, 2, 0.5, -1]), "td": like(td, c), "self": Var(at)}[kind],))
 
 

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from helpers.fuzz.choices import Choices, dim
 from helpers.fuzz.keys import elements_or_self, leaves_below
-from helpers.fuzz.model import Array, One, Rows, Tree, dense, has_rows, is_node, is_numbers, mapped, regular
+from helpers.fuzz.model import (
+    Array,
+    One,
+    Refused,
+    Rows,
+    Tree,
+    dense,
+    has_rows,
+    is_node,
+    is_numbers,
+    mapped,
+    regular,
+)
 from helpers.fuzz.register import Call, calls, operation
 from numpy.lib.array_utils import normalize_axis_index as axis
 
@@ -25,7 +38,8 @@ def formula(name: str, x: Array, axes: tuple[int, ...], keep: bool, dtype: str |
     if name in WITH_DTYPE:
         return np.asarray(getattr(np, name)(x.astype(kind), **how))
     if name in ("std", "var"):
-        return np.asarray(getattr(np, name)(x.astype(kind), ddof=ddof, **how))
+        with warnings.catch_warnings(action="ignore"):
+            return np.asarray(getattr(np, name)(x.astype(kind), ddof=ddof, **how))
     if name == "logsumexp":
         wide = x.astype(np.float64)
         top = np.max(wide, axes, keepdims=True, initial=-1e308)
@@ -37,6 +51,8 @@ def formula(name: str, x: Array, axes: tuple[int, ...], keep: bool, dtype: str |
 def reduced(name: str, td: Any, given: Any, keep: bool, dtype: str | None, ddof: int, indices: bool) -> Any:
     """A reduction over batch dims, over the features, or over all there is."""
     ndim = len(td.shape)
+    if isinstance(given, tuple) and len({axis(d, ndim) for d in given}) < len(given):
+        raise Refused
     whole = given in (UNSET, None)
     feature = isinstance(given, str) and given == "feature"
     batch_axes = (
@@ -63,34 +79,26 @@ def reduced(name: str, td: Any, given: Any, keep: bool, dtype: str | None, ddof:
         found = getattr(np, f"arg{name}")(rows, -1)
         return np.asarray(np.expand_dims(found, axes) if keep else found)
 
-    def node(n: Any, shape: tuple[int, ...], names: Any) -> Tree:
-        def tail(full: Any, new: Any) -> Any:
-            return tuple(new) + tuple(full[ndim:])
-
+    def node(n: Any, below: bool) -> Tree:
+        """Nested batch dims beyond those of the root stay, unless everything is reduced."""
+        rest = len(n.shape) if feature else ndim
+        kept = below and not (whole and name != "logsumexp")
+        shape = root + n.shape[rest:] if kept and not feature else n.shape if feature else root
         entries: dict[str, Any] = {}
         for key, value in n.entries.items():
             if is_node(value):
-                inner = (
-                    value.shape
-                    if feature
-                    else tail(value.shape, shape)
-                    if not whole or name == "logsumexp"
-                    else shape
-                )
-                entries[key] = node(
-                    value, inner, [*names, *value.names[ndim:]] if len(inner) > len(shape) else names
-                )
-            elif isinstance(value, One):
+                entries[key] = node(value, True)
+            elif isinstance(value, One) or (
+                not batch_axes and (feature or not ndim) and not is_numbers(value)
+            ):
                 entries[key] = value
             elif is_numbers(value):
                 entries[key] = one(value, len(n.shape))
-            elif not batch_axes and (feature or not ndim):
-                entries[key] = value
-        return Tree(shape, entries, names)
+        return Tree(shape, entries, n.names if feature else [*names, *(n.names[ndim:] if kept else [])])
 
-    shape = [1 if i in batch_axes else n for i, n in enumerate(td.shape) if keep or i not in batch_axes]
+    root = tuple(1 if i in batch_axes else n for i, n in enumerate(td.shape) if keep or i not in batch_axes)
     names = [n for i, n in enumerate(td.names) if keep or i not in batch_axes]
-    return node(td, tuple(shape), names)
+    return node(td, False)
 
 
 def reduction(name: str) -> None:
@@ -180,7 +188,7 @@ def reduce(c: Choices, v: list[Any], at: int) -> Call:
         kwargs["dim"] = "feature"
     elif kind == "none" and name not in ("all", "any"):
         kwargs["dim"] = None
-    if name not in ("all", "any") and kwargs.get("dim") is not None and c.one_in(4):
+    if name not in ("all", "any") and kwargs.get("dim") not in (None, "feature") and c.one_in(4):
         kwargs["keepdim"] = True
     if name in WITH_DTYPE and c.one_in(6):
         kwargs["dtype"] = "float64"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from helpers.fuzz.model import Array, One, Rows, Tree, copied, dense, elements, is_node
+from helpers.fuzz.model import Array, One, Rows, Tree, copied, dense, elements, is_node, regular
 from helpers.fuzz.register import OPERATIONS, Call, Var
 
 import lite
@@ -57,10 +57,13 @@ class Library(Model):
             return td.lock_() if given.locked else td
         if isinstance(given, Rows):
             parts = np.moveaxis(given.array, given.dim, 0)
-            built = [dense(Rows(parts[i, ...], 0)) if parts.ndim > 1 else parts[i] for i in range(len(parts))]
-            return self.lib.LazyStackedTensorDict(
-                *(self.value(part, variables) for part in built), stack_dim=given.dim
-            )
+            built = [Rows(parts[i, ...], 0) if parts.ndim > 1 else parts[i] for i in range(len(parts))]
+            built = [dense(part) if regular(part) else part for part in built]
+            parts = [self.value(part, variables) for part in built]
+            td = self.lib.LazyStackedTensorDict(*parts, stack_dim=given.dim)
+            if any(given.names):
+                td.names = given.names
+            return td
         if isinstance(given, One):
             return given.value
         if isinstance(given, np.ndarray):

@@ -7,7 +7,18 @@ from typing import Any
 
 import numpy as np
 from helpers.fuzz.choices import DTYPES, Choices, index, leaf, mask, strings, tree
-from helpers.fuzz.keys import Key, common, elements_or_self, find, key, keys_of, path_of, unlocked
+from helpers.fuzz.keys import (
+    Key,
+    common,
+    elements_or_self,
+    find,
+    key,
+    keys_of,
+    leaves_below,
+    path_of,
+    require,
+    unlocked,
+)
 from helpers.fuzz.model import (
     Array,
     One,
@@ -23,6 +34,7 @@ from helpers.fuzz.model import (
     mapped,
     moved,
     name_below,
+    nameless,
     spread,
 )
 from helpers.fuzz.moves import _items
@@ -101,8 +113,7 @@ def set_item(td: Any, key: Key, value: Any) -> None:
 def setdefault(td: Any, key: Key, value: Any) -> Any:
     if path_of(key) not in map(path_of, keys_of(td)):
         store(td, key, value)
-    found = find(td, key)
-    return found.value if isinstance(found, One) else found
+    return find(td, key)
 
 
 @operation(in_place=True)
@@ -145,8 +156,7 @@ def find_node(td: Any, name: str) -> Any:
 
 @operation()
 def replace(td: Any, value: Any) -> Any:
-    new = copied(td)
-    return update(new, value)
+    return update(copied(td), value) if value else td
 
 
 # -- writing ----------------------------------------------------------------------------------
@@ -187,9 +197,10 @@ def writes_to(node: Tree, name: str, index: Any, value: Any) -> list[Write]:
         return [do for k in entry.entries for do in writes_to(entry, k, index, value)]
     if isinstance(entry, One) or entry.dtype == object:
         return [object_write(node, name, index, value)]
-    if is_node(value) or isinstance(value, One) and not isinstance(value.value, int):
+    number = value.value if isinstance(value, One) else value
+    if not isinstance(number, int) and not is_numbers(number):
         raise Refused
-    return [write(entry, index, np.asarray(value.value if isinstance(value, One) else value))]
+    return [write(entry, index, np.asarray(number))]
 
 
 def writes_to_rows(rows: Rows, index: Any, value: Any) -> list[Write]:
@@ -207,12 +218,12 @@ def writes_to_rows(rows: Rows, index: Any, value: Any) -> list[Write]:
 
 def object_write(node: Tree, name: str, index: Any, value: Any) -> Write:
     entry = node.entries[name]
-    if not isinstance(value, One | np.ndarray):
+    if is_node(value) or is_numbers(value):
         raise Refused
     shape = node.shape
 
     def do() -> None:
-        if isinstance(entry, One) and (value == entry or index is WHOLE) and isinstance(value, One):
+        if isinstance(entry, One) and isinstance(value, One) and (value == entry or index is WHOLE):
             node.entries[name] = value
             return
         rows = spread(entry, shape).copy()
@@ -272,9 +283,10 @@ def assign(td: Any, given: Any, value: Any) -> None:
 
 def write_entry(td: Any, key: Key, value: Any) -> list[Write]:
     """What writes a whole entry that exists."""
-    find(td, key)
+    require(td, key)
     if isinstance(td, Rows):
-        value = fitting(value, td) if not isinstance(value, Rows) else value
+        if not isinstance(value, One) and value.shape[: len(td.shape)] != td.shape:
+            raise Refused
         return [do for at in np.ndindex(td.shape) for do in write_entry(td.array[at], key, row_of(value, at))]
     name, *rest = path_of(key)
     if rest:
@@ -368,6 +380,8 @@ def entry(c: Choices, td: Any, key: Key) -> Any:
     """Something to store: an array, text, one string per element, or a tree."""
     size = td.shape
     kind = c.pick(["leaf", "like", "text", "rows", "tree", "like", "wrong"])
+    if has_rows(td) and kind == "leaf":  # whose rows are of any length
+        kind = "like"
     if kind == "like":
         try:
             found = find(td, key)
@@ -405,7 +419,7 @@ def source(c: Choices, td: Any) -> Any:
             found.entries["new"] = leaf((*td.shape, 2), "int64", 4)
         elif c.one_in(6):
             found.entries["m"] = Tree(td.shape, {"a": leaf(td.shape, "float32", 4), "s": One("deep")})
-        found.names = [None] * len(td.shape)
+        nameless(found)
     return found
 
 
@@ -413,27 +427,36 @@ def source(c: Choices, td: Any) -> Any:
 def update_call(c: Choices, v: list[Any], at: int) -> Call:
     td = v[at]
     name = c.pick(["update", "update_", "update in place", "update_at_", "update", "replace"])
+    if name == "replace" and not isinstance(td, Tree):
+        name = "update"
     if name == "update_at_":
         if not td.shape or not td.shape[0] or has_rows(td):
             return Call("zero_")
         first = moved(td, lambda x: x[0, ...], lambda names: names[1:])
         return Call(name, (source(c, first), 0))
-    return Call(name, (source(c, td),))
+    new = source(c, td)
+    return Call(name, (new.entries if name == "replace" else new,))
+
+
+def any_objects(td: Any) -> bool:
+    rows = elements_or_self(td)
+    return any(not is_numbers(value) for row in rows for _, _, value in leaves_below(row))
 
 
 @calls(8)
 def set_index(c: Choices, v: list[Any], at: int) -> Call:
     td = v[at]
     i = mask(c, td.shape[:1]) if td.shape and c.one_in(3) else index(c, td.shape)
-    kind = c.pick(["number", "self", "self"])
-    if kind == "number":
+    if c.one_in(3) and not any_objects(td):
         return Call("assign", (i, c.pick([0, 1, 5])))
     try:
         items = _items(i, len(td.shape))
         picked = moved(td, lambda x: x[(*items, ...)], lambda names: [])
-        picked.names = [None] * len(picked.shape)
+        nameless(picked)
     except IndexError:
         return Call("assign", (i, 0))
+    if 0 in picked.shape and (has_rows(picked) or any_objects(picked)):
+        return Call("zero_")
     return Call("assign", (i, source(c, picked)))
 
 
