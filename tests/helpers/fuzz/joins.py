@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from helpers.fuzz.choices import Choices, dim
+from helpers.fuzz.keys import any_objects
 from helpers.fuzz.model import One, Refused, Rows, Tree, copied, dense, elements, has_rows, regular, spread
 from helpers.fuzz.numbers import like
 from helpers.fuzz.register import Call, Var, calls, operation
@@ -88,11 +89,15 @@ def to_dense(td: Any) -> Any:
 @calls(6)
 def join(c: Choices, v: list[Any], at: int) -> Call:
     td = v[at]
+    if 0 in td.shape and any_objects(td):
+        return Call("clone")
     name = c.pick(["stack", "cat", "lazy_stack", "maybe_dense_stack", "stack", "cat"])
     other = like(td, c)
     kind = c.pick(["like", "self", "three", "one", "without"])
-    if kind == "without" and isinstance(other, Tree):
+    if kind == "without" and name in ("stack", "cat") and isinstance(other, Tree):
         other.entries.pop("a", None)
+    if has_rows(td) and name in ("stack", "cat"):  # which refuse what lies along another dim
+        kind = "self"
     items = {"self": [Var(at)], "three": [other, copied(other)], "one": []}.get(kind, [other])
     if kind == "self" and name in ("lazy_stack", "maybe_dense_stack"):
         items = [other]

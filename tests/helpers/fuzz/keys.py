@@ -16,6 +16,7 @@ from helpers.fuzz.model import (
     dense,
     elements,
     is_node,
+    is_numbers,
     leaves,
     objects,
 )
@@ -72,10 +73,12 @@ def require(td: Any, key: Key) -> None:
 def column(rows: Rows, path: tuple[str, ...]) -> Any:
     """An entry of a lazy stack: nodes stay lazy, arrays are stacked."""
     found = [find(row, path) for row in rows.array.ravel()]
-    if is_node(found[0]):
-        if any(node.shape for node in found):
-            return Rows(objects([elements(n) for n in found], ()), 0) if False else _column(found, rows.shape)
+    if all(isinstance(node, Tree) and not node.shape for node in found):
         return Rows(objects(found, rows.shape), rows.dim, rows.names)
+    if all(map(is_node, found)):
+        inner = np.stack([elements(node) for node in found])
+        names = [*rows.names, *[None] * (inner.ndim - 1)]
+        return Rows(inner.reshape(*rows.shape, *inner.shape[1:]), rows.dim, names)
     return _column(found, rows.shape)
 
 
@@ -110,6 +113,8 @@ def item(td: Any, key: Key) -> Any:
 
 def plain(value: Any) -> Any:
     """What reading a key gives: the object itself if the whole batch shares it."""
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return nested_lists(value)
     return value.value if isinstance(value, One) else value
 
 
@@ -131,16 +136,20 @@ def key_list(td: Any) -> Any:
 @operation()
 def get_item_shape(td: Any, key: Key) -> Any:
     require(td, key)
-    found = [find(row, key) for row in elements_or_self(td)]
-    holder = find(td, path_of(key)[:-1])
-    shapes = [
-        () if isinstance(td, Rows) and isinstance(x, One) else holder.shape if isinstance(x, One) else x.shape
-        for x in found
-    ]
-    if len({len(shape) for shape in shapes}) > 1:
-        raise Refused("RuntimeError")
-    common = [n[0] if len(set(n)) == 1 else -1 for n in zip(*shapes, strict=True)]
-    return [*(td.shape if isinstance(td, Rows) else ()), *common]
+    return list(item_shape(td, path_of(key)))
+
+
+def item_shape(td: Any, path: tuple[str, ...]) -> tuple[int, ...]:
+    """The shape of an entry; -1 where the rows of a lazy stack differ."""
+    if isinstance(td, Rows):
+        shapes = [item_shape(row, path) for row in td.array.ravel()]
+        if len({len(shape) for shape in shapes}) > 1:
+            raise Refused("RuntimeError")
+        return td.shape + tuple(n[0] if len(set(n)) == 1 else -1 for n in zip(*shapes, strict=True))
+    entry = td.entries[path[0]]
+    if len(path) > 1:
+        return item_shape(entry, path[1:])
+    return td.shape if isinstance(entry, One) else entry.shape
 
 
 @operation()
@@ -168,6 +177,11 @@ def leaves_below(td: Any) -> list[Any]:
             else [(path, node, value)]
         )
     return found
+
+
+def any_objects(td: Any) -> bool:
+    rows = elements_or_self(td)
+    return any(not is_numbers(value) for row in rows for _, _, value in leaves_below(row))
 
 
 @operation()
@@ -246,7 +260,17 @@ def replaced(td: Any, new: Any, inplace: bool) -> Any:
 
 @operation()
 def split_keys(td: Any, keys: list[Key]) -> Any:
-    return [copied(select(td, *keys)), copied(exclude(td, *keys))]
+    return [copied(select(td, *keys)), copied(each(exclude(td, *keys), without_empty))]
+
+
+def without_empty(node: Tree) -> Tree:
+    """Without nodes that have no entries but nodes."""
+    entries = {
+        key: each(value, without_empty) if is_node(value) else value
+        for key, value in node.entries.items()
+        if not is_node(value) or not is_empty(value)
+    }
+    return Tree(node.shape, entries, node.names)
 
 
 @operation(view=True)
@@ -308,7 +332,7 @@ def pop(td: Any, key: Key, *default: Any) -> Any:
     except KeyError:
         if not default:
             raise
-        return unlocked(td) and default[0]
+        return default[0]
     found = copied(found) if is_node(found) else found
     remove(td, key)
     return found
@@ -322,20 +346,32 @@ def rename_key_(td: Any, old: Key, new: Key, safe: bool = False) -> Any:
         return td
     if safe and contains(td, new):
         raise KeyError(new)
-    if contains(td, path_of(new)[:-1]):
-        holder, moved = find(td, path_of(new)[:-1]), find(td, old)
+    above = [path_of(new)[:i] for i in range(1, len(path_of(new))) if contains(td, path_of(new)[:i])]
+    if above:
+        holder, moved = find(td, above[-1]), get_item_shape(td, old)
         if not is_node(holder):
             raise KeyError(new)
-        if not isinstance(moved, One) and moved.shape[: len(holder.shape)] != holder.shape:
+        shared = any(isinstance(find(row, old), One) for row in elements_or_self(td))
+        if not shared and tuple(moved[: len(holder.shape)]) != holder.shape:
             raise Refused("RuntimeError")
     for row in elements_or_self(td):
-        value = find(row, old)
-        remove(row, old)
-        node = row
-        for name in path_of(new)[:-1]:
-            node = node.entries.setdefault(name, Tree(node.shape, {}, node.names))
-        node.entries[path_of(new)[-1]] = value
+        move(row, path_of(old), path_of(new))
     return td
+
+
+def move(node: Tree, old: tuple[str, ...], new: tuple[str, ...]) -> None:
+    """Move an entry to another key, with the nodes on the way to it."""
+    if old[0] == new[0]:
+        for row in elements_or_self(node.entries[old[0]]):
+            move(row, old[1:], new[1:])
+        return
+    value = find(node, old)
+    remove(node, old)
+    for name in new[:-1]:
+        node = node.entries.setdefault(name, Tree(node.shape, {}, node.names))
+        if isinstance(node, Rows):
+            raise NotImplementedError
+    node.entries[new[-1]] = value
 
 
 @operation(in_place=True)
@@ -363,12 +399,12 @@ def create_nested(td: Any, key: Key) -> Any:
     if contains(td, key):
         raise NotImplementedError
     unlocked(td)
-    for row in elements_or_self(td):
-        node = row
-        for name in path_of(key):
-            node = node.entries.setdefault(name, Tree(node.shape, {}, node.names))
-            if not isinstance(node, Tree):
-                raise KeyError(key)
+    nodes = elements_or_self(td)
+    for name in path_of(key):
+        found = [node.entries.setdefault(name, Tree(node.shape, {}, node.names)) for node in nodes]
+        if not all(map(is_node, found)):
+            raise KeyError(key)
+        nodes = [row for node in found for row in elements_or_self(node)]
     return td
 
 

@@ -172,7 +172,7 @@ def copied(node: Any) -> Any:
     if isinstance(node, Rows):
         array = objects([copied(row) for row in node.array.ravel()], node.shape)
         return Rows(array, node.dim, node.names)
-    if type(node) is list:
+    if isinstance(node, list | tuple) and not isinstance(node, One):
         return [copied(item) for item in node]
     return node.copy() if isinstance(node, np.ndarray) else node
 
@@ -214,11 +214,11 @@ def _column(values: list[Any], shape: tuple[int, ...]) -> Any:
         keys = first.entries
         if any(v.entries.keys() != keys.keys() for v in values):
             raise Refused("RuntimeError")
-        columns = {k: _column([v.entries[k] for v in inner.array.ravel()], shape) for k in keys}
+        columns = {k: _column([v.entries[k] for v in inner.array.ravel()], shape) for k in sorted(keys)}
         for (
             key,
             column,
-        ) in columns.items():  # one object of a node with dims of its own stands for all of them
+        ) in columns.items():  # one object of a node with dims of its own
             if isinstance(first.entries[key], One) and first.shape:
                 wide = column.reshape(*shape, *[1] * len(first.shape))
                 columns[key] = np.broadcast_to(wide, (*shape, *first.shape))
@@ -257,19 +257,25 @@ class Mismatch(AssertionError):
         self.path = path
 
 
-def compare(ours: Any, expected: Any, path: str = "") -> None:
-    """Raise `Mismatch` at the first difference. Lazy stacks are compared by element."""
+def compare(ours: Any, expected: Any, path: str = "", by_element: bool = False) -> None:
+    """Raise `Mismatch` at the first difference.
+
+    Args:
+        by_element: compare the batch elements, however they are arranged in lazy stacks. Locks of parts and the
+            order of keys are not fixed then.
+    """
     if isinstance(expected, tuple | list):
         _equal("parts", isinstance(ours, tuple | list) and len(ours), len(expected), path)
         for i, pair in enumerate(zip(ours, expected, strict=True)):
-            compare(*pair, f"{path}[{i}]")
+            compare(*pair, f"{path}[{i}]", by_element)
     elif is_node(expected):
         _equal("kind", is_node(ours), True, path)
-        _compare_nodes(ours, expected, path)
+        _compare_nodes(ours, expected, path, by_element)
     elif isinstance(expected, dict):
-        _equal("keys", list(ours), list(expected), path)
+        order = sorted if by_element else list
+        _equal("keys", order(ours), order(expected), path)
         for key in expected:
-            compare(ours[key], expected[key], f"{path}/{key}")
+            compare(ours[key], expected[key], f"{path}/{key}", by_element)
     elif isinstance(expected, np.ndarray | np.generic):
         _compare_arrays(ours, np.asarray(expected), path)
     else:
@@ -296,10 +302,11 @@ def _compare_arrays(ours: Any, expected: Array, path: str) -> None:
         raise Mismatch("values", path, ours.tolist(), expected.tolist())
 
 
-def _compare_nodes(ours: Node, expected: Node, path: str) -> None:
+def _compare_nodes(ours: Node, expected: Node, path: str, by_element: bool) -> None:
     _equal("batch_size", ours.shape, expected.shape, path)
-    _equal("names", ours.names, expected.names, path)
-    if isinstance(ours, Rows) or isinstance(expected, Rows):
+    if not (by_element and 0 in expected.shape):  # a lazy stack without parts has lost their names
+        _equal("names", ours.names, expected.names, path)
+    if by_element or isinstance(ours, Rows) or isinstance(expected, Rows):
         for at, row in np.ndenumerate(elements(expected)):
             _compare_rows(elements(ours)[at], row, f"{path}<{at}>")
         return

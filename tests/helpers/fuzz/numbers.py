@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from helpers.fuzz.choices import Choices, mask
-from helpers.fuzz.keys import elements_or_self, leaves_below
+from helpers.fuzz.keys import any_objects, elements_or_self, is_empty, leaves_below
 from helpers.fuzz.model import (
     Array,
     Names,
@@ -90,8 +90,9 @@ def compared(td: Any, other: Any, f: Callable[..., Any]) -> Any:
         elif is_numbers(value):
             entries[key] = np.asarray(f(value, its))
         elif is_node(other):
-            pairs = zip(spread(value, td.shape).ravel(), spread(its, td.shape).ravel(), strict=True)
-            entries[key] = np.array([bool(f(*pair)) for pair in pairs], bool).reshape(td.shape)
+            a, b = spread(value, td.shape), spread(its, td.shape)
+            pairs = zip(a.ravel(), b.ravel(), strict=True)
+            entries[key] = np.array([bool(f(*pair)) for pair in pairs], bool).reshape(a.shape)
         else:
             entries[key] = Tree(td.shape, {})
     return Tree(td.shape, entries)
@@ -187,7 +188,9 @@ def apply_without(td: Any) -> Any:
         if not is_node(node):
             return node
         entries = {k: left(v) for k, v in node.entries.items() if k != "a" or not isinstance(v, np.ndarray)}
-        entries = {k: v for k, v in entries.items() if not is_node(v) or leaves_left(v)}
+        entries = {
+            k: v for k, v in entries.items() if not is_node(v) or leaves_left(v) or is_empty(node.entries[k])
+        }
         return Tree(node.shape, entries, node.names)
 
     found = left(td)
@@ -232,8 +235,12 @@ def like(td: Any, c: Choices) -> Any:
 def arithmetic(c: Choices, v: list[Any], at: int) -> Call:
     td = v[at]
     kinds = dtypes(td)
+    if 0 in td.shape and any_objects(td):
+        return Call("numel")
     if kinds == {"b"} and c.one_in(2):
         return Call(c.pick(["operator and_", "operator or_"]), (like(td, c),))
+    if "b" in kinds and any_objects(td):
+        return Call(c.pick(["double", "float"]))
     if "b" in kinds:
         return (
             Call(f"operator {c.pick(['eq', 'ne'])}", (c.pick([0, 1, Var(at)]),))
@@ -241,6 +248,8 @@ def arithmetic(c: Choices, v: list[Any], at: int) -> Call:
             else Call(c.pick(["double", "float"]))
         )
     kind = c.pick(["number", "td", "rows", "unary", "in place", "self"])
+    if any_objects(td):
+        kind, name = {"number": "td"}.get(kind, kind), name.replace("ne", "eq")
     name = f"operator {c.pick(BINARY)}"
     if kind == "unary":
         return Call(c.pick(list(UNARY)))
@@ -262,6 +271,8 @@ def cast(c: Choices, v: list[Any], at: int) -> Call:
 def apply(c: Choices, v: list[Any], at: int) -> Call:
     td = v[at]
     name = c.pick(["apply double", "apply other", "apply without a", "where", "masked_fill", "where"])
+    if 0 in td.shape and any_objects(td):
+        return Call("apply double")
     if name == "apply other":
         return Call(name, (like(td, c),))
     if name in ("where", "masked_fill"):

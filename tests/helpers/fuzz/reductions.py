@@ -88,9 +88,7 @@ def reduced(name: str, td: Any, given: Any, keep: bool, dtype: str | None, ddof:
         for key, value in n.entries.items():
             if is_node(value):
                 entries[key] = node(value, True)
-            elif isinstance(value, One) or (
-                not batch_axes and (feature or not ndim) and not is_numbers(value)
-            ):
+            elif isinstance(value, One) or (shape == n.shape and not is_numbers(value)):
                 entries[key] = value
             elif is_numbers(value):
                 entries[key] = one(value, len(n.shape))

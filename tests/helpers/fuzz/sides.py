@@ -137,7 +137,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "apply double": lambda lib, td: td.apply(lambda x: x + x),
     "apply other": lambda lib, td, other: td.apply(lambda x, y: x + y, other),
     "apply without a": lambda lib, td: td.named_apply(
-        lambda key, x: None if key[-1] == "a" else x, nested_keys=True
+        lambda key, x: None if key == "a" or key[-1:] == ("a",) else x, nested_keys=True
     ),
     "apply grow": lambda lib, td: td.apply(lambda x: x[None], batch_size=(1, *td.batch_size)),
     "apply_ zero": lambda lib, td: td.apply_(lambda x: x * 0),

@@ -9,12 +9,13 @@ import numpy as np
 from helpers.fuzz.choices import DTYPES, Choices, index, leaf, mask, strings, tree
 from helpers.fuzz.keys import (
     Key,
+    any_objects,
     common,
     elements_or_self,
     find,
+    get,
     key,
     keys_of,
-    leaves_below,
     path_of,
     require,
     unlocked,
@@ -223,7 +224,7 @@ def object_write(node: Tree, name: str, index: Any, value: Any) -> Write:
     shape = node.shape
 
     def do() -> None:
-        if isinstance(entry, One) and isinstance(value, One) and (value == entry or index is WHOLE):
+        if isinstance(value, One) and (index is WHOLE or (isinstance(entry, One) and value == entry)):
             node.entries[name] = value
             return
         rows = spread(entry, shape).copy()
@@ -269,6 +270,7 @@ def assign(td: Any, given: Any, value: Any) -> None:
         value = One(value)
     elif value.shape != np.empty(td.shape, bool)[items].shape:
         raise Refused
+    np.empty(td.shape, bool)[items]  # an index out of range is refused without entries, too
     if isinstance(td, Rows):
         todo = writes_to_rows(td, items, Rows(elements(value), 0) if is_node(value) else value)
     elif is_node(value):
@@ -295,6 +297,8 @@ def write_entry(td: Any, key: Key, value: Any) -> list[Write]:
         raise Refused
     if is_node(td.entries[name]) and not is_node(value):
         raise Refused
+    for path in keys_of(value) if is_node(value) else ():
+        require(td.entries[name], path)
     return writes_to(td, name, WHOLE, value)
 
 
@@ -302,7 +306,7 @@ def written(td: Any, value: Any, names: Any) -> list[Write]:
     """What writes some entries of another TensorDict."""
     if isinstance(td, Rows) and isinstance(value, Rows):
         pairs = zip(td.array.ravel(), value.array.ravel(), strict=True)
-        return [do for row, new in pairs for do in written(row, new, names)]
+        return [do for row, new in pairs for do in written(row, new, row.entries.keys() & new.entries)]
     return [do for name in names for do in write_entry(td, name, find(value, name))]
 
 
@@ -321,6 +325,8 @@ def set_in_place(td: Any, key: Key, value: Any) -> Any:
 
 @operation(in_place=True)
 def update_(td: Any, value: Any) -> Any:
+    for path in keys_of(value):
+        require(td, path)
     todo = written(td, value, common(value))
     for do in todo:
         do()
@@ -379,6 +385,8 @@ def set_names(td: Any, names: list[str | None]) -> None:
 def entry(c: Choices, td: Any, key: Key) -> Any:
     """Something to store: an array, text, one string per element, or a tree."""
     size = td.shape
+    if len(path_of(key)) > 1 and not has_rows(td) and isinstance(holder := get(td, path_of(key)[:-1]), Tree):
+        size = holder.shape
     kind = c.pick(["leaf", "like", "text", "rows", "tree", "like", "wrong"])
     if has_rows(td) and kind == "leaf":  # whose rows are of any length
         kind = "like"
@@ -391,7 +399,7 @@ def entry(c: Choices, td: Any, key: Key) -> Any:
                 return mapped(copied(found), lambda x: np.asarray(x * 0 + 1, x.dtype))
         except (KeyError, Refused):
             pass
-    if kind == "text":
+    if kind == "text" or has_rows(td):
         return One(c.pick(["stored", None]))
     if kind == "rows" and size and 0 not in size:
         return strings(size, c.below(3))
@@ -409,15 +417,15 @@ def set_key(c: Choices, v: list[Any], at: int) -> Call:
     return Call(name, (k, entry(c, v[at], k)))
 
 
-def source(c: Choices, td: Any) -> Any:
+def source(c: Choices, td: Any, new: bool = True) -> Any:
     """Values for some of the entries of a TensorDict, and maybe a new one."""
     found = mapped(copied(td), lambda x: np.asarray(~x if x.dtype == bool else x * 2 + 1, x.dtype))
     if isinstance(found, Tree):
         drop = c.pick(["", "a", "n", "s", "r", "b"])
         found.entries.pop(drop, None)
-        if c.one_in(4):
+        if new and c.one_in(4) and "new" not in found.entries:
             found.entries["new"] = leaf((*td.shape, 2), "int64", 4)
-        elif c.one_in(6):
+        elif new and c.one_in(6) and "m" not in found.entries:
             found.entries["m"] = Tree(td.shape, {"a": leaf(td.shape, "float32", 4), "s": One("deep")})
         nameless(found)
     return found
@@ -427,6 +435,8 @@ def source(c: Choices, td: Any) -> Any:
 def update_call(c: Choices, v: list[Any], at: int) -> Call:
     td = v[at]
     name = c.pick(["update", "update_", "update in place", "update_at_", "update", "replace"])
+    if 0 in td.shape and any_objects(td):
+        return Call("zero_")
     if name == "replace" and not isinstance(td, Tree):
         name = "update"
     if name == "update_at_":
@@ -436,11 +446,6 @@ def update_call(c: Choices, v: list[Any], at: int) -> Call:
         return Call(name, (source(c, first), 0))
     new = source(c, td)
     return Call(name, (new.entries if name == "replace" else new,))
-
-
-def any_objects(td: Any) -> bool:
-    rows = elements_or_self(td)
-    return any(not is_numbers(value) for row in rows for _, _, value in leaves_below(row))
 
 
 @calls(8)
@@ -454,10 +459,10 @@ def set_index(c: Choices, v: list[Any], at: int) -> Call:
         picked = moved(td, lambda x: x[(*items, ...)], lambda names: [])
         nameless(picked)
     except IndexError:
-        return Call("assign", (i, 0))
+        return Call("zero_") if has_rows(td) else Call("assign", (i, 0))
     if 0 in picked.shape and (has_rows(picked) or any_objects(picked)):
         return Call("zero_")
-    return Call("assign", (i, source(c, picked)))
+    return Call("assign", (i, source(c, picked, new=not has_rows(td))))
 
 
 @calls(3)
