@@ -248,9 +248,9 @@ def arithmetic(c: Choices, v: list[Any], at: int) -> Call:
             else Call(c.pick(["double", "float"]))
         )
     kind = c.pick(["number", "td", "rows", "unary", "in place", "self"])
-    if any_objects(td):
-        kind, name = {"number": "td"}.get(kind, kind), name.replace("ne", "eq")
     name = f"operator {c.pick(BINARY)}"
+    if any_objects(td):  # which compare as equal or not, and with other objects only
+        kind, name = {"number": "td"}.get(kind, kind), name.replace("ne", "eq")
     if kind == "unary":
         return Call(c.pick(list(UNARY)))
     if kind == "in place":
