@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 
 from helpers.fuzz.programs import Program
-from helpers.fuzz.sides import LITE
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
@@ -29,7 +28,7 @@ EXAMPLES = int(os.environ.get("LITE_FUZZ_EXAMPLES", "0"))
     st.binary(min_size=48, max_size=48), st.lists(st.binary(min_size=16, max_size=16), min_size=1, max_size=8)
 )
 def test_programs(start: bytes, steps: list[bytes]) -> None:
-    program = Program(start, LITE)
+    program = Program(start)
     try:
         for step in steps:
             program.run(step)

@@ -19,6 +19,7 @@ from helpers.fuzz.model import (
     is_numbers,
     leaves,
     objects,
+    spread,
 )
 from helpers.fuzz.register import Call, calls, operation
 
@@ -79,6 +80,9 @@ def column(rows: Rows, path: tuple[str, ...]) -> Any:
         inner = np.stack([elements(node) for node in found])
         names = [*rows.names, *[None] * (inner.ndim - 1)]
         return Rows(inner.reshape(*rows.shape, *inner.shape[1:]), rows.dim, names)
+    holder = find(rows.array.ravel()[0], path[:-1]).shape
+    if isinstance(found[0], One) and holder:
+        found = [spread(one, holder) for one in found]
     return _column(found, rows.shape)
 
 
@@ -366,11 +370,14 @@ def move(node: Tree, old: tuple[str, ...], new: tuple[str, ...]) -> None:
             move(row, old[1:], new[1:])
         return
     value = find(node, old)
+    below: Any = node
+    for name in new[:-1]:
+        below = below.entries.get(name, Tree((), {}))
+        if isinstance(below, Rows):  # an entry that is cut into rows is no rename
+            raise NotImplementedError
     remove(node, old)
     for name in new[:-1]:
         node = node.entries.setdefault(name, Tree(node.shape, {}, node.names))
-        if isinstance(node, Rows):
-            raise NotImplementedError
     node.entries[new[-1]] = value
 
 

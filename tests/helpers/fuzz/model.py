@@ -277,6 +277,8 @@ def compare(ours: Any, expected: Any, path: str = "", by_element: bool = False) 
         for key in expected:
             compare(ours[key], expected[key], f"{path}/{key}", by_element)
     elif isinstance(expected, np.ndarray | np.generic):
+        if by_element:
+            ours = spread(ours, expected.shape)
         _compare_arrays(ours, np.asarray(expected), path)
     else:
         _equal("type", type(ours), type(expected), path)

@@ -187,7 +187,7 @@ def apply_without(td: Any) -> Any:
             return Rows(objects([left(row) for row in node.array.ravel()], node.shape), node.dim, node.names)
         if not is_node(node):
             return node
-        entries = {k: left(v) for k, v in node.entries.items() if k != "a" or not isinstance(v, np.ndarray)}
+        entries = {k: left(v) for k, v in node.entries.items() if k != "a" or not is_numbers(v)}
         entries = {
             k: v for k, v in entries.items() if not is_node(v) or leaves_left(v) or is_empty(node.entries[k])
         }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from helpers.fuzz import joins, keys, moves, numbers, reductions, writes
 from helpers.fuzz.choices import SIZES, Choices, tree
-from helpers.fuzz.model import Mismatch, One, Refused, Tree, compare, has_rows, regular
+from helpers.fuzz.model import Mismatch, One, Refused, Tree, compare, has_rows, is_node, regular
 from helpers.fuzz.register import IN_PLACE, PLANS, VIEWS, Call
-from helpers.fuzz.sides import MODEL, Model
+from helpers.fuzz.sides import LITE, MODEL, Model
 
 __all__ = ["Program", "joins", "keys", "moves", "numbers", "reductions", "writes"]
 
@@ -54,87 +55,91 @@ class Outcome:
 
 
 class Program:
-    """A program that runs on the model and on a library.
+    """A program that runs on the model and on lite.
 
     Args:
         start: bytes that stand for the first value.
-        side: the library.
+        sizes: batch sizes to choose from.
     """
 
-    def __init__(self, start: bytes, side: Model) -> None:
+    sides: tuple[Model, ...] = (MODEL, LITE)
+
+    def __init__(self, start: bytes, sizes: Sequence[tuple[int, ...]] = SIZES) -> None:
         c = Choices(start)
-        first = tree(c.rest(), c.pick(SIZES), names=True)
-        self.side = side
-        self.ended = False
+        first = tree(c.rest(), c.pick(sizes), names=True)
+        self.variables = [[side.value(first, [])] for side in self.sides]
         self.log = [f"v0 = {first}"]
-        self.expected, self.got = ([s.value(first, [])] for s in (MODEL, side))
+        self.ended = False
         if c.one_in(5):
             self.step(Call("lock_"), 0)
 
     def run(self, data: bytes) -> None:
-        """Plan a step for the model's variables and run it on both sides."""
+        """Plan a step for the model's variables and run it on all sides."""
         if self.ended:
             return
         c = Choices(data)
-        at = len(self.expected) - 1 - c.pick([0, 0, 0, 1, 2]) % len(self.expected)
-        self.step(c.pick(PLANS)(c, self.expected, at), at)
+        variables = self.variables[0]
+        at = len(variables) - 1 - c.pick([0, 0, 0, 1, 2]) % len(variables)
+        self.step(c.pick(PLANS)(c, variables, at), at)
 
     def step(self, call: Call, at: int) -> None:
-        """Run a call; raises `Mismatch` where the library is not as the model."""
+        """Run a call; raises `Mismatch` where lite is not as the model."""
         self.log.append(f"{call} on v{at}")
+        lazy = has_rows(self.variables[0][at])
         try:
-            expected = Outcome(MODEL, call, self.expected, at)
-        except NotImplementedError:
+            outcomes = [
+                Outcome(side, call, v, at) for side, v in zip(self.sides, self.variables, strict=True)
+            ]
+        except NotImplementedError:  # in the model, which leaves open what happens
             self.log.pop()
             return
-        got = Outcome(self.side, call, self.got, at)
-        if isinstance(got.error, RuntimeError) and not all(map(regular, [self.expected[at], *call.args])):
-            self.ended = True  # ragged stacks that lie along different dims cannot be paired
+        expected, got = outcomes[:2]
+        if got.error is not None and expected.error is None and not all(map(regular, call.args)):
+            self.ended = True  # ragged stacks that lie along different dims, which cannot be paired
             return
+        self.check(call, at, expected, got)
+        for i, (model, ours) in enumerate(zip(*self.variables[:2], strict=True)):
+            compare(LITE.read(ours), model, f"v{i}")
+        self.check_others(call, at, outcomes)
+        if expected.error is None and not self.ended:
+            self.keep(call, lazy, [outcome.value for outcome in outcomes])
+
+    def check(self, call: Call, at: int, expected: Outcome, got: Outcome) -> None:
         if (got.error is None) != (expected.error is None):
             raise Mismatch("error", "", got, expected)
         if expected.error is None:
-            compare(self.side.read(got.value), expected.value, by_element=has_rows(self.expected[at]))
-            if call.name in IN_PLACE and got.value is not None and got.value is not self.got[at]:
+            compare(LITE.read(got.value), expected.value, by_element=has_rows(self.variables[0][at]))
+            if call.name in IN_PLACE and got.value is not None and got.value is not self.variables[1][at]:
                 raise Mismatch("identity", "", "another TensorDict", "the TensorDict itself")
-        else:
-            self._compare_errors(got.error, expected.error)
-        for i, pair in enumerate(zip(self.got, self.expected, strict=True)):
-            compare(self.side.read(pair[0]), pair[1], f"v{i}")
-        if expected.error is None:
-            self._keep(call, got.value, expected.value, has_rows(self.expected[at]))
+            return
+        wanted = next(names for kind, names in ERRORS.items() if isinstance(expected.error, kind))
+        if isinstance(expected.error, Refused) and expected.error.args:
+            wanted = expected.error.args
+        if type(got.error).__name__ not in wanted:
+            raise Mismatch("error class", "", got, wanted)
 
-    def _compare_errors(self, got: Any, expected: Any) -> None:
-        wanted = next(names for kind, names in ERRORS.items() if isinstance(expected, kind))
-        wanted = expected.args if isinstance(expected, Refused) and expected.args else wanted
-        if type(got).__name__ not in wanted:
-            raise Mismatch("error class", "", f"{type(got).__name__}: {got}", wanted)
+    def check_others(self, call: Call, at: int, outcomes: list[Outcome]) -> None:
+        """Compare with further sides, where there are any."""
 
-    def _keep(self, call: Call, got: Any, expected: Any, lazy: bool) -> None:
+    def keep(self, call: Call, lazy: bool, values: list[Any]) -> None:
         """Make variables of the nodes a call gave, which later steps read and write."""
-        pairs = [(got, expected)]
-        if isinstance(expected, tuple | list) and not isinstance(expected, One):
-            pairs = list(zip(got, expected, strict=True))[:2]
-        for mine, model in pairs:
-            if not hasattr(model, "entries") and not hasattr(model, "dim"):
+        several = isinstance(values[0], tuple | list) and not isinstance(values[0], One)
+        for new in list(zip(*values, strict=True))[:2] if several else [tuple(values)]:
+            model = new[0]
+            if not is_node(model):
                 continue
-            known = [
-                any(value is new for value in old) for new, old in ((mine, self.got), (model, self.expected))
-            ]
+            known = [any(v is x for v in old) for x, old in zip(new, self.variables, strict=True)]
             if known[0] != known[1]:
-                raise Mismatch("identity", "", f"gives a variable: {known[0]}", known[1])
-            if known[0] or (has_rows(model) and 0 in model.shape):
+                raise Mismatch("identity", "", f"gives a variable: {known[1]}", known[0])
+            if any(known) or (has_rows(model) and 0 in model.shape):
                 continue
             # Views share memory as NumPy's do. Who shares parts of lazy stacks, or nodes, is not fixed.
-            if (
-                call.name not in VIEWS
-                or lazy
-                or has_rows(model)
-                or nodes(model) & set().union(*map(nodes, self.expected))
-            ):
-                mine, model = self.side.clone(mine), MODEL.clone(model)
+            shared = nodes(model) & set().union(*map(nodes, self.variables[0]))
+            if call.name not in VIEWS or lazy or has_rows(model) or shared:
+                new = tuple(side.clone(x) for side, x in zip(self.sides, new, strict=True))
             if lazy:
-                reorder(model, self.side.read(mine))
-            self.got.append(mine)
-            self.expected.append(model)
-        del self.got[:-VARIABLES], self.expected[:-VARIABLES]
+                reorder(new[0], LITE.read(new[1]))
+            for x, old in zip(new, self.variables, strict=True):
+                old.append(x)
+        for old in self.variables:
+            del old[:-VARIABLES]

@@ -150,7 +150,9 @@ def positions(name: str, x: Array, at: int) -> Array:
         return np.argsort(x, at, stable=True)
     best = scanned(name, x, at)
     steps = np.arange(x.shape[at]).reshape([-1 if i == at else 1 for i in range(x.ndim)])
-    return np.asarray(np.maximum.accumulate(np.where(x == best, steps, 0), at))
+    return np.asarray(
+        np.maximum.accumulate(np.where((x == best) | ((x != x) & (best != best)), steps, 0), at)
+    )
 
 
 for _name in SCANS:

@@ -297,8 +297,6 @@ def write_entry(td: Any, key: Key, value: Any) -> list[Write]:
         raise Refused
     if is_node(td.entries[name]) and not is_node(value):
         raise Refused
-    for path in keys_of(value) if is_node(value) else ():
-        require(td.entries[name], path)
     return writes_to(td, name, WHOLE, value)
 
 
@@ -312,7 +310,10 @@ def written(td: Any, value: Any, names: Any) -> list[Write]:
 
 @operation("set_", in_place=True)
 def write_(td: Any, key: Key, value: Any) -> Any:
-    for do in write_entry(td, key, value):
+    todo = write_entry(td, key, value)
+    for path in keys_of(value) if is_node(value) else ():
+        require(find(td, key), path)
+    for do in todo:
         do()
     return td
 
@@ -320,7 +321,11 @@ def write_(td: Any, key: Key, value: Any) -> Any:
 @operation("set in place", in_place=True)
 def set_in_place(td: Any, key: Key, value: Any) -> Any:
     exists = path_of(key) in map(path_of, keys_of(td))
-    return write_(td, key, value) if exists else set_(td, key, value)
+    if not exists:
+        return set_(td, key, value)
+    for do in write_entry(td, key, value):
+        do()
+    return td
 
 
 @operation(in_place=True)
@@ -395,7 +400,7 @@ def entry(c: Choices, td: Any, key: Key) -> Any:
             found = find(td, key)
             if is_numbers(found):
                 return leaf(found.shape, str(found.dtype), 6)
-            if isinstance(found, Tree):
+            if isinstance(found, Tree) and not (0 in size and any_objects(found)):
                 return mapped(copied(found), lambda x: np.asarray(x * 0 + 1, x.dtype))
         except (KeyError, Refused):
             pass
