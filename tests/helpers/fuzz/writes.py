@@ -310,10 +310,10 @@ def written(td: Any, value: Any, names: Any) -> list[Write]:
 
 @operation("set_", in_place=True)
 def write_(td: Any, key: Key, value: Any) -> Any:
-    todo = write_entry(td, key, value)
+    require(td, key)
     for path in keys_of(value) if is_node(value) else ():
-        require(find(td, key), path)
-    for do in todo:
+        require(td, (*path_of(key), *path_of(path)))
+    for do in write_entry(td, key, value):
         do()
     return td
 
