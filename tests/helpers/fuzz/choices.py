@@ -53,7 +53,9 @@ def strings(shape: Sequence[int], seed: int) -> Array:
     return objects([f"row{seed + i}" for i in range(int(np.prod(shape)))], shape)
 
 
-def tree(c: Choices, size: tuple[int, ...], depth: int = 2, names: bool = False) -> Any:
+def tree(
+    c: Choices, size: tuple[int, ...], depth: int = 2, names: bool = False, nested_lazy: bool = True
+) -> Any:
     """Entries of every kind, nested ones with a longer batch size or lazily stacked."""
     if depth == 2 and size and 0 not in size and c.below(4) == 1:
         return lazy(c, size)
@@ -61,8 +63,8 @@ def tree(c: Choices, size: tuple[int, ...], depth: int = 2, names: bool = False)
     for key in ("a", "b", "n", "s", "r")[: 1 + c.below(5)]:
         if key == "n" and depth:
             inner = size + c.pick([(), (), (2,)])
-            is_lazy = inner and 0 not in inner and c.one_in(6)
-            entries[key] = lazy(c, inner) if is_lazy else tree(c, inner, depth - 1)
+            is_lazy = nested_lazy and inner and 0 not in inner and c.one_in(6)
+            entries[key] = lazy(c, inner) if is_lazy else tree(c, inner, depth - 1, nested_lazy=nested_lazy)
         elif key == "s":
             entries[key] = One(c.pick(["text", "other", None, b"bytes"]))
         elif key == "r" and size and 0 not in size:
@@ -100,8 +102,12 @@ def mask(c: Choices, shape: Sequence[int]) -> Array:
     return np.array([not pattern >> i % 8 & 1 for i in range(n)], bool).reshape(tuple(shape))
 
 
-def index(c: Choices, size: tuple[int, ...]) -> Any:
-    """An index that is right most of the time."""
+def index(c: Choices, size: tuple[int, ...], distinct: bool = False) -> Any:
+    """An index that is right most of the time.
+
+    Args:
+        distinct: no element is picked twice, as the order of writes is not fixed.
+    """
     items: list[Any] = []
     used = 0
     for _ in range(c.pick([1, 1, 2, 2, 3])):
@@ -129,6 +135,8 @@ def index(c: Choices, size: tuple[int, ...]) -> Any:
             )
         elif kind in ("array", "list", "nd") and n:
             picked = [c.below(2 * n) - n for _ in range(c.pick([2, 1, 3]))]
+            if distinct:
+                picked = list({i % n: i for i in picked}.values())
             items.append(picked if kind == "list" else np.array([picked] if kind == "nd" else picked))
         elif kind == "mask":
             items.append(mask(c, (n,)))

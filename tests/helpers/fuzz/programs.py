@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from helpers.fuzz import joins, keys, moves, numbers, reductions, writes
@@ -66,19 +65,22 @@ class Program:
 
     Args:
         start: bytes that stand for the first value.
-        sizes: batch sizes to choose from.
     """
 
     sides: tuple[Model, ...] = (MODEL, LITE)
 
-    def __init__(self, start: bytes, sizes: Sequence[tuple[int, ...]] = SIZES) -> None:
+    def __init__(self, start: bytes) -> None:
         c = Choices(start)
-        first = tree(c.rest(), c.pick(sizes), names=True)
+        first = self.first(c)
         self.variables = [[side.value(first, [])] for side in self.sides]
         self.log = [f"v0 = {first}"]
         self.ended = False
         if c.one_in(5):
             self.step(Call("lock_"), 0)
+
+    def first(self, c: Choices) -> Any:
+        """The value that the program starts with."""
+        return tree(c.rest(), c.pick(SIZES), names=True)
 
     def run(self, data: bytes) -> None:
         """Plan a step for the model's variables and run it on all sides."""

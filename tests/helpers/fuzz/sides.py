@@ -113,6 +113,10 @@ def _assign(lib: Any, td: Any, index: Any, value: Any) -> None:
     td[index] = value
 
 
+def _delete(lib: Any, td: Any, key: Any) -> None:
+    del td[key]
+
+
 def _set_attribute(name: str) -> Callable[..., None]:
     return lambda lib, td, value: setattr(td, name, value)
 
@@ -121,7 +125,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "index": lambda lib, td, i: td[i],
     "assign": _assign,
     "set item": _assign,
-    "del": lambda lib, td, key: td.__delitem__(key),
+    "del": _delete,
     "item": lambda lib, td, key: td[key],
     "contains": lambda lib, td, key: key in td.keys(True),
     "key list": lambda lib, td: (list(td.keys()), sorted(map(str, td.keys(True))), len(td)),

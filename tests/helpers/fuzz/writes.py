@@ -456,7 +456,7 @@ def update_call(c: Choices, v: list[Any], at: int) -> Call:
 @calls(8)
 def set_index(c: Choices, v: list[Any], at: int) -> Call:
     td = v[at]
-    i = mask(c, td.shape[:1]) if td.shape and c.one_in(3) else index(c, td.shape)
+    i = mask(c, td.shape[:1]) if td.shape and c.one_in(3) else index(c, td.shape, distinct=True)
     if c.one_in(3) and not any_objects(td):
         return Call("assign", (i, c.pick([0, 1, 5])))
     try:
