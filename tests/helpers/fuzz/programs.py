@@ -57,7 +57,12 @@ class Outcome:
             self.error = error
 
     def __repr__(self) -> str:
-        return repr(self.value) if self.error is None else f"{type(self.error).__name__}: {self.error}"
+        if self.error is not None:
+            return f"{type(self.error).__name__}: {str(self.error)[:300]}"
+        try:
+            return repr(self.value)
+        except Exception as error:  # a library cannot read what it has put together
+            return f"unreadable: {error!r}"
 
 
 class Program:

@@ -176,7 +176,7 @@ def reduce(c: Choices, v: list[Any], at: int) -> Call:
     td = v[at]
     ndim = len(td.shape)
     name = c.pick(REDUCTIONS)
-    if not usable(td):
+    if not usable(td) or (name == "logsumexp" and not ndim):
         return Call("numel")
     kwargs: dict[str, Any] = {}
     kind = c.pick(["int", "int", "unset", "tuple", "feature", "none"])

@@ -60,6 +60,7 @@ class Rule(NamedTuple):
         names: the operations.
         kinds: what differs.
         says: pieces of tensordict's error message, one of which must be there.
+        ours: pieces of lite's error message.
         lazy: whether a lazy stack must take part.
     """
 
@@ -67,20 +68,74 @@ class Rule(NamedTuple):
     names: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     says: tuple[str, ...] = ()
+    ours: tuple[str, ...] = ()
     lazy: bool = False
 
 
-NUMERIC = (*(f"operator {name}" for name in (*BINARY, "and_", "or_")), *UNARY, *CASTS, *REDUCTIONS, *SCANS)
-RULES: list[Rule] = []
+ARITHMETIC = (*(f"operator {name}" for name in (*BINARY, "and_", "or_")), *UNARY, *CASTS, "add_")
+NUMERIC = (*ARITHMETIC, *REDUCTIONS, *SCANS, "where", "masked_fill")
+WRITES = ("assign", "set_", "set in place", "update_", "update in place", "update_at_")
+MOVES = (
+    "reshape", "view", "flatten", "unflatten", "unsqueeze", "squeeze", "permute", "transpose", "movedim", "expand",
+    "split", "chunk", "unbind", "repeat", "repeat_interleave", "gather", "flip", "roll", "masked_select", "index",
+)  # fmt: skip
+EXTREMES = ("prod", "amax", "amin", "max", "min")
+STACKS = ("cat", "stack", "lazy_stack", "maybe_dense_stack")
+RULES = [
+    Rule("dtypes of results", NUMERIC, ("dtype",)),
+    Rule("dtypes of results", NUMERIC, ("error",), ("floating point", "infer output dtype", "'Bool'", "result type")),
+    Rule("calls that fail half way", kinds=("half done",)),
+    Rule("classes of errors", ("squeeze",), ("error",), ("out of range", "invalid combination")),
+    Rule("too many indices", ("index", "assign"), ("error",), ours=("not permitted", "too many indices")),
+    Rule("missing keys in `update_`", WRITES, ("error",), ours=("not found",)),
+    Rule("broadcast leaves", (*WRITES, "zero_", "add_"), ("error",), ours=("read-only",)),
+    Rule("shapes and dims that do not fit", (*STACKS, "set names"), ("error",), ours=("names", "must be in")),
+    Rule("shapes and dims that do not fit", ("split", "repeat_interleave", "unflatten"), ("error",), ours=("size", "dim")),
+    Rule("dims of `sum(dim, reduce=True)`; dims named twice", REDUCTIONS, ("error",), ours=("twice",)),
+    Rule("operations of a locked TensorDict that replace entries", kinds=("error",), ours=("Cannot modify locked",)),
+    Rule("names of the dims that index arrays make", ("index",), ("names",)),
+    Rule("names and lock after an operation", kinds=("names", "lock")),
+    Rule("names and lock after an operation", kinds=("error",), says=("refine_names", "dim names", "non-unique")),
+    Rule("`numel()` of an empty batch", ("numel",), ("value",)),
+    Rule("`roll` without dims", ("roll",), ("values", "error")),
+    Rule("`//`, `@`", ("cumsum", "cumprod", "sort"), ("error", "error class"), ("has no attribute",)),
+    Rule("`rename_key_(", ("create_nested", "rename_key_", "flatten_keys"), ("keys", "batch_size", "error")),
+    Rule("new non-tensor keys in an assignment", ("assign", "update_at_"), ("type", "value")),
+    Rule("values of another dtype", WRITES, ("error",), ("dtypes match", "must match", "shape mismatch", "broadcast")),
+    Rule("values of another dtype", WRITES, ("error",), ("Invalid indexing", "batch dimension")),
+    Rule("objects given to `update_`", WRITES, ("error",), ("locked", "Failed to update", "NonTensor")),
+    Rule("objects given to `update_`", WRITES, ("error",), ours=("it is nested",)),
+    Rule("objects given to `update_`", WRITES, ("type", "value", "kind")),
+    Rule("`set_`, `update_`, `td[i] = ...`", WRITES, ("error", "values", "keys"), lazy=True),
+    Rule("reductions over a dim with one object per element", (*REDUCTIONS, *SCANS), ("keys", "kind", "parts")),
+    Rule("reductions over a dim with one object per element", REDUCTIONS, ("error",), ("recursion",)),
+    Rule("`prod`, `amax`", EXTREMES, ("batch_size", "values", "shape")),
+    Rule("`prod`, `amax`", EXTREMES, ("error",), ("call_on_nested", "NoneType")),
+    Rule("`sum(dim=None)`", REDUCTIONS, ("batch_size", "shape")),
+    Rule("nested batch sizes longer", SCANS, ("batch_size",)),
+    Rule("empty nodes and non-tensor data", (*MOVES, *ARITHMETIC), ("kind", "keys")),
+    Rule("empty nodes and non-tensor data", ARITHMETIC, ("error",), ("at least one tensor",)),
+    Rule("empty nodes and non-tensor data", MOVES, ("error",), ("Cannot call `view`",)),
+    Rule("operands with other numbers of features", ARITHMETIC, ("error",), ("dest shape", "expand_as_right")),
+    Rule("operands: a dense TensorDict", ARITHMETIC, ("error",), lazy=True),
+    Rule("an integer or None apart from index arrays", ("index",), ("error", "values", "unreadable", "shape"), lazy=True),
+    Rule("negative steps, `np.True_` as index", ("index", "assign"), ("shape", "values", "batch_size")),
+    Rule("results of operations", kinds=("values", "batch_size", "shape"), names=MOVES, lazy=True),
+    Rule("ragged leaves", (*MOVES, *REDUCTIONS), ("error",), ("Failed to stack", "exclusive", "must match"), lazy=True),
+    Rule("ragged leaves", ("is_empty",), ("value",), lazy=True),
+    Rule("one object per row", ("setdefault", "get", "item"), ("kind", "type")),
+    Rule("one object for the whole batch", ("to_dict",), ("parts",)),
+]  # fmt: skip
 
 
-def rule_of(call: Call, mismatch: Mismatch, message: str, lazy: bool) -> Rule | None:
+def rule_of(call: Call, kind: str, ours: str, theirs: str, lazy: bool) -> Rule | None:
     """The rule that explains a difference."""
     for rule in RULES:
         if (
             (not rule.names or call.name in rule.names)
-            and (not rule.kinds or mismatch.kind in rule.kinds)
-            and (not rule.says or any(piece in message for piece in rule.says))
+            and (not rule.kinds or kind in rule.kinds)
+            and (not rule.says or any(piece in theirs for piece in rule.says))
+            and (not rule.ours or any(piece in ours for piece in rule.ours))
             and (lazy or not rule.lazy)
         ):
             return rule
@@ -108,7 +163,22 @@ def by_row(value: Any, shape: tuple[int, ...] = ()) -> Any:
     return spread(value, shape)
 
 
+def is_internal(error: BaseException | None) -> bool:
+    """Whether an error tells of no mistake of the caller."""
+    return type(error).__name__ in INTERNAL or any(piece in str(error) for piece in ACCIDENTS)
+
+
 INTERNAL = ("AttributeError", "RecursionError", "UnboundLocalError", "AssertionError", "NotImplementedError")
+
+
+ACCIDENTS = (
+    "list index out of range",
+    "pop index out of range",
+    "object is not subscriptable",
+    "missing 1 required positional",
+    "items cannot be empty",
+    "tuple index out of range",
+)
 
 
 class Compared(Program):
@@ -138,11 +208,10 @@ class Compared(Program):
             self._compare(got, expected, lazy)
         except Mismatch as mismatch:
             self.ended = True
-            if type(expected.error).__name__ in INTERNAL or mismatch.kind == "internal":
-                self.internal = True
-                return
-            self.rule = rule_of(call, mismatch, str(expected.error), lazy)
-            if self.rule is None:
+            self.rule = rule_of(call, mismatch.kind, str(got.error), str(expected.error), lazy)
+            error = expected.error or mismatch.__cause__
+            self.internal = self.rule is None and is_internal(error)
+            if self.rule is None and not self.internal:
                 raise
         else:
             self.compared += 1
@@ -169,4 +238,4 @@ class Compared(Program):
         try:
             return TORCH.read(value)
         except Exception as error:
-            raise Mismatch("internal", "", "", error) from error
+            raise Mismatch("unreadable", "", "", error) from error
