@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from helpers.fuzz.programs import Program
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of 0 / 0 and overflows
 
 # LITE_FUZZ_EXAMPLES runs more, with new seeds each time.
 EXAMPLES = int(os.environ.get("LITE_FUZZ_EXAMPLES", "0"))

@@ -489,7 +489,12 @@ def change(c: Choices, v: list[Any], at: int) -> Call:
         return Call(name, ([path_of(k)[0]],))
     if name == "create_nested":
         return Call(name, (c.pick(["new", ("new", "m"), ("n", "new")]),))
-    return Call(name, (".",) if name == "flatten_keys" else ())
+    if name == "flatten_keys":
+        longer = isinstance(v[at], Rows) or any(
+            isinstance(value, Rows | One) and node.shape != v[at].shape for _, node, value in leaves(v[at])
+        )
+        return Call("empty") if longer else Call(name, (".",))  # objects of a longer batch are left out
+    return Call(name)
 
 
 @calls(3)

@@ -19,6 +19,8 @@ from helpers.fuzz.reductions import REDUCTIONS, SCANS
 from helpers.fuzz.register import Call
 from helpers.fuzz.sides import LITE, MODEL, Library
 
+from parity.compare import SAME_ERRORS
+
 torch = pytest.importorskip("torch", reason="needs the parity extra")
 tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
 
@@ -80,12 +82,14 @@ MOVES = (
     "split", "chunk", "unbind", "repeat", "repeat_interleave", "gather", "flip", "roll", "masked_select", "index",
 )  # fmt: skip
 EXTREMES = ("prod", "amax", "amin", "max", "min")
+READS = ("get", "item", "setdefault", "pop", "to_dict", "flatten_keys")
 STACKS = ("cat", "stack", "lazy_stack", "maybe_dense_stack")
 RULES = [
     Rule("dtypes of results", NUMERIC, ("dtype",)),
     Rule("dtypes of results", NUMERIC, ("error",), ("floating point", "infer output dtype", "'Bool'", "result type")),
     Rule("calls that fail half way", kinds=("half done",)),
-    Rule("classes of errors", ("squeeze",), ("error",), ("out of range", "invalid combination")),
+    Rule("classes of errors", ("squeeze",), ("error",), ("out of range", "invalid combination", "not enough values")),
+    Rule("classes of errors", ("expand", "repeat_interleave", *STACKS, *WRITES), ("error class",)),
     Rule("too many indices", ("index", "assign"), ("error",), ours=("not permitted", "too many indices")),
     Rule("missing keys in `update_`", WRITES, ("error",), ours=("not found",)),
     Rule("broadcast leaves", (*WRITES, "zero_", "add_"), ("error",), ours=("read-only",)),
@@ -106,11 +110,11 @@ RULES = [
     Rule("objects given to `update_`", WRITES, ("error",), ("locked", "Failed to update", "NonTensor")),
     Rule("objects given to `update_`", WRITES, ("error",), ours=("it is nested",)),
     Rule("objects given to `update_`", WRITES, ("type", "value", "kind")),
-    Rule("`set_`, `update_`, `td[i] = ...`", WRITES, ("error", "values", "keys"), lazy=True),
+    Rule("`set_`, `update_`, `td[i] = ...`", WRITES, ("error", "values", "keys", "unreadable", "batch_size"), lazy=True),
     Rule("reductions over a dim with one object per element", (*REDUCTIONS, *SCANS), ("keys", "kind", "parts")),
     Rule("reductions over a dim with one object per element", REDUCTIONS, ("error",), ("recursion",)),
     Rule("`prod`, `amax`", EXTREMES, ("batch_size", "values", "shape")),
-    Rule("`prod`, `amax`", EXTREMES, ("error",), ("call_on_nested", "NoneType")),
+    Rule("`prod`, `amax`", EXTREMES, ("error",), ("call_on_nested", "NoneType", "dim", "Dim", "batch")),
     Rule("`sum(dim=None)`", REDUCTIONS, ("batch_size", "shape")),
     Rule("nested batch sizes longer", SCANS, ("batch_size",)),
     Rule("empty nodes and non-tensor data", (*MOVES, *ARITHMETIC), ("kind", "keys")),
@@ -123,8 +127,18 @@ RULES = [
     Rule("results of operations", kinds=("values", "batch_size", "shape"), names=MOVES, lazy=True),
     Rule("ragged leaves", (*MOVES, *REDUCTIONS), ("error",), ("Failed to stack", "exclusive", "must match"), lazy=True),
     Rule("ragged leaves", ("is_empty",), ("value",), lazy=True),
-    Rule("one object per row", ("setdefault", "get", "item"), ("kind", "type")),
-    Rule("one object for the whole batch", ("to_dict",), ("parts",)),
+    Rule("one object for the whole batch", (*MOVES, *READS), ("kind", "type", "parts", "shape", "value")),
+    Rule("`split`, `chunk` of a dim of size 0", ("split", "chunk"), ("error",), ("must be a positive",)),
+    Rule("an integer or None apart from index arrays", STACKS, ("error",), ("same stack dim",)),
+    Rule("shapes and dims that do not fit", (*MOVES, "assign"), ("error",), ours=("invalid", "out of bounds")),
+    Rule("shapes and dims that do not fit", REDUCTIONS, ("error",), ours=("Incompatible dim",)),
+    Rule("names and lock after an operation", kinds=("error",), says=("length of the dimension names",)),
+    Rule("negative steps, `np.True_` as index", ("index", "assign"), ("error",), ("must be in the range", "zip()")),
+    Rule("ragged leaves", ("filter_empty_", "split_keys"), ("error",), lazy=True),
+    Rule("empty nodes and non-tensor data", ARITHMETIC, ("error",), ("unsupported operand",)),
+    Rule("empty nodes and non-tensor data", ("apply double", "apply other"), ("keys",)),
+    Rule("results of operations", MOVES, ("error",), ("within the range of",), lazy=True),
+    Rule("operands with other numbers of features", ARITHMETIC, ("values",), lazy=True),
 ]  # fmt: skip
 
 
@@ -178,6 +192,8 @@ ACCIDENTS = (
     "missing 1 required positional",
     "items cannot be empty",
     "tuple index out of range",
+    "zip() argument",
+    "Expected a TensorDictBase instance",
 )
 
 
@@ -219,6 +235,9 @@ class Compared(Program):
     def _compare(self, got: Outcome, expected: Outcome, lazy: bool) -> None:
         if (got.error is None) != (expected.error is None):
             raise Mismatch("error", "", got, expected)
+        names = type(got.error).__name__, type(expected.error).__name__
+        if names[0] != names[1] and names not in SAME_ERRORS:
+            raise Mismatch("error class", "", got, expected)
         if got.error is None:
             compare(by_row(LITE.read(got.value)), by_row(self._read(expected.value)), by_element=lazy)
         for i, (ours, theirs) in enumerate(zip(*self.variables[1:], strict=True)):
