@@ -10,6 +10,7 @@ from lite._arrays.defaults import (
     set_get_defaults_to_none,
 )
 from lite._arrays.foreign import from_dlpack
+from lite._arrays.public import publish as _publish
 from lite._constructors import (
     from_any,
     from_dataclass,
@@ -55,6 +56,7 @@ from lite._ops.compare import assert_allclose_td, assert_close
 from lite._ops.create import empty_like, full_like, ones_like, rand_like, randn_like, zeros_like
 from lite._ops.padding import pad_sequence
 from lite._ops.rows import isin, remove_duplicates
+from lite._processes.former_names import register as _register_former_names
 from lite._show.options import get_printoptions, set_printoptions
 from lite._tensorclass.decorator import is_tensorclass, tensorclass
 from lite._tensorclass.tensorclass import TensorClass
@@ -141,6 +143,9 @@ __all__ = [
     "where",
     "zeros_like",
 ]
+
+_publish(globals(), __all__)
+_register_former_names()
 
 
 def __getattr__(name: str) -> Any:

@@ -51,7 +51,6 @@ from lite._tree import numpy_protocol
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey
 from lite._tree.names import check_names
-from lite._tree.plain import plain
 from lite._tree.protocol import kinds
 from lite._tree.shape import parse_batch_size
 
@@ -566,49 +565,7 @@ class TensorDict(Dense, TensorDictBase):
         """A TensorDict without batch size that has `value` under every key."""
         return cls(dict.fromkeys(keys, value))
 
-    @classmethod
-    def from_dict(
-        cls,
-        input_dict: Mapping[Any, Any] | TensorCollection,
-        *,
-        auto_batch_size: bool | None = None,
-        batch_size: Any = None,
-        device: Any = None,
-        batch_dims: int | None = None,
-        names: Sequence[str | None] | None = None,
-    ) -> Any:
-        """Build from a (nested) mapping, optionally finding the batch size.
-
-        Values are converted as `from_any` does it: tuples, named tuples, dataclasses and structured
-        arrays become nested TensorDicts.
-
-        Args:
-            input_dict: the entries; a TensorDict is returned as it is.
-            auto_batch_size: use the longest leading shape that all entries share.
-            batch_size: the batch size, also for nested TensorDicts.
-            device: see `TensorDict`.
-            batch_dims: cap on the number of batch dimensions found; implies `auto_batch_size`.
-            names: dimension names.
-
-        Raises:
-            ValueError: both `batch_size` and `batch_dims` are given.
-
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> TensorDict.from_dict({"a": np.zeros((3, 2))}, auto_batch_size=True).batch_size
-            (3, 2)
-        """
-        if batch_size is not None and batch_dims is not None:
-            raise ValueError("Cannot pass both batch_size and batch_dims to `from_dict`.")
-        if isinstance(input_dict, TensorCollection):
-            return input_dict
-        out = cls(plain(input_dict), batch_size=batch_size, device=device)
-        if auto_batch_size or batch_dims is not None:
-            out.auto_batch_size_(batch_dims)
-        if names is not None:
-            out.names = list(names)
-        return out
+    from_dict = classmethod(from_python.from_dict)
 
 
 class LazyStackedTensorDict(Lazy, TensorDictBase):
