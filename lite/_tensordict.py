@@ -17,7 +17,7 @@ from lite._containers.dense import Dense
 from lite._containers.lazy import Lazy
 from lite._convert import from_python, pytree, tables, to_python, torch
 from lite._convert import state_dict as state_dicts
-from lite._files import loading, saving
+from lite._files import functions, methods
 from lite._ops import (
     access,
     arithmetic,
@@ -441,26 +441,26 @@ class TensorDictBase(cast.DtypeCasts):
     state_dict = state_dicts.state_dict
     load_state_dict = state_dicts.load_state_dict
 
-    # -- files (_files/saving.py, _files/loading.py) ----------------------------------------------
+    # -- files (_files/methods.py, _files/functions.py) ----------------------------------------------
 
-    memmap = saving.memmap
-    memmap_ = saving.memmap_
-    memmap_like = saving.memmap_like
-    save = saving.save
-    make_memmap = saving.make_memmap
-    make_memmap_from_tensor = saving.make_memmap_from_tensor
-    to_h5 = saving.to_h5
-    consolidate = saving.consolidate
-    is_consolidated = saving.is_consolidated
-    dumps = saving.save
-    load_memmap = classmethod(loading.load_memmap)
-    load = classmethod(loading.load)
-    load_memmap_ = loading.load_memmap_
-    load_ = loading.load_
-    memmap_refresh_ = loading.memmap_refresh_
-    is_memmap = loading.is_memmap
-    from_h5 = classmethod(loading.from_h5)
-    from_consolidated = classmethod(loading.from_consolidated)
+    memmap = methods.memmap
+    memmap_ = methods.memmap_
+    memmap_like = methods.memmap_like
+    save = methods.save
+    make_memmap = methods.make_memmap
+    make_memmap_from_tensor = methods.make_memmap_from_tensor
+    to_h5 = methods.to_h5
+    consolidate = methods.consolidate
+    is_consolidated = methods.is_consolidated
+    dumps = methods.save
+    load_memmap = classmethod(methods.load_memmap)
+    load = classmethod(methods.load)
+    load_memmap_ = methods.load_memmap_
+    load_ = methods.load_
+    memmap_refresh_ = methods.memmap_refresh_
+    is_memmap = methods.is_memmap
+    from_h5 = classmethod(methods.from_h5)
+    from_consolidated = staticmethod(functions.from_consolidated)
 
     @property
     def saved_path(self) -> Any:
@@ -469,7 +469,7 @@ class TensorDictBase(cast.DtypeCasts):
         Raises:
             AttributeError: they are not.
         """
-        return loading.saved_path(self)
+        return methods.saved_path(self)
 
     # -- processes (_processes) -------------------------------------------------------------------
 

@@ -59,8 +59,6 @@ DOORS = {
 
 # Imports that point up today; none may come, and the list ends empty.
 TODAY = {
-    ("lite._convert.arrow", "lite._files.keys"),
-    ("lite._convert.arrow", "lite._files.plan"),
     ("lite._tree.numpy_protocol", "lite._ops.numpy_functions"),
     ("lite._tree.shape", "lite._transforms.vmap.tensordicts"),
     ("lite.models.graph.tensors", "lite.models.decoder.conventions"),

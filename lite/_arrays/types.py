@@ -61,3 +61,11 @@ def is_array(value: Any) -> bool:
         or hasattr(value, "__cuda_array_interface__")
         or hasattr(type(value), "__cuda_ndarray__")  # Numba's simulator has no array interface
     )
+
+
+def host_array(entry: Any, key: str) -> Array:
+    """The NumPy array of a leaf, for what writes its bytes; TypeError if it is on a device."""
+    array = raw(entry)
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"the array at key {key!r} is on a device; move it first: td.to('cpu').")
+    return array

@@ -15,7 +15,7 @@ import pytest
 from versions import stopped, tree, version
 
 from lite import TensorClass, TensorDict
-from lite._files import commit
+from lite._files import commit, stores
 
 
 def waiting(path: Path) -> None:
@@ -92,9 +92,7 @@ def test_readers_of_a_nested_folder_see_no_torn_state(tmp_path, monkeypatch):
     path = tmp_path / "td"
     tree(1).memmap(path)
     tree(2).memmap(tmp_path / "new")
-    from lite._files import store
-
-    real, moved = store.map_leaf, []
+    real, moved = stores.map_leaf, []
 
     def mapped(*args):
         leaf = real(*args)
@@ -104,7 +102,7 @@ def test_readers_of_a_nested_folder_see_no_torn_state(tmp_path, monkeypatch):
             (path / commit.COMMIT / "n" / "deep" / "y.memmap").replace(path / "n" / "deep" / "y.memmap")
         return leaf
 
-    monkeypatch.setattr(store, "map_leaf", mapped)
+    monkeypatch.setattr(stores, "map_leaf", mapped)
     found = TensorDict.load_memmap(path / "n")
     assert moved
     assert found["s"] == "v2"

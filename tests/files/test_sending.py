@@ -170,8 +170,7 @@ def test_a_place_outside_of_the_file(place, tmp_path):
     """A forged pickle gets no other memory."""
     td = saved(tmp_path / "td")
     offset, shape, strides = place
-    from lite._files.filemap import _from_file
-    from lite._files.mapping import source_of
+    from lite._files.mapping import _from_file, source_of
 
     source = source_of(td["a"])
     with pytest.raises(ValueError, match=r"is not in 800000 bytes|do not fit"):

@@ -44,7 +44,7 @@ class Folder:
         # A file in the new tree counts before the one at its place. It may move there at any moment,
         # so the order of looking matters.
         commit = f"{root}/{COMMIT}"
-        self._places = [commit, root] if _mode(commit) == stat.S_IFDIR else [root]
+        self._places = [commit, root] if kind_of(commit) == stat.S_IFDIR else [root]
         self._descriptor, self._inode = -1, -1
         for place in self._places:
             try:
@@ -90,10 +90,10 @@ class Folder:
 
     def is_folder(self, path: str) -> bool:
         for place in self._places:
-            mode = _mode(f"{place}/{path}")
-            if mode == stat.S_IFLNK:
+            kind = kind_of(f"{place}/{path}")
+            if kind == stat.S_IFLNK:
                 raise ValueError(f"refusing to follow the symbolic link {place}/{path}.")
-            if mode == stat.S_IFDIR:
+            if kind == stat.S_IFDIR:
                 return True
         return False
 
@@ -101,8 +101,8 @@ class Folder:
         return f"{self.where}/{path}" if path else self.where
 
 
-def _mode(path: str) -> int:
-    """The kind of what is at a path, 0 for nothing."""
+def kind_of(path: str) -> int:
+    """The kind of what is at a path, as `stat.S_IFMT` gives it; 0 for nothing."""
     try:
         return stat.S_IFMT(os.lstat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):
