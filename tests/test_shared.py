@@ -13,7 +13,7 @@ import pytest
 from shared import double, echo, fill
 
 from lite import TensorClass, TensorDict, lazy_stack
-from lite._processes.sharing import _blocks, block_of
+from lite._processes.shared import _blocks, block_of
 from lite._processes.workers import safe_start_method
 
 METHODS = [m for m in ("fork", "forkserver", "spawn") if m in multiprocessing.get_all_start_methods()]

@@ -13,9 +13,7 @@ from lite._arrays.types import Array, Shape
 from lite._files import functions, methods
 from lite._show.html import html_of
 from lite._show.text import entry_text, ordered, state_lines
-from lite._tensorclass.fields import Field, annotations_of, signature_of
-from lite._tensorclass.methods import TensorClassMeta, delegate_operators
-from lite._tensorclass.options import Options
+from lite._tensorclass.fields import Field, Options, annotations_of, signature_of
 from lite._tensordict import TensorDict
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
@@ -28,6 +26,21 @@ _RESERVED = frozenset({"batch_size", "device", "names", "shape", "ndim"})  # als
 
 def _is_method(name: str) -> bool:
     return name != "data" and hasattr(TensorDict, name)
+
+
+class TensorClassMeta(type):
+    """Gives tensorclasses the class methods of TensorDict (`stack`, `cat`, `from_dict`, ...)."""
+
+    def __getattr__(cls, name: str) -> Any:
+        method = None if name.startswith("_") else getattr(TensorDict, name, None)
+        if not inspect.ismethod(method):
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = method(*args, **kwargs)
+            return cls.from_tensordict(result) if isinstance(result, Container) else result
+
+        return call
 
 
 class TensorClass(TensorCollection, metaclass=TensorClassMeta):
@@ -391,7 +404,23 @@ def _restore(cls: type[TensorClass], tensordict: Any) -> TensorClass:
     return cls._wrap_tensordict(tensordict)
 
 
-delegate_operators(TensorClass)
+def _delegate(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._call(name, args, kwargs)
+
+    method.__name__ = name
+    return method
 
 
+def _delegate_operators(cls: type) -> None:
+    """Python looks operators up on the class, past `__getattr__`: give the class TensorDict's own."""
+    own = set(cls.__dict__) | {"__class_getitem__", "__init_subclass__", "__slots__", "__weakref__"}
+    for base in TensorDict.__mro__[:-1]:
+        for name, value in base.__dict__.items():
+            if name.startswith("__") and name not in own and inspect.isfunction(value):
+                own.add(name)
+                setattr(cls, name, _delegate(name))
+
+
+_delegate_operators(TensorClass)
 kinds.tensorclass = TensorClass
