@@ -77,4 +77,4 @@ def _cells(row: Row) -> tuple[str, ...]:
     text = str(row.entry._export())
     if len(text) > _LONGEST_TEXT:
         text = text[:_LONGEST_TEXT] + "..."
-    return type(row.entry).__name__, str(row.shape), text, "", ""
+    return type(row.entry).__name__, str(row.entry.batch_size), text, "", ""
