@@ -10,7 +10,7 @@ from lite._arrays.defaults import (
     set_get_defaults_to_none,
 )
 from lite._arrays.foreign import from_dlpack
-from lite._arrays.public import publish as _publish
+from lite._arrays.public import belong_here as _belong_here
 from lite._constructors import (
     from_any,
     from_dataclass,
@@ -144,7 +144,7 @@ __all__ = [
     "zeros_like",
 ]
 
-_publish(globals(), __all__)
+_belong_here(globals())
 _register_former_names()
 
 

@@ -53,7 +53,7 @@ FORMER = {
     "lite.models.graph_spec": "lite.models.decoder.conventions",
     "lite.models.graph_tensors": "lite.models.graph.tensors",
     "lite.models.session": "lite.models.graph.session",
-    "lite.models.shared_session": "lite.models.graph.shared_session",
+    "lite.models.shared_session": "lite.models.graph.session",
 }
 
 

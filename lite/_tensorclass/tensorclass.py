@@ -423,4 +423,6 @@ def _delegate_operators(cls: type) -> None:
 
 
 _delegate_operators(TensorClass)
+# Hints of subclasses are looked up with those of this class, in the module that it says: lite, not this file.
+TensorClass.__annotations__ = inspect.get_annotations(TensorClass, eval_str=True)
 kinds.tensorclass = TensorClass
