@@ -1,7 +1,7 @@
 """The methods of TensorDicts, lazy stacks and tensorclasses that write and read files.
 
-What they need is imported when they are called: most programs that import lite have no files, and formats of
-zip files, JSON and threads would add a quarter to the time that the import takes.
+The formats are imported on the first call: most programs never need them, and they would lengthen
+`import lite`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`map` and `map_iter`: a function of chunks of the batch, run in several processes.
 
-`workers` is imported by the first map that starts processes, because the modules behind it take 50 ms to
+`workers` is imported by the first map that starts processes, since the pools behind it take long to
 import.
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+import typing
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,6 @@ import pytest
 from tensorclasses import Point, Tokens, Turn
 
 from lite import TensorClass, TensorDict, cat, is_tensor_collection, lazy_stack, stack, tensorclass
-
-# -- the class --------------------------------------------------------------------------------
 
 
 def test_it_is_a_dataclass():
@@ -36,21 +35,6 @@ def test_fields_are_inherited():
     assert row.prompt.tolist() == [0, 1]
     assert row[...].response.tolist() == [0, 1, 2]
     assert [field.name for field in dataclasses.fields(Longer)] == ["prompt", "full", "padded", "response"]
-
-
-def test_super_works_below_the_decorator():
-    class Base:
-        def name(self) -> str:
-            return "base"
-
-    @tensorclass
-    class Derived(Base):
-        x: Any = None
-
-        def name(self) -> str:
-            return "derived " + super().name()
-
-    assert Derived(x=1).name() == "derived base"
 
 
 def test_post_init_runs():
@@ -87,9 +71,6 @@ def test_constructor_errors(call, message):
 def test_values_must_start_with_the_batch_size():
     with pytest.raises(RuntimeError, match="batch dimension mismatch"):
         Tokens(full=np.zeros(2), batch_size=[3])
-
-
-# -- fields -----------------------------------------------------------------------------------
 
 
 def test_get_and_set():
@@ -175,9 +156,6 @@ def test_defaults():
     point = Point(xy=np.zeros(2))
     assert point.tags == ["new"]
     assert Turn(role="user", content="hi").is_complete is True
-
-
-# -- everything a TensorDict can do -----------------------------------------------------------
 
 
 def test_batch_operations_keep_the_class():
@@ -296,3 +274,11 @@ def test_repr():
         "    device=None,\n"
         "    is_shared=False)"
     )
+
+
+def test_hints_of_a_class_outside_of_lite() -> None:
+    class Typed(TensorClass):
+        x: np.ndarray
+
+    assert typing.get_type_hints(Typed)["x"] is np.ndarray
+    assert (TensorClass.__module__, Typed.__module__) == ("lite", __name__)

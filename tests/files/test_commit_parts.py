@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from versions import stopped, tree, version
+from versions import stopped, tree
 
 from lite import TensorClass, TensorDict
-from lite._files import commit, stores
+from lite._files import commit
 
 
 def waiting(path: Path) -> None:
@@ -87,28 +87,6 @@ def test_a_folder_beside_a_foreign_file_is_a_tree_of_its_own(tmp_path):
     assert commit.outermost("/") == ("/", "")
 
 
-def test_readers_of_a_nested_folder_see_no_torn_state(tmp_path, monkeypatch):
-    """A writer outside begins to move its files while a nested folder is read by itself."""
-    path = tmp_path / "td"
-    tree(1).memmap(path)
-    tree(2).memmap(tmp_path / "new")
-    real, moved = stores.map_leaf, []
-
-    def mapped(*args):
-        leaf = real(*args)
-        if not moved:
-            moved.append(True)
-            os.rename(tmp_path / "new", path / commit.COMMIT)
-            (path / commit.COMMIT / "n" / "deep" / "y.memmap").replace(path / "n" / "deep" / "y.memmap")
-        return leaf
-
-    monkeypatch.setattr(stores, "map_leaf", mapped)
-    found = TensorDict.load_memmap(path / "n")
-    assert moved
-    assert found["s"] == "v2"
-    np.testing.assert_array_equal(found["deep", "y"], tree(2)["n", "deep", "y"])
-
-
 def test_stopping_while_a_part_is_written(tmp_path, monkeypatch):
     """Entries and nested folders are added whole or not at all."""
     actions = {
@@ -133,21 +111,6 @@ def test_stopping_while_a_part_is_written(tmp_path, monkeypatch):
             if finished:
                 break
         assert stop > 8
-
-
-def test_files_that_have_changed_since(tmp_path):
-    path = tmp_path / "td"
-    td = tree(1).memmap(path)
-    tree(2).memmap(path)
-    with pytest.raises(RuntimeError, match=r"replaced.*memmap_refresh_"):
-        td.make_memmap("late", (4,))
-    other = TensorDict.load_memmap(path)
-    TensorDict.load_memmap(path).make_memmap("late", (5,))
-    with pytest.raises(RuntimeError, match="late already exists"):
-        other.make_memmap("late", (5, 2))
-    with pytest.raises(RuntimeError, match=r"'s' is a NonTensorData; nothing"):
-        other.make_memmap(("n", "s", "x"), (5,))
-    assert version(path, "late") == 2
 
 
 def test_waiting_for_the_disk(tmp_path, monkeypatch):

@@ -37,14 +37,6 @@ class Frozen(TensorClass["frozen"]):
     b: str = "text"
 
 
-@tensorclass(frozen=True, nocast=True)
-class Both:
-    a: Any
-
-    def twice(self) -> Any:
-        return self.a * 2
-
-
 def test_autocast() -> None:
     made = Cast(count=np.ones(()) * 3.7, ratio=1, name=5, array=[1, 2], inner={"x": [1.0]}, anything=3)
     assert (made.count, type(made.count)) == (3, int)
@@ -84,14 +76,6 @@ def test_frozen() -> None:
     assert type(out) is Frozen
     assert type(copy.deepcopy(made)) is Frozen
     assert type(made + 1) is Frozen
-
-
-def test_decorator_with_options() -> None:
-    made = Both(a=3)
-    assert made.twice() == 6
-    assert Both.__name__ == "Both"
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        made.a = 4
 
 
 def test_options_are_inherited_and_given_as_keywords() -> None:

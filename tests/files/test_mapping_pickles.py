@@ -18,6 +18,8 @@ import lite
 from lite import TensorDict, lazy_stack
 
 PROTOCOLS = range(2, pickle.HIGHEST_PROTOCOL + 1)
+
+
 ROWS = 1000
 
 

@@ -1,16 +1,15 @@
-"""Constructors from other containers, and the way back."""
+"""Constructors from dicts, tuples, dataclasses, structured arrays and lists, and the way back."""
 
 from __future__ import annotations
 
-from collections import OrderedDict, UserDict, namedtuple
+from collections import UserDict, namedtuple
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-import lite
-from lite import LazyStackedTensorDict, NonTensorStack, TensorClass, TensorDict, make_tensordict
+from lite import LazyStackedTensorDict, NonTensorStack, TensorClass, TensorDict
 
 Pair = namedtuple("Pair", "a b")
 
@@ -30,9 +29,6 @@ def frozen(*shape: int) -> np.ndarray:
 
 
 X = frozen(3, 2)
-
-
-# -- from_any ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("value", [3, 2.5, "x", None, X, b"x", {1, 2}, Step])
@@ -107,9 +103,6 @@ def test_two_ways_to_give_a_batch_size_conflict(call: Any) -> None:
     assert call(batch_size=[3]).batch_size == (3,)
 
 
-# -- tuples and dataclasses -------------------------------------------------------------------------
-
-
 def test_from_tuple() -> None:
     td = TensorDict.from_tuple((X, (1, "s")))
     assert list(td.keys(True, True)) == ["0", ("1", "0")]
@@ -178,8 +171,6 @@ def test_from_dict_instance_follows_the_structure() -> None:
     assert out["p"].xy is X
 
 
-# -- structured arrays ------------------------------------------------------------------------------
-
 ROWS = np.array(
     [(1, "x", (2.0, [1, 2])), (3, "long", (4.0, [3, 4]))],
     dtype=[("a", "i4"), ("s", "U4"), ("n", [("f", "f8"), ("v", "i8", (2,))])],
@@ -209,9 +200,6 @@ def test_one_record_and_smaller_batches() -> None:
     for wrong in (np.zeros(3), [1, 2]):
         with pytest.raises(TypeError, match="array with named fields"):
             TensorDict.from_struct_array(wrong)
-
-
-# -- lists of rows ----------------------------------------------------------------------------------
 
 
 def test_from_list() -> None:
@@ -249,61 +237,3 @@ def test_from_list_errors() -> None:
 def test_lists_both_ways() -> None:
     rows = [{"a": 1, "n": {"s": "x"}}, {"a": 2, "n": {"s": "y"}}]
     assert TensorDict.from_list(rows).tolist(convert_tensors=True) == rows
-
-
-def test_make_tensordict() -> None:
-    td = make_tensordict({"a": X, ("n", "b"): X}, c=X, auto_batch_size=True)
-    assert td.batch_size == td["n"].batch_size == (3, 2)
-    assert make_tensordict(a=X, batch_size=[3])["a"] is X
-    assert make_tensordict().is_empty()
-
-
-# -- trees ------------------------------------------------------------------------------------------
-
-
-def test_trees_both_ways() -> None:
-    tree = {
-        "list": [X, (X, "text")],
-        3: X,
-        (1, "k"): {"deep": [None]},
-        "pair": Pair(X, {}),
-        "empty": [],
-        "ordered": OrderedDict(a=X),
-    }
-    td = TensorDict.from_pytree(tree)
-    assert td["list", "1", "0"] is X
-    back = td.to_pytree()
-    assert list(back) == list(tree)
-    assert back[3] is X
-    assert type(back["list"][1]) is tuple
-    assert back["list"][1][0] is X
-    assert back["list"][1][1] == "text"
-    assert back[1, "k"] == {"deep": [None]}
-    assert type(back["pair"]) is Pair
-    assert back["empty"] == []
-    assert type(back["ordered"]) is OrderedDict
-
-
-def test_trees_of_one_leaf_and_of_tensordicts() -> None:
-    assert TensorDict.from_pytree(X) is X
-    td = TensorDict(a=1)
-    assert TensorDict.from_pytree(td) is td
-    assert td.to_pytree() is td
-    inner = TensorDict.from_pytree([td]).to_pytree()[0]
-    assert isinstance(inner, TensorDict)
-    assert lite.from_pytree((X,), auto_batch_size=True).batch_size == (3, 2)
-    assert lite.from_pytree((X,), batch_dims=1).batch_size == (3,)
-
-
-def test_keys_that_mark_containers_are_refused() -> None:
-    with pytest.raises(KeyError, match="marks containers"):
-        TensorDict.from_pytree({"_pytree_type": 1})
-
-
-@pytest.mark.parametrize(
-    "name", ["any", "dataclass", "dict", "dlpack", "namedtuple", "pytree", "struct_array", "torch", "tuple"]
-)
-def test_constructors_are_functions_too(name: str) -> None:
-    assert callable(getattr(lite, f"from_{name}"))
-    if name != "dlpack":
-        assert getattr(lite, f"from_{name}") == getattr(TensorDict, f"from_{name}")

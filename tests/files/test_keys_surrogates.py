@@ -28,6 +28,8 @@ WRITERS = {
     "h5": lambda td, path: td.to_h5(f"{path}.h5"),
     "parquet": lambda td, path: td.to_parquet(f"{path}.parquet", separator="."),
 }
+
+
 PACKAGES = {"safetensors": "safetensors", "h5": "h5py", "parquet": "pyarrow"}
 
 

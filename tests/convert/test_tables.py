@@ -1,4 +1,4 @@
-"""Data frames and Parquet files."""
+"""Data frames, Arrow tables and Parquet files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lite import TensorClass, TensorDict, from_pandas
+import lite
+from lite import NonTensorStack, TensorClass, TensorDict, from_pandas
 
 pandas = pytest.importorskip("pandas", reason='pip install "tensordict-lite[files]"')
 
@@ -89,3 +90,38 @@ def test_what_no_table_holds(tmp_path: Any) -> None:
         TensorDict({"a.b": np.ones(2), "a": {"b": np.ones(2)}}, [2]).to_pandas(separator=".")
     with pytest.raises(KeyError, match="override"):
         from_pandas(pandas.DataFrame({"a": [1], "a.b": [2]}), separator=".")
+
+
+def test_arrow():
+    pyarrow = pytest.importorskip("pyarrow")
+    td = TensorDict(
+        {
+            "a": np.arange(6).reshape(3, 2),
+            "n": {
+                "b": np.arange(24, dtype=np.float32).reshape(3, 2, 4)[:, ::-1],
+                "flag": np.array([True, False, True]),
+            },
+            "s": "x",
+            "r": ["p", "q", None],
+        },
+        [3],
+    )
+    table = lite.to_arrow(td)
+    assert table.column_names == ["a", "n.b", "n.flag", "s", "r"]
+    found = lite.from_arrow(table).unflatten_keys(".")
+    np.testing.assert_array_equal(found["n", "b"], td["n", "b"])
+    np.testing.assert_array_equal(found["n", "flag"], td["n", "flag"])
+    assert (found["s"], found["r"]) == (["x"] * 3, ["p", "q", None])
+    assert found["n", "b"].dtype == np.float32
+    sliced = lite.from_arrow(table.slice(1))
+    np.testing.assert_array_equal(sliced["n.b"], td["n", "b"][1:])
+    chunked = lite.from_arrow(pyarrow.concat_tables([table, table]))
+    assert chunked["a"].shape == (6, 2)
+    nulls = lite.from_arrow(pyarrow.table({"x": [1, None]}))
+    assert isinstance(nulls.get("x"), NonTensorStack)
+    with pytest.raises(ValueError, match="batch dimension"):
+        lite.to_arrow(TensorDict(a=1))
+    with pytest.raises(ValueError, match="complex"):
+        lite.to_arrow(TensorDict({"a": np.ones(2, complex)}, [2]))
+    with pytest.raises(ValueError, match="column"):
+        lite.to_arrow(TensorDict({"a.b": np.ones(2), "a": {"b": np.ones(2)}}, [2]))

@@ -19,7 +19,10 @@ from lite import TensorDict, lazy_stack
 from lite._files import commit
 
 KILLS = int(os.environ.get("LITE_TEST_KILLS", "200"))
+
+
 READERS = 8
+
 
 WRITER = (
     MODEL
@@ -31,6 +34,7 @@ while True:
     tree(k).memmap(path)
 """
 )
+
 
 READER = (
     MODEL

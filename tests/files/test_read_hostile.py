@@ -24,7 +24,11 @@ from lite import TensorDict
 hostile = settings(
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
+
+
 REFUSED = (ValueError, FileNotFoundError)
+
+
 VALUES = [
     None, True, -1, 0, 3, 2**40, 2**62, 2**64, 10**30, 1.5, math.nan, math.inf, "", "..", "../x",
     "/etc/passwd", "a", "meta.json", "pickle.pkl", "torch.int8", "torch.bool", "\ud800", [], {}, [[]], [-1],
@@ -33,6 +37,8 @@ VALUES = [
     {"names": None, "entries": []}, [{"shape": [10**12, 0], "items": []}], [{"count": 10**9}],
     [{"count": -1}],
 ]  # fmt: skip
+
+
 KEYS = [
     "x", "..", "/etc/passwd", "shape", "device", "_type", "_lite", "data", "stack_dim", "cls", "size",
     "leaves",

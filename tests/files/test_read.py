@@ -1,0 +1,50 @@
+"""Loading into what is there, and parts of what was saved."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lite import TensorDict
+
+
+def test_load_into_self(tmp_path):
+    TensorDict({"a": np.arange(3)}, [3]).memmap(tmp_path / "td")
+    td = TensorDict({"stale": np.zeros(3)}, [3])
+    assert td.load_(tmp_path / "td") is td
+    assert list(td.keys()) == ["a"]
+    mapped = td.save()
+    assert mapped.is_memmap()
+    assert mapped["a"].tolist() == [0, 1, 2]
+    again = TensorDict.load_memmap(tmp_path / "td")
+    (tmp_path / "td" / "left.memmap").write_bytes(b"x")
+    with pytest.raises(RuntimeError, match=r"left\.memmap already exists"):
+        again.make_memmap_from_tensor("left", np.ones(3), existsok=False)
+    assert again.make_memmap_from_tensor("left", np.ones(3)).sum() == 3
+
+
+def test_subpath_and_out(tmp_path):
+    TensorDict({"n": {"m/x": {"b": np.arange(3)}}, "a": np.ones(3)}, [3]).memmap(tmp_path / "td")
+    assert TensorDict.load_memmap(tmp_path / "td", subpath=("n", ("m/x",)))["b"].tolist() == [0, 1, 2]
+    assert "m/x" in TensorDict.load_memmap(tmp_path / "td", subpath="n").keys()  # noqa: SIM118
+    with pytest.raises(ValueError, match="no tensordict under"):
+        TensorDict.load_memmap(tmp_path / "td", subpath="n/x")
+    with pytest.raises(ValueError, match="subpath"):
+        TensorDict.load_memmap(tmp_path / "td", subpath=())
+    with pytest.raises(ValueError, match="mode"):
+        TensorDict.load_memmap(tmp_path / "td", mode="w")
+    out = TensorDict({"stale": np.zeros(3), "n": {"m/x": {"old": np.zeros(3)}}}, [3])
+    node = out["n", "m/x"]
+    assert TensorDict.load_memmap(tmp_path / "td", out=out) is out
+    assert out["n", "m/x"] is node
+    assert set(out.keys(True, True)) == {"a", ("n", "m/x", "b")}
+    locked = TensorDict({"stale": np.zeros(3)}, [3], lock=True)
+    with pytest.raises(RuntimeError, match="locked"):
+        TensorDict.load_memmap(tmp_path / "td", out=locked)
+    locked.load_memmap_(tmp_path / "td")
+    assert locked.is_locked
+    assert locked["a"].sum() == 3
+    other = TensorDict({"stale": np.zeros(4)}, [4])
+    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
+        other.load_memmap_(tmp_path / "td")
+    assert list(other.keys()) == ["stale"]
