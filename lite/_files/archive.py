@@ -61,7 +61,7 @@ def is_archive(path: str) -> bool:
         return False
 
 
-def _payload_offset(file: Any, info: zipfile.ZipInfo, where: str) -> int:
+def payload_offset(file: Any, info: zipfile.ZipInfo, where: str) -> int:
     """Where the bytes of an entry start, which only the header before them tells."""
     file.seek(info.header_offset)
     header = file.read(_LOCAL_HEADER.size)
@@ -123,7 +123,7 @@ class Archive:
         if info.compress_type != zipfile.ZIP_STORED:
             self._require_read_only(f"the entry {path!r} is compressed")
             return np.frombuffer(bytearray(self._read(info, info.file_size)), dtype).reshape(shape)
-        start = _payload_offset(self._memory, info, self.where)
+        start = payload_offset(self._memory, info, self.where)
         if (
             info.flag_bits & 1
             or info.compress_size != info.file_size
@@ -300,7 +300,7 @@ def refresh_checksums(path: Path) -> Path:
 def _checksum(file: Any, info: zipfile.ZipInfo, where: str) -> int:
     if info.flag_bits & 8:
         raise ValueError(f"{where} was written as a stream; its checksums cannot be replaced.")
-    start = _payload_offset(file, info, where)
+    start = payload_offset(file, info, where)
     if info.compress_type != zipfile.ZIP_STORED:
         return info.CRC
     file.seek(start)

@@ -1,4 +1,8 @@
-"""Arrays in memory that processes share, and how a TensorDict in it is sent to another process."""
+"""Arrays in memory that processes share, and how a TensorDict in it is sent to another process.
+
+What maps files and what starts processes is imported on the first call, as it would lengthen `import
+lite`.
+"""
 
 from __future__ import annotations
 

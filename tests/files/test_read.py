@@ -1,11 +1,18 @@
-"""Loading into what is there, and parts of what was saved."""
+"""Loading into what is there, parts of what was saved, and classes by their names."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from lite import TensorDict
+from lite import TensorClass, TensorDict
+from lite.models import History
+
+
+class Step(TensorClass):
+    x: np.ndarray
 
 
 def test_load_into_self(tmp_path):
@@ -48,3 +55,23 @@ def test_subpath_and_out(tmp_path):
     with pytest.raises(RuntimeError, match="batch dimension mismatch"):
         other.load_memmap_(tmp_path / "td")
     assert list(other.keys()) == ["stale"]
+
+
+@pytest.mark.parametrize("module", ["lite.models.history", "lite.models.text.history", "lite.models"])
+def test_classes_of_lite_are_found_wherever_their_module_was(module: str, tmp_path: Path) -> None:
+    history = History.from_chats([[{"role": "user", "content": "hi"}]])
+    history.memmap(tmp_path)
+    meta = tmp_path / "meta.json"
+    meta.write_text(meta.read_text().replace(History.__module__, module))
+    found = TensorDict.load_memmap(tmp_path)
+    assert type(found) is History
+    assert found.content.tolist() == history.content.tolist()
+
+
+def test_classes_of_others_are_found_by_their_whole_name(tmp_path: Path) -> None:
+    Step(x=np.ones(2), batch_size=[2]).memmap(tmp_path)
+    assert type(TensorDict.load_memmap(tmp_path)) is Step
+    meta = tmp_path / "meta.json"
+    for other in ("lite.models", "elsewhere"):
+        meta.write_text(meta.read_text().replace(Step.__module__, other))
+        assert type(TensorDict.load_memmap(tmp_path)) is TensorDict
