@@ -60,7 +60,6 @@ DOORS = {
 # Imports that point up today; none may come, and the list ends empty.
 TODAY = {
     ("lite._tree.numpy_protocol", "lite._ops.numpy_functions"),
-    ("lite._tree.shape", "lite._transforms.vmap.tensordicts"),
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from lite._arrays.numbers import NUMBERS
 from lite._arrays.types import Shape
 from lite._tree.collection import TensorCollection
 from lite._tree.indexing import basic_shape, normalise, result_shape, slice_length
@@ -16,7 +17,6 @@ from lite._tree.nontensor import NonTensorBase, NonTensorStack, rows
 from lite._tree.writes import Writes, cast_too_early, fits, fitting, trimmed
 
 _ALL = slice(None)
-_NUMBERS = (float, int, bool)
 
 
 def set_index(td: Any, index: Any, value: Any, writes: Writes | None = None) -> None:
@@ -96,7 +96,7 @@ def write_arrays(td: Any, index: Any, value: Any) -> bool:
         index = np.asarray(index, np.intp)
     found: list[tuple[Any, Any]] = []
     casts: list[Any] = []
-    if type(value) in _NUMBERS:
+    if type(value) in NUMBERS:
         if _simple_shape(index, td._batch_size) is None or not _fill(td, td._to_entry(value), found):
             return False
     elif not collect(td, index, value, found, casts) or cast_too_early(found, casts):

@@ -14,10 +14,8 @@ from typing import Any, Self
 import numpy as np
 from numpy import ndarray
 
-from lite._arrays.device import move, parse_device
-from lite._arrays.device_array import on_leaves
-from lite._arrays.masked import MaskedArrayError
-from lite._arrays.types import Array, Names, Shape
+from lite._arrays.device import move, on_leaves, parse_device
+from lite._arrays.types import Array, MaskedArrayError, Names, Shape
 from lite._containers.assignment import set_index
 from lite._containers.batch_size import auto_batch_size_, set_batch_size
 from lite._tree.batch_ops import BatchOp, Index, Piece, Take

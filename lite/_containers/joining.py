@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.device_array import on_leaves
+from lite._arrays.device import on_leaves
 from lite._arrays.joining import stacked
 from lite._arrays.types import Array, Names, is_array
 from lite._tree.collection import TensorCollection

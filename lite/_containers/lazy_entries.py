@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy import ndarray
 
-from lite._arrays.device_array import on_leaves
+from lite._arrays.device import on_leaves
 from lite._arrays.types import Path, is_array
 from lite._containers.exclusive import keys_differ
 from lite._containers.ragged import stack_arrays, stack_objects, unstackable

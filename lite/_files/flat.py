@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
+from lite._arrays.dtypes import dtype_name, dtype_of
 from lite._arrays.types import Array, host_array, is_array
 from lite._files import meta, payload
 from lite._files.commit import new_file
-from lite._files.dtypes import dtype_name, dtype_of
 from lite._files.read import tensorclass_named
 from lite._tree.keys import require_utf8
 from lite._tree.names import check_names

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.dtypes import dtype_name
 from lite._arrays.types import Array, host_array, is_array, raw
 from lite._files import meta, payload
 from lite._files.commit import replace_tree
-from lite._files.dtypes import dtype_name
 from lite._files.keys import file_name
 from lite._files.mapping import anonymous_leaf, create_leaf, is_file, source_of, write_file
 from lite._files.stores import kind_of

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.dtypes import dtype_of
 from lite._arrays.types import Array, Shape
 from lite._files import meta, payload
 from lite._files.archive import Archive
 from lite._files.commit import COMMIT, outermost
-from lite._files.dtypes import dtype_of
 from lite._files.keys import encode_key, is_plain
 from lite._files.stores import Folder, Store
 from lite._tree.keys import to_path

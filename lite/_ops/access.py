@@ -7,15 +7,14 @@ from typing import Any
 
 from numpy import ndarray
 
-from lite._arrays.device_array import write_leaf
+from lite._arrays.device import write_leaf
+from lite._arrays.numbers import NUMBERS
 from lite._arrays.types import Path, is_array
 from lite._tree.keys import NestedKey, require_path, to_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.protocol import MISSING, Container, T
 from lite._tree.writes import Writes, fitting
-
-_NUMBERS = (float, int, bool)
 
 
 def set(td: T, key: NestedKey, item: Any, inplace: bool = False, *, non_blocking: bool = False) -> T:
@@ -148,7 +147,7 @@ def set_(td: T, key: NestedKey, item: Any, *, non_blocking: bool = False) -> T:
         ValueError: the value cannot be broadcast to the entry, or is of another kind.
     """
     target = td._reach(key)
-    number = type(item) in _NUMBERS
+    number = type(item) in NUMBERS
     ready = fitting(target, td._to_entry(item), ()) if number else fitting(target, item)
     if ready is not None:
         target[...] = ready

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import Any
 
-from lite._arrays.defaults import get_defaults_to_none
+from lite._arrays.settings import get_defaults_to_none
 from lite._arrays.types import Shape
 from lite._containers.ragged import read
 from lite._tree.key_views import TensorDictKeysView, leaf_pairs, walk

@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy import ndarray
 
-from lite._arrays.device_array import on_leaves
+from lite._arrays.device import on_leaves
 from lite._arrays.types import Path, is_array
 from lite._containers.assignment import write_arrays
 from lite._ops.chosen import below, key_list, only

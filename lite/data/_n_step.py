@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from lite._arrays.defaults import get_default_dtype
+from lite._arrays.dtypes import get_default_dtype
 from lite._arrays.types import Path
 from lite._tensordict import TensorDictBase
 from lite._tree.keys import NestedKey, require_path

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lite._arrays.defaults import get_default_dtype
+from lite._arrays.dtypes import get_default_dtype
 from lite._tensordict import TensorDictBase
 from lite._tree.keys import NestedKey, require_path
 from lite.data._entries import require_array, require_tensordict, require_time

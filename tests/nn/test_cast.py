@@ -146,5 +146,5 @@ def test_bfloat16_by_name_and_without_its_package(monkeypatch):
     assert layer.weight.dtype.name == "bfloat16"
     assert layer(np.ones((1, 2), dtype=np.float16)).dtype == np.float32
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    with pytest.raises(RuntimeError, match="pip install ml_dtypes"):
+    with pytest.raises(ImportError, match="pip install ml-dtypes"):
         nn.Linear(1, 1).bfloat16()

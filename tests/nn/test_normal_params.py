@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lite._arrays.normal_quantile import normal_quantile
-from lite._arrays.special import normal_cdf
 from lite.nn import (
     AddStateIndependentNormalScale,
     NormalParamExtractor,
@@ -95,14 +93,3 @@ def test_a_scale_as_a_buffer_or_without_data() -> None:
         module(np.zeros(3))
     with pytest.raises(RuntimeError, match=r"of shape \(\)"):
         module(np.zeros(()))
-
-
-def test_the_normal_quantile_inverts_the_distribution_function() -> None:
-    p = np.concatenate([10.0 ** -np.arange(1, 300, 7), np.linspace(0.001, 0.999, 999)])
-    np.testing.assert_allclose(normal_cdf(normal_quantile(p)), p, rtol=1e-12)
-    np.testing.assert_allclose(normal_quantile(1 - p[-999:]), -normal_quantile(p[-999:]), atol=1e-12)
-    np.testing.assert_array_equal(
-        normal_quantile(np.array([0.0, 0.5, 1.0, -0.1, 1.1, np.nan])),
-        [-np.inf, 0, np.inf, np.nan, np.nan, np.nan],
-    )
-    assert normal_quantile(np.float32(0.9)).dtype == np.float32

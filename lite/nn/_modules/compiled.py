@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.special import float_dtypes, in_blocks
+from lite._arrays.dtypes import float_dtypes
+from lite._arrays.formulas import in_blocks
 from lite._arrays.types import HostArray
 
 LARGE = 1 << 14  # numbers; calls with fewer are too short to be worth loading Numba

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.defaults import get_default_dtype
-from lite._arrays.dtypes import is_floating
+from lite._arrays.dtypes import get_default_dtype, is_floating
 from lite._arrays.types import raw
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.special import softplus
+from lite._arrays.formulas import softplus
 from lite._arrays.types import raw
 from lite.nn.distributions._arguments import limits, require
 from lite.nn.distributions.distribution import LOG_2

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite._arrays.special import sigmoid, softplus
+from lite._arrays.formulas import sigmoid, softplus
 from lite._arrays.types import as_array
 from lite.nn.distributions._arguments import as_float, limits, require
 from lite.nn.distributions._draw import as_shape, uniform

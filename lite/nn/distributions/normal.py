@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite._arrays.normal_quantile import normal_quantile
-from lite._arrays.special import normal_cdf
+from lite._arrays.formulas import normal_cdf, normal_quantile
 from lite.nn.distributions._arguments import as_float, float_arrays, require
 from lite.nn.distributions._draw import as_shape, standard_normal
 from lite.nn.distributions.distribution import HALF_LOG_2PI, Distribution

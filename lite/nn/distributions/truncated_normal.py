@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite._arrays.normal_quantile import normal_quantile
-from lite._arrays.special import erf
+from lite._arrays.formulas import erf, normal_quantile
 from lite.nn.distributions._arguments import as_float, float_arrays, sum_rightmost
 from lite.nn.distributions._draw import as_shape, uniform
 from lite.nn.distributions._tanh import check_bounds

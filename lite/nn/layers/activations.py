@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays import special
+from lite._arrays import formulas
 from lite.nn._modules.compiled import pointwise
 from lite.nn._modules.module import Module
 
@@ -138,7 +138,7 @@ class Sigmoid(_Pointwise):
     """
 
     def _compute(self, x: Any) -> Any:
-        return special.sigmoid(x)
+        return formulas.sigmoid(x)
 
 
 class SiLU(_Pointwise):
@@ -173,7 +173,7 @@ class SiLU(_Pointwise):
     _compiled = "silu"
 
     def _compute(self, x: Any) -> Any:
-        return special.silu(x)
+        return formulas.silu(x)
 
     def extra_repr(self) -> str:
         """`inplace=True` if set."""
@@ -294,7 +294,7 @@ class Softplus(_Pointwise):
 
     def _compute(self, x: Any) -> Any:
         scaled = x * self.beta
-        return np.where(scaled > self.threshold, x, special.softplus(scaled) / self.beta)
+        return np.where(scaled > self.threshold, x, formulas.softplus(scaled) / self.beta)
 
     def extra_repr(self) -> str:
         """beta and threshold."""

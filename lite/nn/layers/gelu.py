@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays import special
+from lite._arrays import formulas
 from lite.nn._modules.compiled import pointwise
 from lite.nn._modules.module import Module
 
@@ -60,7 +60,7 @@ def gelu(x: Any, approximate: str = "none") -> Any:
 
 def _exact(x: Any) -> Any:
     if x.dtype != np.float32:
-        return x * special.normal_cdf(x)
+        return x * formulas.normal_cdf(x)
     from lite.kernels.cpu._gelu import END, EXACT
 
     return _by_odds(x, EXACT, np.minimum(x * x, x.dtype.type(END)))
@@ -74,7 +74,7 @@ def _by_tanh(x: Any) -> Any:
 
 def _by_odds(x: Any, coefficients: tuple[float, ...], square: Any) -> Any:
     """x / (1 + exp(x p(square)))."""
-    odds = special.horner(coefficients, square)
+    odds = formulas.horner(coefficients, square)
     odds *= x
     odds = np.exp(odds)
     odds += x.dtype.type(1)

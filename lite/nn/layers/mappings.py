@@ -8,7 +8,8 @@ from typing import Any, overload
 
 import numpy as np
 
-from lite._arrays.special import floats, softplus
+from lite._arrays.dtypes import floats
+from lite._arrays.formulas import softplus
 from lite.nn._modules.module import Module
 
 Mapping = Callable[[Any], Any]

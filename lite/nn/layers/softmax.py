@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays import special
+from lite._arrays import formulas
+from lite._arrays.dtypes import floats
 from lite.nn._modules.module import Module
 
 
@@ -27,7 +28,7 @@ class _AlongDim(Module):
 
     def forward(self, input: Any) -> Any:
         """Apply the function along `dim`."""
-        x, dtype = special.floats(input)
+        x, dtype = floats(input)
         with np.errstate(invalid="ignore", over="ignore"):  # rows of infinities; log-probs beyond float16
             return _along(self._function, x, self.dim, type(self).__name__).astype(dtype, copy=False)
 
@@ -62,7 +63,7 @@ class Softmax(_AlongDim):
                [0.25, 0.75]])
     """
 
-    _function = staticmethod(special.softmax)
+    _function = staticmethod(formulas.softmax)
 
 
 class LogSoftmax(_AlongDim):
@@ -90,7 +91,7 @@ class LogSoftmax(_AlongDim):
         array([-0.6931, -0.6931])
     """
 
-    _function = staticmethod(special.log_softmax)
+    _function = staticmethod(formulas.log_softmax)
 
 
 def _along(function: Any, x: Any, dim: int | None, name: str) -> Any:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite._arrays.defaults import get_default_dtype
-from lite._arrays.dtypes import resolve_dtype
+from lite._arrays.dtypes import as_dtype, get_default_dtype
 from lite.nn._modules.initial import reset
 from lite.nn._modules.module import Module
 from lite.nn.layers.attention import xavier_uniform
@@ -281,7 +280,7 @@ class Transformer(Module):
             device: kept for compatibility.
             dtype: dtype of the mask; the default float dtype if not given.
         """
-        resolved = get_default_dtype() if dtype is None else resolve_dtype(dtype)
+        resolved = get_default_dtype() if dtype is None else as_dtype(dtype)
         return np.triu(np.full((sz, sz), -np.inf, resolved), 1)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import namedtuple
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from vmap_cases import rows
 
 from lite import TensorDict, nn, vmap
-from lite._transforms.vmap.registry import _warned
 
 Pair = namedtuple("Pair", ["x", "y"])
 
@@ -160,151 +158,3 @@ def test_bad_options() -> None:
         vmap(np.sum, randomness="some")
     with pytest.raises(ValueError, match="chunk_size must be None or a positive int, got 0"):
         vmap(np.sum, chunk_size=0)
-
-
-# -- what mapped arrays refuse ----------------------------------------------------------------------
-
-
-def branch(v: Any) -> Any:
-    return v if v.sum() > 1 else -v
-
-
-@pytest.mark.parametrize(
-    ("fn", "error", "match"),
-    [
-        (branch, RuntimeError, "neither true nor false"),
-        (lambda v: float(v[0]), RuntimeError, "no one float"),
-        (lambda v: int(v[0]), RuntimeError, "no one int"),
-        (lambda v: complex(v[0]), RuntimeError, "no one complex"),
-        (lambda v: v[0].item(), RuntimeError, "item"),
-        (lambda v: v.tolist(), RuntimeError, "tolist"),
-        (lambda v: [1, 2][v[0].astype(int)], RuntimeError, "no one integer"),
-        (lambda v: np.asarray(v), TypeError, "cannot become an ndarray"),
-        (lambda v: np.zeros(2).dot(v), TypeError, r"np\.dot\(a, x\) for a\.dot\(x\)"),
-        (lambda v: len(v[0]), TypeError, "unsized"),
-        (
-            lambda v: v.sum(axis=1),
-            np.exceptions.AxisError,
-            "axis 1 is out of bounds",
-        ),
-        (lambda v: v.reshape(3), ValueError, "cannot reshape array of size 2 into shape"),
-        (lambda v: v[5], IndexError, "out of bounds"),
-        (lambda v: v[:, 0], IndexError, "too many indices"),
-        (lambda v: v @ np.ones(3), ValueError, "matmul"),
-    ],
-)
-def test_errors_of_mapped_arrays(fn: Any, error: Any, match: str) -> None:
-    with pytest.raises(error, match=match):
-        vmap(fn)(rows())
-
-
-def add_to_shared(v: Any, s: Any) -> Any:
-    s += v
-    return s
-
-
-def write_to_shared(v: Any, s: Any) -> Any:
-    s[0] = v[0]
-    return s
-
-
-@pytest.mark.parametrize("fn", [add_to_shared, write_to_shared])
-def test_shared_arrays_take_no_mapped_values(fn: Any) -> None:
-    shared = np.zeros(2)
-    with pytest.raises(RuntimeError, match="all elements along the mapped dimension share"):
-        vmap(fn, (0, None))(rows(), shared)
-    np.testing.assert_array_equal(shared, 0)
-
-
-def test_attributes_are_those_of_an_element() -> None:
-    seen: dict[str, Any] = {}
-
-    def look(v: Any) -> Any:
-        seen.update(shape=v.shape, ndim=v.ndim, size=v.size, dtype=v.dtype, nbytes=v.nbytes, length=len(v))
-        seen["text"] = repr(v)
-        assert isinstance(v.flags.writeable, bool)
-        assert [np.shape(item) for item in v] == [()] * 2
-        return v
-
-    vmap(look)(rows().astype(np.float32))
-    assert seen.pop("text").startswith("BatchedArray(shape=(2,), dtype=float32, size=3, level=")
-    assert seen == {
-        "shape": (2,),
-        "ndim": 1,
-        "size": 2,
-        "dtype": np.dtype(np.float32),
-        "nbytes": 8,
-        "length": 2,
-    }
-
-
-def test_writes_into_a_mapped_argument_reach_it_as_in_a_loop() -> None:
-    x = rows()
-
-    def fn(v: Any) -> Any:
-        v[0] = 9
-        return v
-
-    np.testing.assert_array_equal(vmap(fn)(x)[:, 0], 9)
-    np.testing.assert_array_equal(x[:, 0], 9)
-
-
-def test_mapped_arrays_are_shown_and_not_saved(tmp_path: Any) -> None:
-    seen: list[str] = []
-
-    def fn(v: Any) -> Any:
-        seen.extend([np.array_repr(v), f"{v}"])
-        np.save(tmp_path / "x.npy", v)
-        return v
-
-    with pytest.raises(TypeError, match="save the result"):
-        vmap(fn)(rows())
-    assert all(text.startswith("BatchedArray(shape=(2,)") for text in seen)
-    assert not list(tmp_path.iterdir())
-
-
-# -- functions without a rule -----------------------------------------------------------------------
-
-
-def test_loops_warn_once_and_name_the_function() -> None:
-    _warned.discard("numpy.apply_over_axes")
-    x = np.arange(12.0).reshape(2, 3, 2)
-    with pytest.warns(UserWarning, match=r"no batching rule for this call of numpy\.apply_over_axes"):
-        out = vmap(lambda v: np.apply_over_axes(np.sum, v, [0]))(x)
-    np.testing.assert_array_equal(out, x.sum(1, keepdims=True))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        np.testing.assert_array_equal(vmap(lambda v: np.apply_over_axes(np.sum, v, [0]))(x), out)
-
-
-def test_loops_need_results_of_one_shape() -> None:
-    _warned.add("numpy.unique")
-    with pytest.raises(ValueError, match=r"numpy\.unique gives arrays of different shapes"):
-        vmap(np.unique)(np.array([[1, 1], [1, 2]]))
-    np.testing.assert_array_equal(vmap(np.unique)(np.array([[2, 1], [1, 2]])), [[1, 2], [1, 2]])
-    with pytest.raises(ValueError, match="size 0"):
-        vmap(np.unique)(np.zeros((0, 2)))
-
-
-def test_loops_write_in_place() -> None:
-    _warned.add("assignment through a mask")
-
-    def fn(v: Any, new: Any) -> Any:
-        v[v > 2] = new
-        return v
-
-    out = vmap(fn)(np.array([[1.0, 3.0], [4.0, 2.0]]), np.array([[7.0], [8.0]]))
-    np.testing.assert_array_equal(out, [[1, 7], [8, 2]])
-
-
-def test_masks_need_as_many_elements() -> None:
-    with pytest.raises(ValueError, match="it is at 1 to 2"):
-        vmap(lambda v: v[v > 0])(np.array([[1.0, 2.0], [0.0, 1.0]]))
-
-
-def test_masks_in_nested_maps() -> None:
-    _warned.update({"indexing with a mask", "numpy.nonzero"})
-    x = np.random.default_rng(0).standard_normal((2, 3, 5))
-    out = vmap(vmap(lambda v: v[v > np.median(v)]))(x)
-    expected = [[v[v > np.median(v)] for v in part] for part in x]
-    np.testing.assert_array_equal(out, expected)

@@ -8,4 +8,4 @@ import simulator
 
 
 def test_device_leaves_under_the_simulator() -> None:
-    simulator.run(Path(__file__).parent / "cuda" / "test_device_leaves.py", at_least=50)
+    simulator.run(Path(__file__).parents[1] / "cuda" / "test_device_leaves.py", at_least=50)

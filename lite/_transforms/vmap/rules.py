@@ -2,77 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
-from collections.abc import Callable
-from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
+from lite._transforms.registry import Registry, name_of
 from lite._transforms.vmap.level import Level
 
-Rule = Callable[..., Any]
-F = TypeVar("F", bound=Callable[..., Any])
-
-RULES: dict[Any, Rule] = {}
+_registry = Registry()
+RULES = _registry.rules
+rule, composed, rules_of = _registry.rule, _registry.composed, _registry.rules_of
 _warned: set[Any] = set()
-
-
-class NoRule(Exception):
-    """Raised by a rule for arguments that it does not cover."""
-
-
-def rule(*functions: Any) -> Callable[[F], F]:
-    """Register `fn(level, *args, **kwargs)`, which gets what the function was called with."""
-
-    def register(fn: F) -> F:
-        for function in functions:
-            RULES[function] = fn
-        return fn
-
-    return register
-
-
-def composed(*functions: Any) -> Callable[[F], F]:
-    """Register `fn(*args, **kwargs)`, which is written with other functions that have rules."""
-
-    def register(fn: F) -> F:
-        for function in functions:
-            RULES[function] = lambda level, *args, **kwargs: fn(*args, **kwargs)
-        return fn
-
-    return register
-
-
-def rules_of(*functions: Any) -> Callable[[F], F]:
-    """Register what `make(function)` gives, for each function."""
-
-    def register(make: F) -> F:
-        for function in functions:
-            RULES[function] = make(function)
-        return make
-
-    return register
-
-
-@cache
-def parameters(function: Any) -> tuple[str, ...]:
-    """Names of a function's parameters."""
-    return tuple(inspect.signature(function).parameters)
-
-
-@cache
-def default(function: Any, name: str) -> Any:
-    """The default of a parameter; None if it has none."""
-    found = inspect.signature(function).parameters.get(name)
-    return None if found is None or found.default is inspect.Parameter.empty else found.default
-
-
-def name_of(function: Any) -> str:
-    """The name of a NumPy function or ufunc, with that of its module."""
-    module = getattr(function, "__module__", None) or "numpy"
-    return f"{module}.{getattr(function, '__name__', repr(function))}"
 
 
 def loop(level: Level, function: Any, args: Any, kwargs: Any, name: str | None = None) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lite import TensorDict, lazy_stack, stack
-from lite._arrays.device_array import DeviceArray, Unsupported, on_leaves, wrap
+from lite._arrays.device import DeviceArray, NotOnDevice, on_leaves, wrap
 
 devicearray = pytest.importorskip("numba.cuda.cudadrv.devicearray", reason="the class is Numba's")
 
@@ -140,7 +140,7 @@ def test_unsupported_attributes_are_type_errors_that_hasattr_understands(td: Ten
     assert not hasattr(array, "tobytes")
     with pytest.raises(TypeError, match="'tobytes' is not available for a DeviceNDArray"):
         array.tobytes()
-    with pytest.raises(Unsupported, match=r'td.to\("cpu"\)'):
+    with pytest.raises(NotOnDevice, match=r'td.to\("cpu"\)'):
         np.asarray(array)
 
 

@@ -1,4 +1,4 @@
-"""The methods and attributes that an ndarray has, mostly as functions of the same name."""
+"""The methods and attributes that an ndarray has, as the functions of the same name."""
 
 from __future__ import annotations
 
@@ -6,60 +6,52 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index
 
 from lite._arrays.types import Shape
 
 
 class ArrayMethods:
-    """What an ndarray can do beyond operators and indexing, for a class that holds `value`."""
+    """What an ndarray can do beyond operators and indexing, for a class that answers NumPy's protocols.
+
+    All is said of `shape` and `dtype`, or with functions of NumPy.
+    """
 
     __slots__ = ()
-    value: Any
-    level: int
 
     @property
     def shape(self) -> Shape:
-        """Shape without the mapped dimension."""
-        shape: Shape = self.value.shape[1:]
-        return shape
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions without the mapped one."""
-        return int(self.value.ndim) - 1
+        """The size of each dimension."""
+        raise NotImplementedError
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Dtype of the elements."""
-        dtype: np.dtype[Any] = self.value.dtype
-        return dtype
+        raise NotImplementedError
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
 
     @property
     def size(self) -> int:
-        """Number of elements, for one element along the mapped dimension."""
+        """Number of elements."""
         return math.prod(self.shape)
 
     @property
     def itemsize(self) -> int:
         """Bytes of one number."""
-        return int(self.value.dtype.itemsize)
+        return self.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all numbers, for one element along the mapped dimension."""
+        """Bytes of all numbers."""
         return self.size * self.itemsize
-
-    @property
-    def flags(self) -> Any:
-        """Flags of the memory behind it."""
-        return self.value.flags
 
     @property
     def T(self) -> Any:
         """The dimensions in reverse order."""
-        value = self.value
-        return self._holding(value.transpose(0, *range(value.ndim - 1, 0, -1)))
+        return np.transpose(self)  # type: ignore[call-overload]
 
     @property
     def mT(self) -> Any:
@@ -80,33 +72,6 @@ class ArrayMethods:
     def flat(self) -> Any:
         """An iterator over the elements in row-major order."""
         return iter(self.reshape(-1))
-
-    def astype(
-        self,
-        dtype: Any,
-        order: str = "K",
-        casting: str = "unsafe",
-        subok: bool = True,
-        copy: bool = True,
-    ) -> Any:
-        """Elements in another dtype; self if that is what they have and `copy` is false."""
-        value = self.value.astype(dtype, order, casting, subok, copy)
-        return self if value is self.value else self._holding(value)
-
-    def view(self, dtype: Any) -> Any:
-        """The same memory as another dtype, of the same size where there is no dimension left."""
-        if not self.ndim and np.dtype(dtype).itemsize != self.itemsize:
-            raise ValueError("an array without dimensions keeps its itemsize.")
-        return self._holding(self.value.view(dtype))
-
-    def _holding(self, value: Any) -> Any:
-        return type(self)(value, self.level)  # type: ignore[call-arg]
-
-    def swapaxes(self, axis1: int, axis2: int) -> Any:
-        """As `numpy.swapaxes`."""
-        ndim = self.ndim
-        first, second = normalize_axis_index(axis1, ndim), normalize_axis_index(axis2, ndim)
-        return self._holding(self.value.swapaxes(first + 1, second + 1))
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
         """As `numpy.reshape`; the sizes may be given one by one."""
@@ -155,20 +120,7 @@ def _method(name: str) -> Any:
 
 for _name in (
     *("all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "clip", "compress", "cumprod"),
-    *(
-        "cumsum",
-        "diagonal",
-        "dot",
-        "max",
-        "mean",
-        "min",
-        "nonzero",
-        "prod",
-        "put",
-        "ravel",
-        "repeat",
-        "round",
-    ),
-    *("searchsorted", "squeeze", "std", "sum", "take", "trace", "var"),
+    *("cumsum", "diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "put", "ravel", "repeat"),
+    *("round", "searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var"),
 ):
     setattr(ArrayMethods, _name, _method(_name))
