@@ -234,9 +234,8 @@ def load_memmap(
         found = found.to(device)
     if out is not None:
         return fill(out, found)
-    wrap = getattr(cls, "from_tensordict", None)
-    if wrap is not None and getattr(found, "_fields", None) is None:
-        found = wrap(found)
+    if getattr(found, "_fields", None) is None:
+        found = _as_instance(cls, found)
     return found.lock_() if hasattr(found, "lock_") else found
 
 
@@ -257,9 +256,14 @@ def load(cls: type[Any], prefix: _PathLike, *args: Any, **kwargs: Any) -> Any:
     if os.path.isfile(path):
         found = load_from(path)
         if found is not None:
-            wrap = getattr(cls, "from_tensordict", None)
-            return found if wrap is None else wrap(found)
+            return _as_instance(cls, found)
     return cls.load_memmap(path, *args, **kwargs)
+
+
+def _as_instance(cls: type[Any], found: Any) -> Any:
+    """A TensorDict, or what the tensorclass that was asked makes of it."""
+    wrap = getattr(cls, "from_tensordict", None)
+    return found if wrap is None else wrap(found)
 
 
 def load_memmap_(
@@ -450,8 +454,7 @@ def from_h5(
     found = read_h5(os.fspath(filename), () if auto_batch_size else batch_size)
     if auto_batch_size:
         found.auto_batch_size_(batch_dims)
-    wrap = getattr(cls, "from_tensordict", None)
-    return found if wrap is None else wrap(found)
+    return _as_instance(cls, found)
 
 
 # -- one buffer ---------------------------------------------------------------------------

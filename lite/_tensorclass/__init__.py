@@ -2,4 +2,6 @@
 `fields` are what both hold.
 """
 
-from lite._tensorclass.tensorclass import _restore as _restore  # pickles of version 0.1 look it up here
+from lite._tensorclass.tensorclass import TensorClass, _restore
+
+__all__ = ["TensorClass", "_restore"]  # where pickles of version 0.1 look them up

@@ -217,3 +217,34 @@ def test_former_name_hides_nothing(former: str) -> None:
 def test_other_names_are_not_found(name: str) -> None:
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module(name)
+
+
+@pytest.mark.parametrize(
+    ("place", "public"),
+    [
+        ("lite._state_dict StateDict", None),
+        ("lite._nontensor LinkedList", None),
+        ("lite._pickle _from_bits", None),
+        ("lite._files.filemap _from_file", None),
+        ("lite._files.memory_mapped MemoryMappedTensor", lite.MemoryMappedTensor),
+        ("lite._base TensorDictBase", lite.TensorDictBase),
+        ("lite._combine stack", lite.stack),
+        ("lite._tensorclass TensorClass", lite.TensorClass),
+        ("lite._tensorclass _restore", None),
+        ("lite.nn._mappings biased_softplus", nn.biased_softplus),
+        ("lite.nn._state_dict IncompatibleKeys", None),
+        ("lite.nn._meta MetaArray", nn.MetaArray),
+        ("lite.nn.gelu gelu", None),
+        ("lite.nn.mlp _SharedBias", None),
+        ("lite.nn.recurrent_cells rnn_relu_step", None),
+        ("lite.models.generation Generated", lite.models.Generated),
+        ("lite.models.graph_spec Padding", lite.models.Padding),
+        ("lite.models.graph_call GraphCall", None),
+        ("lite.models.shared_session SharedSession", None),
+    ],
+)
+def test_single_names(place: str, public: Any) -> None:
+    """Names that are in pickles of state dicts, mapped arrays, results of calls, or options of modules."""
+    module, name = place.split()
+    found = pickle.loads(f"c{module}\n{name}\n.".encode())
+    assert found is not None if public is None else found is public
