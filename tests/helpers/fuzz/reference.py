@@ -18,7 +18,6 @@ from helpers.fuzz.programs import Outcome, Program
 from helpers.fuzz.reductions import REDUCTIONS, SCANS
 from helpers.fuzz.register import Call
 from helpers.fuzz.sides import LITE, MODEL, Library
-
 from parity.compare import SAME_ERRORS
 
 torch = pytest.importorskip("torch", reason="needs the parity extra")
