@@ -17,7 +17,7 @@ from lite._containers.dense import Dense
 from lite._containers.lazy import Lazy
 from lite._convert import from_python, pytree, tables, to_python, torch
 from lite._convert import state_dict as state_dicts
-from lite._files import loading, saving
+from lite._files import functions, methods
 from lite._ops import (
     access,
     cast,
@@ -46,7 +46,6 @@ from lite._tree import numpy_protocol
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey
 from lite._tree.names import check_names
-from lite._tree.plain import plain
 from lite._tree.protocol import kinds
 from lite._tree.shape import parse_batch_size
 from lite._tree.walks import lifted
@@ -438,26 +437,26 @@ class TensorDictBase(cast.DtypeCasts):
     state_dict = state_dicts.state_dict
     load_state_dict = state_dicts.load_state_dict
 
-    # -- files (_files/saving.py, _files/loading.py) ----------------------------------------------
+    # -- files (_files/methods.py, _files/functions.py) ----------------------------------------------
 
-    memmap = saving.memmap
-    memmap_ = saving.memmap_
-    memmap_like = saving.memmap_like
-    save = saving.save
-    make_memmap = saving.make_memmap
-    make_memmap_from_tensor = saving.make_memmap_from_tensor
-    to_h5 = saving.to_h5
-    consolidate = saving.consolidate
-    is_consolidated = saving.is_consolidated
-    dumps = saving.save
-    load_memmap = classmethod(loading.load_memmap)
-    load = classmethod(loading.load)
-    load_memmap_ = loading.load_memmap_
-    load_ = loading.load_
-    memmap_refresh_ = loading.memmap_refresh_
-    is_memmap = loading.is_memmap
-    from_h5 = classmethod(loading.from_h5)
-    from_consolidated = classmethod(loading.from_consolidated)
+    memmap = methods.memmap
+    memmap_ = methods.memmap_
+    memmap_like = methods.memmap_like
+    save = methods.save
+    make_memmap = methods.make_memmap
+    make_memmap_from_tensor = methods.make_memmap_from_tensor
+    to_h5 = methods.to_h5
+    consolidate = methods.consolidate
+    is_consolidated = methods.is_consolidated
+    dumps = methods.save
+    load_memmap = classmethod(methods.load_memmap)
+    load = classmethod(methods.load)
+    load_memmap_ = methods.load_memmap_
+    load_ = methods.load_
+    memmap_refresh_ = methods.memmap_refresh_
+    is_memmap = methods.is_memmap
+    from_h5 = classmethod(methods.from_h5)
+    from_consolidated = staticmethod(functions.from_consolidated)
 
     @property
     def saved_path(self) -> Any:
@@ -466,7 +465,7 @@ class TensorDictBase(cast.DtypeCasts):
         Raises:
             AttributeError: they are not.
         """
-        return loading.saved_path(self)
+        return methods.saved_path(self)
 
     # -- processes (_processes) -------------------------------------------------------------------
 
@@ -562,49 +561,7 @@ class TensorDict(Dense, TensorDictBase):
         """A TensorDict without batch size that has `value` under every key."""
         return cls(dict.fromkeys(keys, value))
 
-    @classmethod
-    def from_dict(
-        cls,
-        input_dict: Mapping[Any, Any] | TensorCollection,
-        *,
-        auto_batch_size: bool | None = None,
-        batch_size: Any = None,
-        device: Any = None,
-        batch_dims: int | None = None,
-        names: Sequence[str | None] | None = None,
-    ) -> Any:
-        """Build from a (nested) mapping, optionally finding the batch size.
-
-        Values are converted as `from_any` does it: tuples, named tuples, dataclasses and structured
-        arrays become nested TensorDicts.
-
-        Args:
-            input_dict: the entries; a TensorDict is returned as it is.
-            auto_batch_size: use the longest leading shape that all entries share.
-            batch_size: the batch size, also for nested TensorDicts.
-            device: see `TensorDict`.
-            batch_dims: cap on the number of batch dimensions found; implies `auto_batch_size`.
-            names: dimension names.
-
-        Raises:
-            ValueError: both `batch_size` and `batch_dims` are given.
-
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> TensorDict.from_dict({"a": np.zeros((3, 2))}, auto_batch_size=True).batch_size
-            (3, 2)
-        """
-        if batch_size is not None and batch_dims is not None:
-            raise ValueError("Cannot pass both batch_size and batch_dims to `from_dict`.")
-        if isinstance(input_dict, TensorCollection):
-            return input_dict
-        out = cls(plain(input_dict), batch_size=batch_size, device=device)
-        if auto_batch_size or batch_dims is not None:
-            out.auto_batch_size_(batch_dims)
-        if names is not None:
-            out.names = list(names)
-        return out
+    from_dict = classmethod(from_python.from_dict)
 
 
 class LazyStackedTensorDict(Lazy, TensorDictBase):

@@ -319,7 +319,7 @@ FT test_vamp_composed, _composed_flipped
     | nn/test_vmap_tensordicts.py::test_tensordicts_that_are_not_mapped_are_expanded_and_stay_as_they_are
 FT TestPyTree.test_pytree_map
     | parity/test_interop.py::test_pytrees_come_back_equal
-    | test_interop.py::test_optree
+    | convert/test_pytree.py::test_optree
 GE test_from_module
     | parity/test_functional.py::test_from_module
 GE test_from_module_state_dict

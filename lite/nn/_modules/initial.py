@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite._arrays.dtypes import as_dtype, get_default_dtype
+from lite import get_default_dtype
+from lite._arrays.dtypes import as_dtype
 from lite.nn._modules.meta import MetaArray, check_device
 from lite.nn._modules.parameter import Parameter
 

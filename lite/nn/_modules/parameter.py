@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from lite._arrays.dtypes import get_default_dtype, is_inexact
+from lite import get_default_dtype
+from lite._arrays.dtypes import is_inexact
 from lite._arrays.types import ArrayHolder
 from lite.nn._modules.meta import MetaArray
 

@@ -13,7 +13,7 @@ from lite.nn.distributions.categorical import Categorical
 from lite.nn.distributions.support import OneHot, Support
 
 if TYPE_CHECKING:
-    from lite.nn.distributions._draw import Rng
+    from lite.nn._modules.initial import Rng
 
 
 def one_hot(classes: Any, num_classes: int) -> NDArray[np.int64]:
