@@ -37,6 +37,7 @@ from lite._files.functions import (
     to_arrow,
     unpack_memmap,
 )
+from lite._ops.choose import isin, remove_duplicates
 from lite._ops.combine import (
     cat,
     dense_stack_tds,
@@ -50,7 +51,6 @@ from lite._ops.combine import (
 from lite._ops.compare import assert_allclose_td, assert_close
 from lite._ops.create import empty_like, full_like, ones_like, rand_like, randn_like, zeros_like
 from lite._ops.padding import pad_sequence
-from lite._ops.rows import isin, remove_duplicates
 from lite._processes.former_names import register as _register_former_names
 from lite._show.options import get_printoptions, set_printoptions
 from lite._tensorclass.decorator import is_tensorclass, tensorclass
