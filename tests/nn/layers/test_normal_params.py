@@ -106,3 +106,12 @@ def test_the_normal_quantile_inverts_the_distribution_function() -> None:
         [-np.inf, 0, np.inf, np.nan, np.nan, np.nan],
     )
     assert normal_quantile(np.float32(0.9)).dtype == np.float32
+
+
+def test_distributions_export_them_as_tensordict_does() -> None:
+    from lite import nn
+    from lite.nn import distributions
+
+    names = ["AddStateIndependentNormalScale", "NormalParamExtractor", "add_custom_mapping", "mappings"]
+    for name in [*names, "InteractionType", "set_interaction_type"]:
+        assert getattr(distributions, name) is getattr(nn, name)
