@@ -1,8 +1,8 @@
 """Random programs of several steps, on lite and on tensordict.
 
-Both must give the same entries, dtypes, shapes, batch sizes, names and locks after every step, and raise errors
-of the same meaning. What is meant to differ is a rule in `tests/helpers/fuzz/reference.py`, with its row in
-`lite/DIFFERENCES.md`. That lite gives what NumPy gives is `tests/test_random_programs.py`.
+Both must give the same entries, dtypes, shapes, batch sizes, names and locks after every step, and raise
+errors of the same meaning. What is meant to differ is a rule in `tests/helpers/fuzz/reference.py`, with its
+row in `lite/DIFFERENCES.md`. That lite gives what NumPy gives is `tests/test_random_programs.py`.
 """
 
 from __future__ import annotations

@@ -77,8 +77,9 @@ ARITHMETIC = (*(f"operator {name}" for name in (*BINARY, "and_", "or_")), *UNARY
 NUMERIC = (*ARITHMETIC, *REDUCTIONS, *SCANS, "where", "masked_fill")
 WRITES = ("assign", "set_", "set in place", "update_", "update in place", "update_at_")
 MOVES = (
-    "reshape", "view", "flatten", "unflatten", "unsqueeze", "squeeze", "permute", "transpose", "movedim", "expand",
-    "split", "chunk", "unbind", "repeat", "repeat_interleave", "gather", "flip", "roll", "masked_select", "index",
+    "reshape", "view", "flatten", "unflatten", "unsqueeze", "squeeze", "permute", "transpose", "movedim",
+    "expand", "split", "chunk", "unbind", "repeat", "repeat_interleave", "gather", "flip", "roll",
+    "masked_select", "index",
 )  # fmt: skip
 EXTREMES = ("prod", "amax", "amin", "max", "min")
 READS = ("get", "item", "setdefault", "pop", "to_dict", "flatten_keys")
