@@ -34,7 +34,6 @@ from lite._ops import (
     numpy_functions,  # noqa: F401  # which registers them
     padding,
     pointwise,
-    read,
     rearrange,
     reductions,
     scans,
@@ -51,9 +50,9 @@ from lite._tree import numpy_protocol
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey
 from lite._tree.names import check_names
-from lite._tree.plain import plain
 from lite._tree.protocol import kinds
 from lite._tree.shape import parse_batch_size
+from lite._tree.values import plain
 
 
 class TensorDictBase(cast.DtypeCasts):
@@ -61,19 +60,19 @@ class TensorDictBase(cast.DtypeCasts):
 
     __slots__ = ()
 
-    # -- reading and writing entries (_ops/read.py, _ops/access.py) -------------------------------
+    # -- reading and writing entries (_ops/access.py) -------------------------------
 
-    get = read.get
-    get_at = read.get_at
-    get_item_shape = read.get_item_shape
-    __getitem__ = read.getitem
-    __getitems__ = read.getitems
-    get_non_tensor = read.get_non_tensor
-    __contains__ = read.contains
-    keys = read.keys
-    items = read.items
-    values = read.values
-    is_empty = read.is_empty
+    get = access.get
+    get_at = access.get_at
+    get_item_shape = access.get_item_shape
+    __getitem__ = access.getitem
+    __getitems__ = access.getitems
+    get_non_tensor = access.get_non_tensor
+    __contains__ = access.contains
+    keys = access.keys
+    items = access.items
+    values = access.values
+    is_empty = access.is_empty
 
     @property
     def sorted_keys(self) -> list[str]:

@@ -13,7 +13,7 @@ from lite._tree.collection import TensorCollection
 from lite._tree.indexing import basic_shape, normalise, result_shape, slice_length
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase, NonTensorStack, rows
-from lite._tree.writes import Writes, cast_too_early, fits, fitting, trimmed
+from lite._tree.writes import Writes, fits, fitting, trimmed
 
 _ALL = slice(None)
 _NUMBERS = (float, int, bool)
@@ -24,7 +24,7 @@ def set_index(td: Any, index: Any, value: Any, writes: Writes | None = None) -> 
     if writes is not None:
         _plan(td, index, value, writes)
     elif not write_arrays(td, index, value):
-        with Writes(in_turn=True) as own:
+        with Writes() as own:
             _plan(td, index, value, own)
 
 
@@ -41,7 +41,6 @@ def _plan(td: Any, index: Any, value: Any, writes: Writes) -> None:
     if not td._data.keys() >= set(node._keys()):
         node = node._clone(False)  # it may be, or hold, the one that gets new entries
     for key in node._keys():
-        writes.step()
         source, target = node._get_str(key), td._data.get(key)
         if target is None:
             if td._locked:
@@ -95,11 +94,10 @@ def write_arrays(td: Any, index: Any, value: Any) -> bool:
     elif kind is range or (kind is list and set(map(type, index)) == {int}):
         index = np.asarray(index, np.intp)
     found: list[tuple[Any, Any]] = []
-    casts: list[Any] = []
     if type(value) in _NUMBERS:
         if _simple_shape(index, td._batch_size) is None or not _fill(td, td._to_entry(value), found):
             return False
-    elif not collect(td, index, value, found, casts) or cast_too_early(found, casts):
+    elif not collect(td, index, value, found):
         return False
     for target, source in found:  # the first says if an index array is out of bounds
         target[index] = source
@@ -120,11 +118,8 @@ def _fill(td: Any, number: Any, found: list[tuple[Any, Any]]) -> bool:
     return True
 
 
-def collect(td: Any, index: Any, value: Any, found: list[tuple[Any, Any]], casts: list[Any]) -> bool:
-    """Find what is to be written at an index: (array, array that fits), if there is nothing else.
-
-    Arrays that are replaced by their casts are added to `casts`.
-    """
+def collect(td: Any, index: Any, value: Any, found: list[tuple[Any, Any]]) -> bool:
+    """Find what is to be written at an index: (array, array that fits), if there is nothing else."""
     if type(value) is not type(td) or not value._data:
         return False
     size = td._batch_size
@@ -137,7 +132,7 @@ def collect(td: Any, index: Any, value: Any, found: list[tuple[Any, Any]], casts
     for key, source in value._data.items():
         target = targets.get(key)
         if type(target) is not ndarray:
-            if type(target) is type(td) and collect(target, index, source, found, casts):
+            if type(target) is type(td) and collect(target, index, source, found):
                 continue
             return False
         if target.shape != own:
@@ -146,8 +141,6 @@ def collect(td: Any, index: Any, value: Any, found: list[tuple[Any, Any]], casts
         ready = fitting(target, source, wanted)
         if ready is None:
             return False
-        if ready is not source:
-            casts.append(source)
         found.append((target, ready))
     return True
 

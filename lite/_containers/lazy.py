@@ -13,7 +13,7 @@ import numpy as np
 from lite._arrays.types import Array, Names, Path, Shape, is_array
 from lite._containers import lazy_entries, lazy_index
 from lite._containers.dense import Dense
-from lite._containers.exclusive import keys_differ
+from lite._containers.lazy_entries import keys_differ
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
 from lite._tree.indexing import normalise
@@ -150,11 +150,10 @@ class Lazy(Container):
         return [entry[(*before, i, ...)] for i in range(entry.shape[dim])] if entry.ndim > dim else []
 
     def _remove(self, key: str) -> None:
-        holders = [part for part in self.tensordicts if part._peek(key) is not None]
-        if not holders:
+        if all(part._peek(key) is None for part in self.tensordicts):
             raise KeyError(key)
-        for part in holders:
-            if part._peek(key) is not None:  # one part may be there more than once
+        for part in self.tensordicts:
+            if part._peek(key) is not None:
                 part._remove(key)
 
     def _to_entry(self, value: Any) -> Any:

@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from lite._arrays.device_array import on_leaves
 from lite._arrays.types import Path, is_array
-from lite._containers.exclusive import keys_differ
+from lite._containers.dense import Dense
 from lite._containers.ragged import stack_arrays, stack_objects, unstackable
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container, kinds
@@ -213,3 +213,32 @@ def require_shared(stack: Any, method: str) -> None:
     """RuntimeError if some part has a key, at any depth, that another part lacks."""
     if keys_differ(stack.tensordicts):
         raise RuntimeError(f"the method {method} cannot complete when there are exclusive keys.")
+
+
+def keys_differ(entries: Sequence[Any]) -> bool:
+    """Whether one of some containers has a key, at any depth, that another lacks.
+
+    The parts of lazy stacks among them, or in them, count as containers of their own; leaves as
+    containers without keys. All are compared node by node: no path is built.
+    """
+    kinds = set(map(type, entries))
+    if kinds == _ARRAYS:
+        return False
+    if len(kinds) == 1 and issubclass(kinds.pop(), Dense):
+        dicts = [entry._data for entry in entries]
+    else:
+        dicts = [found for entry in entries for found in _all_dicts(entry)]
+    if not dicts:
+        return False
+    if not all(map(dicts[0].keys().__eq__, map(dict.keys, dicts))):
+        return True
+    return any(keys_differ([found[key] for found in dicts]) for key in dicts[0])
+
+
+def _all_dicts(entry: Any) -> list[dict[str, Any]]:
+    """The entries of a container, or of each dense one in a lazy stack."""
+    node = Container._as_node(entry)
+    parts = None if node is None else node._parts()
+    if parts is None:
+        return [{} if node is None else node._entries()]
+    return [found for part in parts[0] for found in _all_dicts(part)] or [{}]

@@ -28,7 +28,7 @@ from lite._tree.writes import Writes, apart, fitting, trimmed
 _FULL = slice(None)
 
 
-class Plan(NamedTuple):
+class SplitIndex(NamedTuple):
     """An index split at the stack dimension."""
 
     picked: Any  # the int, slice or index array on the stack dimension
@@ -38,23 +38,23 @@ class Plan(NamedTuple):
 
 def select(stack: Any, items: tuple[Any, ...]) -> Any:
     """Index with normalised items."""
-    plan = _plan(items, stack.stack_dim)
-    if plan is None:
+    split = _split(items, stack.stack_dim)
+    if split is None:
         return _by_element(stack, items)
     parts = stack.tensordicts
-    if isinstance(plan.picked, int):
-        return _apply([at(parts, plan.picked)], plan.rest)[0]
-    inner = _index_size(plan.rest, stack._part_size())
-    if isinstance(plan.picked, slice):
-        return stack._like(_apply(parts[plan.picked], plan.rest), plan.at, stack._dim_name, inner)
-    ids = np.arange(len(parts))[plan.picked]
+    if isinstance(split.picked, int):
+        return _apply([at(parts, split.picked)], split.rest)[0]
+    inner = _index_size(split.rest, stack._part_size())
+    if isinstance(split.picked, slice):
+        return stack._like(_apply(parts[split.picked], split.rest), split.at, stack._dim_name, inner)
+    ids = np.arange(len(parts))[split.picked]
     used = sorted(set(ids.flat))
-    done = dict(zip(used, _apply([parts[i] for i in used], plan.rest), strict=True))
+    done = dict(zip(used, _apply([parts[i] for i in used], split.rest), strict=True))
     names = [stack._dim_name] if ids.ndim == 1 else None
-    return nest([done[i] for i in ids.flat], ids.shape, plan.at, inner, names)
+    return nest([done[i] for i in ids.flat], ids.shape, split.at, inner, names)
 
 
-def _plan(items: tuple[Any, ...], dim: int) -> Plan | None:
+def _split(items: tuple[Any, ...], dim: int) -> SplitIndex | None:
     """Split an index at the stack dimension, or None where that does not give NumPy's result."""
     used = sum(_consumes(item) for item in items)
     items = items + (_FULL,) * (dim + 1 - used)
@@ -74,7 +74,7 @@ def _plan(items: tuple[Any, ...], dim: int) -> Plan | None:
             if at <= dim < at + size:
                 if size > 1 or len(arrays) > 1:
                     return None
-                return Plan(item, items[:i] + items[i + 1 :], position)
+                return SplitIndex(item, items[:i] + items[i + 1 :], position)
             if not counted:
                 position += max(1 if items[j].dtype.kind == "b" else items[j].ndim for j in arrays)
                 counted = True
@@ -83,7 +83,7 @@ def _plan(items: tuple[Any, ...], dim: int) -> Plan | None:
             position += 1
         else:
             if at == dim:
-                return Plan(item, items[:i] + items[i + 1 :], position)
+                return SplitIndex(item, items[:i] + items[i + 1 :], position)
             position += isinstance(item, slice)
             at += 1
     return None
@@ -186,7 +186,7 @@ def write_arrays(stack: Any, index: Any, value: Any) -> bool:
         return False
     found: list[tuple[Any, Any]] = []
     for part, piece in pairs:
-        if not isinstance(part, Dense) or not collect(part, rest, piece, found, []):
+        if not isinstance(part, Dense) or not collect(part, rest, piece, found):
             return False
     targets = [target for target, _ in found]
     for target, source in zip(targets, apart(targets, [source for _, source in found]), strict=True):
@@ -246,9 +246,8 @@ def assign(stack: Any, index: Any, value: Any, writes: Writes) -> None:
         (part, rest, source._clone(False) if id(source) in own else source)
         for part, rest, source in _shares(stack, items, node)
     ]
-    with writes.together():
-        for part, rest, source in shares:
-            part._set_index(rest, source, writes)
+    for part, rest, source in shares:
+        part._set_index(rest, source, writes)
 
 
 def _aligned(stack: Any, node: Any, shape: Shape) -> Any:
@@ -275,37 +274,37 @@ def _aligned(stack: Any, node: Any, shape: Shape) -> Any:
 
 def _shares(stack: Any, items: tuple[Any, ...], node: Any) -> list[tuple[Any, tuple[Any, ...], Any]]:
     """Which part gets what: (part, index into it, source)."""
-    plan = _plan(items, stack.stack_dim)
-    if plan is None:
+    split = _split(items, stack.stack_dim)
+    if split is None:
         ids, used = _element_ids(stack, items)
         sources = unbind_range(node, 0, ids.ndim - 1) if ids.ndim else [node]
         targets = [_coordinates(stack, int(i), used) for i in ids.flat]
         return [(part, rest, s) for (part, rest), s in zip(targets, sources, strict=True)]
-    if isinstance(plan.picked, int):
-        return [(at(stack.tensordicts, plan.picked), plan.rest, node)]
-    ids = np.arange(len(stack.tensordicts))[plan.picked]
-    if node.batch_size[plan.at : plan.at + ids.ndim] != ids.shape:
+    if isinstance(split.picked, int):
+        return [(at(stack.tensordicts, split.picked), split.rest, node)]
+    ids = np.arange(len(stack.tensordicts))[split.picked]
+    if node.batch_size[split.at : split.at + ids.ndim] != ids.shape:
         raise RuntimeError(
-            f"indexed destination TensorDict batch size has {ids.shape} at dim {plan.at}, which differs "
+            f"indexed destination TensorDict batch size has {ids.shape} at dim {split.at}, which differs "
             f"from the source batch size {node.batch_size}"
         )
-    sources = unbind_range(node, plan.at, plan.at + ids.ndim - 1)
-    return [(stack.tensordicts[i], plan.rest, s) for i, s in zip(ids.flat, sources, strict=True)]
+    sources = unbind_range(node, split.at, split.at + ids.ndim - 1)
+    return [(stack.tensordicts[i], split.rest, s) for i, s in zip(ids.flat, sources, strict=True)]
 
 
 def _fill(stack: Any, items: tuple[Any, ...], value: Any, writes: Writes) -> None:
     """Write one value to every leaf, broadcasting as NumPy does."""
     if np.ndim(value) == 0:
-        plan = _plan(items, stack.stack_dim)
-        if plan is None:
+        split = _split(items, stack.stack_dim)
+        if split is None:
             ids, used = _element_ids(stack, items)
             for i in ids.flat:
                 part, rest = _coordinates(stack, int(i), used)
                 part._set_index(rest, value, writes)
             return
-        picked = np.atleast_1d(np.arange(len(stack.tensordicts))[plan.picked])
+        picked = np.atleast_1d(np.arange(len(stack.tensordicts))[split.picked])
         for i in picked.flat:
-            stack.tensordicts[i]._set_index(plan.rest, value, writes)
+            stack.tensordicts[i]._set_index(split.rest, value, writes)
         return
     for key in list(stack._keys()):
         stack._set_at((key,), value, items, writes)

@@ -173,9 +173,8 @@ def _update(
     else:
         apart = td._as_node(source).tensordicts
     if apart:
-        with writes.together():
-            for part, other in zip(td.tensordicts, apart, strict=True):
-                part._update(other, clone, inplace, chosen, is_leaf, writes)
+        for part, other in zip(td.tensordicts, apart, strict=True):
+            part._update(other, clone, inplace, chosen, is_leaf, writes)
 
 
 def _apart(td: Any, source: Any) -> tuple[Any, Sequence[Any]]:
@@ -212,9 +211,8 @@ def _copy_entries(
     else:
         apart = td._as_node(source).tensordicts
     if apart:
-        with writes.together():
-            for part, other in zip(td.tensordicts, apart, strict=True):
-                part._copy_entries(other, chosen, strict, writes, above)
+        for part, other in zip(td.tensordicts, apart, strict=True):
+            part._copy_entries(other, chosen, strict, writes, above)
 
 
 def _pairs_up(td: Any, source: Any) -> bool:

@@ -11,14 +11,13 @@ from numpy import ndarray
 from lite._arrays.device_array import on_leaves
 from lite._arrays.types import Path, is_array
 from lite._containers.assignment import write_arrays
-from lite._ops.chosen import below, key_list, only
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey, require_path, to_key
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container, T
 from lite._tree.values import as_tree, unready
-from lite._tree.writes import Writes, apart, cast_too_early, fitting
+from lite._tree.writes import Writes, apart, fitting
 
 _copy = methodcaller("copy")
 
@@ -69,7 +68,7 @@ def update(
     if relock:
         td._locked = False
     try:
-        with Writes(in_turn=td._parts() is None) as writes:
+        with Writes() as writes:
             node = td._as_node(source)
             if node is not None:
                 _match_batch(td, node, update_batch_size, writes)
@@ -124,7 +123,6 @@ def _update(
     node = td._as_node(source)
     pairs = source.items() if node is None else ((k, node._get_str(k)) for k in list(node._keys()))
     for key, value in pairs:
-        writes.step()
         path = require_path(key)
         rest = below(chosen, path)
         if rest == []:
@@ -168,9 +166,6 @@ def update_(
 ) -> T:
     """Copy the entries of a source into existing buffers (casting, broadcasting); returns self.
 
-    Entries are copied one after the other, in the order of the source: one that is a view of a buffer
-    copied to before has its new content. In a lazy stack all are read first.
-
     Args:
         input_dict_or_td: a mapping or TensorDict with a subset of self's keys.
         keys_to_update: only these keys.
@@ -185,7 +180,7 @@ def update_(
         if _copy_plain(td, named):
             return td
     chosen = None if keys is None else [require_path(k) for k in keys]
-    with Writes(in_turn=td._parts() is None) as writes:
+    with Writes() as writes:
         for source in (input_dict_or_td, kwargs):
             if source is not None:
                 td._copy_entries(source, chosen, strict, writes)
@@ -202,7 +197,6 @@ def _copy_entries(
         rest, both_lazy = below(chosen, path), _both_lazy(td, path, value)
         if rest is not None and (not rest or not both_lazy):
             continue
-        writes.step()
         if both_lazy:
             node, other = td._as_node(td._get_path(path)), td._as_node(value)
             if other.ndim < node.ndim and other.batch_size != node.batch_size[: other.ndim]:
@@ -233,9 +227,8 @@ def update_at_(
     if keys_to_update is None and td._parts() is None and write_arrays(td, idx, input_dict_or_td):
         return td
     chosen = None if keys_to_update is None else [require_path(k) for k in key_list(keys_to_update)]
-    with Writes(in_turn=td._parts() is None) as writes:
+    with Writes() as writes:
         for path, value in _leaf_items(td, input_dict_or_td, ()):
-            writes.step()
             if chosen is not None and not any(path[: len(c)] == c for c in chosen):
                 continue
             try:
@@ -304,11 +297,10 @@ def _copy_plain(td: Any, source: Any) -> bool:
     """`update_`, if all that there is to copy needs nothing but a cast."""
     pairs: list[tuple[Any, Any]] = []
     puts: list[tuple[Any, str, Any]] = []
-    casts: list[Any] = []
     if td._parts() is None:
-        if not _match(td, source, pairs, puts, casts) or cast_too_early(pairs, casts):
+        if not _match(td, source, pairs, puts):
             return False
-    elif all(_match(node, other, pairs, puts, casts) for node, other in _side_by_side(td, source)):
+    elif all(_match(node, other, pairs, puts) for node, other in _side_by_side(td, source)):
         # What is one array in a lazy stack must not be read when half of it is written.
         targets = [target for target, _ in pairs]
         pairs = list(zip(targets, apart(targets, [value for _, value in pairs]), strict=True))
@@ -321,11 +313,8 @@ def _copy_plain(td: Any, source: Any) -> bool:
     return True
 
 
-def _match(td: Any, source: Any, pairs: list[tuple[Any, Any]], puts: list[Any], casts: list[Any]) -> bool:
-    """Collect (target, value) for every leaf of a source, and objects; whether that is all of it.
-
-    Values that are replaced by their casts are added to `casts`.
-    """
+def _match(td: Any, source: Any, pairs: list[tuple[Any, Any]], puts: list[Any]) -> bool:
+    """Collect (target, value) for every leaf of a source, and objects; whether that is all of it."""
     if type(source) is dict:
         entries = source.items()
     elif isinstance(source, Container) and source._parts() is None:
@@ -339,11 +328,9 @@ def _match(td: Any, source: Any, pairs: list[tuple[Any, Any]], puts: list[Any], 
             ready = fitting(target, value)
             if ready is None:
                 return False
-            if ready is not value:
-                casts.append(value)
             pairs.append((target, ready))
         elif isinstance(target, Container):
-            if target._parts() is not None or not _match(target, value, pairs, puts, casts):
+            if target._parts() is not None or not _match(target, value, pairs, puts):
                 return False
         # Objects are replaced, as results of operations may hold the same ones.
         elif (
@@ -396,3 +383,21 @@ def _both_lazy(td: Any, path: Path, value: Any) -> bool:
 
 def _is_lazy(node: Any) -> bool:
     return node is not None and node._parts() is not None
+
+
+def key_list(keys: Any) -> list[Any]:
+    return [keys] if isinstance(keys, str) else list(keys)
+
+
+def only(source: Any, keys: list[Any]) -> Any:
+    """The chosen direct entries of a source; None if a key says more than that."""
+    dense = isinstance(source, Container) and source._parts() is None
+    if not (dense or type(source) is dict) or {*map(type, keys), *map(type, source.keys())} != {str}:
+        return None
+    return {key: value for key, value in source.items() if key in keys}
+
+
+def below(chosen: list[Path] | None, path: Path) -> list[Path] | None:
+    """What is chosen below a path: None for all of it, no items for nothing."""
+    rest = [c[len(path) :] for c in chosen or () if c[: len(path)] == path[: len(c)]]
+    return None if chosen is None or () in rest else rest
