@@ -176,7 +176,7 @@ def test_batch_size_setter_reaches_shorter_nodes_only() -> None:
 
 def test_batch_size_setter_refuses_and_changes_nothing() -> None:
     td = TensorDict({"n": {"b": np.zeros((2, 3))}, "a": np.zeros(2)})
-    with pytest.raises(RuntimeError, match=r"ndarray a has shape \(2,\)"):
+    with pytest.raises(RuntimeError, match=r"ndarray 'a' has shape \(2,\)"):
         td.batch_size = [2, 3]
     assert (td.batch_size, td["n"].batch_size) == ((), ())
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from lite._arrays.types import Shape
+from lite._arrays.types import Path, Shape
 from lite._tree.collection import TensorCollection
+from lite._tree.entry_errors import below, entry_error
 from lite._tree.indexing import basic_shape, normalise, result_shape, slice_length
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase, NonTensorStack, rows
@@ -52,13 +53,16 @@ def _plan(td: Any, index: Any, value: Any, writes: Writes) -> None:
         if objects and isinstance(source, np.ndarray):
             source = rows(source, len(shape))
         if (own is None) != (other is None) or isinstance(source, NonTensorBase) != objects:
-            raise RuntimeError(
-                f"cannot write a {type(source).__name__} to the {type(target).__name__} at key {key!r}."
+            raise entry_error(
+                RuntimeError,
+                f"cannot write a {type(source).__name__} to the {type(target).__name__}{{at}}.",
+                (key,),
             )
         if objects:
             writes.put(td, key, target._assign(items, source))
         elif own is not None:
-            own._set_index(items, other, writes)
+            with below(key):
+                own._set_index(items, other, writes)
         else:
             _plan_leaf(td, key, target, items, shape, source, writes)
 
@@ -69,18 +73,19 @@ def _plan_leaf(
     wanted = shape + tuple(target.shape[len(td._batch_size) :])
     if source.shape != wanted:
         source = trimmed(source, len(wanted))
-    require_fit(key, tuple(source.shape), wanted)
+    require_fit((key,), tuple(source.shape), wanted)
     try:
         writes.copy(target, source, items, wanted)
     except ValueError as error:
-        raise ValueError(f"cannot write to key {key!r}: {error}") from error
+        raise entry_error(ValueError, f"cannot write to key {{key}}: {error}", (key,)) from error
 
 
-def require_fit(key: Any, shape: Shape, wanted: Shape) -> None:
+def require_fit(path: Path, shape: Shape, wanted: Shape) -> None:
     if not fits(shape, wanted):
-        raise RuntimeError(
-            f"shape mismatch at key {key!r}: value of shape {shape} cannot be written to the indexed "
-            f"shape {wanted}."
+        raise entry_error(
+            RuntimeError,
+            f"shape mismatch{{at}}: value of shape {shape} cannot be written to the indexed shape {wanted}.",
+            path,
         )
 
 
@@ -165,7 +170,8 @@ def _fill_index(td: Any, items: tuple[Any, ...], shape: Shape, value: Any, write
     for key, entry in list(td._data.items()):
         node = td._as_node(entry)
         if node is not None:
-            node._set_index(items, value, writes)
+            with below(key):
+                node._set_index(items, value, writes)
         elif isinstance(entry, NonTensorBase):
             writes.put(td, key, entry._assign(items, value))
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from lite._arrays.types import Shape
+from lite._tree.entry_errors import below, entry_error
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorData
 from lite._tree.shape import parse_batch_size
@@ -43,13 +44,16 @@ def _check_rebatch(td: Any, new: Shape) -> None:
         if isinstance(entry, NonTensorData) or (node is not None and node.is_empty()):
             continue
         if _is_dense(node) and len(node.batch_size) < len(new):
-            _check_rebatch(node, new)
+            with below(key):
+                _check_rebatch(node, new)
             continue
         if tuple(entry.shape[: len(new)]) != new:
             kind = type(entry).__name__
-            raise RuntimeError(
-                f"the {kind} {key} has shape {tuple(entry.shape)} which is incompatible with the "
-                f"batch-size {new}."
+            raise entry_error(
+                RuntimeError,
+                f"the {kind} {{key}} has shape {tuple(entry.shape)} which is incompatible with the "
+                f"batch-size {new}.",
+                (key,),
             )
 
 

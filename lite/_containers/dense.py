@@ -16,12 +16,12 @@ from numpy import ndarray
 
 from lite._arrays.device import move, parse_device
 from lite._arrays.device_array import on_leaves
-from lite._arrays.masked import MaskedArrayError
 from lite._arrays.types import Array, Names, Shape
 from lite._containers.assignment import set_index
 from lite._containers.batch_size import auto_batch_size_, set_batch_size
 from lite._tree.batch_ops import BatchOp, Index, Piece, Take
 from lite._tree.collection import TensorCollection
+from lite._tree.entry_errors import put_below
 from lite._tree.indexing import basic_shape, result_names, slice_length, views
 from lite._tree.keys import NestedKey, require_path, to_path
 from lite._tree.lock import LOCK_ERROR
@@ -74,7 +74,7 @@ class Dense(Container):
         node = self._as_node(source)
         if node is not None:
             for key in node._keys():
-                self._data[key] = self._convert(node._get_str(key))
+                self._data[key] = self._convert_at(key, node._get_str(key))
         elif isinstance(source, Mapping):
             self._fill(source)
         else:
@@ -91,10 +91,7 @@ class Dense(Container):
             if not others:
                 return
             for key in others:
-                try:
-                    data[key] = self._convert(data[key])
-                except MaskedArrayError as error:
-                    raise error.below(key) from None
+                data[key] = self._convert_at(key, data[key])
             for key in others:
                 entry = data[key]
                 if type(entry) is not kinds.dense or self._names is not None or entry._names is not None:
@@ -105,7 +102,7 @@ class Dense(Container):
             return
         for key, value in source.items():
             if type(key) is str:
-                self._put(key, self._convert(value))
+                self._put(key, self._convert_at(key, value))
             else:
                 self._set_path(require_path(key), value, False)
 
@@ -156,7 +153,11 @@ class Dense(Container):
             if node is None:
                 break
         if type(node) is kinds.dense and key and type(key[-1]) is str:
-            node._set_here(key[-1], item, inplace)
+            try:
+                node._set_here(key[-1], item, inplace)
+            except Exception as error:
+                put_below(error, *key[:-1])
+                raise
         else:
             self._set_path(require_path(key), item, inplace)
         return self
@@ -176,10 +177,7 @@ class Dense(Container):
                 writes.keep(self)
             self._data[key] = item
             return
-        try:
-            super()._set_here(key, item, inplace, writes)
-        except MaskedArrayError as error:
-            raise error.below(key) from None
+        super()._set_here(key, item, inplace, writes)
 
     def _put(self, key: str, entry: Any) -> None:
         if type(entry) is ndarray:

@@ -16,6 +16,7 @@ from lite._containers.dense import Dense
 from lite._containers.lazy_entries import keys_differ
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
+from lite._tree.entry_errors import below, entry_error, misfit, put_below
 from lite._tree.indexing import normalise
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names
@@ -23,7 +24,7 @@ from lite._tree.nontensor import NonTensorStack
 from lite._tree.protocol import Container, kinds
 from lite._tree.shape import parse_batch_size
 from lite._tree.values import to_entry
-from lite._tree.writes import Writes
+from lite._tree.writes import Writes, fits
 
 _new = object.__new__
 
@@ -171,9 +172,7 @@ class Lazy(Container):
         if not fits and isinstance(entry, TensorCollection):
             return entry._rebatch(size)
         if not fits:
-            raise RuntimeError(
-                f"batch dimension mismatch, got self.batch_size={size} and value.shape={shape}."
-            )
+            raise misfit(size, shape)
         return entry
 
     def _cut(self, item: Any) -> Sequence[Any]:
@@ -195,23 +194,25 @@ class Lazy(Container):
             return [item] * len(self.tensordicts)
         shape = self._item_shape(key)
         if isinstance(item, NonTensorStack) and -1 not in self.batch_size:
-            try:
-                item = item._broadcast(self.batch_size)
-            except ValueError as error:
-                raise ValueError(f"Failed to update '{key}' in tensordict {self!r}") from error
+            if not fits(item.batch_size, self.batch_size):
+                raise _not_updated(item.batch_size, self.batch_size)
+            item = item._broadcast(self.batch_size)
         if isinstance(item, np.ndarray) and shape is not None and -1 not in shape and item.shape != shape:
-            try:
-                item = np.broadcast_to(item, shape)
-            except ValueError as error:
-                raise ValueError(f"Failed to update '{key}' in tensordict {self!r}") from error
+            if not fits(item.shape, shape):
+                raise _not_updated(item.shape, shape)
+            item = np.broadcast_to(item, shape)
         return self._cut(item)
 
     def _set_path(self, path: Path, item: Any, inplace: bool, writes: Writes | None = None) -> None:
         node = lazy_entries.node_at(self, path[:-1]) if len(path) > 1 else None
         if node is None:
             super()._set_path(path, item, inplace, writes)
-        else:
+            return
+        try:
             node._set_here(path[-1], item, inplace, writes)
+        except Exception as error:
+            put_below(error, *path[:-1])
+            raise
 
     def _set_here(self, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
         if writes is None:
@@ -222,10 +223,20 @@ class Lazy(Container):
             return
         inplace = inplace and self._peek(key) is not None
         if self._locked and not inplace:
+            if self._holds(key, item):
+                return
             raise RuntimeError(LOCK_ERROR)
-        pieces = self._cut_to_copy(key, item) if inplace else self._cut(item)
+        with below(key):
+            pieces = self._cut_to_copy(key, item) if inplace else self._cut(item)
         for part, piece in zip(self.tensordicts, pieces, strict=True):
             part._set_here(key, piece, inplace, writes)
+
+    def _holds(self, key: str, item: Any) -> bool:
+        """Whether `item` is the entry: the lazy stack of what the parts have under the key."""
+        node = self._as_node(item)
+        parts = None if node is None else node._parts()
+        held = [id(part._get_str(key)) for part in self.tensordicts]
+        return parts is not None and held == [id(part) for part in parts[0]]
 
     def _create(self, path: tuple[str, ...], item: Any, writes: Writes | None = None) -> None:
         if writes is None:
@@ -235,7 +246,8 @@ class Lazy(Container):
         if self._locked or any(part.is_locked for part in self.tensordicts):
             raise RuntimeError(LOCK_ERROR)
         node = self._blank()
-        node._set_path(path[1:], item, False)
+        with below(path[0]):
+            node._set_path(path[1:], item, False)
         for part, child in zip(self.tensordicts, node.tensordicts, strict=True):
             if part._peek(path[0]) is None and not lazy_entries.has_node(part, path[:1]):
                 writes.put(part, path[0], child)
@@ -317,7 +329,8 @@ class Lazy(Container):
         for key in self._keys():
             entry = self._get_str(key)
             node = self._as_node(entry)
-            entries[key] = entry if node is None else self._rewrap(entry, node.contiguous())
+            with below(key):
+                entries[key] = entry if node is None else self._rewrap(entry, node.contiguous())
         return kinds.dense._make(entries, self.batch_size, self.device, self._names)
 
     def numel(self) -> int:
@@ -418,9 +431,7 @@ class Lazy(Container):
         if own[: len(batch_size)] == batch_size:
             return self
         if len(batch_size) <= dim or batch_size[dim] != own[dim]:
-            raise RuntimeError(
-                f"batch dimension mismatch, got self.batch_size={batch_size} and value.shape={own}."
-            )
+            raise misfit(batch_size, own)
         inner = batch_size[:dim] + batch_size[dim + 1 :]
         return self._from_parts([part._rebatch(inner) for part in self.tensordicts])
 
@@ -495,6 +506,11 @@ class Lazy(Container):
     def _require_regular(self, dim: int, method: str) -> None:
         if self.batch_size[self._dim(dim)] < 0:
             raise ValueError(f"cannot {method} dim {dim} of batch size {self.batch_size}: it is ragged.")
+
+
+def _not_updated(shape: Shape, wanted: Shape) -> Exception:
+    message = f"Failed to update {{key}} in tensordict: shape {shape} does not broadcast to {wanted}."
+    return entry_error(ValueError, message)
 
 
 def _distinct(values: list[Any]) -> set[Any]:

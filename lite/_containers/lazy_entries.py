@@ -12,10 +12,11 @@ from typing import Any
 
 from numpy import ndarray
 
-from lite._arrays.device_array import on_leaves
-from lite._arrays.types import Path, is_array
+from lite._arrays.types import Path
 from lite._containers.dense import Dense
-from lite._containers.ragged import stack_arrays, stack_objects, unstackable
+from lite._containers.joining import How, join_column
+from lite._containers.ragged import stack_arrays, stack_objects
+from lite._tree.entry_errors import entry_error, put_below
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container, kinds
 
@@ -46,7 +47,7 @@ def entry(stack: Any, key: str) -> Any:
         entries = [part._data.get(key) for part in stack.tensordicts]
     except AttributeError:
         return stack._get_path((key,))
-    return stacked(stack, key, entries)
+    return stacked(stack, (key,), entries)
 
 
 def entry_at(stack: Any, path: Path) -> Any:
@@ -58,42 +59,32 @@ def entry_at(stack: Any, path: Path) -> Any:
             if stack._peek_path(path) is None:
                 return None
             raise
-    return stacked(stack, path[-1], entries)
+    return stacked(stack, path, entries)
 
 
-def stacked(stack: Any, key: str, entries: list[Any]) -> Any:
-    """The entry that those of the parts make; None if one has none."""
-    found = set(map(type, entries))
-    if found == _ARRAYS:
-        return stack_arrays(key, entries, stack.stack_dim, host=True)
-    if not entries or NoneType in found:
+def stacked(stack: Any, path: Path, entries: list[Any]) -> Any:
+    """The entry that those of the parts at a path make; None if one has none."""
+    if not entries or NoneType in set(map(type, entries)):
         return None
-    if found == {kinds.dense}:
-        return _stack_dense(stack, key, entries)
-    if all(is_array(entry) for entry in entries):
-        return on_leaves(lambda *arrays: stack_arrays(key, list(arrays), stack.stack_dim), *entries)
-    if all(isinstance(entry, NonTensorBase) for entry in entries):
-        return stack_objects(entries, stack.stack_dim)
-    if all(stack._as_node(entry) is not None for entry in entries):
-        return _stack_nodes(stack, key, entries)
-    raise unstackable(key, entries)
+    try:
+        out = join_column(entries, READ, stack.stack_dim)
+    except RuntimeError as error:
+        put_below(error, *path)
+        raise
+    if stack._dim_name is not None and (node := stack._as_node(out)) is not None:
+        node._dim_name = stack._dim_name
+    return out
 
 
-def _stack_nodes(stack: Any, key: str, entries: list[Any]) -> Any:
-    """As `_stack_dense`, for containers of any kind, tensorclasses too."""
-    nodes = [stack._as_node(entry) for entry in entries]
-    if len({node.ndim for node in nodes}) > 1:
-        raise unstackable(key, entries)
-    out = stack._make(nodes, stack.stack_dim, stack._dim_name)
-    same = all(type(entry) is type(entries[0]) for entry in entries)
-    return stack._rewrap(entries[0], out) if same else out
-
-
-def _stack_dense(stack: Any, key: str, nodes: list[Any]) -> Any:
-    sizes = [node._batch_size for node in nodes]
+def _side_by_side(nodes: list[Any], dim: int) -> Any:
+    """Containers of any kind as a lazy stack; they may be ragged, but not of different numbers of dims."""
+    sizes = [node.batch_size for node in nodes]
     if sizes.count(sizes[0]) < len(sizes) and len(set(map(len, sizes))) > 1:
-        raise unstackable(key, nodes)
-    return stack._make(nodes, stack.stack_dim, stack._dim_name)
+        raise entry_error(RuntimeError, f"the entries{{at}} of a lazy stack are of different kinds: {sizes}.")
+    return kinds.lazy._make(nodes, dim)
+
+
+READ = How("read from a lazy stack", stack_arrays, stack_objects, _side_by_side)
 
 
 def peek(stack: Any, key: str) -> Any:
@@ -102,26 +93,27 @@ def peek(stack: Any, key: str) -> Any:
         entries = [part._data.get(key) for part in stack.tensordicts]
     except AttributeError:
         entries = _until_missing(stack.tensordicts, lambda part: part._peek(key))
-    return _stand_in(stack, key, entries)
+    return _stand_in(stack, (key,), entries)
 
 
 def peek_at(stack: Any, path: Path) -> Any:
     entries = _ends(stack.tensordicts, path)
     if entries is None:
         entries = _until_missing(stack.tensordicts, lambda part: part._peek_path(path))
-    return _stand_in(stack, path[-1], entries)
+    return _stand_in(stack, path, entries)
 
 
-def _stand_in(stack: Any, key: str, entries: list[Any]) -> Any:
+def _stand_in(stack: Any, path: Path, entries: list[Any]) -> Any:
     found = set(map(type, entries))
     if not entries or NoneType in found:
         return None
     if type(entries[0]) is ndarray:
         return entries[0]
-    if found == {kinds.dense}:
-        return _stack_dense(stack, key, entries)
-    leaves = [entry for entry in entries if stack._as_node(entry) is None]
-    return leaves[0] if leaves else _stack_nodes(stack, key, entries)
+    if found != {kinds.dense}:
+        for entry in entries:
+            if stack._as_node(entry) is None:
+                return entry
+    return stacked(stack, path, entries)
 
 
 def items(stack: Any) -> Iterable[tuple[str, Any]]:
@@ -129,7 +121,7 @@ def items(stack: Any) -> Iterable[tuple[str, Any]]:
     if dicts is None:
         return Container._items(stack)
     shared = _shared_keys(stack, dicts)
-    return ((key, stacked(stack, key, [entries.get(key) for entries in dicts])) for key in shared)
+    return ((key, stacked(stack, (key,), [entries.get(key) for entries in dicts])) for key in shared)
 
 
 def peek_items(stack: Any) -> Iterable[tuple[str, Any]]:
@@ -140,7 +132,7 @@ def peek_items(stack: Any) -> Iterable[tuple[str, Any]]:
     for key in _shared_keys(stack, dicts):
         entry = dicts[0][key]
         if type(entry) is not ndarray:
-            entry = _stand_in(stack, key, [entries[key] for entries in dicts])
+            entry = _stand_in(stack, (key,), [entries[key] for entries in dicts])
         found.append((key, entry))
     return found
 
@@ -149,7 +141,7 @@ def node_at(stack: Any, path: Path) -> Any:
     """The lazy stack of the nodes at a path through dense TensorDicts; None if it goes through others."""
     nodes = _ends(stack.tensordicts, path)
     if nodes and set(map(type, nodes)) == {kinds.dense}:
-        return _stack_dense(stack, path[-1], nodes)
+        return stacked(stack, path, nodes)
     return None
 
 

@@ -16,9 +16,10 @@ import numpy as np
 from lite._arrays.types import Array, Names, Shape
 from lite._containers.assignment import collect, fit_assigned, require_fit
 from lite._containers.dense import Dense
-from lite._containers.joining import cat_values
+from lite._containers.joining import CAT
 from lite._tree import batch_ops
 from lite._tree.collection import TensorCollection
+from lite._tree.entry_errors import entry_error
 from lite._tree.indexing import _consumes, normalise, result_names, result_shape
 from lite._tree.keys import require_path
 from lite._tree.protocol import Container, kinds
@@ -141,7 +142,7 @@ def _masked(stack: Any, mask: Any) -> Any:
         return None
     masked = [part._index(rows) for part, rows in zip(stack.tensordicts, mask, strict=True)]
     try:
-        out = cat_values(masked, 0)
+        out = CAT.nodes(masked, 0)
     except RuntimeError:  # lazy parts of different layout
         return None
     own = stack._own_names()
@@ -307,7 +308,10 @@ def _fill(stack: Any, items: tuple[Any, ...], value: Any, writes: Writes) -> Non
             stack.tensordicts[i]._set_index(split.rest, value, writes)
         return
     for key in list(stack._keys()):
-        stack._set_at((key,), value, items, writes)
+        try:
+            stack._set_at((key,), value, items, writes)
+        except ValueError as error:
+            raise entry_error(ValueError, f"cannot write to key {{key}}: {error}", (key,)) from error
 
 
 # -- batch-shape operations: done per part, so that ragged leaves take part ------------------------------

@@ -12,12 +12,13 @@ from lite._arrays.defaults import get_defaults_to_none
 from lite._arrays.device_array import write_leaf
 from lite._arrays.types import Path, Shape, is_array
 from lite._containers.ragged import read
+from lite._tree.entry_errors import below, entry_error, put_below
 from lite._tree.key_views import TensorDictKeysView, leaf_pairs, walk
 from lite._tree.keys import NestedKey, require_path, to_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase, NonTensorData, unwrap
 from lite._tree.protocol import MISSING, Container, T
-from lite._tree.writes import Writes, fitting
+from lite._tree.writes import Writes, fits, fitting
 
 _NUMBERS = (float, int, bool)
 
@@ -200,20 +201,32 @@ def _set_path(td: Container, path: Path, item: Any, inplace: bool, writes: Write
     for depth, name in enumerate(path[:-1]):
         entry = node._peek(name)
         if entry is None:
-            node._create(path[depth:], item, writes)
+            try:
+                node._create(path[depth:], item, writes)
+            except Exception as error:
+                put_below(error, *path[:depth])
+                raise
             return
         child = entry if isinstance(entry, Container) else td._as_node(entry)
         if child is None:
             raise KeyError(f"The entry {name} is already present in tensordict {node!r}.")
         node = child
-    node._set_here(path[-1], item, inplace, writes)
+    try:
+        node._set_here(path[-1], item, inplace, writes)
+    except Exception as error:
+        put_below(error, *path[:-1])
+        raise
 
 
 def _create(td: Container, path: Path, item: Any, writes: Writes | None = None) -> None:
     """Store below nodes that do not exist yet; the value is converted before anything changes."""
     if td._locked:
         raise RuntimeError(LOCK_ERROR)
-    chain = td._convert(item)
+    try:
+        chain = td._convert(item)
+    except Exception as error:
+        put_below(error, *path)
+        raise
     if type(chain) is ndarray and td._names is None:  # then there is nothing that names reach
         for name in path[:0:-1]:
             chain = td._with({name: chain})
@@ -239,8 +252,10 @@ def _set_here(td: Container, key: str, item: Any, inplace: bool, writes: Writes 
                 _write_into(td, key, current, item, own)
             return
     if td._locked:
+        if item is not None and td._get_str(key) is item:
+            return  # as `td["x"] += 1` ends, after it has changed the array in place
         raise RuntimeError(LOCK_ERROR)
-    entry = td._convert(item)
+    entry = td._convert_at(key, item)
     if writes is None:
         td._put(key, entry)
     else:
@@ -253,34 +268,31 @@ def _write_into(td: Container, key: str, current: Any, item: Any, writes: Writes
     node = td._as_node(current)
     if node is not None:
         if not isinstance(item, Mapping) and td._as_node(item) is None:
-            raise ValueError(
-                f"Failed to update '{key}' in tensordict {td!r}: it is nested, and the value is a "
-                f"{type(item).__name__}."
-            )
-        node._merge(item, writes)
+            raise _not_updated(key, f"it is nested, and the value is a {type(item).__name__}.")
+        with below(key):
+            node._merge(item, writes)
         return
     if isinstance(current, NonTensorBase):
         entry = td._to_entry(item)
         if not isinstance(entry, NonTensorBase):
-            raise ValueError(
-                f"Failed to update '{key}' in tensordict {td!r}: it is non-tensor data, and the value "
-                f"is a {type(entry).__name__}."
-            )
+            raise _not_updated(key, f"it is non-tensor data, and the value is a {type(entry).__name__}.")
         if isinstance(entry, NonTensorData):
             entry = entry._rebatch(current.batch_size)
-        try:
-            entry = entry._broadcast(current.batch_size)
-        except ValueError as error:
-            raise ValueError(
-                f"Failed to update '{key}' in tensordict {td!r}: objects of shape {entry.batch_size} "
-                f"do not broadcast to {current.batch_size}."
-            ) from error
+        size = entry.batch_size
+        if not fits(size, current.batch_size):
+            reason = f"objects of shape {size} do not broadcast to {current.batch_size}."
+            raise _not_updated(key, reason)
+        entry = entry._broadcast(current.batch_size)
         writes.put(td, key, entry)  # replaced, as results of operations may hold the same objects
         return
     try:
         writes.copy(current, td._to_entry(item))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"Failed to update '{key}' in tensordict {td!r}: {error}") from error
+        raise _not_updated(key, str(error)) from error
+
+
+def _not_updated(key: str, reason: str) -> Exception:
+    return entry_error(ValueError, f"Failed to update {{key}} in tensordict: {reason}", (key,))
 
 
 def setitem(td: Container, index: Any, value: Any) -> None:
@@ -315,7 +327,8 @@ def set_(td: T, key: NestedKey, item: Any, *, non_blocking: bool = False) -> T:
         raise td._missing(path)
     node = td._as_node(current)
     if node is not None and (isinstance(item, Mapping) or td._as_node(item) is not None):
-        node.update_(item)
+        with below(*path):
+            node.update_(item)
     else:
         td._set_path(path, item, True)
     return td

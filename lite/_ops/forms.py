@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.types import Shape, is_array
+from lite._containers.joining import STACK
 from lite._ops.padding import grown
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
@@ -81,13 +82,11 @@ def _padded(td: Any, padding: Any) -> Any:
             node = td._as_node(entry)
             entries[key] = entry if node is None else td._rewrap(entry, _padded(node, padding))
         return td._with(entries)
-    from lite._containers.joining import stack_values
-
     parts, dim = stacked
     dense = [_padded(part, padding) for part in parts]
     if not dense:
         return td.contiguous()
-    out = stack_values(_unified(dense, padding), dim)
+    out = STACK.nodes(_unified(dense, padding), dim)
     out._names = td._names
     return out
 

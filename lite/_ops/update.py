@@ -12,6 +12,7 @@ from lite._arrays.device_array import on_leaves
 from lite._arrays.types import Path, is_array
 from lite._containers.assignment import write_arrays
 from lite._tree.collection import TensorCollection
+from lite._tree.entry_errors import below, put_below
 from lite._tree.keys import NestedKey, require_path, to_key
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase
@@ -124,7 +125,7 @@ def _update(
     pairs = source.items() if node is None else ((k, node._get_str(k)) for k in list(node._keys()))
     for key, value in pairs:
         path = require_path(key)
-        rest = below(chosen, path)
+        rest = _chosen_below(chosen, path)
         if rest == []:
             continue
         mergeable = isinstance(value, Mapping) or td._as_node(value) is not None
@@ -136,7 +137,11 @@ def _update(
             if target is not None and target is not value:
                 if not inplace:
                     target = _as_lazy(td, path, target, value, writes)
-                target._update(value, clone, inplace, rest, is_leaf, writes)
+                try:
+                    target._update(value, clone, inplace, rest, is_leaf, writes)
+                except Exception as error:
+                    put_below(error, *path)
+                    raise
                 continue
         td._set_path(path, _copied(value) if clone else value, inplace, writes)
 
@@ -194,15 +199,16 @@ def _copy_entries(
     if strict and chosen is None and _is_lazy(node) and node._exclusive():
         raise KeyError("The source has keys in some of its parts only; strict=False ignores them.")
     for path, value in _leaf_items(td, source, ()):
-        rest, both_lazy = below(chosen, path), _both_lazy(td, path, value)
+        rest, both_lazy = _chosen_below(chosen, path), _both_lazy(td, path, value)
         if rest is not None and (not rest or not both_lazy):
             continue
         if both_lazy:
             node, other = td._as_node(td._get_path(path)), td._as_node(value)
             if other.ndim < node.ndim and other.batch_size != node.batch_size[: other.ndim]:
                 other = other.expand(node.batch_size)  # as arrays broadcast
-            _match_batch(node, other, False, writes)
-            node._copy_entries(other, rest, strict, writes, (*above, *path))
+            with below(*path):
+                _match_batch(node, other, False, writes)
+                node._copy_entries(other, rest, strict, writes, (*above, *path))
         elif td._peek_path(path) is not None:
             td._set_path(path, value, True, writes)
         elif strict:
@@ -281,10 +287,14 @@ def _storable(td: Any, source: Any, ready: list[tuple[Any, dict[Any, Any]]]) -> 
         for key in others:
             target = td._get_str(key)
             if isinstance(target, Container):
-                if not _storable(target, entries.pop(key), ready):
-                    return False
+                try:
+                    if not _storable(target, entries.pop(key), ready):
+                        return False
+                except Exception as error:
+                    put_below(error, key)
+                    raise
             elif target is None and td._names is None and type(entries[key]) in (dict, type(td)):
-                entry = entries[key] = td._convert(entries[key])  # a node of its own, or the one given
+                entry = entries[key] = td._convert_at(key, entries[key])
                 if entry._names is not None:
                     return False
             elif not isinstance(entries[key], NonTensorBase) or entries[key].batch_size != td.batch_size:
@@ -397,7 +407,7 @@ def only(source: Any, keys: list[Any]) -> Any:
     return {key: value for key, value in source.items() if key in keys}
 
 
-def below(chosen: list[Path] | None, path: Path) -> list[Path] | None:
+def _chosen_below(chosen: list[Path] | None, path: Path) -> list[Path] | None:
     """What is chosen below a path: None for all of it, no items for nothing."""
     rest = [c[len(path) :] for c in chosen or () if c[: len(path)] == path[: len(c)]]
     return None if chosen is None or () in rest else rest

@@ -16,6 +16,7 @@ from lite._arrays.types import Names, Path, Shape
 from lite._tree import lock, undo
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
+from lite._tree.entry_errors import put_below
 from lite._tree.names import check_names, collect_names, refine_names, set_names
 from lite._tree.nontensor import NonTensorBase, unwrap
 from lite._tree.shape import BatchShape
@@ -127,6 +128,14 @@ class Container(BatchShape):
     def _convert(self, value: Any) -> Any:
         """Convert a user's value to an entry that fits the batch size and device."""
         raise NotImplementedError
+
+    def _convert_at(self, key: str, value: Any) -> Any:
+        """As `_convert`, with errors that name the key."""
+        try:
+            return self._convert(value)
+        except Exception as error:
+            put_below(error, key)
+            raise
 
     # -- entries at the end of a path -----------------------------------------------------------
 

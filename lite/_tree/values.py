@@ -14,6 +14,7 @@ from lite._arrays.foreign import from_dlpack, is_foreign, is_tensor
 from lite._arrays.masked import refuse_masked
 from lite._arrays.types import Array, Path, Shape, is_array
 from lite._tree.collection import TensorCollection
+from lite._tree.entry_errors import misfit
 from lite._tree.keys import to_path
 from lite._tree.nontensor import NonTensorData, NonTensorStack
 from lite._tree.protocol import kinds
@@ -225,10 +226,7 @@ def _is_ragged_numbers(value: list[Any]) -> bool:
 def fit_leaf(value: Any, batch_size: Shape) -> None:
     """Check that a leaf starts with the batch size; the RuntimeError names both shapes."""
     if value.shape[: len(batch_size)] != batch_size:
-        raise RuntimeError(
-            f"batch dimension mismatch, got self.batch_size={batch_size} "
-            f"and value.shape={tuple(value.shape)}."
-        )
+        raise misfit(batch_size, value.shape)
 
 
 def fit_node(value: TensorCollection, batch_size: Shape) -> TensorCollection:
