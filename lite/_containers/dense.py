@@ -91,7 +91,11 @@ class Dense(Container):
             if not others:
                 return
             for key in others:
-                data[key] = self._convert_at(key, data[key])
+                try:
+                    data[key] = self._convert(data[key])
+                except Exception as error:
+                    put_below(error, key)
+                    raise
             for key in others:
                 entry = data[key]
                 if type(entry) is not kinds.dense or self._names is not None or entry._names is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import itemgetter
+from types import NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +35,7 @@ class How(NamedTuple):
 
 
 def join_column(entries: list[Any], how: How, dim: int) -> Any:
-    """What the entries of several containers under one key become.
+    """What the entries of several containers under one key become; None if one has none.
 
     Containers of one tensorclass become one of it, containers of several classes a plain one.
 
@@ -46,6 +47,8 @@ def join_column(entries: list[Any], how: How, dim: int) -> Any:
         return how.arrays(entries, dim, True)
     if found == {kinds.dense}:
         return how.nodes(entries, dim)
+    if NoneType in found:
+        return None
     if all(map(is_array, entries)):
         return on_leaves(lambda *arrays: how.arrays(list(arrays), dim, False), *entries)
     if all(isinstance(entry, NonTensorBase) for entry in entries):
@@ -64,6 +67,8 @@ def join(items: list[Any], how: How, dim: int) -> Any:
     Raises:
         TypeError: they are none of these, or of several kinds.
     """
+    if all(issubclass(kind, Container) for kind in set(map(type, items))):
+        return how.nodes(items, dim)
     if all(map(is_array, items)):
         return (np.concatenate if how is CAT else np.stack)(items, dim)
     payloads = [isinstance(item, NonTensorBase) for item in items]
@@ -232,7 +237,7 @@ def _cat_nodes(items: list[Any], dim: int) -> Any:
             f"batch_size={first.batch_size}"
         )
     dim %= ndim
-    if any(isinstance(item, kinds.lazy) for item in items):
+    if any(issubclass(kind, kinds.lazy) for kind in set(map(type, items))):
         return _cat_lazy(items, dim)
     sizes = [item._batch_size for item in items]
     size = sizes[0]

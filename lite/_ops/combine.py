@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.types import is_array
-from lite._containers.joining import CAT, MAYBE_DENSE, STACK, join
+from lite._containers.joining import CAT, MAYBE_DENSE, STACK, How, join
 from lite._tree.collection import TensorCollection, is_leaf_nontensor
 from lite._tree.numpy_protocol import implements
 from lite._tree.protocol import Container, kinds
@@ -115,7 +115,7 @@ def lazy_stack(
     def side_by_side(nodes: list[Any], dim: int) -> Any:
         return kinds.lazy(*nodes, stack_dim=dim, stack_dim_name=stack_dim_name, strict_shape=strict_shape)
 
-    how = STACK._replace(name="lazy_stack", nodes=side_by_side)
+    how = How("lazy_stack", STACK.arrays, STACK.objects, side_by_side)
     result = join(_listed(input, "lazy_stack"), how, dim)
     return result if out is None else _write_out(out, result)
 

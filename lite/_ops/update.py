@@ -285,20 +285,20 @@ def _storable(td: Any, source: Any, ready: list[tuple[Any, dict[Any, Any]]]) -> 
     if others:
         entries = entries.copy()
         for key in others:
-            target = td._get_str(key)
-            if isinstance(target, Container):
-                try:
+            target, value = td._get_str(key), entries[key]
+            try:
+                if isinstance(target, Container):
                     if not _storable(target, entries.pop(key), ready):
                         return False
-                except Exception as error:
-                    put_below(error, key)
-                    raise
-            elif target is None and td._names is None and type(entries[key]) in (dict, type(td)):
-                entry = entries[key] = td._convert_at(key, entries[key])
-                if entry._names is not None:
+                elif target is None and td._names is None and type(value) in (dict, type(td)):
+                    entries[key] = td._convert(value)  # a node of its own, or the one given
+                    if entries[key]._names is not None:
+                        return False
+                elif not isinstance(value, NonTensorBase) or value.batch_size != td.batch_size:
                     return False
-            elif not isinstance(entries[key], NonTensorBase) or entries[key].batch_size != td.batch_size:
-                return False
+            except Exception as error:
+                put_below(error, key)
+                raise
     ready.append((td, entries))
     return others is not None
 
