@@ -1,5 +1,15 @@
-"""Exported ONNX language models run through onnxruntime.
+"""Exported ONNX models run through onnxruntime: language models, and any other graph.
 
+Six folders, each of which imports only those before it (`generation` and `text` do not know each other):
+
+- `graph`: any ONNX graph: its files, sessions, calls
+- `decoder`: a language model as rows of tokens to extend, fork, cut and score
+- `generation`: the token loop, its options, and rows of several threads in one run
+- `text`: conversations, chat templates, the tokenizer, the data classes
+- `wrapper`: language models as modules on TensorDicts
+- `tiny_chat`: the small chat model that ships with the package
+
+A wrapper's call goes input -> calls -> loop -> decoder -> cache -> binding -> session, and back to output.
 Names are loaded on first use, so that importing this package costs next to nothing.
 """
 
@@ -24,35 +34,26 @@ if TYPE_CHECKING:
     from lite.models.wrapper.onnx_wrapper import OnnxWrapper
     from lite.models.wrapper.options import LLMWrapperBase
 
-_MODULE_OF = {
-    "ChatHistory": "text.data",
-    "ContentBase": "text.history",
-    "Decoder": "decoder.protocol",
-    "Generated": "generation.loop",
-    "GenerationConfig": "generation.options",
-    "GraphSpec": "decoder.conventions",
-    "History": "text.history",
-    "LLMWrapperBase": "wrapper.options",
-    "LogProbs": "text.data",
-    "Masks": "text.data",
-    "ModelConfig": "graph.model_config",
-    "OnnxDecoder": "decoder.decoder",
-    "OnnxModule": "graph.module",
-    "OnnxWrapper": "wrapper.onnx_wrapper",
-    "Padding": "decoder.conventions",
-    "Rendered": "text.template_rendering",
-    "Step": "generation.loop",
-    "Text": "text.data",
-    "Tokenizer": "text.tokenizer",
-    "Tokens": "text.data",
-    "add_chat_template": "text.builtin_templates",
-    "embedded_model_path": "tiny_chat.embedded",
-    "full_logits": "decoder.scoring",
-    "generate": "generation.loop",
-    "render_chat": "text.template_rendering",
-    "score": "decoder.scoring",
-    "stream": "generation.loop",
+# The public names by the file that defines them.
+_NAMES = {
+    "graph.model_config": ["ModelConfig"],
+    "graph.module": ["OnnxModule"],
+    "decoder.conventions": ["GraphSpec", "Padding"],
+    "decoder.decoder": ["OnnxDecoder"],
+    "decoder.protocol": ["Decoder"],
+    "decoder.scoring": ["full_logits", "score"],
+    "generation.loop": ["Generated", "Step", "generate", "stream"],
+    "generation.options": ["GenerationConfig"],
+    "text.builtin_templates": ["add_chat_template"],
+    "text.data": ["ChatHistory", "LogProbs", "Masks", "Text", "Tokens"],
+    "text.history": ["ContentBase", "History"],
+    "text.template_rendering": ["Rendered", "render_chat"],
+    "text.tokenizer": ["Tokenizer"],
+    "wrapper.onnx_wrapper": ["OnnxWrapper"],
+    "wrapper.options": ["LLMWrapperBase"],
+    "tiny_chat.embedded": ["embedded_model_path"],
 }
+_FILE_OF = {name: file for file, names in _NAMES.items() for name in names}
 
 __all__ = [
     "ChatHistory",
@@ -86,9 +87,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
+    if name not in _FILE_OF:
         raise AttributeError(f"module 'lite.models' has no attribute {name!r}")
-    return getattr(import_module(f"lite.models.{_MODULE_OF[name]}"), name)
+    return getattr(import_module(f"lite.models.{_FILE_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:

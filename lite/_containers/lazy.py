@@ -333,6 +333,15 @@ class Lazy(Container):
                 entries[key] = entry if node is None else self._rewrap(entry, node.contiguous())
         return kinds.dense._make(entries, self.batch_size, self.device, self._names)
 
+    def auto_batch_size_(self, batch_dims: int | None = None, keep_compliant_size: bool = False) -> Self:
+        """Not for lazy stacks, whose batch size follows from that of their parts.
+
+        Raises:
+            RuntimeError: `batch_dims` is smaller than the number of batch dimensions.
+        """
+        self.batch_size = self.batch_size if batch_dims is None else self.batch_size[:batch_dims]
+        return self
+
     def numel(self) -> int:
         """Number of batch elements; ragged parts count their own."""
         return sum(part.numel() for part in self.tensordicts)

@@ -63,7 +63,7 @@ def _as_dict(
             if retain_none or value is not None:
                 out[key] = value
         elif checked:
-            out[key] = td._as_node(entry)._as_dict(retain_none, convert_tensors, tolist_first)
+            out[key] = _as_dict(td._as_node(entry), retain_none, convert_tensors, tolist_first)
         else:
             out[key] = td._as_node(entry).to_dict(
                 retain_none=retain_none, convert_tensors=convert_tensors, tolist_first=tolist_first

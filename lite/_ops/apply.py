@@ -182,7 +182,7 @@ def _apply_node(td: Container, call: _Call, others: list[Any], out: Any, path: P
     stacked = td._parts()
     if stacked is not None:
         if call.batch_size is not None and not call.inplace:
-            return td.contiguous()._apply_node(call, others, out, path)
+            return _apply_node(td.contiguous(), call, others, out, path)
         return _apply_parts(td, call, others, out, path, *stacked)
     target: Any = td if call.inplace else out
     if target is None:

@@ -8,15 +8,16 @@ import textwrap
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lite._tensordict import TensorDict, TensorDictBase
-
-if TYPE_CHECKING:
-    from lite.models.tiny_chat.tasks import Problem
+from lite import TensorDict, TensorDictBase
+from lite.data import MultiStep, TokenTransitions
+from lite.models import ChatHistory, History, OnnxWrapper, embedded_model_path
+from lite.models.tiny_chat.tasks import TASKS, Problem, make_problem, reward
+from lite.nn import TensorDictModule, TensorDictSequential
 
 MAX_NEW_TOKENS = 32
 
@@ -44,8 +45,6 @@ class DemoResult:
 
 def run(args: argparse.Namespace) -> int:
     """Run the demo and print a table, the TensorDict and the speed, or JSON."""
-    from lite.models import embedded_model_path
-
     result = run_demo(
         Path(args.model) if args.model else embedded_model_path(),
         prompts=args.prompts,
@@ -87,10 +86,6 @@ def run_demo(
             hardly differ below 1.5.
         device: "cpu" or "cuda".
     """
-    from lite.data import MultiStep, TokenTransitions
-    from lite.models import ChatHistory, History, OnnxWrapper
-    from lite.nn import TensorDictModule, TensorDictSequential
-
     problems = _problems(prompts, seed)
     start = time.perf_counter()
     policy = OnnxWrapper(
@@ -123,15 +118,11 @@ def run_demo(
 
 
 def _problems(count: int, seed: int) -> list[Problem]:
-    from lite.models.tiny_chat.tasks import TASKS, make_problem
-
     rng = np.random.default_rng(seed)
     return [make_problem(rng, TASKS[i % len(TASKS)], held_out=True) for i in range(count)]
 
 
 def _grade(responses: list[list[str]], problems: list[list[Problem]]) -> NDArray[np.float32]:
-    from lite.models.tiny_chat.tasks import reward
-
     return np.array(
         [
             [reward(problem, _content(response)) for response, problem in zip(*row, strict=True)]
@@ -152,7 +143,7 @@ def _cell(text: str, width: int) -> str:
     return textwrap.shorten(printable, width, placeholder="...")
 
 
-def _rows(result: DemoResult) -> list[dict[str, Any]]:
+def _records(result: DemoResult) -> list[dict[str, Any]]:
     """One record per sample; the return is that of the response's first token."""
     samples, steps = result.samples, result.steps
     texts, problems = samples["text", "response"], samples["problem"]
@@ -180,7 +171,7 @@ def _rows(result: DemoResult) -> list[dict[str, Any]]:
 def _as_json(result: DemoResult) -> dict[str, Any]:
     return {
         "model": str(result.model),
-        "samples": _rows(result),
+        "samples": _records(result),
         "tokens": result.tokens,
         "seconds": result.seconds,
         "tokens_per_second": result.tokens / result.seconds,
@@ -189,12 +180,10 @@ def _as_json(result: DemoResult) -> dict[str, Any]:
 
 
 def _print(result: DemoResult, args: argparse.Namespace) -> None:
-    from lite.models import embedded_model_path
-
     print(f"{'prompt':<44}  {'sample':<24} {'log-prob':>9} {'reward':>7} {'return':>7}")
     print("-" * 96)
     last = None
-    for row in _rows(result):
+    for row in _records(result):
         prompt = "" if row["prompt"] == last else _cell(row["prompt"], 44)
         last = row["prompt"]
         sample = _cell(row["response"], 24)

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from lite.cli.model import load, prompt_ids
+from lite.models import GenerationConfig, generate
 
 
 def run(args: argparse.Namespace) -> int:
     """Continue each prompt and print the text with its token count, log-prob and speed."""
-    from lite.models import GenerationConfig, generate
-
     prompts = [sys.stdin.read() if p == "-" else p for p in args.prompt]
     if not prompts:
         raise ValueError("a prompt is needed: lite generate --model DIR \"prompt\" (or '-' to read it).")

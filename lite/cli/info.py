@@ -19,8 +19,8 @@ def run(args: argparse.Namespace) -> int:
         config.pop(whole_file, None)
     facts: dict[str, Any] = {
         "model": str(model.path),
-        "graph": _plain(dataclasses.asdict(model.decoder.spec)),
-        "config": _plain(config),
+        "graph": _for_json(dataclasses.asdict(model.decoder.spec)),
+        "config": _for_json(config),
         "tokenizer": {
             "eos_token_id": tokenizer.eos_token_id,
             "pad_token_id": tokenizer.pad_token_id,
@@ -41,10 +41,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _plain(value: Any) -> Any:
+def _for_json(value: Any) -> Any:
     """A form that JSON can hold: enums, paths and dtypes by their text."""
     if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): _for_json(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [_for_json(v) for v in value]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from lite.models import OnnxDecoder, Tokenizer
+from lite.models import OnnxDecoder, Tokenizer, embedded_model_path
 
 
 class LoadedModel:
@@ -25,19 +23,15 @@ class LoadedModel:
     """
 
     def __init__(self, path: Path, device: str) -> None:
-        from lite.models import OnnxDecoder, Tokenizer
-
         start = time.perf_counter()
         self.path = path
-        self.decoder: OnnxDecoder = OnnxDecoder(path, device=device)
-        self.tokenizer: Tokenizer = Tokenizer.from_pretrained(path)
+        self.decoder = OnnxDecoder(path, device=device)
+        self.tokenizer = Tokenizer.from_pretrained(path)
         self.seconds = time.perf_counter() - start
 
 
 def load(args: argparse.Namespace) -> LoadedModel:
     """Load the model that `--model` names, or the embedded one."""
-    from lite.models import embedded_model_path
-
     return LoadedModel(Path(args.model) if args.model else embedded_model_path(), args.device)
 
 

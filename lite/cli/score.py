@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.cli.model import LoadedModel, chat_ids, load, prompt_ids
+from lite.models import score
 
 
 def run(args: argparse.Namespace) -> int:
@@ -109,7 +110,7 @@ def _check(record: Any, number: int) -> dict[str, Any]:
     )
 
 
-def _rows(model: LoadedModel, record: dict[str, Any], raw: bool) -> tuple[NDArray[np.int64], int]:
+def _row_of(model: LoadedModel, record: dict[str, Any], raw: bool) -> tuple[NDArray[np.int64], int]:
     """Prompt and response ids in one row, and how many of them are the prompt."""
     tokenizer = model.tokenizer
     if "messages" in record:
@@ -130,9 +131,7 @@ def _rows(model: LoadedModel, record: dict[str, Any], raw: bool) -> tuple[NDArra
 
 
 def _score(model: LoadedModel, batch: list[dict[str, Any]], raw: bool) -> Iterator[dict[str, Any]]:
-    from lite.models import score
-
-    rows = [_rows(model, record, raw) for record in batch]
+    rows = [_row_of(model, record, raw) for record in batch]
     for record, (_, start), log_probs in zip(
         batch, rows, score(model.decoder, [ids for ids, _ in rows]), strict=True
     ):

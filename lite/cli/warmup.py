@@ -6,11 +6,11 @@ import argparse
 import json
 import time
 
+from lite.kernels import warmup
+
 
 def run(args: argparse.Namespace) -> int:
     """Compile every kernel for the usual dtypes, so that later processes start from the cache."""
-    from lite.kernels import warmup
-
     start = time.perf_counter()
     warmup()
     seconds = time.perf_counter() - start

@@ -1,1 +1,15 @@
-"""One interface over every kind of decoder graph."""
+"""A language model as rows of tokens to extend, fork, cut and score. In reading order:
+
+- `protocol`: what generation, scoring and wrappers need of a model
+- `conventions`: which of the exporters' conventions a graph follows
+- `gather_logits`: a graph changed to compute only the logits that are needed
+- `binding`, `memory`: one run of a graph by pointers; buffers on the device
+- `cache`: the interface of the two caches, and what they share
+- `slots`, `blocks`: the caches, for graphs that write in place and for graphs that concatenate
+- `scoring`: log-probs of given tokens, in chunks
+- `decoder`: the public `OnnxDecoder`
+"""
+
+from lite.models.decoder.decoder import OnnxDecoder
+
+__all__ = ["OnnxDecoder"]  # where pickles look that were made when this was one file

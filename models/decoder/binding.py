@@ -2,41 +2,54 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.decoder.conventions import ELEMENT_TYPES, CacheTensor, GraphSpec
+from lite.models.decoder.conventions import CacheTensor, GraphSpec
 from lite.models.graph.session import PointerBinding, SessionLike
+from lite.models.graph.tensors import ELEMENT_TYPES
 
 
-class BoundGraph:
-    """A binding of `session`'s graph.
+@dataclass(frozen=True)
+class PlacedGraph:
+    """A decoder graph and where it runs: what bindings, buffers and caches are made for.
 
-    Args:
+    Attributes:
         session: the onnxruntime session.
         spec: its convention.
         vocab_size: width of the logits.
+        context_length: most positions of a row, None if nobody knows.
         device: `"cpu"` or `"cuda"`, where the cache lives.
         index: which GPU.
     """
 
-    def __init__(
-        self, session: SessionLike, spec: GraphSpec, vocab_size: int, device: str = "cpu", index: int = 0
-    ) -> None:
+    session: SessionLike
+    spec: GraphSpec
+    vocab_size: int
+    context_length: int | None
+    device: str
+    index: int
+
+
+class BoundGraph:
+    """A binding of a graph."""
+
+    def __init__(self, graph: PlacedGraph) -> None:
+        spec = graph.spec
         self._spec = spec
-        self._vocab_size = vocab_size
-        self._on_cpu = device == "cpu"
-        self._binding = PointerBinding(session)
+        self._vocab_size = graph.vocab_size
+        self._on_cpu = graph.device == "cpu"
+        self._binding = PointerBinding(graph.session)
         self._cpu = self._binding.device("cpu", 0)
-        self._device = self._binding.device(device, index)
-        self._cache_type = _element_type(spec.cache_type)
-        self._logits_dtype = np.dtype(ELEMENT_TYPES[spec.logits_type][0])
-        inputs = {arg.name: arg for arg in session.get_inputs()}
-        self._dtypes = {
-            n: np.dtype(ELEMENT_TYPES[a.type][0]) for n, a in inputs.items() if n in _integers(spec)
-        }
+        self._device = self._binding.device(graph.device, graph.index)
+        self._cache_type = ELEMENT_TYPES[spec.cache_type].bound
+        self._logits_dtype = np.dtype(ELEMENT_TYPES[spec.logits_type].name)
+        inputs = {arg.name: arg for arg in graph.session.get_inputs()}
+        integers = {"input_ids", spec.mask, spec.positions, spec.branch, spec.keep, spec.gather}
+        self._dtypes = {n: np.dtype(ELEMENT_TYPES[a.type].name) for n, a in inputs.items() if n in integers}
         self._keep_shape = (1,) * len(inputs[spec.keep].shape) if spec.keep else ()
         self._first = np.zeros((0, 1, 1), np.int64)
         self._held: dict[str, NDArray[Any]] = {}  # pointers do not keep arrays alive
@@ -113,12 +126,3 @@ class BoundGraph:
             ends = np.full(count, steps) if counts is None else counts
             return (ends - 1).astype(np.int64)[:, None, None]
         return np.broadcast_to(np.arange(steps)[None, :, None], (count, steps, 1))
-
-
-def _integers(spec: GraphSpec) -> set[str | None]:
-    return {"input_ids", spec.mask, spec.positions, spec.branch, spec.keep, spec.gather}
-
-
-def _element_type(name: str) -> Any:
-    numpy_name, onnx_type, _ = ELEMENT_TYPES[name]
-    return onnx_type if numpy_name == "bfloat16" else np.dtype(numpy_name).type

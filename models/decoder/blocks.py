@@ -8,44 +8,37 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.decoder.binding import BoundGraph
-from lite.models.decoder.cache import pad_right, round_capacity, split_logits
-from lite.models.decoder.conventions import ELEMENT_TYPES, GraphSpec, Padding
-from lite.models.decoder.memory import DeviceBuffer, copy_rows
-from lite.models.graph.session import SessionLike
+from lite.models.decoder.binding import BoundGraph, PlacedGraph
+from lite.models.decoder.cache import (
+    Line,
+    copy_positions,
+    line_bytes,
+    new_buffers,
+    pad_right,
+    round_capacity,
+    split_logits,
+)
+from lite.models.decoder.conventions import Padding
+from lite.models.decoder.memory import DeviceBuffer
 
 
-class ConcatCache:
+class BlockCache:
     """Rows in blocks; a block is what one run of the graph takes and gives.
 
     A row is a span of positions in one line of a block. A run appends to all lines of its block, so spans
-    stay valid while the block grows. Rows that are to run together and do not form a block yet are copied
-    into a new one,
-    aligned as the graph demands: flush right behind masked filler, or by equal length. That happens when
-        rows join,
-    leave or are truncated, not from step to step. A fork is a second span over the same line, free until it
-    diverges.
+    stay valid while the block grows. Rows that are to run together and are not yet a block are copied into a
+    new one, aligned as the graph demands: flush right behind masked filler, or by equal length. That happens
+    when rows join, leave or are truncated, not from step to step. A fork is a second span over the same
+    line, free until the two differ.
     """
 
-    def __init__(
-        self,
-        session: SessionLike,
-        spec: GraphSpec,
-        vocab_size: int,
-        rows: int,
-        context_length: int | None,
-        device: str,
-        index: int,
-    ) -> None:
-        self._graph = BoundGraph(session, spec, vocab_size, device, index)
-        self._vocab_size = vocab_size
-        self._spec = spec
-        self._context_length = context_length
-        self._device = device
-        self._index = index
+    def __init__(self, graph: PlacedGraph, rows: int) -> None:
+        self._placed = graph
+        self._graph = BoundGraph(graph)
+        self._spec = graph.spec
         self._wanted = 0
         self._spans: list[_Span | None] = [None] * rows
-        self._plan: tuple[list[int], list[_Run]] | None = None  # of the last step
+        self._last_step: tuple[list[int], list[_Run]] | None = None
         self.lengths: NDArray[np.int64] = np.zeros(rows, np.int64)
 
     @property
@@ -64,23 +57,23 @@ class ConcatCache:
         return out
 
     def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> NDArray[np.float32]:
-        if self._plan is None or self._plan[0] != list(rows):
-            self._plan = list(rows), self._plan_step(rows)
-        runs = self._plan[1]
+        if self._last_step is None or self._last_step[0] != list(rows):
+            self._last_step = list(rows), self._form_runs(rows)
+        runs = self._last_step[1]
         if len(runs) == 1:
             return self._step(runs[0], tokens)
-        logits = np.empty((len(rows), self._vocab_size), np.float32)
+        logits = np.empty((len(rows), self._placed.vocab_size), np.float32)
         for run in runs:
             logits[run.places] = self._step(run, tokens[run.places])
         return logits
 
     def fork(self, source: int, target: int) -> None:
-        self._plan = None
+        self._last_step = None
         self._spans[target] = self._spans[source]
         self.lengths[target] = self.lengths[source]
 
     def truncate(self, row: int, length: int) -> None:
-        self._plan = None
+        self._last_step = None
         if length == 0:
             self._spans[row] = None  # lets go of the block
         self.lengths[row] = length
@@ -103,7 +96,7 @@ class ConcatCache:
             by_length.setdefault(int(self.lengths[row]), []).append(i)
         return list(by_length.values())
 
-    def _plan_step(self, rows: Sequence[int]) -> list[_Run]:
+    def _form_runs(self, rows: Sequence[int]) -> list[_Run]:
         """Have `rows` form blocks, and say where each row is in them: true until a row changes otherwise."""
         runs = []
         for places in self._runs(rows):
@@ -132,12 +125,12 @@ class ConcatCache:
         return logits[run.lines]
 
     def _capacity(self, width: int) -> int:
-        return round_capacity(width, self._wanted, self._context_length)
+        return round_capacity(width, self._wanted, self._placed.context_length)
 
     def _run(
         self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], last: bool
     ) -> list[NDArray[np.float32]]:
-        self._plan = None
+        self._last_step = None
         block, order = self._block_of(rows)  # order: line of the block -> place in `rows`
         new, counts = pad_right([ids[i] for i in order])
         steps = new.shape[1]
@@ -180,7 +173,7 @@ class ConcatCache:
     def _gather(self, rows: Sequence[int]) -> _Block:
         """Copy rows into a new block, flush right."""
         width = int(max(self.lengths[row] for row in rows))
-        block = _Block(self._spec, len(rows), self._device, self._index)
+        block = _Block(self._placed, len(rows))
         if width:
             block.allocate(width, self._capacity(width + 1))
             if any(self.lengths[row] < width for row in rows):
@@ -195,13 +188,10 @@ class ConcatCache:
 class _Block:
     """Cache tensors of `count` lines and `width` positions: buffers to read, buffers to write."""
 
-    def __init__(self, spec: GraphSpec, count: int, device: str, index: int) -> None:
+    def __init__(self, graph: PlacedGraph, count: int) -> None:
         self.count = count
         self.width = 0
-        self._spec = spec
-        self._device = device
-        self._index = index
-        self._line = spec.head_size * ELEMENT_TYPES[spec.cache_type][2]  # bytes of one position of one head
+        self._placed = graph
         self._read: list[DeviceBuffer] = []
         self._write: list[DeviceBuffer] = []
 
@@ -209,16 +199,10 @@ class _Block:
     def nbytes(self) -> int:
         return sum(buffer.size for buffer in (*self._read, *self._write))
 
-    def _size(self, length: int) -> int:
-        return self.count * self._spec.num_heads * length * self._line
-
-    def _buffers(self, length: int) -> list[DeviceBuffer]:
-        return [DeviceBuffer(self._size(length), self._device, self._index) for _ in self._spec.cache]
-
     def allocate(self, width: int, capacity: int) -> None:
         """Make room to read; for blocks that are filled by copies."""
         self.width = width
-        self._read = self._buffers(max(capacity, width))
+        self._read = new_buffers(self._placed, self.count, max(capacity, width))
 
     def clear(self) -> None:
         for buffer in self._read:
@@ -226,36 +210,27 @@ class _Block:
 
     def copy_from(self, line: int, other: _Block, other_line: int, start: int, length: int) -> None:
         """Copy `length` positions from `start` of another block's line to the end of a line of this one."""
-        heads = self._spec.num_heads
-        source_pitch, pitch = other.width * self._line, self.width * self._line
-        for source, target in zip(other._read, self._read, strict=True):
-            copy_rows(
-                source,
-                other_line * heads * source_pitch + start * self._line,
-                source_pitch,
-                target,
-                line * heads * pitch + (self.width - length) * self._line,
-                pitch,
-                length * self._line,
-                heads,
-            )
+        source = Line(other._read, other_line, other.width, start)
+        copy_positions(
+            self._placed.spec, source, Line(self._read, line, self.width, self.width - length), length
+        )
 
     def bind(self, graph: BoundGraph, steps: int, capacity: int, dummy_past: bool) -> None:
         """Bind the past as input and room for `steps` more positions as output."""
-        width = self.width + steps
-        if not self._write or self._write[0].size < self._size(width):
-            self._write = self._buffers(max(capacity, width))
-        heads, size = self._spec.num_heads, self._spec.head_size
+        spec, width = self._placed.spec, self.width + steps
+        if not self._write or self._write[0].size < self.count * line_bytes(spec, width):
+            self._write = new_buffers(self._placed, self.count, max(capacity, width))
+        heads, size = spec.num_heads, spec.head_size
         past = [self.count, heads, self.width, size]
         read = self._read
         if not self.width:
             read = self._write  # nothing is read, but an address is needed
             if dummy_past:  # merged graphs want a past even on the branch that ignores it
                 past[2] = 1
-                read = self._read = self._buffers(1)
+                read = self._read = new_buffers(self._placed, self.count, 1)
                 self.clear()
         present = [self.count, heads, width, size]
-        for tensor, source, target in zip(self._spec.cache, read, self._write, strict=True):
+        for tensor, source, target in zip(spec.cache, read, self._write, strict=True):
             graph.bind_cache(tensor, source.pointer, past, target.pointer, present)
 
     def grown(self, steps: int) -> None:
@@ -266,7 +241,7 @@ class _Block:
 
 @dataclass(frozen=True)
 class _Span:
-    """Where a row lies: from position `start` of a line. Its length is in `ConcatCache.lengths`."""
+    """Where a row lies: from position `start` of a line. Its length is in `BlockCache.lengths`."""
 
     block: _Block
     line: int

@@ -5,7 +5,7 @@ How rows share a run of the graph is the graph's business:
 
 - `SlotCache`, for GroupQueryAttention: one buffer per cache tensor with a slot for each row, bound as past
   and as present at once, so that nothing is moved from step to step.
-- `ConcatCache`, for graphs that return past and new keys concatenated: two buffers per cache tensor that
+- `BlockCache`, for graphs that return past and new keys concatenated: two buffers per cache tensor that
   take turns.
 
 New tokens of different number are padded on the right within a run, which is exact for every causal graph,
@@ -19,13 +19,15 @@ through views of the OrtValues' memory).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.decoder.conventions import GraphSpec, Padding
-from lite.models.graph.session import SessionLike
+from lite.models.decoder.binding import PlacedGraph
+from lite.models.decoder.conventions import GraphSpec
+from lite.models.decoder.memory import DeviceBuffer, copy_runs
+from lite.models.graph.tensors import ELEMENT_TYPES
 
 
 class KVCache(Protocol):
@@ -58,23 +60,47 @@ class KVCache(Protocol):
         """Bytes allocated."""
 
 
-def make_cache(
-    session: SessionLike,
-    spec: GraphSpec,
-    vocab_size: int,
-    *,
-    rows: int,
-    context_length: int | None,
-    device: str,
-    index: int,
-) -> KVCache:
-    """Create the cache that the graph's convention calls for."""
-    from lite.models.decoder.blocks import ConcatCache
-    from lite.models.decoder.slots import SlotCache
+class Line(NamedTuple):
+    """Positions of one row in the buffers of all cache tensors, each [lines, heads, length, head size].
 
-    if spec.padding is Padding.SLOTS:
-        return SlotCache(session, spec, vocab_size, rows, context_length, device, index)
-    return ConcatCache(session, spec, vocab_size, rows, context_length, device, index)
+    Attributes:
+        buffers: one per cache tensor.
+        number: which line.
+        length: positions of a line.
+        start: the first position of the row.
+    """
+
+    buffers: list[DeviceBuffer]
+    number: int
+    length: int
+    start: int = 0
+
+
+def new_buffers(graph: PlacedGraph, lines: int, length: int) -> list[DeviceBuffer]:
+    """A buffer for each cache tensor, with room for `lines` lines of `length` positions."""
+    size = lines * line_bytes(graph.spec, length)
+    return [DeviceBuffer(size, graph.device, graph.index) for _ in graph.spec.cache]
+
+
+def line_bytes(spec: GraphSpec, length: int) -> int:
+    """Bytes of a line of `length` positions of one cache tensor: all heads, one after the other."""
+    return spec.num_heads * length * _vector_bytes(spec)
+
+
+def copy_positions(spec: GraphSpec, source: Line, target: Line, count: int) -> None:
+    """Copy `count` positions, of all heads and all cache tensors, to another line."""
+    size = _vector_bytes(spec)
+    (start, pitch), (target_start, target_pitch) = (
+        (line.number * line_bytes(spec, line.length) + line.start * size, line.length * size)
+        for line in (source, target)
+    )
+    for old, new in zip(source.buffers, target.buffers, strict=True):
+        copy_runs(old, start, pitch, new, target_start, target_pitch, count * size, spec.num_heads)
+
+
+def _vector_bytes(spec: GraphSpec) -> int:
+    """Bytes of one position of one head."""
+    return spec.head_size * ELEMENT_TYPES[spec.cache_type].size
 
 
 def round_capacity(needed: int, wished: int, context_length: int | None) -> int:

@@ -1,9 +1,8 @@
 """Say which convention an exported decoder graph follows, from its inputs, outputs and file.
 
-Exporters agree on almost nothing: names, order of the cache tensors, whether positions are an input, which
-    side
-may be padded. Everything that depends on the convention is decided here, once; a graph that fits none is
-refused with the full list of what it has.
+Exporters agree on almost nothing: names, the order of the cache tensors, whether positions are an input,
+which side may be padded. Everything that depends on the convention is decided here, once; a graph that fits
+none is refused with the full list of what it has.
 """
 
 from __future__ import annotations
@@ -15,27 +14,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from lite.models.decoder.gather_logits import ROWS_INPUT
+from lite.models.decoder.gather_logits import POSITIONS_INPUT
 from lite.models.graph.model_config import ModelConfig
 from lite.models.graph.session import NodeArg, SessionLike
+from lite.models.graph.tensors import ELEMENT_TYPES
 
-# onnxruntime's type names -> (name in NumPy, ONNX element type, bytes); bfloat16 and float8 have no NumPy
-# dtype
-ELEMENT_TYPES: dict[str, tuple[str, int, int]] = {
-    "tensor(float)": ("float32", 1, 4),
-    "tensor(double)": ("float64", 11, 8),
-    "tensor(float16)": ("float16", 10, 2),
-    "tensor(bfloat16)": ("bfloat16", 16, 2),
-    "tensor(int64)": ("int64", 7, 8),
-    "tensor(int32)": ("int32", 6, 4),
-    "tensor(int16)": ("int16", 5, 2),
-    "tensor(int8)": ("int8", 3, 1),
-    "tensor(uint64)": ("uint64", 13, 8),
-    "tensor(uint32)": ("uint32", 12, 4),
-    "tensor(uint16)": ("uint16", 4, 2),
-    "tensor(uint8)": ("uint8", 2, 1),
-    "tensor(bool)": ("bool", 9, 1),
-}
 _IDS = "input_ids"
 _MASK = "attention_mask"
 _POSITIONS = "position_ids"
@@ -87,8 +70,7 @@ class GraphSpec:
         vocab_size: last dimension of the logits, None if the graph leaves it open.
         last_logits_only: the graph gives logits for the last position only.
         mask, positions, branch, keep: name of the optional input, None where the graph lacks it.
-        gather: name of the input that says at which positions logits are computed, see
-            `gather_logits`.
+        gather: name of the input that says at which positions logits are computed, see `gather_logits`.
         group_query: attention is the GroupQueryAttention operator (past and present may share a buffer).
         quantisation: `"MatMulInteger"`, `"MatMulNBits"` or None.
         padding: how rows of different length may share a run.
@@ -171,7 +153,7 @@ def _detect(
             raise ValueError(f"{name} has type {inputs[name].type} instead of int64 or int32")
     cache = _cache_tensors(inputs, outputs)
     keep = next((name for name in _KEEP if name in inputs), None)
-    gather = ROWS_INPUT if ROWS_INPUT in inputs else None
+    gather = POSITIONS_INPUT if POSITIONS_INPUT in inputs else None
     known = {_IDS, _MASK, _POSITIONS, _BRANCH, keep, gather} | {tensor.past for tensor in cache}
     unknown = sorted(set(inputs) - known)
     if unknown:

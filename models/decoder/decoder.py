@@ -12,9 +12,13 @@ from typing import Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite.models.decoder.cache import make_cache
-from lite.models.decoder.conventions import GraphSpec, has_own_switch
+from lite.models.decoder.binding import PlacedGraph
+from lite.models.decoder.blocks import BlockCache
+from lite.models.decoder.cache import KVCache
+from lite.models.decoder.conventions import GraphSpec, Padding, has_own_switch
 from lite.models.decoder.gather_logits import MAX_MODEL_BYTES, gather_before_projection
+from lite.models.decoder.scoring import score
+from lite.models.decoder.slots import SlotCache
 from lite.models.graph.model_config import ModelConfig
 from lite.models.graph.session import SessionLike, open_session, parse_device
 
@@ -26,9 +30,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _in_turn(
-    method: Callable[Concatenate[OnnxDecoder, P], R],
-) -> Callable[Concatenate[OnnxDecoder, P], R]:
+def _in_turn(method: Callable[Concatenate[OnnxDecoder, P], R]) -> Callable[Concatenate[OnnxDecoder, P], R]:
     """Let one thread at a time into a decoder: buffers are bound by address, and a second run frees them."""
 
     @functools.wraps(method)
@@ -115,15 +117,9 @@ class OnnxDecoder:
         if vocab_size is None:
             raise ValueError("neither the graph nor its configuration files say the vocabulary's size")
         self._vocab_size = vocab_size
-        self._cache = make_cache(
-            session,
-            self.spec,
-            vocab_size,
-            rows=batch_size,
-            context_length=self.context_length,
-            device=kind,
-            index=index,
-        )
+        graph = PlacedGraph(session, self.spec, vocab_size, self.context_length, kind, index)
+        cache = SlotCache if self.spec.padding is Padding.SLOTS else BlockCache
+        self._cache: KVCache = cache(graph, batch_size)
         self._held = np.zeros(batch_size, np.bool_)
         self._turn = threading.RLock()
         self._process = os.getpid()
@@ -243,8 +239,6 @@ class OnnxDecoder:
         Returns:
             float32 (len(positions),); position 0 has nothing before it and gives 0.
         """
-        from lite.models.decoder.scoring import score
-
         scores = score(self, [np.asarray(ids)])[0]
         return scores if positions is None else scores[np.asarray(positions)]
 

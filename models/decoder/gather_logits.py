@@ -1,12 +1,10 @@
 """Compute logits only where they are asked for, in graphs that compute them everywhere.
 
-Exported decoders apply the output projection to every position, though generation needs the last one: for
-    a prompt
-of 128 tokens and a vocabulary of 50k that is a fifth of the work and most of the memory. This module puts
-a gather
-in front of the projection, in the bytes of the model: the projection's input is renamed in place (same
-length, so nothing moves), and a fragment of a graph with the gather and a new graph input is appended.
-Protobuf merges the two halves of the graph when it parses them, and onnxruntime sorts the nodes.
+Exported decoders apply the output projection to every position, though generation needs the last one only:
+for a prompt of 128 tokens and a vocabulary of 50k that is a fifth of the work and most of the memory. This
+module puts a gather in front of the projection, in the bytes of the model: the projection's input is renamed
+in place (the length stays, so nothing moves), and a piece of a graph with the gather and a new graph input is
+appended. Protobuf merges the two pieces of the graph when it reads them, and onnxruntime sorts the nodes.
 """
 
 from __future__ import annotations
@@ -15,10 +13,9 @@ from dataclasses import dataclass
 
 from lite.models.graph.protobuf import fields
 
-ROWS_INPUT = "lite_positions"
-MAX_MODEL_BYTES = (
-    256 << 20
-)  # larger ones (weights inside the file) stay as they are: they would be held twice
+POSITIONS_INPUT = "lite_positions"
+# A larger file (with the weights inside it) stays as it is: it would be held in memory twice.
+MAX_MODEL_BYTES = 256 << 20
 MAX_CLIMB = 8  # nodes between the projection and the logits; a file may also hold a circle
 
 _THROUGH = frozenset({"Cast", "Tanh", "Mul", "Div"})  # casts and soft-capping after the projection
@@ -90,7 +87,7 @@ def _text(model: bytes, span: tuple[int, int]) -> bytes:
 
 def _fragment(hidden: bytes, renamed: bytes) -> bytes:
     """A model whose graph is `renamed = GatherND(hidden, lite_positions, batch_dims=1)` and that input."""
-    name = ROWS_INPUT.encode()
+    name = POSITIONS_INPUT.encode()
     batch_dims = _field(1, b"batch_dims") + _number(3, 1) + _number(20, 2)  # attribute type 2: an integer
     node = b"".join(
         (
@@ -102,9 +99,8 @@ def _fragment(hidden: bytes, renamed: bytes) -> bytes:
             _field(5, batch_dims),
         )
     )
-    shape = b"".join(
-        _field(1, dim) for dim in (_field(2, b"batch_size"), _field(2, b"lite_k"), _number(1, 1))
-    )
+    dims = _field(2, b"batch_size"), _field(2, b"lite_k"), _number(1, 1)
+    shape = b"".join(_field(1, dim) for dim in dims)
     tensor = _number(1, 7) + _field(2, shape)  # element type 7: int64
     value = _field(1, name) + _field(2, _field(1, tensor))
     return _field(7, _field(1, node) + _field(11, value))

@@ -67,7 +67,7 @@ class DeviceBuffer:
             )
 
 
-def copy_rows(
+def copy_runs(
     source: DeviceBuffer,
     source_offset: int,
     source_pitch: int,
@@ -77,10 +77,10 @@ def copy_rows(
     width: int,
     height: int,
 ) -> None:
-    """Copy `height` runs of `width` bytes, each `pitch` bytes after the last, on the device.
+    """Copy `height` runs of `width` bytes, each beginning `pitch` bytes after the one before it.
 
     This is how one row of a cache (heads x length x head size) moves between buffers of different capacity.
-    On the CPU the runs are copied between views of the two OrtValues' own memory.
+    It is done on the device; on the CPU between views of the two OrtValues' own memory.
     """
     if width == 0 or height == 0:
         return

@@ -11,6 +11,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from lite.kernels import token_log_probs
 from lite.models.decoder.protocol import Decoder
 
 
@@ -39,8 +40,6 @@ def score(
         >>> [row.shape for row in rows], float(rows[0][0]), bool((rows[0][1:] < 0).all())
         ([(3,), (2,)], 0.0, True)
     """
-    from lite.kernels import token_log_probs
-
     out = [np.zeros(len(row), np.float32) for row in rows]
     for i, start, logits in _chunks(decoder, rows, equal_lengths):
         stop = min(start + len(logits), len(rows[i]) - 1)  # the last logits score a token that is not given

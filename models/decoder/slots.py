@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import SupportsInt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.decoder.binding import BoundGraph
-from lite.models.decoder.cache import round_capacity
-from lite.models.decoder.conventions import ELEMENT_TYPES, GraphSpec
-from lite.models.decoder.memory import DeviceBuffer, copy_rows
-from lite.models.graph.session import SessionLike
+from lite.models.decoder.binding import BoundGraph, PlacedGraph
+from lite.models.decoder.cache import Line, copy_positions, line_bytes, new_buffers, round_capacity
+from lite.models.decoder.memory import DeviceBuffer
 
 MAX_BINDINGS = 64
 
@@ -26,23 +25,9 @@ class SlotCache:
     all is rebound between steps.
     """
 
-    def __init__(
-        self,
-        session: SessionLike,
-        spec: GraphSpec,
-        vocab_size: int,
-        rows: int,
-        context_length: int | None,
-        device: str,
-        index: int,
-    ) -> None:
-        self._session = session
-        self._spec = spec
-        self._vocab_size = vocab_size
-        self._context_length = context_length
-        self._device = device
-        self._index = index
-        self._line = spec.head_size * ELEMENT_TYPES[spec.cache_type][2]  # bytes of one position of one head
+    def __init__(self, graph: PlacedGraph, rows: int) -> None:
+        self._placed = graph
+        self._spec = graph.spec
         self._capacity = 0
         self._count = 0
         self._wanted = 0
@@ -50,7 +35,7 @@ class SlotCache:
         self._buffers: list[DeviceBuffer] = []
         self._slots = np.full(rows, -1)  # row -> slot; an empty row has none
         self._bound: dict[tuple[int, int], _Range] = {}
-        self._plan: tuple[list[int], NDArray[np.int64], _Range] | None = None  # of the last step
+        self._last_step: tuple[list[int], NDArray[np.int64], _Range] | None = None
         self.lengths: NDArray[np.int64] = np.zeros(rows, np.int64)
 
     @property
@@ -68,11 +53,11 @@ class SlotCache:
         index = np.array(rows)
         lengths = self.lengths[index] + 1
         self._ensure(index, int(lengths.max()))
-        if self._plan is None or self._plan[0] != list(rows):
+        if self._last_step is None or self._last_step[0] != list(rows):
             first = self._bring_together(index)
             places = self._slots[index] - first  # of each row in the run
-            self._plan = list(rows), places, self._range(first, len(index))
-        _, places, bound = self._plan
+            self._last_step = list(rows), places, self._range(first, len(index))
+        _, places, bound = self._last_step
         bound.ids[places, 0] = tokens
         bound.positions[places, 0] = lengths - 1
         bound.show(places, lengths)
@@ -83,15 +68,14 @@ class SlotCache:
     def fork(self, source: int, target: int) -> None:
         if self.lengths[source]:
             self._ensure(np.array([target]), int(self.lengths[source]))
-            at, to = self._slots[source], self._slots[target]
-            self._copy_slot(self._buffers, at, self._buffers, to, self.lengths[source])
+            self._copy(source, self._line(self._slots[source]), self._line(self._slots[target]))
         self.lengths[target] = self.lengths[source]
 
     def truncate(self, row: int, length: int) -> None:
         self.lengths[row] = length
         if length == 0:
             self._slots[row] = -1
-            self._plan = None
+            self._last_step = None
 
     def resize(self, rows: int) -> None:
         new = max(0, rows - len(self._slots))
@@ -122,7 +106,7 @@ class SlotCache:
         if length > self._capacity:
             # sized for what lives now, not for the widest batch there ever was
             wished = max(self._wanted, self._capacity * 3 // 2)
-            capacity = round_capacity(length, wished, self._context_length)
+            capacity = round_capacity(length, wished, self._placed.context_length)
             self._allocate(max(live, self._wanted_rows), capacity)
         elif live > self._count:
             self._allocate(max(live, self._wanted_rows, self._count * 3 // 2), self._capacity)
@@ -146,56 +130,35 @@ class SlotCache:
     def _move(self, row: int, slot: int) -> None:
         """Move `row` to `slot`; what is there takes its place."""
         here = int(self._slots[row])
-        for other in np.flatnonzero(self._slots == slot):
-            spare = self._new_buffers(1, self._capacity)
-            self._copy_slot(self._buffers, slot, spare, 0, self.lengths[other])
-            self._copy_slot(self._buffers, here, self._buffers, slot, self.lengths[row])
-            self._copy_slot(spare, 0, self._buffers, here, self.lengths[other])
-            self._slots[other] = here
-            break
-        else:
-            self._copy_slot(self._buffers, here, self._buffers, slot, self.lengths[row])
+        old, new = self._line(here), self._line(slot)
+        others = np.flatnonzero(self._slots == slot)  # at most one
+        if len(others):
+            spare = Line(new_buffers(self._placed, 1, self._capacity), 0, self._capacity)
+            self._copy(others[0], new, spare)
+        self._copy(row, old, new)
+        if len(others):
+            self._copy(others[0], spare, old)
+            self._slots[others] = here
         self._slots[row] = slot
-        self._plan = None
+        self._last_step = None
 
-    def _copy_slot(
-        self,
-        source: list[DeviceBuffer],
-        source_slot: int,
-        target: list[DeviceBuffer],
-        target_slot: int,
-        length: int,
-        target_capacity: int | None = None,
-    ) -> None:
-        heads = self._spec.num_heads
-        pitch = self._capacity * self._line
-        target_pitch = (target_capacity or self._capacity) * self._line
-        for old, new in zip(source, target, strict=True):
-            copy_rows(
-                old,
-                int(source_slot) * heads * pitch,
-                pitch,
-                new,
-                int(target_slot) * heads * target_pitch,
-                target_pitch,
-                int(length) * self._line,
-                heads,
-            )
+    def _line(self, slot: SupportsInt) -> Line:
+        return Line(self._buffers, int(slot), self._capacity)
 
-    def _new_buffers(self, slots: int, capacity: int) -> list[DeviceBuffer]:
-        size = slots * self._spec.num_heads * capacity * self._line
-        return [DeviceBuffer(size, self._device, self._index) for _ in self._spec.cache]
+    def _copy(self, row: SupportsInt, source: Line, target: Line) -> None:
+        """Copy what a row holds from one place to another."""
+        copy_positions(self._spec, source, target, int(self.lengths[int(row)]))
 
     def _allocate(self, slots: int, capacity: int) -> None:
         """New buffers, with the rows that hold something in their first slots."""
-        buffers = self._new_buffers(slots, capacity)
+        buffers = new_buffers(self._placed, slots, capacity)
         placed = np.full(len(self._slots), -1)
         for slot, row in enumerate(np.flatnonzero(self.lengths)):
-            self._copy_slot(self._buffers, self._slots[row], buffers, slot, self.lengths[row], capacity)
+            self._copy(row, self._line(self._slots[row]), Line(buffers, slot, capacity))
             placed[row] = slot
         self._buffers, self._slots, self._count, self._capacity = buffers, placed, slots, capacity
         self._bound.clear()
-        self._plan = None
+        self._last_step = None
 
     def _range(self, first: int, count: int) -> _Range:
         """The binding for `count` slots from `first`; made once."""
@@ -203,9 +166,9 @@ class SlotCache:
         if found is None:
             if len(self._bound) >= MAX_BINDINGS:
                 self._bound.clear()
-            graph = BoundGraph(self._session, self._spec, self._vocab_size, self._device, self._index)
+            graph = BoundGraph(self._placed)
             shape = [count, self._spec.num_heads, self._capacity, self._spec.head_size]
-            offset = first * self._spec.num_heads * self._capacity * self._line
+            offset = first * line_bytes(self._spec, self._capacity)
             for tensor, buffer in zip(self._spec.cache, self._buffers, strict=True):
                 at = buffer.pointer + offset
                 graph.bind_cache(tensor, at, shape, at, shape)

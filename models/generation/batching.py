@@ -85,10 +85,7 @@ class Batcher(Generic[Row, Result]):
     """
 
     def __init__(
-        self,
-        run: Callable[[Any, Sequence[Row]], Sequence[Result]],
-        sizes: BatchSizes,
-        timeout: float,
+        self, run: Callable[[Any, Sequence[Row]], Sequence[Result]], sizes: BatchSizes, timeout: float
     ) -> None:
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout >= 0:
             raise ValueError(f"batching_timeout must be a number of seconds of at least 0, got {timeout!r}")

@@ -63,10 +63,7 @@ class ModelCalls:
         self.batcher: Batcher[_Row, Any] | None = None if sizes is None else batcher
 
     def generate(
-        self,
-        prompts: Sequence[NDArray[np.int64]],
-        config: GenerationConfig,
-        seeds: NDArray[np.uint64] | None,
+        self, prompts: Sequence[NDArray[np.int64]], config: GenerationConfig, seeds: NDArray[np.uint64] | None
     ) -> list[Generated]:
         """Responses, as `lite.models.generate` gives them."""
         n = self.num_samples

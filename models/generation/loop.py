@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lite.kernels import sample_tokens
 from lite.models.decoder.protocol import Decoder
 from lite.models.generation.options import GenerationConfig
 
@@ -168,9 +169,6 @@ class _Batch:
         num_samples: int,
         decode_text: DecodeText | None,
     ) -> None:
-        from lite.kernels import sample_tokens
-
-        self.sample_tokens = sample_tokens
         self.decoder = decoder
         self.config = config
         self.seeds = seeds
@@ -238,7 +236,7 @@ class _Batch:
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         config = self.config
         penalised = config.repetition_penalty != 1
-        return self.sample_tokens(
+        return sample_tokens(
             logits,
             self.seeds[live],
             step=step,

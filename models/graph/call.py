@@ -10,8 +10,7 @@ import numpy as np
 
 from lite._arrays.device_array import DeviceArray
 from lite._transforms.vmap.level import batched_in, level_of
-from lite.models.graph.session import PointerBinding, parse_device
-from lite.models.graph.shared_session import SharedSession
+from lite.models.graph.session import PointerBinding, SharedSession, parse_device
 from lite.models.graph.tensors import GraphTensor
 from lite.nn._modules.parameter import Parameter
 
@@ -172,13 +171,11 @@ def _check_sizes(tensor: GraphTensor, got: Shape, shape: Shape) -> None:
             f"{tensor}: got an array of shape {got}; the graph has no batch here that can change. "
             "Export it with one: dynamic_shapes (or dynamic_axes) of torch.onnx.export."
         )
-    if tensor.shape[tensor.batch] not in (shape[tensor.batch],) and isinstance(
-        tensor.shape[tensor.batch], int
-    ):
+    fixed = tensor.shape[tensor.batch]
+    if isinstance(fixed, int) and fixed != shape[tensor.batch]:
         raise ValueError(
-            f"{tensor}: got {shape[tensor.batch]} rows (shape {got}), the graph's batch is fixed at "
-            f"{tensor.shape[tensor.batch]}. Export it with a dynamic one: dynamic_shapes (or dynamic_axes) "
-            "of torch.onnx.export."
+            f"{tensor}: got {shape[tensor.batch]} rows (shape {got}), the graph's batch is fixed at {fixed}. "
+            "Export it with a dynamic one: dynamic_shapes (or dynamic_axes) of torch.onnx.export."
         )
     features = tuple(size for axis, size in enumerate(tensor.shape) if axis != tensor.batch)
     raise ValueError(f"{tensor}: got an array of shape {got}, expected batch dimensions and then {features}.")

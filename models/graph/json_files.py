@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 MAX_CONFIG_BYTES = 16 << 20
+MAX_TOKENIZER_BYTES = 256 << 20
 
 
 def read_text(path: Path, *, max_bytes: int = MAX_CONFIG_BYTES) -> str:

@@ -12,9 +12,8 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from lite.models.graph import protobuf
-from lite.models.graph.json_files import read_json_object
+from lite.models.graph.json_files import MAX_TOKENIZER_BYTES, read_json_object
 
-MAX_TOKENIZER_BYTES = 256 << 20
 MAX_INT = 2**31  # an id or a length that is larger is none
 
 GRAPH_NAMES = (

@@ -8,8 +8,7 @@ from typing import Any, Self
 
 from lite._tree.keys import NestedKey
 from lite.models.graph.call import GraphCall
-from lite.models.graph.session import SessionLike, parse_device
-from lite.models.graph.shared_session import GivenSession, SessionOptions, SharedSession
+from lite.models.graph.session import GivenSession, SessionLike, SessionOptions, SharedSession, parse_device
 from lite.models.graph.tensors import GraphTensor, read_tensors
 from lite.nn import TensorDictModule
 from lite.nn._modules.casting import parse_to

@@ -1,4 +1,4 @@
-"""Inputs and outputs of any ONNX graph: names, dtypes, shapes, and which axis of each is the batch."""
+"""Inputs and outputs of any ONNX graph: names, types, shapes, and which axis of each is the batch."""
 
 from __future__ import annotations
 
@@ -6,14 +6,44 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from lite.models.decoder.conventions import ELEMENT_TYPES
 from lite.models.graph.session import NodeArg, SessionLike
 
 Dim = int | str | None
+
+
+class ElementType(NamedTuple):
+    """A type of numbers: its name in NumPy, its number in ONNX, and the bytes of one element."""
+
+    name: str
+    number: int
+    size: int
+
+    @property
+    def bound(self) -> Any:
+        """What onnxruntime takes as type when memory is bound: a NumPy type, or ONNX's number."""
+        return self.number if self.name == "bfloat16" else np.dtype(self.name).type
+
+
+# By onnxruntime's names. NumPy itself has no bfloat16.
+ELEMENT_TYPES = {
+    "tensor(float)": ElementType("float32", 1, 4),
+    "tensor(double)": ElementType("float64", 11, 8),
+    "tensor(float16)": ElementType("float16", 10, 2),
+    "tensor(bfloat16)": ElementType("bfloat16", 16, 2),
+    "tensor(int64)": ElementType("int64", 7, 8),
+    "tensor(int32)": ElementType("int32", 6, 4),
+    "tensor(int16)": ElementType("int16", 5, 2),
+    "tensor(int8)": ElementType("int8", 3, 1),
+    "tensor(uint64)": ElementType("uint64", 13, 8),
+    "tensor(uint32)": ElementType("uint32", 12, 4),
+    "tensor(uint16)": ElementType("uint16", 4, 2),
+    "tensor(uint8)": ElementType("uint8", 2, 1),
+    "tensor(bool)": ElementType("bool", 9, 1),
+}
 
 
 @dataclass(frozen=True)
@@ -35,7 +65,7 @@ class GraphTensor:
     @cached_property
     def dtype(self) -> np.dtype[Any]:
         """The NumPy dtype; bfloat16 comes from ml_dtypes."""
-        name = ELEMENT_TYPES[self.type_name][0]
+        name = ELEMENT_TYPES[self.type_name].name
         if name != "bfloat16":
             return np.dtype(name)
         try:
@@ -47,13 +77,12 @@ class GraphTensor:
 
     @cached_property
     def element_type(self) -> Any:
-        """What onnxruntime takes as type when memory is bound: a NumPy type, or ONNX's number."""
-        name, number, _ = ELEMENT_TYPES[self.type_name]
-        return number if name == "bfloat16" else np.dtype(name).type
+        """See `ElementType.bound`."""
+        return ELEMENT_TYPES[self.type_name].bound
 
     def __str__(self) -> str:
         sizes = ", ".join("?" if size is None else str(size) for size in self.shape)
-        return f"{self.name}: {ELEMENT_TYPES[self.type_name][0]}[{sizes}]"
+        return f"{self.name}: {ELEMENT_TYPES[self.type_name].name}[{sizes}]"
 
 
 def read_tensors(

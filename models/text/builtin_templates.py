@@ -77,10 +77,11 @@ _DIALOGPT = """\
 {% if add_generation_prompt %}{{ ' ' }}{% endif %}
 """
 
-_FALCON = """\
+# The turns of falcon and deepseek; END is what ends a turn of the assistant.
+_LABELLED = """\
 {% for message in messages %}
 {% if message.role == 'assistant' %}
-{{ 'Assistant:' }}{% generation %}{{ ' ' ~ message.content }}{% endgeneration %}{{ '\\n' }}
+{{ 'Assistant:' }}{% generation %}{{ ' ' ~ message.content }}{% endgeneration %}{{ END }}
 {%- elif message.role == 'user' %}
 {{ 'User: ' ~ message.content ~ '\\n\\n' }}
 {%- elif message.role == 'system' %}
@@ -89,20 +90,8 @@ _FALCON = """\
 {% endfor %}
 {% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}
 """
-
-_DEEPSEEK = """\
-{{ bos_token }}
-{%- for message in messages %}
-{% if message.role == 'assistant' %}
-{{ 'Assistant:' }}{% generation %}{{ ' ' ~ message.content }}{% endgeneration %}{{ eos_token }}
-{%- elif message.role == 'user' %}
-{{ 'User: ' ~ message.content ~ '\\n\\n' }}
-{%- elif message.role == 'system' %}
-{{ message.content ~ '\\n\\n' }}
-{%- endif %}
-{% endfor %}
-{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}
-"""
+_FALCON = _LABELLED.replace("END", "'\\n'")
+_DEEPSEEK = "{{ bos_token }}" + _LABELLED.replace("END", "eos_token")
 
 _LLAMA = """\
 {% macro text(content) %}

@@ -104,7 +104,7 @@ class History(TensorClass):
         if self.batch_size:
             return [row.to_chats() for row in self.unbind(0)]
         message = {name: getattr(self, name) for name in FIELDS}
-        message["content"] = _plain(message["content"])
+        message["content"] = _as_dicts(message["content"])
         return {name: value for name, value in message.items() if value is not None}
 
     def apply_chat_template(
@@ -174,7 +174,7 @@ class History(TensorClass):
             return_dict = return_assistant_tokens_mask
         history = self if self.batch_size else self.unsqueeze(0)
         if not tokenize:
-            return _each(history, lambda chat: render_messages(chat, **options).text)
+            return _for_each(history, lambda chat: render_messages(chat, **options).text)
         if tokenizer is None:
             raise RuntimeError("apply_chat_template needs a tokenizer to return ids")
 
@@ -187,11 +187,11 @@ class History(TensorClass):
             return TensorDict(columns)
 
         if not return_dict:
-            return _each(history, lambda chat: encode(chat)["input_ids"][None])
-        encoded = _each(history, encode)
+            return _for_each(history, lambda chat: encode(chat)["input_ids"][None])
+        encoded = _for_each(history, encode)
         if not self.batch_size:
             return encoded.unsqueeze(0)
-        return _collated(encoded, tokenizer) if padding else _lazy(encoded)
+        return _collated(encoded, tokenizer) if padding else _stacked(encoded)
 
     @classmethod
     def from_text(
@@ -251,7 +251,7 @@ class History(TensorClass):
                 f" one, got {len(history.batch_size)}"
             )
         at = self._dimension(dim)
-        return self._joined(_wrapped(history.to_chats(), at), at, inplace)
+        return self._joined(_in_lists(history.to_chats(), at), at, inplace)
 
     def extend(self, history: History, *, inplace: bool = True, dim: int = 0) -> Self:
         """Add the turns (or conversations) of another History.
@@ -305,14 +305,14 @@ def _build(cls: type[Any], chats: list[Any]) -> Any:
     return cls(**given, batch_size=shape)
 
 
-def _plain(content: Any) -> Any:
+def _as_dicts(content: Any) -> Any:
     """Content with `ContentBase` parts as the dicts that templates read."""
     if isinstance(content, ContentBase):
         if content.batch_size:
-            return [part for row in content.unbind(0) for part in _plain(row)]
+            return [part for row in content.unbind(0) for part in _as_dicts(row)]
         return [{name: value for name, value in content.to_dict().items() if value is not None}]
     if isinstance(content, list) and content and all(isinstance(item, ContentBase) for item in content):
-        return [part for item in content for part in _plain(item)]
+        return [part for item in content for part in _as_dicts(item)]
     return content
 
 
@@ -327,22 +327,22 @@ def _shape(chats: Any) -> tuple[int, ...] | None:
     return None if only is None else (len(chats), *only)
 
 
-def _each(history: History, call: Callable[[list[dict[str, Any]]], Any]) -> Any:
+def _for_each(history: History, call: Callable[[list[dict[str, Any]]], Any]) -> Any:
     """The results of a call on every conversation, in lists nested to the batch."""
     if len(history.batch_size) == 1:
         return call(history.to_chats())
-    return [_each(row, call) for row in history.unbind(0)]
+    return [_for_each(row, call) for row in history.unbind(0)]
 
 
-def _lazy(rows: Any) -> Any:
-    return lazy_stack([_lazy(row) for row in rows]) if isinstance(rows, list) else rows
+def _stacked(rows: Any) -> Any:
+    return lazy_stack([_stacked(row) for row in rows]) if isinstance(rows, list) else rows
 
 
 def _collated(rows: Any, tokenizer: Any) -> Any:
     """Encoded conversations padded to one length, dense."""
     if not isinstance(rows, list):
         return rows
-    stacked = _lazy(rows)
+    stacked = _stacked(rows)
     side = getattr(tokenizer, "padding_side", "right")
     fill = {"input_ids": tokenizer.pad_token_id or 0}
     keys = list(stacked.keys())
@@ -353,9 +353,9 @@ def _collated(rows: Any, tokenizer: Any) -> Any:
     return TensorDict(columns, batch_size=stacked.batch_size)
 
 
-def _wrapped(chats: Any, depth: int) -> Any:
+def _in_lists(chats: Any, depth: int) -> Any:
     """Lists nested ``depth`` deep with every item in a list of its own."""
-    return [chats] if depth == 0 else [_wrapped(item, depth - 1) for item in chats]
+    return [chats] if depth == 0 else [_in_lists(item, depth - 1) for item in chats]
 
 
 def _concatenated(left: Any, right: Any, dim: int) -> Any:

@@ -1,1 +1,10 @@
-"""Language models as modules on TensorDicts."""
+"""Language models as modules on TensorDicts. In reading order:
+
+- `options`: the base class, and the rules of the constructor's arguments
+- `loading`: the model and the tokenizer
+- `input`: the entry that is read, brought to rows of tokens
+- `output`: the data classes that are written, and where
+- `distributions`: distributions over the vocabulary, by mask
+- `versions`: the arguments of a wrapper made from another one
+- `onnx_wrapper`: the public `OnnxWrapper`, one call from the entry read to the entries written
+"""

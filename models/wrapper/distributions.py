@@ -130,11 +130,12 @@ class DistributionMethods(LLMWrapperBase):
                 raise RuntimeError(
                     f"cannot stack logits of rows of {lengths.tolist()} tokens: use as_padded_tensor=True"
                 )
-            logits, mask = scored.padded(scored.logits, "left", 0), None
-            if mask_key is not None:
-                mask = scored.padded(self._mask(tensordict, scored, mask_key), "left", 0)
-            return Categorical(logits=logits) if mask is None else LLMMaskedCategorical(logits, mask)
-        mask = scored.rows.mask if mask_key is None else self._mask(tensordict, scored, mask_key)
+            logits = scored.padded(scored.logits, "left", 0)
+            if mask_key is None:
+                return Categorical(logits=logits)
+            mask = scored.padded(self._mask(tensordict, scored, mask_key), "left", 0)
+            return LLMMaskedCategorical(logits, mask)
+        mask = self._mask(tensordict, scored, mask_key)
         return self._masked(scored, mask, padding_side, fill=padding_value or 0.0)
 
     def _get_dist_with_prompt_mask(
@@ -166,11 +167,8 @@ class DistributionMethods(LLMWrapperBase):
         if value is None:
             mask = self._assistant(tensordict, scored, assistant_mask_key)
             return self._masked(scored, mask, padding_side)
-        mask = scored.rows.mask
-        if attention_mask_key is not None:
-            mask = self._mask(tensordict, scored, attention_mask_key)
-        asked = self._prompt_mask(value, key, scored)
-        return self._masked(scored, mask & ~asked, padding_side)
+        mask = self._mask(tensordict, scored, attention_mask_key) & ~self._prompt_mask(value, key, scored)
+        return self._masked(scored, mask, padding_side)
 
     def _get_dist_with_assistant_mask(
         self,
@@ -212,9 +210,7 @@ class DistributionMethods(LLMWrapperBase):
     ) -> LLMMaskedCategorical:
         """The distributions of all real tokens. Raises NotImplementedError with ``generate=True``."""
         scored = self._scored(tensordict, "get_dist_with_attention_mask", logits_key)
-        mask = scored.rows.mask
-        if attention_mask_key is not None:
-            mask = self._mask(tensordict, scored, attention_mask_key)
+        mask = self._mask(tensordict, scored, attention_mask_key)
         return self._masked(scored, mask, padding_side)
 
     def _get_dist_with_custom_mask(
@@ -325,10 +321,10 @@ class DistributionMethods(LLMWrapperBase):
         logits = self._laid_out(scored, scored.logits, side, fill)
         return LLMMaskedCategorical(logits, self._laid_out(scored, mask, side))
 
-    def _mask(self, td: Any, scored: _Scored, key: NestedKey) -> Mask:
-        """A mask (N, T) of the output or of the input."""
+    def _mask(self, td: Any, scored: _Scored, key: NestedKey | None) -> Mask:
+        """A mask (N, T) of the output or of the input; without a key that of the real tokens."""
         masks_key = self.options.masks_key
-        if key == below(masks_key, "all_attention_mask"):
+        if key in (None, below(masks_key, "all_attention_mask")):
             return scored.rows.mask
         if key == below(masks_key, "all_assistant_mask") and scored.said is not None:
             return scored.said

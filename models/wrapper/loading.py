@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from lite.models.decoder.decoder import OnnxDecoder
 from lite.models.decoder.protocol import check_decoder
+from lite.models.text.tokenizer import Tokenizer
 from lite.models.wrapper.options import InputMode
 
 
@@ -17,8 +19,6 @@ def load_model(model: Any, device: str | None) -> Any:
         TypeError: the object lacks the interface of `Decoder`.
     """
     if isinstance(model, (str, Path)):
-        from lite.models.decoder.decoder import OnnxDecoder
-
         return OnnxDecoder(model, device=device or "cpu")
     check_decoder(model)
     own = getattr(model, "device", "cpu")
@@ -37,14 +37,10 @@ def load_tokenizer(tokenizer: Any, model: Any, mode: InputMode) -> Any:
         ValueError: the mode needs a tokenizer and there is none.
     """
     if isinstance(tokenizer, (str, Path)):
-        from lite.models.text.tokenizer import Tokenizer
-
         return Tokenizer.from_pretrained(tokenizer)
     if tokenizer is not None:
         return tokenizer
     if isinstance(model, (str, Path)):
-        from lite.models.text.tokenizer import Tokenizer
-
         try:
             return Tokenizer.from_pretrained(model)
         except (FileNotFoundError, ImportError):

@@ -20,8 +20,7 @@ from lite.models.wrapper.distributions import DistributionMethods
 from lite.models.wrapper.input import InputReader
 from lite.models.wrapper.loading import load_model, load_tokenizer
 from lite.models.wrapper.options import SAMPLES_NAMES, Inplace, InputMode, WrapperOptions
-from lite.models.wrapper.output import Layout, assistant_turn
-from lite.models.wrapper.target import choose_target, write
+from lite.models.wrapper.output import Layout, assistant_turn, choose_target, write
 from lite.models.wrapper.versions import new_arguments
 
 _OPTIONS = frozenset(option.name for option in fields(WrapperOptions))
@@ -128,26 +127,8 @@ class OnnxWrapper(DistributionMethods):
         super().__init__()
         self._arguments = arguments
         sizes = BatchSizes.from_arguments(batching, min_batch_size, max_batch_size)
-        options = WrapperOptions(
-            input_mode=input_mode,
-            input_key=input_key,
-            attention_mask_key=attention_mask_key,
-            generate=generate,
-            tokenizer_kwargs=dict(tokenizer_kwargs or {}),
-            pad_output=pad_output,
-            pad_model_input=pad_model_input,
-            inplace=inplace,
-            num_samples=num_samples,
-            chat_template_name=chat_template_name,
-            chat_template=chat_template,
-            return_log_probs=return_log_probs,
-            history_key=history_key,
-            text_key=text_key,
-            tokens_key=tokens_key,
-            masks_key=masks_key,
-            log_probs_key=log_probs_key,
-            prefer_tokens=prefer_tokens,
-        )
+        own = {name: value for name, value in arguments.items() if name in _OPTIONS}
+        options = WrapperOptions(**{**own, "tokenizer_kwargs": dict(tokenizer_kwargs or {})})
         given = dict(generate_kwargs or {})
         self._call_seed = given.pop("seed", None)
         options = options.with_samples(given)
@@ -249,12 +230,7 @@ class OnnxWrapper(DistributionMethods):
     # -- the call ------------------------------------------------------------------------------
 
     def forward(
-        self,
-        tensordict: Any,
-        *,
-        tensordict_out: Any = None,
-        logits_only: bool = False,
-        **kwargs: Any,
+        self, tensordict: Any, *, tensordict_out: Any = None, logits_only: bool = False, **kwargs: Any
     ) -> Any:
         """Run the model on a TensorDict.
 

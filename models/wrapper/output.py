@@ -1,18 +1,20 @@
-"""What a wrapper writes: the data classes, filled from rows of tokens, texts and messages."""
+"""What a wrapper writes, the data classes filled from rows of tokens, texts and messages, and where."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lite import LazyStackedTensorDict, NestedKey, TensorDict, lazy_stack
 from lite.models.text.data import ChatHistory, LogProbs, Masks, Text, Tokens
 from lite.models.text.history import History
 from lite.models.text.nesting import nest, objects, ragged
 from lite.models.text.parsers import with_tools
 from lite.models.text.rows import TokenRows
+from lite.models.wrapper.options import Inplace
 
 Ids = TypeVar("Ids", Tokens, Masks, LogProbs)
 Field = tuple[NDArray[Any], NDArray[np.bool_]]
@@ -81,3 +83,61 @@ class Layout(NamedTuple):
 def assistant_turn(content: str, *, complete: bool) -> dict[str, Any]:
     """The message that a response is; its content is what was generated, to the letter."""
     return with_tools({"role": "assistant", "content": content, "is_complete": complete})
+
+
+def choose_target(td: Any, out: Any, shape: tuple[int, ...], inplace: Inplace) -> Any:
+    """The TensorDict to write results of a batch shape to.
+
+    Raises:
+        ValueError: ``out`` has another batch size.
+        RuntimeError: the target is locked.
+    """
+    if out is not None:
+        if tuple(out.batch_size) != shape:
+            raise ValueError(f"tensordict_out must have batch size {shape}, got {tuple(out.batch_size)}")
+        target = out
+    elif inplace is True:
+        target = td
+    elif inplace == "empty":
+        target = td.empty()
+    else:
+        target = TensorDict(batch_size=shape, device=td.device)
+    if target.is_locked:
+        raise RuntimeError("cannot write results: the TensorDict is locked")
+    return target
+
+
+def write(
+    target: Any,
+    written: Mapping[NestedKey, Any],
+    *,
+    replaced: Iterable[NestedKey],
+    keys: Iterable[NestedKey],
+    owned: bool,
+) -> Any:
+    """Remove the ``replaced`` entries and write those of ``keys``; returns the TensorDict that has them.
+
+    Args:
+        target: what to write to.
+        written: results by key; "logits" is written whenever it is there.
+        replaced: entries that are removed.
+        keys: entries that are written.
+        owned: nobody else has the target, so that it may become a lazy stack.
+    """
+    if isinstance(written.get("logits"), list) and not isinstance(target, LazyStackedTensorDict):
+        if not owned:
+            raise ValueError(
+                "logits_only: logits of rows of different lengths fit only in a lazy stack: pass"
+                " inplace=False, pad_output=True or a lazy stack"
+            )
+        target = _by_row(target)
+    target.exclude(*replaced, inplace=True)
+    for key in (*keys, "logits"):
+        if key in written:
+            target.set(key, written[key])
+    return target
+
+
+def _by_row(td: Any) -> Any:
+    """A TensorDict as lazy stacks of its elements, whose leaves may be ragged."""
+    return lazy_stack([_by_row(row) for row in td.unbind(0)]) if td.batch_size else td

@@ -1,4 +1,4 @@
-"""A byte-level tokenizer and a scripted model for it.
+"""A byte-level tokenizer and a scripted model for it; real exports, their prompts, and a recurrent policy.
 
 Ids 0..255 are bytes ("Hi" is [39, 72], "ab" [64, 65]), then come <eos>, <bos>, <unk> and <pad>.
 """
@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+from real_models import EXPECTED, MODELS
+from recurrent_policy import PATH
 
 from lite.models import Decoder, OnnxWrapper
 from lite.models.text.tokenizer import Tokenizer
@@ -169,3 +172,35 @@ def wrap(
         return OnnxWrapper(model, tokenizer=tokenizer, input_mode=input_mode, **options)
 
     return make
+
+
+@pytest.fixture
+def policy() -> Any:
+    from lite.models import OnnxModule
+
+    return OnnxModule(PATH)
+
+
+@pytest.fixture(scope="session")
+def session() -> Any:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(PATH, options, providers=["CPUExecutionProvider"])
+
+
+@pytest.fixture(params=sorted(EXPECTED))
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def decoder(name: str) -> Any:
+    from lite.models import OnnxDecoder
+
+    return OnnxDecoder(MODELS / name, num_threads=1)
+
+
+@pytest.fixture
+def prompts(name: str) -> list[NDArray[np.int64]]:
+    return [np.array(case["prompt"]) for case in EXPECTED[name]["greedy"]]

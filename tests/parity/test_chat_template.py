@@ -15,7 +15,7 @@ from lite.models.text.tokenizer import Tokenizer
 
 transformers = pytest.importorskip("transformers", reason="needs the parity extra")
 
-MODELS = Path(__file__).parents[1] / "onnx" / "models"
+MODELS = Path(__file__).parents[1] / "models" / "exports"
 FOLDERS = sorted(p.parent.name for p in MODELS.glob("*/tokenizer.json"))
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 CHATS = st.lists(

@@ -18,7 +18,7 @@ torchrl_llm = pytest.importorskip("torchrl.data.llm", reason="needs the parity e
 transformers = pytest.importorskip("transformers", reason="needs the parity extra")
 tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
 
-FOLDER = Path(__file__).parents[1] / "onnx" / "models" / "optimum-gpt2"
+FOLDER = Path(__file__).parents[1] / "models" / "exports" / "optimum-gpt2"
 NAMES = ["chatml_format", "qwen"]
 ROLES = st.sampled_from(["user", "assistant", "system", "tool"])
 CONTENT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=10)

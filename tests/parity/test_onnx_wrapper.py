@@ -25,7 +25,7 @@ llm = pytest.importorskip("torchrl.modules.llm", reason="needs the parity extra"
 data = pytest.importorskip("torchrl.data.llm", reason="needs the parity extra")
 common = pytest.importorskip("torchrl.modules.llm.policies.common", reason="needs the parity extra")
 
-FOLDER = Path(__file__).parents[1] / "onnx" / "models" / "optimum-llama"
+FOLDER = Path(__file__).parents[1] / "models" / "exports" / "optimum-llama"
 TEXTS = ["Hi", "Hello there, 12 + 30?"]
 MODES = ["history", "text", "tokens"]
 NEW_TOKENS = 5

@@ -136,7 +136,7 @@ UNSET = "<not given>"
 
 def parameters(fn: Any) -> dict[str, inspect.Parameter]:
     found = inspect.signature(fn).parameters
-    return {name: p for name, p in found.items() if name not in ("self", "cls")}
+    return {name: p for name, p in found.items() if name not in ("self", "cls", "td")}
 
 
 def default(parameter: inspect.Parameter) -> Any:

@@ -16,7 +16,7 @@ from lite.models.text.tokenizer import Tokenizer
 transformers = pytest.importorskip("transformers", reason="needs the parity extra")
 pytest.importorskip("tokenizers", reason="needs the llm extra")
 
-MODELS = Path(__file__).parents[1] / "onnx" / "models"
+MODELS = Path(__file__).parents[1] / "models" / "exports"
 FOLDERS = sorted(p.parent.name for p in MODELS.glob("*/tokenizer.json"))
 SPECIALS = ["<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|pad|>"]
 TEXT = st.lists(st.one_of(st.text(max_size=12), st.sampled_from([*SPECIALS, " ", "\n", "Hello", "12"]))).map(

@@ -19,7 +19,7 @@ tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
 llm = pytest.importorskip("torchrl.modules.llm", reason="needs the parity extra")
 common = pytest.importorskip("torchrl.modules.llm.policies.common", reason="needs the parity extra")
 
-FOLDER = Path(__file__).parents[1] / "onnx" / "models" / "optimum-llama"
+FOLDER = Path(__file__).parents[1] / "models" / "exports" / "optimum-llama"
 
 
 class _TorchFace(torch.nn.Module):  # type: ignore[misc,name-defined]

@@ -1,0 +1,51 @@
+"""The `lite` command: wrong arguments, and errors in one line."""
+
+import subprocess
+import sys
+
+import pytest
+from real_models import MODELS
+
+from lite.cli import main
+
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+MODEL = MODELS / "optimum-llama"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["generate", "--model", "/does/not/exist", "x"], "FileNotFoundError"),
+        (["generate", "--model", str(MODEL), "x", "--device", "cuda:99"], "cuda"),
+        (["generate", "--model", str(MODEL), "x", "--device", "tpu"], "tpu"),
+        (["generate", "--model", str(MODEL), "word " * 400], "context of 256"),
+        (["generate", "--model", str(MODEL)], "a prompt is needed"),
+        (["generate", "--model", str(MODEL), "x", "--top-p", "7"], "top_p must be between 0 and 1"),
+        (["score", "--model", str(MODEL), "/does/not/exist"], "FileNotFoundError"),
+    ],
+)
+def test_errors_are_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 1
+    err = capsys.readouterr().err
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_the_module_runs_as_a_program() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "lite", "--help"], capture_output=True, text=True, check=True
+    )
+    for command in ("demo", "generate", "score", "info", "warmup"):
+        assert command in done.stdout
+
+
+def test_wrong_arguments_exit_with_two() -> None:
+    with pytest.raises(SystemExit) as error:
+        main(["demo", "--samples", "0"])
+    assert error.value.code == 2
+
+
+def test_a_negative_seed_is_a_wrong_argument(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["generate", "--model", str(MODEL), "--seed", "-1", "a"])
+    assert "must be at least 0, got -1" in capsys.readouterr().err

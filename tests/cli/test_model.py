@@ -1,0 +1,36 @@
+"""A model folder loaded for a command, and prompts as token ids."""
+
+from argparse import Namespace
+
+import numpy as np
+import pytest
+from real_models import MODELS
+
+from lite.cli.model import chat_ids, load, prompt_ids
+from lite.models import Tokenizer, embedded_model_path
+
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+
+
+def test_the_embedded_model_is_loaded_where_none_is_named() -> None:
+    assert load(Namespace(model=None, device="cpu")).path == embedded_model_path()
+    loaded = load(Namespace(model=str(MODELS / "optimum-llama"), device="cpu"))
+    assert loaded.path == MODELS / "optimum-llama"
+    assert loaded.decoder.vocab_size == 512
+    assert loaded.tokenizer.eos_token_id == 2
+    assert loaded.seconds > 0
+
+
+def test_prompts_are_a_turn_of_the_template_unless_raw() -> None:
+    tokenizer = Tokenizer.from_pretrained(MODELS / "optimum-llama")
+    turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello"}]
+    np.testing.assert_array_equal(prompt_ids(tokenizer, "hello", raw=True), tokenizer.encode("hello"))
+    for system, expected in ((None, turns[1:]), ("Be brief.", turns)):
+        np.testing.assert_array_equal(
+            prompt_ids(tokenizer, "hello", raw=False, system=system),
+            chat_ids(tokenizer, expected, add_generation_prompt=True),
+        )
+    tokenizer.chat_templates.clear()
+    np.testing.assert_array_equal(
+        prompt_ids(tokenizer, "hello", raw=False, system="Be brief."), tokenizer.encode("Be brief.\nhello")
+    )

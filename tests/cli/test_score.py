@@ -1,0 +1,121 @@
+"""`lite score` on a real export."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from real_models import MODELS
+
+from lite.cli import main
+from lite.models import OnnxDecoder, Tokenizer, score
+
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+MODEL = MODELS / "optimum-llama"
+
+
+def test_score_gives_the_log_prob_of_the_response(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "in.jsonl"
+    file.write_text(json.dumps({"prompt": "hello", "response": " world"}) + "\n\n")
+    assert main(["score", "--model", str(MODEL), "--raw", "--json", str(file)]) == 0
+    out = json.loads(capsys.readouterr().out)
+    tokenizer = Tokenizer.from_pretrained(MODEL)
+    prompt, response = tokenizer.encode("hello"), tokenizer.encode(" world", add_special_tokens=False)
+    (log_probs,) = score(OnnxDecoder(MODEL), [np.array(prompt + response)])
+    assert out["tokens"] == len(response)
+    np.testing.assert_allclose(out["log_prob"], log_probs[len(prompt) :].sum(), rtol=1e-5)
+
+
+def test_score_of_a_chat_is_that_of_its_last_turn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "in.jsonl"
+    turns = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
+    file.write_text(
+        json.dumps({"messages": turns}) + "\n" + json.dumps({"prompt": "hi", "response": "ho"}) + "\n"
+    )
+    assert main(["score", "--model", str(MODEL), "--json", str(file)]) == 0
+    chat, pair = map(json.loads, capsys.readouterr().out.splitlines())
+    np.testing.assert_allclose(chat["log_prob"], pair["log_prob"], rtol=1e-5)
+
+
+def test_score_resumes_after_a_cut_off_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    rows = [{"prompt": "a", "response": word} for word in ("one", "two", "three")]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = ["score", "--model", str(MODEL), str(file), "--output", str(output)]
+    assert main(command) == 0
+    whole = output.read_text()
+    output.write_text(whole[: whole.index("\n") + 8])
+    assert main(command) == 0
+    resumed = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [r["line"] for r in resumed] == [1, 2, 3]
+    for got, expected in zip(resumed, map(json.loads, whole.splitlines()), strict=True):
+        np.testing.assert_allclose(got["log_prob"], expected["log_prob"], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [("{", "line 1: not JSON"), ('{"prompt": 3}', "line 1: expected an object"), ("[1]", "line 1: expected")],
+)
+def test_score_names_the_bad_line(
+    line: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "in.jsonl"
+    file.write_text(line + "\n")
+    assert main(["score", "--model", str(MODEL), str(file)]) == 1
+    assert message in capsys.readouterr().err
+
+
+def _score(*args: str) -> int:
+    return main(["score", "--model", str(MODEL), "--raw", *args])
+
+
+def test_score_does_not_write_into_its_input(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file, link = tmp_path / "in.jsonl", tmp_path / "link.jsonl"
+    text = '{"prompt": "a", "response": "b"}\n{"prompt": "c", "response": "d"}'  # no newline at the end
+    file.write_text(text)
+    link.symlink_to(file)
+    for output in (file, link):
+        assert _score("--output", str(output), str(file)) == 1
+        assert "is the file to be scored" in capsys.readouterr().err
+    assert file.read_text() == text
+
+
+@pytest.mark.parametrize("content", ["notes\n", "notes", '{"line": 1}\nnotes\n'])
+def test_score_resumes_its_own_output_only(
+    content: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    file.write_text('{"prompt": "a", "response": "b"}\n')
+    output.write_text(content)
+    assert _score("--output", str(output), str(file)) == 1
+    assert "give another file" in capsys.readouterr().err
+    assert output.read_text() == content
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"prompt": "", "response": "b"}', "line 1: the prompt has no token"),
+        ('{"prompt": "a", "response": ""}', "line 1: the response has no token"),
+        ("[" * 100_000, "line 1: not JSON"),
+        ('{"prompt": "\\ud800", "response": "b"}', "text must be valid Unicode"),
+        ('{"prompt": 1, "response": "b"}', "line 1: expected an object"),
+        ('{"messages": []}', "line 1: expected an object"),
+    ],
+)
+def test_score_says_which_line_is_wrong(
+    line: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "in.jsonl"
+    file.write_text(line + "\n")
+    assert _score(str(file)) == 1
+    err = capsys.readouterr().err
+    assert message in err
+    assert len(err.splitlines()) == 1
+
+
+def test_score_takes_what_it_needs_from_a_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "in.jsonl"
+    file.write_text('\ufeff{"prompt": "a", "response": "b", "line": "x", "messages": []}\n', encoding="utf-8")
+    assert _score("--json", str(file)) == 0
+    assert json.loads(capsys.readouterr().out)["line"] == 1

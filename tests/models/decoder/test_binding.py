@@ -1,0 +1,32 @@
+"""Runs of a decoder graph through bindings by pointer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from real_models import MODELS
+
+from lite.models import OnnxDecoder
+from lite.models.decoder.binding import BoundGraph, PlacedGraph
+from lite.models.graph.session import PointerBinding
+
+pytest.importorskip("onnxruntime")
+
+
+def test_returned_logits_are_the_callers(decoder: OnnxDecoder) -> None:
+    decoder.prefill(0, [1, 2, 3])
+    first = decoder.decode([4])
+    kept = first.copy()
+    decoder.decode([5])
+    np.testing.assert_array_equal(first, kept)
+
+
+def test_an_input_is_bound_again_only_if_it_is_another_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
+    graph = BoundGraph(PlacedGraph(loaded.session, loaded.spec, 512, 256, "cpu", 0))
+    bound: list[str] = []
+    monkeypatch.setattr(PointerBinding, "bind_input", lambda self, name, *rest: bound.append(name))
+    ids, same = np.array([[1, 2]]), np.array([[1, 2]])
+    for values in (ids, ids, same, same, ids):
+        graph.bind_input("input_ids", values)
+    assert bound == ["input_ids"] * 3

@@ -1,0 +1,59 @@
+"""What both caches share: capacities, padding, and copies of positions between buffers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from real_models import MODELS
+
+from lite.models import OnnxDecoder
+from lite.models.decoder.binding import PlacedGraph
+from lite.models.decoder.cache import (
+    Line,
+    copy_positions,
+    line_bytes,
+    new_buffers,
+    pad_right,
+    round_capacity,
+    split_logits,
+)
+
+
+@pytest.mark.parametrize(
+    ("needed", "wished", "context", "capacity"),
+    [(1, 0, None, 32), (33, 0, None, 64), (33, 100, None, 128), (33, 100, 90, 90), (95, 100, 90, 95)],
+)
+def test_capacities(needed: int, wished: int, context: int | None, capacity: int) -> None:
+    assert round_capacity(needed, wished, context) == capacity
+
+
+def test_rows_are_padded_and_cut_again() -> None:
+    ids, counts = pad_right([np.array([1, 2, 3]), np.array([4])])
+    np.testing.assert_array_equal(ids, [[1, 2, 3], [4, 0, 0]])
+    np.testing.assert_array_equal(counts, [3, 1])
+    logits = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
+    for last, expected in ((False, [logits[0], logits[1, :1]]), (True, [logits[0, 2:], logits[1, :1]])):
+        for got, want in zip(split_logits(logits, counts, last), expected, strict=True):
+            np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(split_logits(logits[:, :1], counts, True), logits[:, :1])
+
+
+def test_positions_are_copied_between_lines_of_other_lengths() -> None:
+    pytest.importorskip("onnxruntime")
+    decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
+    spec = decoder.spec
+    graph = PlacedGraph(decoder.session, spec, 512, 256, "cpu", 0)
+    assert line_bytes(spec, 5) == spec.num_heads * 5 * spec.head_size * 4
+    old, new = new_buffers(graph, 3, 7), new_buffers(graph, 2, 5)
+    assert len(old) == len(spec.cache)
+    for i, buffer in enumerate(old):
+        buffer.view().view(np.float32)[:] = np.arange(buffer.size // 4) + i
+    for buffer in new:
+        buffer.zero()
+    copy_positions(spec, Line(old, 2, 7, 3), Line(new, 1, 5, 1), 4)
+    for before, after in zip(old, new, strict=True):
+        source = before.view().view(np.float32).reshape(3, spec.num_heads, 7, spec.head_size)
+        target = after.view().view(np.float32).reshape(2, spec.num_heads, 5, spec.head_size)
+        expected = np.zeros_like(target)
+        expected[1, :, 1:5] = source[2, :, 3:7]
+        np.testing.assert_array_equal(target, expected)

@@ -1,0 +1,324 @@
+"""The decoder on real exports: greedy decoding, and rows that are forked, cut, reset, mixed and moved."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from real_models import EXPECTED, MODELS
+
+from lite.models import GenerationConfig, OnnxDecoder, Padding, generate, score
+
+pytest.importorskip("onnxruntime")
+Same = Callable[[NDArray[np.float32], NDArray[np.float32]], None]
+PADDING = {
+    "optimum-llama": Padding.LEFT,
+    "optimum-gpt2": Padding.LEFT,
+    "optimum-gpt2-nopos": Padding.EQUAL,
+    "genai-llama-fp32": Padding.SLOTS,
+    "genai-qwen2-int4": Padding.SLOTS,
+}
+
+
+def full(decoder: OnnxDecoder, ids: list[int] | NDArray[np.int64]) -> NDArray[np.float32]:
+    """Logits after `ids`, from a row of its own."""
+    (row,) = decoder.acquire(1)
+    logits = decoder.prefill(row, ids)
+    decoder.release([row])
+    return logits
+
+
+@pytest.fixture
+def same(name: str) -> Same:
+    """Compare logits; a graph that rounds activations may make a whole step of a last bit."""
+    atol = 0.1 if name == "genai-qwen2-int4" else 2e-5
+
+    def compare(got: NDArray[np.float32], want: NDArray[np.float32]) -> None:
+        np.testing.assert_allclose(got, want, atol=atol, rtol=0)
+
+    return compare
+
+
+def test_the_convention_is_recognised(name: str, decoder: OnnxDecoder) -> None:
+    assert decoder.spec.padding is PADDING[name]
+    assert decoder.spec.group_query == (PADDING[name] is Padding.SLOTS)
+    assert (decoder.vocab_size, decoder.context_length) == (512, 256)
+
+
+@pytest.mark.parametrize("mode", ["alone", "together", "shuffled"])
+def test_greedy_tokens_and_log_probs(name: str, decoder: OnnxDecoder, mode: str) -> None:
+    cases = EXPECTED[name]["greedy"]
+    rows = list(range(len(cases)))
+    if mode == "together":
+        logits = decoder.prefill_rows(rows, [case["prompt"] for case in cases])
+    else:
+        logits = np.stack([decoder.prefill(row, cases[row]["prompt"]) for row in rows])
+    order = {"alone": rows, "together": rows, "shuffled": rows[::-1]}[mode]
+    for step in range(len(cases[0]["tokens"])):
+        tokens = logits.argmax(-1)
+        wide = logits.astype(np.float64)
+        log_probs = wide.max(-1) - np.log(np.exp(wide).sum(-1))
+        assert tokens.tolist() == [case["tokens"][step] for case in cases]
+        want = [case["log_probs"][step] for case in cases]
+        np.testing.assert_allclose(log_probs, want, atol=EXPECTED[name]["atol_log_prob"], rtol=0)
+        if mode == "alone":
+            logits = np.concatenate([decoder.decode(tokens[[row]], [row]) for row in rows])
+        else:
+            logits = decoder.decode(tokens[order], order)[np.argsort(order)]
+
+
+def test_a_row_does_not_depend_on_its_neighbours(
+    same: Same, decoder: OnnxDecoder, prompts: list[NDArray[np.int64]], rng: np.random.Generator
+) -> None:
+    alone = full(decoder, prompts[0])
+    batch = [prompts[0], *(rng.integers(0, 512, length) for length in (1, 40, 5, 23))]
+    same(decoder.prefill_rows(range(5), batch)[0], alone)
+    after = full(decoder, [*prompts[0], 7])
+    same(decoder.decode([7, 1, 2, 3, 4], [0, 1, 2, 3, 4])[0], after)
+
+
+def test_any_rows_in_any_order(same: Same, decoder: OnnxDecoder, rng: np.random.Generator) -> None:
+    texts = [list(rng.integers(0, 512, length)) for length in (3, 9, 4, 9, 1, 12)]
+    decoder.prefill_rows(range(6), texts)
+    for _ in range(25):
+        rows = rng.permutation(6)[: rng.integers(1, 7)]
+        tokens = rng.integers(0, 512, len(rows))
+        logits = decoder.decode(tokens, rows.tolist())
+        for row, token in zip(rows, tokens, strict=True):
+            texts[row].append(token)
+        which = int(rng.integers(len(rows)))
+        same(logits[which], full(decoder, texts[rows[which]]))
+    assert decoder.lengths[:6].tolist() == [len(text) for text in texts]
+
+
+def test_fork_and_diverge(same: Same, decoder: OnnxDecoder, prompts: list[NDArray[np.int64]]) -> None:
+    decoder.prefill(0, prompts[2])
+    decoder.fork(0, 1)
+    decoder.fork(0, 3)
+    assert decoder.lengths.tolist() == [12, 12, 0, 12]
+    logits = decoder.decode([5, 6, 7], [0, 1, 3])
+    for row, token in enumerate([5, 6, 7]):
+        same(logits[row], full(decoder, [*prompts[2], token]))
+    decoder.fork(1, 0)
+    same(decoder.decode([9], [0])[0], full(decoder, [*prompts[2], 6, 9]))
+
+
+def test_truncate_and_continue(same: Same, decoder: OnnxDecoder, prompts: list[NDArray[np.int64]]) -> None:
+    decoder.prefill_rows([0, 1], prompts[1:])
+    decoder.decode([1, 2])
+    decoder.truncate(0, 4)
+    assert decoder.lengths.tolist() == [4, 13]
+    logits = decoder.decode([3, 4])
+    same(logits[0], full(decoder, [*prompts[1][:4], 3]))
+    same(logits[1], full(decoder, [*prompts[2], 2, 4]))
+
+
+def test_reset_and_reuse(same: Same, decoder: OnnxDecoder, prompts: list[NDArray[np.int64]]) -> None:
+    decoder.prefill_rows([0, 1], prompts[:2])
+    decoder.reset(0)
+    same(decoder.prefill(0, prompts[2]), full(decoder, prompts[2]))
+    same(decoder.decode([4], [1])[0], full(decoder, [*prompts[1], 4]))
+    decoder.reset(1)
+    same(decoder.decode([8], [1])[0], full(decoder, [8]))
+
+
+def test_extend_in_chunks(same: Same, decoder: OnnxDecoder, rng: np.random.Generator) -> None:
+    text = rng.integers(0, 512, 30)
+    decoder.prefill(0, text[:1])
+    decoder.prefill(1, text[:7])
+    first = decoder.extend([0, 1], [text[1:9], text[7:23]])
+    second = decoder.extend([1, 0], [text[23:], text[9:30]])
+    assert [part.shape for part in (*first, *second)] == [(8, 512), (16, 512), (7, 512), (21, 512)]
+    for end in (3, 9):
+        same(first[0][end - 2], full(decoder, text[:end]))
+    same(first[1][-1], full(decoder, text[:23]))
+    same(second[0][-1], full(decoder, text))
+    same(second[1][-1], full(decoder, text))
+
+
+def test_long_rows_grow_the_cache(same: Same, decoder: OnnxDecoder, rng: np.random.Generator) -> None:
+    text = rng.integers(0, 512, 256)
+    decoder.prefill_rows([0, 1], [text[:20], text[:3]])
+    bytes_before = decoder.cache_bytes
+    decoder.extend([0], [text[20:255]])
+    logits = decoder.decode([int(text[255]), int(text[3])])
+    assert decoder.cache_bytes > bytes_before
+    same(logits[0], full(decoder, text))
+    same(logits[1], full(decoder, text[:4]))
+
+
+def test_growing_in_small_steps_up_to_the_context(
+    decoder: OnnxDecoder, rng: np.random.Generator, same: Same
+) -> None:
+    text = rng.integers(0, 512, 256)
+    decoder.prefill(0, text[:1])
+    for end in (33, 97, 130, 193, 200, 255):  # each more than the last capacity
+        decoder.extend([0], [text[decoder.lengths[0] : end]])
+        decoder.decode(text[[end]], [0])
+        decoder.truncate(0, end)
+    same(decoder.decode(text[[255]], [0])[0], full(decoder, text))
+
+
+def test_memory_follows_the_rows_that_live(decoder: OnnxDecoder, rng: np.random.Generator) -> None:
+    line = 2 * len(decoder.spec.cache) * decoder.spec.num_heads * decoder.spec.head_size * 4  # read and write
+    decoder.prefill_rows(range(16), [[1, 2, 3]] * 16)
+    for row in range(16):
+        decoder.reset(row)
+    decoder.prefill(0, rng.integers(0, 512, 250))
+    decoder.decode([1], [0])
+    assert decoder.cache_bytes <= 256 * line
+
+
+def test_reserve_allocates_once(decoder: OnnxDecoder) -> None:
+    held = decoder.acquire(4)
+    decoder.reserve(100, 4)
+    decoder.prefill_rows(held[:1], [[1, 2, 3]])
+    for row in held[1:]:
+        decoder.fork(held[0], row)
+    decoder.decode([1, 2, 3, 4], held)
+    decoder.decode([1, 2, 3, 4], held)
+    size = decoder.cache_bytes
+    for _ in range(90):
+        decoder.decode([1, 2, 3, 4], held)
+    assert decoder.cache_bytes == size
+    decoder.release(held)
+
+
+def test_prompts_longer_than_a_chunk(
+    same: Same, name: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [rng.integers(0, 512, length) for length in (50, 17, 3)]
+    whole = OnnxDecoder(MODELS / name, num_threads=1)
+    want = whole.prefill_rows([0, 1, 2], texts)
+    monkeypatch.setattr("lite.models.decoder.decoder.MAX_CHUNK", 8)
+    decoder = OnnxDecoder(MODELS / name, num_threads=1)
+    same(decoder.prefill_rows([0, 1, 2], texts), want)
+    same(decoder.decode([1, 2, 3]), whole.decode([1, 2, 3]))
+
+
+def test_inputs_are_left_alone(decoder: OnnxDecoder) -> None:
+    ids = np.array([1, 2, 3])
+    ids.flags.writeable = False
+    decoder.prefill(0, ids)
+    decoder.decode(ids[:1])
+    np.testing.assert_array_equal(ids, [1, 2, 3])
+
+
+def test_rows_are_acquired_and_released(decoder: OnnxDecoder) -> None:
+    decoder.prefill(0, [1, 2])
+    held = decoder.acquire(3)
+    assert 0 not in held
+    assert len(set(held)) == 3
+    assert not set(decoder.acquire(2)) & set(held)
+    decoder.prefill(held[0], [1])
+    decoder.release(held)
+    assert decoder.lengths[held].tolist() == [0, 0, 0]
+    assert set(held) <= set(decoder.acquire(3))
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ([], "empty"),
+        ([1, -1], "between 0 and 511 .*got -1"),
+        ([512], "between 0 and 511 .*got 512"),
+        ([0.5], "integers"),
+        ([[1, 2]], r"one dimension.*\(1, 2\)"),
+        (list(range(257)), "257 tokens is longer than the model's context of 256"),
+    ],
+)
+def test_bad_prompts_change_nothing(same: Same, decoder: OnnxDecoder, ids: Any, message: str) -> None:
+    decoder.prefill(0, [1, 2, 3])
+    with pytest.raises(ValueError, match=message):
+        decoder.prefill(0, ids)
+    with pytest.raises(ValueError, match=message):
+        decoder.prefill_rows([0, 1], [[1], ids])
+    assert decoder.lengths.tolist() == [3]
+    same(decoder.decode([4])[0], full(decoder, [1, 2, 3, 4]))
+
+
+def test_bad_calls(decoder: OnnxDecoder) -> None:
+    decoder.prefill(0, [1, 2])
+    with pytest.raises(ValueError, match="one entry per row, got 2 for 1"):
+        decoder.decode([1, 2], [0])
+    with pytest.raises(IndexError, match="between 0 and 0"):
+        decoder.decode([1], [1])
+    with pytest.raises(ValueError, match="different"):
+        decoder.decode([1, 2], [0, 0])
+    with pytest.raises(ValueError, match="length must be between 0 and the row's 2 tokens, got 3"):
+        decoder.truncate(0, 3)
+    decoder.extend([0], [np.ones(254, np.int64)])
+    with pytest.raises(ValueError, match="257 tokens, the model's context is 256"):
+        decoder.decode([1])
+    with pytest.raises(ValueError, match="1 tokens after 256 is longer"):
+        decoder.extend([0], [[1]])
+    assert decoder.decode(np.array([], np.int64)).shape == (0, 512)
+
+
+def test_bad_construction(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        OnnxDecoder(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match=r"no \.onnx file"):
+        OnnxDecoder(tmp_path)
+    with pytest.raises(ValueError, match="device must be"):
+        OnnxDecoder(MODELS / "optimum-llama", device="tpu")
+    with pytest.raises(ValueError, match="batch_size must be at least 1"):
+        OnnxDecoder(MODELS / "optimum-llama", batch_size=0)
+    shutil.copytree(MODELS / "genai-llama-fp32", tmp_path / "cut")
+    (tmp_path / "cut" / "model.onnx.data").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"onnxruntime .* cannot load"):
+        OnnxDecoder(tmp_path / "cut")
+
+
+def test_threads_may_share_a_decoder() -> None:
+    """Runs bind buffers by address: two at once would read and write freed memory."""
+    decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
+    config = GenerationConfig(max_new_tokens=12)
+    prompts = [np.arange(3, 5 + i) for i in range(8)]
+
+    def both(prompt: NDArray[np.int64]) -> tuple[list[int], NDArray[np.float32]]:
+        return generate(decoder, [prompt], config)[0].tokens.tolist(), score(decoder, [prompt])[0]
+
+    alone = [both(prompt) for prompt in prompts]
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(both, prompts * 8))
+    for i, (tokens, log_probs) in enumerate(together):
+        assert tokens == alone[i % 8][0]
+        np.testing.assert_allclose(log_probs, alone[i % 8][1], atol=1e-5)
+    np.testing.assert_array_equal(decoder.lengths, 0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_process_is_told_to_make_its_own() -> None:
+    program = f"""
+import os
+import pickle
+from lite.models import OnnxDecoder
+decoder = OnnxDecoder({str(MODELS / "optimum-llama")!r}, num_threads=2)
+decoder.prefill(0, [3, 4])
+child = os.fork()
+if child == 0:
+    try:
+        decoder.prefill(0, [3, 4])
+    except RuntimeError as error:
+        os._exit(7 if "does not survive fork" in str(error) else 8)
+    os._exit(9)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+decoder.prefill(0, [3, 4])
+"""
+    done = subprocess.run([sys.executable, "-c", program], timeout=60, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_pickles_made_when_the_package_was_one_file() -> None:
+    assert pickle.loads(b"clite.models.decoder\nOnnxDecoder\n.") is OnnxDecoder

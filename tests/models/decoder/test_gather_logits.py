@@ -1,0 +1,77 @@
+"""Logits at chosen positions: the changed graphs give bit for bit what the exported ones give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from real_models import MODELS
+
+from lite.models import OnnxDecoder
+from lite.models.decoder.gather_logits import POSITIONS_INPUT, gather_before_projection
+
+pytest.importorskip("onnxruntime")
+NAMES = sorted(path.name for path in MODELS.iterdir() if path.is_dir())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_logits(name: str, rng: np.random.Generator) -> None:
+    plain = OnnxDecoder(MODELS / name, num_threads=1, gather_logits=False)
+    decoder = OnnxDecoder(MODELS / name, num_threads=1)
+    assert (plain.spec.gather, decoder.spec.gather) == (None, POSITIONS_INPUT)
+    texts = [rng.integers(0, 512, length) for length in (12, 3, 40, 1)]
+    rows = range(len(texts))
+    np.testing.assert_array_equal(decoder.prefill_rows(rows, texts), plain.prefill_rows(rows, texts))
+    np.testing.assert_array_equal(decoder.decode([1, 2, 3, 4]), plain.decode([1, 2, 3, 4]))
+    got, want = (d.extend(rows, [text[:5] for text in texts]) for d in (decoder, plain))
+    for mine, theirs in zip(got, want, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_the_model_is_not_changed_in_place() -> None:
+    model = (MODELS / "optimum-llama" / "model.onnx").read_bytes()
+    changed = gather_before_projection(model)
+    assert changed is not None
+    assert changed.startswith(model[:100])
+    assert sum(a != b for a, b in zip(model, changed, strict=False)) == 1  # one letter of one name
+
+
+def field(number: int, payload: bytes) -> bytes:
+    return bytes([number << 3 | 2, len(payload)]) + payload
+
+
+def node(op_type: bytes, source: bytes, target: bytes) -> bytes:
+    return field(1, field(1, source) + field(2, target) + field(4, op_type))
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        node(b"Relu", b"x", b"hidden") + node(b"Conv", b"hidden", b"logits"),  # no projection
+        node(b"Relu", b"x", b"hidden") + node(b"MatMul", b"hidden", b"scores"),  # no logits
+        node(b"MatMul", b"x", b"logits"),  # of an input of the graph
+        node(b"Cast", b"logits", b"logits"),  # leads nowhere, over and over
+    ],
+)
+def test_other_endings_are_left_alone(nodes: bytes) -> None:
+    assert gather_before_projection(field(7, nodes)) is None
+
+
+def test_through_casts_and_soft_capping() -> None:
+    nodes = node(b"Relu", b"x", b"hidden") + node(b"MatMul", b"hidden", b"a") + node(b"Tanh", b"a", b"b")
+    changed = gather_before_projection(field(7, nodes + node(b"Cast", b"b", b"logits")))
+    assert changed is not None
+    assert changed.count(b"hidden") == 2  # as the first node's output and as what is gathered from
+    assert changed.count(b"hidde~") == 2
+
+
+@pytest.mark.parametrize("data", [b"", b"nonsense", b"\x3a\x7f"])
+def test_what_is_no_model_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match="not a"):
+        gather_before_projection(data)
+
+
+def test_a_change_that_onnxruntime_refuses_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lite.models.decoder.decoder.gather_before_projection", lambda model: b"nonsense")
+    decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
+    assert decoder.spec.gather is None
+    assert decoder.prefill(0, [1, 2]).shape == (512,)

@@ -1,0 +1,105 @@
+"""Copies of cache rows between buffers, on the CPU and as calls of the CUDA runtime."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite.models.decoder import memory
+from lite.models.decoder.memory import DeviceBuffer, copy_runs
+
+pytest.importorskip("onnxruntime")
+
+
+class HostRuntime:
+    """The calls of the CUDA runtime that are used, on host memory."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def cudaSetDevice(self, index: int) -> int:
+        self.calls.append(f"set {index}")
+        return 0
+
+    def cudaMemcpy2D(
+        self, to: Any, pitch: Any, source: Any, source_pitch: Any, width: Any, height: Any, kind: int
+    ) -> int:
+        assert kind == 3
+        for line in range(height.value):
+            ctypes.memmove(
+                to.value + line * pitch.value, source.value + line * source_pitch.value, width.value
+            )
+        self.calls.append("copy")
+        return 0
+
+    def cudaMemset(self, at: Any, value: int, size: Any) -> int:
+        ctypes.memset(at.value, value, size.value)
+        self.calls.append("set memory")
+        return 0
+
+    def cudaDeviceSynchronize(self) -> int:
+        self.calls.append("synchronise")
+        return 0
+
+
+def filled(size: int) -> DeviceBuffer:
+    buffer = DeviceBuffer(size)
+    buffer.view()[:] = np.arange(size) % 251
+    return buffer
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_copy_runs(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
+    source, target = filled(1000), DeviceBuffer(600)
+    target.zero()
+    want = np.zeros((600,), np.uint8)
+    for line in range(4):
+        want[50 + line * 100 : 50 + line * 100 + 30] = source.view()[7 + line * 200 : 7 + line * 200 + 30]
+    runtime = HostRuntime()
+    monkeypatch.setattr(memory, "_cuda_runtime", lambda: runtime)
+    source_view, target_view = source.view(), target.view()
+    source.device = target.device = device
+    copy_runs(source, 7, 200, target, 50, 100, 30, 4)
+    np.testing.assert_array_equal(target_view, want)
+    np.testing.assert_array_equal(source_view, np.arange(1000) % 251)
+    assert runtime.calls == ([] if device == "cpu" else ["set 0", "copy", "synchronise"])
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_zero(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
+    buffer = filled(100)
+    view = buffer.view()
+    monkeypatch.setattr(memory, "_cuda_runtime", HostRuntime)
+    buffer.device = device
+    buffer.zero()
+    assert not view.any()
+
+
+def test_errors_of_the_gpu_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = HostRuntime()
+    monkeypatch.setattr(runtime, "cudaMemcpy2D", lambda *args: 700)
+    monkeypatch.setattr(memory, "_cuda_runtime", lambda: runtime)
+    buffer = DeviceBuffer(10)
+    buffer.device = "cuda"
+    with pytest.raises(RuntimeError, match="CUDA error 700"):
+        copy_runs(buffer, 0, 1, buffer, 5, 1, 1, 1)
+
+
+def test_a_copy_beyond_the_buffer_is_refused() -> None:
+    with pytest.raises(IndexError, match="leave a buffer of 100 bytes"):
+        copy_runs(filled(100), 0, 60, DeviceBuffer(1000), 0, 60, 50, 2)
+
+
+def test_a_buffer_on_a_gpu_has_no_view() -> None:
+    buffer = DeviceBuffer(10)
+    buffer.device = "cuda"
+    with pytest.raises(TypeError, match="no NumPy view"):
+        buffer.view()
+
+
+def test_too_much_is_a_memory_error() -> None:
+    with pytest.raises(MemoryError, match=r"cannot allocate 1,000,000,000,000,000,000 bytes"):
+        DeviceBuffer(10**18)

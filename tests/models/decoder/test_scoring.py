@@ -1,0 +1,121 @@
+"""Log-probs of given tokens: against the logits themselves, whatever the chunks and the batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from real_models import EXPECTED, MODELS
+
+from lite.models import OnnxDecoder, full_logits, score
+
+pytest.importorskip("tokenizers")
+pytest.importorskip("onnxruntime")
+NAMES = sorted(EXPECTED)
+
+
+@pytest.fixture(params=NAMES)
+def decoder(request: pytest.FixtureRequest) -> OnnxDecoder:
+    return OnnxDecoder(MODELS / request.param, num_threads=1)
+
+
+def by_hand(decoder: OnnxDecoder, ids: NDArray[np.int64]) -> NDArray[np.float64]:
+    """One token at a time, in float64."""
+    out = np.zeros(len(ids))
+    (row,) = decoder.acquire(1)
+    logits = decoder.prefill(row, ids[:1])
+    for i, token in enumerate(ids[1:], 1):
+        wide = logits.astype(np.float64)
+        out[i] = wide[token] - wide.max() - np.log(np.exp(wide - wide.max()).sum())
+        logits = decoder.decode([token], [row])[0]
+    decoder.release([row])
+    return out
+
+
+def tolerance(decoder: OnnxDecoder) -> float:
+    return 0.1 if decoder.spec.quantisation else 2e-5
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scores_of_the_reference(name: str) -> None:
+    decoder = OnnxDecoder(MODELS / name, num_threads=1)
+    cases = EXPECTED[name]["greedy"]
+    out = score(decoder, [np.array(case["prompt"] + case["tokens"]) for case in cases])
+    for case, row in zip(cases, out, strict=True):
+        want = case["log_probs"]
+        np.testing.assert_allclose(
+            row[len(case["prompt"]) :], want, atol=EXPECTED[name]["atol_log_prob"], rtol=0
+        )
+
+
+def test_ragged_rows(decoder: OnnxDecoder, rng: np.random.Generator) -> None:
+    rows = [rng.integers(0, 512, length) for length in (7, 1, 60, 2, 31, 60, 4, 9, 12, 18)]
+    out = score(decoder, rows)
+    assert [len(row) for row in out] == [len(row) for row in rows]
+    for ids, got in zip(rows, out, strict=True):
+        assert got.dtype == np.float32
+        assert got[0] == 0
+        np.testing.assert_allclose(got, by_hand(decoder, ids), atol=tolerance(decoder), rtol=0)
+    assert (decoder.lengths == 0).all()
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 5, 12])
+def test_chunks_do_not_matter(
+    decoder: OnnxDecoder, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    rows = [rng.integers(0, 512, length) for length in (13, 12, 25, 1, 5)]
+    want = score(decoder, rows)
+    monkeypatch.setattr("lite.models.decoder.decoder.MAX_CHUNK", chunk)
+    for got, row in zip(score(decoder, rows), want, strict=True):
+        np.testing.assert_allclose(got, row, atol=tolerance(decoder), rtol=0)
+
+
+def test_a_row_scores_the_same_in_any_company(decoder: OnnxDecoder, rng: np.random.Generator) -> None:
+    rows = [rng.integers(0, 512, length) for length in (40, 11, 11, 3)]
+    together = score(decoder, rows)
+    for ids, got in zip(rows, together, strict=True):
+        np.testing.assert_allclose(score(decoder, [ids])[0], got, atol=tolerance(decoder), rtol=0)
+
+
+def test_full_logits_are_those_each_token_was_drawn_from(
+    decoder: OnnxDecoder, rng: np.random.Generator
+) -> None:
+    rows = [rng.integers(0, 512, length) for length in (9, 1, 20)]
+    scores = score(decoder, rows)
+    for ids, logits, want in zip(rows, full_logits(decoder, rows), scores, strict=True):
+        assert logits.shape == (len(ids), 512)
+        assert not logits[0].any()
+        wide = logits[1:].astype(np.float64)
+        got = wide[np.arange(len(ids) - 1), ids[1:]] - np.log(np.exp(wide).sum(-1))
+        np.testing.assert_allclose(got, want[1:], atol=2e-5, rtol=0)
+
+
+def test_the_decoder_scores_positions(decoder: OnnxDecoder, rng: np.random.Generator) -> None:
+    ids = rng.integers(0, 512, 20)
+    decoder.prefill(0, ids[:3])
+    np.testing.assert_array_equal(decoder.score(ids, [3, 19, 0]), decoder.score(ids)[[3, 19, 0]])
+    assert decoder.lengths[0] == 3
+
+
+def test_bad_rows(decoder: OnnxDecoder) -> None:
+    assert score(decoder, []) == []
+    for row, message in (([], "empty"), ([1, 999], "got 999"), (np.ones(257, np.int64), "context of 256")):
+        with pytest.raises(ValueError, match=message):
+            score(decoder, [np.array([1, 2]), np.array(row, np.int64)])
+    assert (decoder.lengths == 0).all()
+
+
+def test_equal_lengths_on_a_real_graph() -> None:
+    """Rows of a mixed batch score as they do alone; nothing is seen across rows."""
+    decoder = OnnxDecoder(MODELS / "optimum-llama")
+    rng = np.random.default_rng(0)
+    rows = [rng.integers(3, decoder.vocab_size, n) for n in (4, 9, 4, 1, 9, 6)]
+    together = score(decoder, rows, equal_lengths=True)
+    for row, values, padded in zip(rows, together, score(decoder, rows), strict=True):
+        np.testing.assert_allclose(values, score(decoder, [row])[0], atol=1e-5)
+        np.testing.assert_allclose(values, padded, atol=1e-5)
+        assert values[0] == 0
+    for one, other in zip(
+        full_logits(decoder, rows, equal_lengths=True), full_logits(decoder, rows), strict=True
+    ):
+        np.testing.assert_allclose(one, other, atol=1e-4)

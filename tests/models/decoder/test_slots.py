@@ -1,0 +1,51 @@
+"""Rows in slots of shared buffers, on a real GroupQueryAttention graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from real_models import MODELS
+
+from lite.models import OnnxDecoder
+from lite.models.graph.session import PointerBinding
+
+pytest.importorskip("onnxruntime")
+
+
+@pytest.fixture
+def slots() -> OnnxDecoder:
+    return OnnxDecoder(MODELS / "genai-llama-fp32", num_threads=1)
+
+
+def test_steps_of_the_same_rows_bind_nothing_but_the_logits(
+    slots: OnnxDecoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slots.prefill_rows([0, 1], [[1, 2, 3], [4, 5]])
+    slots.decode([6, 7])
+    bound: list[str] = []
+    for kind in ("bind_input", "bind_output"):
+        method = getattr(PointerBinding, kind)
+
+        def noted(self: Any, name: str, *rest: Any, method: Any = method) -> None:
+            bound.append(name)
+            method(self, name, *rest)
+
+        monkeypatch.setattr(PointerBinding, kind, noted)
+    for _ in range(3):
+        slots.decode([8, 9])
+    assert bound == ["logits"] * 3
+
+
+def test_rows_change_places_and_keep_what_they_hold(slots: OnnxDecoder) -> None:
+    """Rows that decode together need neighbouring slots; whoever is there moves away."""
+    texts = [[1, 2, 3], [4, 5], [6, 7, 8, 9], [10], [11, 12]]
+    slots.prefill_rows(range(5), texts)
+    for rows in ([0, 4], [1, 3], [4, 0, 2], [3, 2, 1, 0], [2, 4]):
+        logits = slots.decode([20 + row for row in rows], rows)
+        for row, got in zip(rows, logits, strict=True):
+            texts[row].append(20 + row)
+            alone = OnnxDecoder(MODELS / "genai-llama-fp32", num_threads=1)
+            np.testing.assert_allclose(got, alone.prefill(0, texts[row]), atol=2e-5)
+    assert slots.lengths.tolist() == [len(text) for text in texts]

@@ -1,0 +1,51 @@
+"""What a wrapper asks of its model: rows of one task together, samples and seeds with their prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite.models import GenerationConfig, full_logits, generate, score
+from lite.models.generation.batching import BatchSizes
+from lite.models.generation.calls import ModelCalls
+
+Make = Callable[..., Any]
+ROWS = [np.array([39, 72]), np.array([39, 68, 75, 75, 78]), np.array([39, 72])]
+
+
+@pytest.mark.parametrize("sizes", [None, BatchSizes(1, 2)])
+def test_samples_and_seeds_stay_with_their_prompt(scripted_model: Make, sizes: BatchSizes | None) -> None:
+    config = GenerationConfig(max_new_tokens=5, do_sample=True, temperature=4.0)
+    seeds = np.arange(6, dtype=np.uint64)
+    calls = ModelCalls(scripted_model(), num_samples=2, sizes=sizes)
+    got = calls.generate(ROWS, config, seeds)
+    want = generate(scripted_model(), ROWS, config, seeds=seeds, num_samples=2)
+    assert [r.tokens.tolist() for r in got] == [r.tokens.tolist() for r in want]
+    assert len({tuple(r.tokens.tolist()) for r in got}) > 1
+
+
+@pytest.mark.parametrize("sizes", [None, BatchSizes(1, 2)])
+def test_scores_and_logits_are_those_of_the_model(scripted_model: Make, sizes: BatchSizes | None) -> None:
+    calls = ModelCalls(scripted_model(), sizes=sizes)
+    for got, want in zip(calls.score(ROWS), score(scripted_model(), ROWS), strict=True):
+        np.testing.assert_array_equal(got, want)
+    for got, want in zip(calls.full_logits(ROWS), full_logits(scripted_model(), ROWS), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_a_bad_row_runs_nothing(scripted_model: Make) -> None:
+    model = scripted_model()
+    calls = ModelCalls(model, sizes=BatchSizes(1, None))
+    with pytest.raises(ValueError, match="at least one token"):
+        calls.generate([ROWS[0], np.array([], np.int64)], GenerationConfig(max_new_tokens=1), None)
+    assert model.prefilled == []
+
+
+def test_calls_of_one_model_share_its_lock(scripted_model: Make) -> None:
+    model = scripted_model()
+    first, second, other = ModelCalls(model), ModelCalls(model), ModelCalls(scripted_model())
+    assert first._lock is second._lock
+    assert first._lock is not other._lock

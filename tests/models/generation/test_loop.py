@@ -1,0 +1,211 @@
+"""Greedy and sampled generation on real exports: a response depends on its prompt and seed only."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from real_models import EXPECTED, MODELS
+
+from lite.models import Generated, GenerationConfig, OnnxDecoder, generate, score, stream
+
+pytest.importorskip("onnxruntime")
+SAMPLED = GenerationConfig(max_new_tokens=12, do_sample=True, temperature=0.9, top_k=40, top_p=0.95)
+
+
+def seeds(count: int) -> NDArray[np.uint64]:
+    return np.arange(100, 100 + count, dtype=np.uint64)
+
+
+@pytest.mark.parametrize("batch", [[0], [1], [2], [0, 1, 2], [2, 0]])
+@pytest.mark.parametrize("num_samples", [1, 3])
+def test_greedy(
+    name: str, decoder: OnnxDecoder, prompts: list[Any], batch: list[int], num_samples: int
+) -> None:
+    config = GenerationConfig(max_new_tokens=12)
+    out = generate(decoder, [prompts[i] for i in batch], config, num_samples=num_samples)
+    cases = [EXPECTED[name]["greedy"][i] for i in batch for _ in range(num_samples)]
+    assert len(out) == len(cases)
+    for got, case in zip(out, cases, strict=True):
+        assert got.tokens.tolist() == case["tokens"]
+        assert got.tokens.dtype == np.int64
+        assert got.log_probs.dtype == np.float32
+        assert got.finish_reason == "length"
+        np.testing.assert_allclose(
+            got.log_probs, case["log_probs"], atol=EXPECTED[name]["atol_log_prob"], rtol=0
+        )
+
+
+@pytest.mark.parametrize("config", [GenerationConfig(max_new_tokens=12), SAMPLED])
+def test_scores_equal_the_log_probs_reported(
+    decoder: OnnxDecoder, prompts: list[Any], config: GenerationConfig
+) -> None:
+    out = generate(decoder, prompts, config, seeds=seeds(3))
+    scores = score(decoder, [np.concatenate([p, got.tokens]) for p, got in zip(prompts, out, strict=True)])
+    for prompt, got, row in zip(prompts, out, scores, strict=True):
+        np.testing.assert_allclose(row[len(prompt) :], got.log_probs, atol=1e-4, rtol=0)
+
+
+def test_a_sample_depends_on_its_seed_not_on_the_batch(decoder: OnnxDecoder, prompts: list[Any]) -> None:
+    together = generate(decoder, prompts, SAMPLED, seeds=seeds(6), num_samples=2)
+    for p in range(3):
+        alone = generate(decoder, [prompts[p]], SAMPLED, seeds=seeds(6)[2 * p + 1 : 2 * p + 2])
+        np.testing.assert_array_equal(alone[0].tokens, together[2 * p + 1].tokens)
+        np.testing.assert_allclose(alone[0].log_probs, together[2 * p + 1].log_probs, atol=1e-4)
+    again = generate(decoder, prompts, SAMPLED, seeds=seeds(6), num_samples=2)
+    assert [got.tokens.tolist() for got in again] == [got.tokens.tolist() for got in together]
+    assert together[0].tokens.tolist() != together[1].tokens.tolist()
+
+
+def test_finished_rows_leave_the_batch(decoder: OnnxDecoder, prompts: list[Any]) -> None:
+    free = generate(decoder, prompts, GenerationConfig(max_new_tokens=12))
+    eos = int(free[1].tokens[3])
+    config = GenerationConfig(max_new_tokens=12, eos_token_ids=(eos,))
+    out = generate(decoder, prompts, config)
+    for got, long in zip(out, free, strict=True):
+        hits = np.flatnonzero(long.tokens == eos)
+        length = int(hits[0]) + 1 if len(hits) else 12
+        assert got.tokens.tolist() == long.tokens[:length].tolist()
+        assert got.finish_reason == ("eos" if len(hits) else "length")
+        np.testing.assert_allclose(got.log_probs, long.log_probs[:length], atol=1e-4)
+    assert len(out[1].tokens) <= 4
+
+
+def test_stop_sequences_end_a_response(decoder: OnnxDecoder, prompts: list[Any]) -> None:
+    def text(ids: NDArray[np.int64]) -> str:
+        return "".join(f"<{i}>" for i in ids)
+
+    free = generate(decoder, prompts, GenerationConfig(max_new_tokens=12))
+    tokens = free[0].tokens
+    stop = f"{tokens[3]}><{tokens[4]}"  # spans two tokens
+    config = GenerationConfig(max_new_tokens=12, stop_sequences=("never", stop))
+    out = generate(decoder, prompts, config, decode_text=text)
+    end = text(tokens).index(stop) + len(stop)
+    assert out[0].finish_reason == "stop"
+    assert text(out[0].tokens)[:-1] == text(tokens)[:end]
+    with pytest.raises(ValueError, match="stop_sequences need decode_text"):
+        generate(decoder, prompts, config)
+
+
+def test_a_stop_sequence_in_the_prompt_does_not_count(decoder: OnnxDecoder, prompts: list[Any]) -> None:
+    first = int(prompts[0][-1])
+    config = GenerationConfig(max_new_tokens=4, stop_sequences=(f"<{first}>",))
+    out = generate(decoder, prompts[:1], config, decode_text=lambda ids: "".join(f"<{i}>" for i in ids))
+    assert first not in out[0].tokens
+    assert out[0].finish_reason == "length"
+
+
+def test_repetition_penalty_sees_prompt_and_response(decoder: OnnxDecoder, prompts: list[Any]) -> None:
+    config = GenerationConfig(max_new_tokens=12, repetition_penalty=1e6)
+    out = generate(decoder, prompts, config)
+    for prompt, got in zip(prompts, out, strict=True):
+        # a penalty this large moves positive scores of seen tokens to zero and never lets a token come twice
+        assert len(set(got.tokens.tolist())) == 12
+        assert not set(got.tokens.tolist()) & set(prompt.tolist())
+        np.testing.assert_allclose(
+            got.log_probs, score(decoder, [np.concatenate([prompt, got.tokens])])[0][len(prompt) :], atol=1e-3
+        )
+
+
+def test_the_context_bounds_the_response(decoder: OnnxDecoder, rng: np.random.Generator) -> None:
+    rows = [rng.integers(0, 512, length) for length in (253, 256, 10)]
+    out = generate(decoder, rows, GenerationConfig(max_new_tokens=5))
+    assert [len(got.tokens) for got in out] == [3, 0, 5]
+    assert [got.finish_reason for got in out] == ["length"] * 3
+
+
+def test_stream_yields_each_step(decoder: OnnxDecoder, prompts: list[Any]) -> None:
+    config = GenerationConfig(max_new_tokens=6)
+    whole = generate(decoder, prompts, config)
+    steps = list(stream(decoder, prompts, config))
+    assert [step.index for step in steps] == list(range(6))
+    for row, got in enumerate(whole):
+        assert [int(step.tokens[row]) for step in steps] == got.tokens.tolist()
+    assert steps[-1].finished == {0: "length", 1: "length", 2: "length"}
+
+
+def test_a_closed_stream_gives_its_rows_back(decoder: OnnxDecoder, prompts: list[Any]) -> None:
+    steps = stream(decoder, prompts, GenerationConfig(max_new_tokens=6))
+    next(steps)
+    assert (decoder.lengths > 0).sum() == 3
+    steps.close()  # type: ignore[attr-defined]
+    assert (decoder.lengths == 0).all()
+    assert len(decoder.acquire(3)) == 3
+    assert decoder.num_rows <= 4
+
+
+def test_rows_in_use_are_left_alone(decoder: OnnxDecoder, prompts: list[Any]) -> None:
+    logits = decoder.prefill(0, prompts[0])
+    generate(decoder, prompts, SAMPLED, seeds=seeds(3))
+    score(decoder, prompts)
+    assert decoder.lengths[0] == len(prompts[0])
+    decoder.truncate(0, len(prompts[0]) - 1)
+    np.testing.assert_allclose(decoder.decode(prompts[0][-1:], [0])[0], logits, atol=0.1)
+
+
+def test_nothing_to_do(decoder: OnnxDecoder, prompts: list[Any]) -> None:
+    assert generate(decoder, [], SAMPLED) == []
+    assert generate(decoder, [], SAMPLED, seeds=np.array([], np.uint64), num_samples=4) == []
+    out = generate(decoder, prompts[:1], GenerationConfig(max_new_tokens=0))
+    assert out[0].tokens.shape == out[0].log_probs.shape == (0,)
+
+
+def test_bad_calls(decoder: OnnxDecoder, prompts: list[Any]) -> None:
+    with pytest.raises(ValueError, match="seeds must be 6 integers"):
+        generate(decoder, prompts, SAMPLED, seeds=seeds(3), num_samples=2)
+    with pytest.raises(ValueError, match="seeds must be 3 integers"):
+        generate(decoder, prompts, SAMPLED, seeds=np.ones(3))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="num_samples must be at least 1, got 0"):
+        generate(decoder, prompts, SAMPLED, num_samples=0)
+    with pytest.raises(ValueError, match="empty prompt"):
+        generate(decoder, [*prompts, []], SAMPLED)
+    with pytest.raises(ValueError, match="a prompt of 300 tokens is longer than the model's context of 256"):
+        stream(decoder, [np.ones(300, np.int64)], SAMPLED)  # before the first step is asked for
+    assert (decoder.lengths == 0).all()
+
+
+def test_without_seeds_responses_differ(decoder: OnnxDecoder, prompts: list[Any]) -> None:
+    config = GenerationConfig(max_new_tokens=24, do_sample=True)
+    first, second = (generate(decoder, prompts[:1], config)[0].tokens.tolist() for _ in range(2))
+    assert first != second  # equal with probability below 1e-30
+
+
+def test_a_limit_is_no_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A huge max_new_tokens for a model that does not say how much it holds costs nothing ahead of time."""
+    decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
+    (greedy,) = generate(decoder, [[3, 4, 5]], GenerationConfig(max_new_tokens=6))
+    unlimited = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
+    monkeypatch.setattr(OnnxDecoder, "context_length", None)
+    config = GenerationConfig(max_new_tokens=10**15, eos_token_ids=(int(greedy.tokens[5]),))
+    (response,) = generate(unlimited, [[3, 4, 5]], config)
+    expected = greedy.tokens[: greedy.tokens.tolist().index(greedy.tokens[5]) + 1]
+    np.testing.assert_array_equal(response.tokens, expected)
+
+
+def test_memory_grows_with_a_long_response(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
+    config = GenerationConfig(max_new_tokens=20, repetition_penalty=1.5)
+    (whole,) = generate(decoder, [[3, 4, 5]], config)
+    monkeypatch.setattr("lite.models.generation.loop._AHEAD", 2)
+    (grown,) = generate(decoder, [[3, 4, 5]], config)
+    np.testing.assert_array_equal(grown.tokens, whole.tokens)
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_at_least_one_sample(count: int) -> None:
+    decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
+    with pytest.raises(ValueError, match="num_samples must be at least 1"):
+        generate(decoder, [[3]], GenerationConfig(max_new_tokens=1), num_samples=count)
+
+
+def test_pickles_made_when_the_package_was_one_file() -> None:
+    def before(now: Any) -> Any:
+        text = pickle.dumps(now, protocol=0)
+        assert b"lite.models.generation.loop" in text
+        return pickle.loads(text.replace(b"lite.models.generation.loop", b"lite.models.generation"))
+
+    assert before(generate) is generate
+    assert before(Generated(np.arange(2), np.zeros(2, np.float32), "eos")).tokens.tolist() == [0, 1]

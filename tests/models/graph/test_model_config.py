@@ -1,0 +1,124 @@
+"""Finding the graph and the configuration of a model directory."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from real_models import MODELS
+
+from lite.models import ModelConfig
+from lite.models.graph.model_config import check_external_files, find_graph
+from lite.models.graph.protobuf import GraphSummary
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a graph and nothing else."""
+    shutil.copy(MODELS / "optimum-gpt2" / "model.onnx", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in MODELS.iterdir() if path.is_dir()))
+def test_real_exports(name: str) -> None:
+    config = ModelConfig.from_directory(MODELS / name)
+    assert config.eos_token_ids == (2, 0)
+    assert (config.pad_token_id, config.bos_token_id) == (3, 0)
+    assert (config.context_length, config.vocab_size) == (256, 512)
+    assert config.sampling["temperature"] == 0.7
+    assert config.graph.name == "model.onnx"
+
+
+def test_without_configuration_files_everything_is_unknown(folder: Path) -> None:
+    config = ModelConfig.from_directory(folder)
+    assert config.eos_token_ids == ()
+    assert (config.pad_token_id, config.context_length, config.vocab_size) == (None, None, None)
+    assert config.sampling == {}
+
+
+def test_generation_config_wins_over_config(folder: Path) -> None:
+    (folder / "config.json").write_text(json.dumps({"eos_token_id": 5, "n_positions": 99}))
+    assert ModelConfig.from_directory(folder).eos_token_ids == (5,)
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [7, 8]}))
+    config = ModelConfig.from_directory(folder)
+    assert config.eos_token_ids == (7, 8)
+    assert config.context_length == 99
+
+
+@pytest.mark.parametrize("form", ["<end>", {"content": "<end>", "lstrip": False}])
+def test_eos_given_as_text_is_resolved_by_the_tokenizer(folder: Path, form: object) -> None:
+    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": form}))
+    (folder / "tokenizer.json").write_text(json.dumps({"added_tokens": [{"id": 11, "content": "<end>"}]}))
+    assert ModelConfig.from_directory(folder).eos_token_ids == (11,)
+
+
+def test_text_config_of_multimodal_models(folder: Path) -> None:
+    content = {"max_position_embeddings": 1, "text_config": {"max_position_embeddings": 77}}
+    (folder / "config.json").write_text(json.dumps(content))
+    assert ModelConfig.from_directory(folder).context_length == 77
+
+
+def test_graph_in_the_onnx_folder(tmp_path: Path) -> None:
+    (tmp_path / "onnx").mkdir()
+    shutil.copy(MODELS / "optimum-gpt2" / "model.onnx", tmp_path / "onnx")
+    (tmp_path / "config.json").write_text('{"n_positions": 12}')
+    assert find_graph(tmp_path) == (tmp_path / "onnx" / "model.onnx", tmp_path)
+    assert ModelConfig.from_directory(tmp_path / "onnx" / "model.onnx").context_length == 12
+
+
+def test_a_single_graph_of_another_name_is_taken(tmp_path: Path) -> None:
+    shutil.copy(MODELS / "optimum-gpt2" / "model.onnx", tmp_path / "mine.onnx")
+    assert find_graph(tmp_path)[0].name == "mine.onnx"
+    shutil.copy(tmp_path / "mine.onnx", tmp_path / "yours.onnx")
+    with pytest.raises(FileNotFoundError, match=r"several graphs \(mine\.onnx, yours\.onnx\)"):
+        find_graph(tmp_path)
+
+
+def test_missing_things_are_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        ModelConfig.from_directory(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match=r"no \.onnx file; looked for model\.onnx"):
+        ModelConfig.from_directory(tmp_path)
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(ValueError, match=r"expected a directory or an \.onnx file"):
+        ModelConfig.from_directory(tmp_path / "notes.txt")
+
+
+def test_broken_json_is_named(folder: Path) -> None:
+    (folder / "config.json").write_text("{")
+    with pytest.raises(ValueError, match=r"config\.json"):
+        ModelConfig.from_directory(folder)
+    (folder / "config.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"config\.json"):
+        ModelConfig.from_directory(folder)
+
+
+@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "a/../../b", "C:\\data", "\\\\host\\x", ""])
+def test_external_data_outside_the_folder_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="outside its folder"):
+        check_external_files(tmp_path / "model.onnx", GraphSummary("", frozenset(), frozenset({name})))
+
+
+def test_missing_external_data_is_named(tmp_path: Path) -> None:
+    shutil.copy(MODELS / "genai-llama-fp32" / "model.onnx", tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"model\.onnx\.data"):
+        ModelConfig.from_directory(tmp_path)
+
+
+@pytest.mark.parametrize("value", ["x", 1.5, [1, "a"], -3, True, {}, 10**30, [10**30], [[1]]])
+def test_what_is_no_id_or_length_is_not_taken_for_one(folder: Path, value: object) -> None:
+    (folder / "config.json").write_text(
+        json.dumps({"eos_token_id": value, "max_position_embeddings": value, "vocab_size": value})
+    )
+    config = ModelConfig.from_directory(folder)
+    assert config.eos_token_ids == ()
+    assert config.context_length is None
+    assert config.vocab_size is None
+
+
+def test_a_number_of_thousands_of_digits_names_the_file(folder: Path) -> None:
+    (folder / "config.json").write_text('{"eos_token_id": ' + "9" * 5000 + "}")
+    with pytest.raises(ValueError, match=r"config\.json"):
+        ModelConfig.from_directory(folder)

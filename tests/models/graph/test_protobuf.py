@@ -1,0 +1,118 @@
+"""The wire-format walker: what it finds in real exports, and that broken bytes raise instead of hanging."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from real_models import MODELS
+
+from lite.models.graph import protobuf
+
+
+def field(number: int, payload: bytes) -> bytes:
+    assert len(payload) < 128
+    return bytes([number << 3 | 2, len(payload)]) + payload
+
+
+def nested(depth: int) -> bytes:
+    """A model whose only node holds a sub-graph, and so on."""
+    graph = b""
+    for _ in range(depth):
+        node = long_field(5, long_field(6, graph)) + field(4, b"If")
+        graph = long_field(1, node)
+    return long_field(7, graph)
+
+
+def long_field(number: int, payload: bytes) -> bytes:
+    size, out = len(payload), bytes([number << 3 | 2])
+    while size >= 128:
+        out += bytes([size & 127 | 128])
+        size >>= 7
+    return out + bytes([size]) + payload
+
+
+def test_scan_finds_the_operators_of_a_builder_export() -> None:
+    summary = protobuf.scan(MODELS / "genai-llama-fp32" / "model.onnx")
+    assert summary.producer == "onnxruntime-genai"
+    assert "GroupQueryAttention" in summary.op_types
+    assert summary.external_files == {"model.onnx.data"}
+
+
+def test_scan_skips_embedded_weights() -> None:
+    summary = protobuf.scan(MODELS / "optimum-llama" / "model.onnx")
+    assert summary.producer == "pytorch"
+    assert {"Sin", "Cos", "MatMul"} <= summary.op_types
+    assert "GroupQueryAttention" not in summary.op_types
+    assert summary.external_files == frozenset()
+
+
+def test_scan_goes_into_subgraphs_and_functions() -> None:
+    inner = field(1, field(4, b"Inner"))
+    node = field(4, b"If") + field(5, field(6, inner))
+    function = field(7, field(4, b"InFunction"))
+    summary = protobuf.scan_bytes(
+        field(7, field(1, node)) + bytes([25 << 3 & 127 | 2 | 128, 1, len(function)]) + function
+    )
+    assert summary.op_types == {"If", "Inner", "InFunction"}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x00",
+        b"not a model",
+        field(2, b"producer only"),
+        b"\x3a\xff\xff\xff\xff\xff\xff\xff\xff\x7f",  # a graph that says it has 2**63 bytes
+        b"\x3a" + b"\xff" * 11,  # a length that never ends
+        b"\x3b\x00",  # a group
+        field(7, field(1, b"\x22\x7fabc")),  # a name longer than its node
+    ],
+)
+def test_what_is_no_model_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match="not a"):
+        protobuf.scan_bytes(data)
+
+
+def test_depth_is_bounded() -> None:
+    assert protobuf.scan_bytes(nested(protobuf.MAX_DEPTH)).op_types == {"If"}
+    with pytest.raises(ValueError, match="nested deeper"):
+        protobuf.scan_bytes(nested(protobuf.MAX_DEPTH + 2))
+
+
+def test_an_empty_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"model\.onnx"):
+        protobuf.scan(tmp_path / "model.onnx")
+
+
+@given(st.binary(max_size=300))
+@settings(max_examples=300, deadline=None)
+def test_random_bytes_end_in_a_summary_or_a_value_error(data: bytes) -> None:
+    try:
+        summary = protobuf.scan_bytes(data)
+    except ValueError:
+        return
+    assert isinstance(summary.op_types, frozenset)
+
+
+def test_cut_and_damaged_models_end_in_a_summary_or_a_value_error() -> None:
+    model = (MODELS / "genai-llama-fp32" / "model.onnx").read_bytes()
+    rng = np.random.default_rng(0)
+    cuts = 0
+    start = time.perf_counter()
+    for _ in range(150):
+        damaged = bytearray(model[: rng.integers(1, len(model))])
+        for at in rng.integers(0, len(damaged), 3):
+            damaged[at] = rng.integers(256)
+        try:
+            protobuf.scan_bytes(bytes(damaged))
+        except ValueError:
+            cuts += 1
+    assert cuts > 100  # a cut file can be a whole message by chance only
+    assert time.perf_counter() - start < 60  # walks each byte a bounded number of times

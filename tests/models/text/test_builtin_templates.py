@@ -1,0 +1,45 @@
+"""The built-in chat templates, registered ones, and the choice among them."""
+
+from __future__ import annotations
+
+import pytest
+
+from lite.models.text.builtin_templates import (
+    BUILT_IN,
+    add_chat_template,
+    find_chat_template,
+    has_generation_block,
+)
+from lite.models.text.template_rendering import render_chat
+
+USER = {"role": "user", "content": "Hi"}
+BOT = {"role": "assistant", "content": "Yo"}
+
+
+def test_built_in_masks_cover_what_the_assistant_wrote() -> None:
+    for name, source in BUILT_IN.items():
+        out = render_chat(source, [USER, BOT, USER, BOT], eos_token="</s>", bos_token="<s>")
+        assert [out.text[a:b].strip() for a, b in out.spans] == ["Yo", "Yo"], name
+
+
+def test_choice_of_template() -> None:
+    class Tok:
+        def __init__(self, name: str, own: str | None = None) -> None:
+            self.name_or_path, self.chat_template = name, own
+
+    tagged = "{%- generation %}{% endgeneration %}"
+    assert find_chat_template(None, source="S", name="qwen") == "S"
+    assert find_chat_template(None, name="qwen") == BUILT_IN["qwen"]
+    assert find_chat_template(Tok("org/Qwen2.5", "own")) == "own"
+    assert find_chat_template(Tok("org/Qwen2.5")) == BUILT_IN["qwen"]
+    assert find_chat_template(Tok("qwen/falcon-7b/")) == BUILT_IN["falcon"]
+    assert find_chat_template(Tok("qwen/other")) == BUILT_IN["chatml_format"]
+    with pytest.raises(KeyError, match="unknown chat template name 'nope'"):
+        find_chat_template(None, name="nope")
+    with pytest.raises(RuntimeError, match="pass a tokenizer"):
+        find_chat_template(None)
+    add_chat_template("zeta", tagged, model_family_keywords=["ZetaQwen"])
+    assert find_chat_template(Tok("org/zetaqwen-1", "own")) == tagged
+    with pytest.raises(ValueError, match="generation"):
+        add_chat_template("eta", "no block")
+    assert not has_generation_block("{% if add_generation_prompt %}")

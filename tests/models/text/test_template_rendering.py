@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from lite.models.text.builtin_templates import (
+    BUILT_IN,
+)
+from lite.models.text.template_rendering import Rendered, render_chat
+
+USER = {"role": "user", "content": "Hi"}
+BOT = {"role": "assistant", "content": "Yo"}
+
+
+def test_text_and_spans() -> None:
+    source = "{% for m in messages %}<{% generation %}{{ m.content }}{% endgeneration %}>{% endfor %}"
+    assert render_chat(source, [USER, BOT]) == Rendered("<Hi><Yo>", ((1, 3), (5, 7)))
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (
+            "{% macro m() %}a{% generation %}b{% endgeneration %}c{% endmacro %}x{{ m() }}",
+            Rendered("xabc", ((2, 3),)),
+        ),
+        (
+            "{% set s %}{% generation %}b{% endgeneration %}{% endset %}x{{ s }}{{ s }}",
+            Rendered("xbb", ((1, 2), (2, 3))),
+        ),
+        (
+            "{% generation %}a{% generation %}b{% endgeneration %}{% endgeneration %}",
+            Rendered("ab", ((0, 2),)),
+        ),
+        ("{%- generation -%} a {%- endgeneration -%} b", Rendered("ab", ((0, 1),))),
+        ("a{% generation %}{% endgeneration %}b", Rendered("ab", ())),
+        ("  {% if true %}\na\n  {% endif %}\nb", Rendered("a\nb", ())),
+        (
+            "{% for i in range(5) %}{% if i == 2 %}{% break %}{% endif %}{{ i }}{% endfor %}",
+            Rendered("01", ()),
+        ),
+        ("{{ {'é': '<'} | tojson }}{{ [1] | tojson(indent=2) }}", Rendered('{"é": "<"}[\n  1\n]', ())),
+        ("{{ undefined_name }}{{ messages[0].nothing }}", Rendered("", ())),
+        (
+            "{{ '{}-{:>3}'.format(1, 2) }}{{ '%s%03d' % ('a', 7) }}{{ '%s!' | format('b') }}",
+            Rendered("1-  2a007b!", ()),
+        ),
+        ("{{ 'a\nb' | indent(2) }}", Rendered("a\n  b", ())),
+        ("{{ 7 % 4 }}{{ 2 ** 3 }}{{ '=' * 3 }}", Rendered("38===", ())),
+    ],
+)
+def test_template_language(source: str, expected: Rendered) -> None:
+    assert render_chat(source, [USER]) == expected
+
+
+def test_variables_and_functions() -> None:
+    source = "{{ bos }}{{ tools | length }}{{ documents[0].text }}{{ strftime_now('%%') }}"
+    out = render_chat(source, [USER], bos="<s>", tools=[{}], documents=[{"text": "d"}])
+    assert out.text == "<s>1d%"
+
+
+def test_raise_exception_is_the_template_refusing() -> None:
+    with pytest.raises(ValueError, match="roles must alternate"):
+        render_chat("{{ raise_exception('roles must alternate') }}", [USER])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ messages.append(1) }}",
+        "{{ ''.__class__.__mro__ }}",
+        "{{ messages.__class__.__bases__[0].__subclasses__() }}",
+        "{{ 'a' * 100000000 }}",
+        "{{ [0] * 100000000 }}",
+        "{{ 9 ** 9 ** 9 }}",
+        "{{ '%1000000000d' % 1 }}",
+        "{{ '{:1000000000}'.format(1) }}",
+        "{{ '{:{}}'.format(1, 1000000000) }}",
+        "{{ '%*d' % (1000000000, 1) }}",
+        "{{ '%1000000000d' | format(1) }}",
+        "{{ '{x:1000000000}'.format_map({'x': 1}) }}",
+        "{{ 'a'.ljust(1000000000) }}",
+        "{{ 'a\nb' | indent(1000000000) }}",
+        "{{ [1] | batch(1000000000, 2) | list }}",
+        "{{ lipsum(n=1000000000) }}",
+        "{{ 'a' | center(1000000000) }}",
+        "{{ range(10 ** 9) }}",
+        "{{ 1 / 0 }}",
+        "{{ messages[0].content.missing.deeper }}",
+        "{% for",
+        "{% include 'x' %}",
+        "{% generation %}",
+    ],
+)
+def test_hostile_or_broken_templates(source: str) -> None:
+    with pytest.raises(ValueError, match="chat template"):
+        render_chat(source, [USER])
+
+
+def test_without_jinja2_the_command_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "lite.models.text.template_sandbox", raising=False)
+    monkeypatch.delattr("lite.models.text.template_sandbox", raising=False)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ImportError, match=r'pip install "tensordict-lite\[llm\]"'):
+        render_chat("x", [USER])
+
+
+def test_output_is_limited() -> None:
+    with pytest.raises(ValueError, match="longer than 99 characters"):
+        render_chat("{% for i in range(100) %}x{% endfor %}", [USER], max_chars=99)
+    with pytest.raises(ValueError, match="at most"):
+        render_chat("x" * (1 << 21), [USER])
+
+
+def test_messages_are_left_as_they_were() -> None:
+    message = dict(BOT)
+    render_chat("{% set _ = messages %}", [message], continue_final_message=False)
+    render_chat("{{ messages[0].content }}", [message], continue_final_message=True)
+    assert message == BOT
+
+
+def test_continue_final_message() -> None:
+    out = render_chat(BUILT_IN["chatml_format"], [USER, BOT], continue_final_message=True)
+    assert out.text == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nYo"
+    assert out.text[slice(*out.spans[0])] == "Yo"
+    parts = {"role": "assistant", "content": [{"type": "text", "text": "Yo"}, {"type": "image"}]}
+    assert render_chat(BUILT_IN["llama"], [parts], continue_final_message=True).text.endswith("\n\nYo")
+    with pytest.raises(ValueError, match="does not write the last"):
+        render_chat("x", [BOT], continue_final_message=True)
+    with pytest.raises(ValueError, match="at least one message"):
+        render_chat("x", [], continue_final_message=True)
+    with pytest.raises(ValueError, match="message with text"):
+        render_chat("x", [{"role": "assistant"}], continue_final_message=True)
+    with pytest.raises(ValueError, match="exclude each other"):
+        render_chat("x", [BOT], continue_final_message=True, add_generation_prompt=True)

@@ -1,0 +1,103 @@
+"""What a wrapper reads: masks, preferred tokens, tokenizer options, and inputs that are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from prompts import HELLO, HI, MODES, Make, P, chat_td, rows, text_td, token_td
+
+from lite import TensorDict, lazy_stack
+from lite.models import ChatHistory, History, Tokens
+
+pytest.importorskip("tokenizers")
+pytest.importorskip("jinja2")
+
+
+def test_masks_in_tokens_mode(wrap: Make, scripted_model: Make) -> None:
+    model = scripted_model()
+    ids = np.array([[39, 1, 72]])
+    td = TensorDict(
+        {"tokens": Tokens(prompt=ids, batch_size=[1]), "attention_mask": np.array([[1, 0, 1]])},
+        batch_size=[1],
+    )
+    out = wrap("tokens", model=model, pad_output=True)(td)
+    assert model.prefilled == [HI]
+    np.testing.assert_array_equal(out["masks", "all_attention_mask"], np.array([[1, 0, 1, 1, 1, 1]], bool))
+    np.testing.assert_array_equal(out["tokens", "full"], [[39, 1, 72, 64, 65, 256]])
+    scored = wrap("tokens", generate=False, pad_output=True, inplace=False)(out)
+    lp = scored["log_probs", "full"][0]
+    assert (lp[0], lp[1]) == (0, 0)
+    assert lp[2] == pytest.approx(model.log_prob([39], 72), abs=1e-5)
+
+
+def test_a_stale_mask_is_not_the_prompts(wrap: Make) -> None:
+    td = token_td(HI, HELLO)
+    wrapper = wrap("tokens")
+    first = rows(wrapper(td), "tokens", "response")
+    assert rows(wrapper(td), "tokens", "response") == first
+
+
+def test_prefer_tokens(wrap: Make, scripted_model: Make) -> None:
+    for tokens in (
+        lazy_stack([Tokens(prompt=np.array(HI)), Tokens(prompt=np.array(HELLO))]),
+        Tokens(prompt=np.array([[P, P, P, *HI], HELLO]), batch_size=[2]),
+    ):
+        model = scripted_model()
+        td = chat_td("Hi", "Hello").set("tokens", tokens)
+        out = wrap("history", model=model, prefer_tokens=True)(td)
+        assert model.prefilled == [HI, HELLO]
+        assert list(out["text", "full"]) == ["Hiab<eos>", "Helloabcd"]
+        assert out["history"].full.batch_size == (2, 2)
+    model = scripted_model()
+    wrap("history", model=model, prefer_tokens=True)(chat_td("Hi"))
+    assert model.prefilled[0] != HI
+
+
+def test_tokenizer_options(wrap: Make) -> None:
+    options = {"truncation": True, "max_length": 2, "padding": "max_length"}
+    out = wrap("text", tokenizer_kwargs={**options, "max_length": 3}, pad_output=True)(text_td("Hi"))
+    np.testing.assert_array_equal(out["tokens", "prompt"], [[P, *HI]])
+    out = wrap("text", tokenizer_kwargs=options, pad_output=True)(text_td("Hixyz"))
+    np.testing.assert_array_equal(out["tokens", "prompt"], [HI])
+
+
+def test_input_errors_change_nothing(wrap: Make) -> None:
+    td = TensorDict({"other": np.ones(2)}, batch_size=[2])
+    for mode in MODES:
+        with pytest.raises(
+            ValueError, match=f"Expected .*{mode}.* key for {mode} input mode, but found keys"
+        ):
+            wrap(mode)(td)
+    assert set(td.keys()) == {"other"}
+    with pytest.raises(TypeError, match="Expected History object"):
+        wrap("history", input_key="other")(td)
+    with pytest.raises(ValueError, match="Expected list of text"):
+        wrap("text", input_key="other")(td)
+    with pytest.raises(ValueError, match="Expected token ids with 2 dimensions"):
+        wrap("tokens", input_key="other")(td)
+    long = text_td("x" * 257)
+    with pytest.raises(ValueError, match="context"):
+        wrap("text")(long)
+    assert set(long["text"].keys()) == {"prompt"}
+    with pytest.raises(RuntimeError, match="locked"):
+        wrap("text")(text_td("Hi").lock_())
+    with pytest.raises(TypeError, match="no options of generation"):
+        wrap("text", generate=False)(text_td("Hi", field="full"), max_new_tokens=2)
+    with pytest.raises(ValueError, match="logits_only can only"):
+        wrap("text")(text_td("Hi"), logits_only=True)
+
+
+def test_empty_assistant_masks_warn(wrap: Make) -> None:
+    chat = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "bc"}]
+    td = TensorDict({"history": ChatHistory(full=History.from_chats([chat]), batch_size=[1])}, batch_size=[1])
+    template = "{% for m in messages %}{{ m.content | upper }}{% endfor %}"
+    with pytest.warns(UserWarning, match="the assistant mask"):
+        out = wrap("history", generate=False, chat_template=template)(td)
+    assert not any(rows(out, "masks", "all_assistant_mask")[0])
+
+
+def test_a_history_without_turn_dimension(wrap: Make) -> None:
+    history = History(role=["user", "user"], content=["Hi", "Hello"], batch_size=[2])
+    td = TensorDict({"my": history}, batch_size=[2])
+    out = wrap("history", input_key="my")(td)
+    assert out["history"].full.batch_size == (2, 2)

@@ -1,0 +1,65 @@
+"""Where a wrapper's model and tokenizer come from."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from prompts import HI, Make, P, rows, token_td
+from real_models import EXPECTED, MODELS
+
+from lite import TensorDict
+from lite.models import OnnxWrapper, Text, Tokens
+
+pytest.importorskip("onnxruntime", reason="needs the llm extra")
+pytest.importorskip("tokenizers")
+pytest.importorskip("jinja2")
+
+
+def test_needs_a_tokenizer(scripted_model: Make, byte_tokenizer: Make) -> None:
+    with pytest.raises(ValueError, match="input_mode='text' needs a tokenizer"):
+        OnnxWrapper(scripted_model(), input_mode="text")
+    model = scripted_model()
+    model.get_tokenizer = byte_tokenizer
+    assert OnnxWrapper(model, input_mode="text").tokenizer.pad_token_id == P
+    bare = OnnxWrapper(scripted_model(), input_mode="tokens", generate_kwargs={"max_new_tokens": 1})
+    assert rows(bare(token_td(HI)), "tokens", "response") == [[64]]
+    with pytest.raises(ValueError, match="stop_sequences need a tokenizer"):
+        OnnxWrapper(scripted_model(), input_mode="tokens", generate_kwargs={"stop_sequences": ["a"]})
+
+
+FOLDERS = sorted(EXPECTED)
+
+
+def test_a_folder_is_enough(tmp_path: Path) -> None:
+    wrapper = OnnxWrapper(
+        MODELS / FOLDERS[0], input_mode="text", generate_kwargs={"max_new_tokens": 2, "do_sample": False}
+    )
+    td = TensorDict({"text": Text(prompt=["Hi"], batch_size=[1])}, batch_size=[1])
+    assert wrapper(td) is td
+    assert isinstance(td["text", "response"][0], str)
+    with pytest.raises(FileNotFoundError):
+        OnnxWrapper(tmp_path / "missing")
+    with pytest.raises(FileNotFoundError, match="onnx"):
+        OnnxWrapper(tmp_path)
+
+
+def test_a_folder_without_tokenizer(tmp_path: Path) -> None:
+    source = MODELS / "optimum-llama"
+    for name in ("model.onnx", "config.json"):
+        (tmp_path / name).symlink_to(source / name)
+    with pytest.raises(FileNotFoundError, match=r"no tokenizer\.json"):
+        OnnxWrapper(tmp_path)
+    tokens = OnnxWrapper(
+        tmp_path, input_mode="tokens", generate_kwargs={"max_new_tokens": 2, "do_sample": False}
+    )
+    out = tokens(TensorDict({"tokens": Tokens(prompt=np.array([[5, 6]]), batch_size=[1])}, batch_size=[1]))
+    assert out["tokens", "response"].shape[0] == 1
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="there is a GPU")
+def test_cuda_without_a_gpu() -> None:
+    with pytest.raises(RuntimeError, match="cuda"):
+        OnnxWrapper(MODELS / FOLDERS[0], device="cuda")

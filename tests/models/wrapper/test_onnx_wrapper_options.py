@@ -1,0 +1,124 @@
+"""OnnxWrapper: options of a call and of the constructor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from prompts import HELLO, HI, Make, rows, text_td, token_td
+
+from lite import LazyStackedTensorDict, TensorDict
+from lite.models import ChatHistory, History
+
+pytest.importorskip("tokenizers")
+pytest.importorskip("jinja2")
+
+
+def test_call_options(wrap: Make) -> None:
+    wrapper = wrap("text")
+    for td in (text_td("Hello"), text_td("Hello")[0], text_td("Hello").unsqueeze(0)):
+        out = wrapper(td, max_new_tokens=2)
+        assert np.asarray(out["tokens", "response"]).shape[-1] == 2
+    assert np.asarray(wrapper(text_td("Hello"))["tokens", "response"]).shape[-1] == 4
+    with pytest.raises(ValueError, match="Temperature must be non-negative"):
+        wrapper(text_td("Hello"), temperature=-1)
+    with pytest.raises(ValueError, match="num_samples differs"):
+        wrapper(text_td("Hello"), n=3)
+
+
+def test_seeds(wrap: Make) -> None:
+    def draw(wrapper: Any, **kwargs: Any) -> list[Any]:
+        return rows(wrapper(text_td("Hi", "Hello"), **kwargs), "tokens", "response")
+
+    hot = {"temperature": 5.0}
+    wrapper = wrap("text", generate_kwargs=hot, seed=1)
+    first, second = draw(wrapper), draw(wrapper)
+    assert first != second
+    assert draw(wrap("text", generate_kwargs=hot, seed=1)) == first
+    fixed = wrap("text", generate_kwargs={**hot, "seed": 7})
+    assert draw(fixed) == draw(fixed) == draw(wrapper, seed=7)
+    assert draw(wrapper, generator=np.random.default_rng(7)) == draw(fixed)
+
+
+def test_stop_sequences_and_special_tokens(wrap: Make) -> None:
+    out = wrap("text", generate_kwargs={"stop_sequences": ["bc"]})(text_td("Hi", "Hello"))
+    assert list(out["text", "response"]) == ["ab<eos>", "abc"]
+    out = wrap("text", generate_kwargs={"skip_special_tokens": True})(text_td("Hi"))
+    assert list(out["text", "response"]) == ["ab"]
+
+
+@pytest.mark.parametrize("padded", [True, False])
+def test_logits_only(wrap: Make, scripted_model: Make, padded: bool) -> None:
+    model = scripted_model()
+    wrapper = wrap("tokens", generate=False, pad_output=padded, inplace=False)
+    out = wrapper(token_td(HI, HELLO, field="full"), logits_only=True)
+    assert "log_probs" not in out
+    got = out.get("logits", as_list=True)
+    expected = np.stack([np.zeros(260), *(model.logits(HELLO[:i]) for i in range(1, 5))])
+    np.testing.assert_allclose(got[1], expected, atol=1e-6)
+    assert got[0].shape == ((5, 260) if padded else (2, 260))
+    np.testing.assert_allclose(got[0][-1], model.logits(HI[:1]), atol=1e-6)
+    if not padded:
+        assert isinstance(out, LazyStackedTensorDict)
+        with pytest.raises(ValueError, match="logits_only"):
+            wrap("tokens", generate=False)(token_td(HI, HELLO, field="full"), logits_only=True)
+    same = wrapper(token_td(HI, HI, field="full"), logits_only=True)
+    assert same["logits"].shape == (2, 2, 260)
+
+
+def test_empty_texts(wrap: Make) -> None:
+    score = wrap("text", generate=False)
+    assert rows(score(text_td("", "Hi", field="full")), "log_probs", "full")[0] == []
+    with pytest.raises(ValueError, match="Input contains empty sequences"):
+        score(text_td("", "", field="full"))
+    with pytest.raises(ValueError, match="at least one token"):
+        wrap("text")(text_td("Hi", ""))
+
+
+def test_unknown_generation_options_warn(wrap: Make) -> None:
+    with pytest.warns(UserWarning, match="min_new_tokens"):
+        wrap(generate_kwargs={"min_new_tokens": 3})
+
+
+@pytest.mark.parametrize("mode", ["tokens", "text", "history"])
+@pytest.mark.parametrize("padded", [True, False])
+def test_pad_model_input_changes_no_score(wrap: Make, scripted_model: Make, mode: str, padded: bool) -> None:
+    pytest.importorskip("jinja2")
+    texts = ["Hi", "Hello", "Hello", "x", "Hi"]
+    if mode == "history":
+        chats = [[{"role": "user", "content": t}, {"role": "assistant", "content": t[::-1]}] for t in texts]
+        history = ChatHistory(full=History.from_chats(chats), batch_size=[5])
+        td = TensorDict({"history": history}, batch_size=[5])
+    else:
+        td = (
+            text_td(*texts, field="full")
+            if mode == "text"
+            else token_td(HI, HELLO, HELLO, [87], HI, field="full")
+        )
+    runs: list[set[int]] = []
+    outs = []
+    for pad_model_input in (False, True, None):
+        model = scripted_model()
+        extend = model.extend
+        runs.clear()
+        model.extend = lambda rows, ids, extend=extend: (
+            runs.append({len(row) for row in ids}) or extend(rows, ids)
+        )
+        wrapper = wrap(
+            mode,
+            model=model,
+            generate=False,
+            inplace=False,
+            pad_output=padded,
+            pad_model_input=pad_model_input,
+        )
+        outs.append(wrapper(td).get(("log_probs", "full"), as_list=True))
+        if pad_model_input is False:
+            assert all(len(lengths) == 1 for lengths in runs)
+        else:
+            assert any(len(lengths) > 1 for lengths in runs)
+    for i in range(5):
+        np.testing.assert_array_equal(outs[0][i], outs[1][i])
+        np.testing.assert_array_equal(outs[0][i], outs[2][i])
+    assert np.count_nonzero(np.asarray(outs[0][1])) > 0

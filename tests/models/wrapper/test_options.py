@@ -1,0 +1,68 @@
+"""The base class of wrappers, and the rules of their constructor arguments."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import pytest
+from prompts import Make
+
+from lite.nn import TensorDictModule
+
+pytest.importorskip("tokenizers")
+pytest.importorskip("jinja2")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"input_mode": "words"}, "input_mode must be one of"),
+        ({"pad_output": 1}, "pad_output must be a bool, got 1"),
+        ({"pad_model_input": True}, "pad_model_input"),
+        ({"inplace": "yes"}, "inplace must be True, False, 'empty' or None, got 'yes'"),
+        (
+            {"generate": False, "return_log_probs": False},
+            "return_log_probs must be True when generate=False.",
+        ),
+        ({"generate": False, "num_samples": 2}, "num_samples can only be given with generate=True"),
+        ({"num_samples": 0}, "num_samples must be an integer of at least 1, got 0"),
+        ({"num_samples": 2, "inplace": True}, r"inplace must be False \(or None\)"),
+        ({"num_samples": 2, "inplace": "empty"}, r"inplace must be False \(or None\)"),
+        ({"num_samples": 2, "generate_kwargs": {"n": 3}}, r"num_samples differs from generate_kwargs\['n'\]"),
+        ({"generate_kwargs": {"num_beams": 2}}, "num_beams must be 1"),
+        ({"generate_kwargs": {"top_p": 2}}, "top_p must be between 0 and 1"),
+        ({"device": "cuda"}, "device='cuda' differs from the model's"),
+    ],
+)
+def test_constructor_errors(wrap: Make, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        wrap(**options)
+
+
+@pytest.mark.parametrize(
+    "given", [{"return_tensors": "pt"}, {"return_attention_mask": False}, {"padding_side": "right"}]
+)
+def test_tokenizer_kwargs_that_are_decided(wrap: Make, given: dict[str, Any]) -> None:
+    with pytest.raises(RuntimeError, match=f"tokenizer_kwargs: {next(iter(given))} must be"):
+        wrap("text", tokenizer_kwargs=given)
+
+
+def test_register_collector(wrap: Make) -> None:
+    class Collector:
+        pass
+
+    wrapper, collector = wrap("text"), Collector()
+    assert wrapper.collector is None
+    wrapper.register_collector(collector)
+    assert wrapper.collector is collector
+    assert wrapper.get_new_version().collector is None
+    del collector
+    gc.collect()
+    assert wrapper.collector is None
+
+
+def test_is_tdmodule_compatible(wrap: Make) -> None:
+    assert wrap("text").is_tdmodule_compatible(TensorDictModule(abs, in_keys=["a"], out_keys=["b"]))
+    assert wrap("text").is_tdmodule_compatible(wrap("tokens"))
+    assert not wrap("text").is_tdmodule_compatible(abs)

@@ -1,0 +1,169 @@
+"""What a wrapper writes: shapes of results, where they go, and the names of their entries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from prompts import HELLO, HI, MODES, Make, chat_td, prompts, rows, text_td, token_td
+
+from lite import TensorDict, lazy_stack
+from lite.models import LogProbs, Masks, Text, Tokens
+
+pytest.importorskip("tokenizers")
+pytest.importorskip("jinja2")
+
+
+# -- shapes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("padded", [True, False])
+def test_num_samples(wrap: Make, mode: str, padded: bool) -> None:
+    make = {"num_samples": 3, "pad_output": padded, "generate_kwargs": {"temperature": 3.0}}
+    td = prompts(mode)
+    out = wrap(mode, **make, seed=0)(td)
+    assert out is not td
+    assert out.batch_size == (2, 3)
+    responses = [np.asarray(r).tolist() for row in out.get(("tokens", "response"), as_list=True) for r in row]
+    assert len(responses) == 6
+    assert len({tuple(r) for r in responses}) > 3
+    again = wrap(mode, **make, seed=0)(td)
+    one = out[1, 2]
+    np.testing.assert_array_equal(one["tokens", "response"], again[1, 2]["tokens", "response"])
+    np.testing.assert_array_equal(one["tokens", "prompt"][-1:], out[1, 0]["tokens", "prompt"][-1:])
+    single = wrap(mode, **make, seed=0)(td[0])
+    assert single.batch_size == (3,)
+    if mode == "history":
+        assert one["history"].full.batch_size == (2,)
+        assert one["history"].prompt[0].content == "Hello"
+    elif mode == "text":
+        assert one["text", "full"] == "Hello" + one["text", "response"]
+
+
+def test_one_sample_still_gets_a_dimension(wrap: Make) -> None:
+    assert wrap("text", num_samples=1)(text_td("Hi", "Hello")).batch_size == (2, 1)
+    assert wrap("text", generate_kwargs={"n": 2})(text_td("Hi")).batch_size == (1, 2)
+    assert wrap("text", num_samples=2, generate_kwargs={"n": 1})(text_td("Hi")).batch_size == (1, 2)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("samples", [None, 2])
+def test_any_number_of_dimensions(wrap: Make, mode: str, padded: bool, samples: int | None) -> None:
+    wrapper = wrap(mode, pad_output=padded, num_samples=samples, inplace=False, generate_kwargs={"seed": 0})
+    flat = wrapper(prompts(mode))
+    square = prompts(mode).unsqueeze(0)
+    out = wrapper(square)
+    assert out.batch_size == (1, *flat.batch_size)
+    for i in range(2):
+        index = (i, 0) if samples else (i,)
+        np.testing.assert_array_equal(out[(0, *index)]["tokens", "full"], flat[index]["tokens", "full"])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("generate", [True, False])
+def test_empty_batches(wrap: Make, mode: str, padded: bool, generate: bool) -> None:
+    td = prompts(mode)[:0] if generate else wrap(mode)(prompts(mode))[:0]
+    out = wrap(mode, pad_output=padded, generate=generate, inplace=False)(td)
+    assert out.batch_size == (0,)
+    assert out["tokens"].batch_size == (0,)
+    assert out["tokens", "full"].shape == (0, 0)
+
+
+def test_lazy_stacks_as_input(wrap: Make) -> None:
+    parts = [TensorDict({"tokens": Tokens(prompt=np.array(row))}) for row in (HI, HELLO)]
+    td = lazy_stack(parts)
+    out = wrap("tokens")(td)
+    assert out is td
+    assert rows(out, "tokens", "response") == [[64, 65, 256], [64, 65, 66, 67]]
+    np.testing.assert_array_equal(parts[0]["tokens", "response"], [64, 65, 256])
+    chats = chat_td("Hi", "Hello")
+    out = wrap("history")(lazy_stack([chats[0], chats[1]]))
+    assert out["history"].full.batch_size == (2, 2)
+    square = lazy_stack(
+        [lazy_stack([TensorDict({"tokens": Tokens(prompt=np.array(row))}) for row in (HI, HELLO)])]
+    )
+    assert [len(row) for row in wrap("tokens")(square).get(("tokens", "full"), as_list=True)[0]] == [5, 9]
+    text = lazy_stack([TensorDict({"text": Text(prompt=t)}) for t in ("Hi", "Hello")])
+    assert list(wrap("text")(text)["text", "response"]) == ["ab<eos>", "abcd"]
+
+
+# -- where results go --------------------------------------------------------------------------
+
+
+def test_inplace(wrap: Make) -> None:
+    td = text_td("Hi").set("other", np.ones(1))
+    assert wrap("text")(td) is td
+    assert {"other", "text", "tokens", "masks", "log_probs"} == set(td.keys())
+    assert td["text"].response is not None
+    td = token_td([*HI, 64], field="full")
+    td["tokens"] = lazy_stack([Tokens(prompt=np.array(HI), full=np.array([*HI, 64]))])
+    wrap("tokens", generate=False)(td)
+    assert td["tokens"].prompt is None  # out_keys are replaced, not merged
+
+
+def test_inplace_of_more_dimensions(wrap: Make) -> None:
+    td = prompts("text").unsqueeze(0)
+    assert wrap("text")(td) is td
+    assert td["text", "response"] == [["ab<eos>", "abcd"]]
+    np.testing.assert_array_equal(td[0, 0]["tokens", "response"], [64, 65, 256])
+
+
+@pytest.mark.parametrize("inplace", [False, "empty"])
+def test_new_results(wrap: Make, inplace: Any) -> None:
+    td = text_td("Hi").set("other", np.ones(1))
+    out = wrap("text", inplace=inplace)(td)
+    assert out is not td
+    assert set(out.keys()) == {"text", "tokens", "masks", "log_probs"}
+    assert set(td.keys()) == {"text", "other"}
+    assert td["text"].response is None
+
+
+def test_tensordict_out(wrap: Make) -> None:
+    td, out = text_td("Hi"), TensorDict({"kept": np.ones(1)}, batch_size=[1])
+    assert wrap("text")(td, tensordict_out=out) is out
+    assert set(out.keys()) == {"kept", "text", "tokens", "masks", "log_probs"}
+    assert set(td.keys()) == {"text"}
+    with pytest.raises(ValueError, match=r"tensordict_out must have batch size \(1,\), got \(2,\)"):
+        wrap("text")(td, tensordict_out=TensorDict(batch_size=[2]))
+
+
+def test_keys(wrap: Make) -> None:
+    for mode, first in (("history", ["text"]), ("text", ["text"]), ("tokens", [])):
+        wrapper = wrap(mode)
+        assert wrapper.in_keys == [(mode, "prompt")]
+        last = ["history"] if mode == "history" else []
+        assert wrapper.out_keys == [*first, "masks", "tokens", "log_probs", *last]
+        assert wrap(mode, generate=False).in_keys == [(mode, "full")]
+    custom = wrap("text", input_key=("a", "b"), tokens_key="t", masks_key=("m", "m"), return_log_probs=False)
+    assert custom.in_keys == [("a", "b")]
+    td = TensorDict({"a": {"b": ["Hi"]}}, batch_size=[1])
+    out = custom(td)
+    assert {"a", "t", "m", "text"} == set(out.keys())
+    assert out["a", "b"] == ["Hi"]
+    assert isinstance(out["m", "m"], Masks)
+    scored = wrap("tokens", generate=False, tokens_key="t", masks_key=("m", "m"), input_key=("t", "full"))(
+        out
+    )
+    assert isinstance(scored["log_probs"], LogProbs)
+    assert rows(scored, "m", "m", "all_assistant_mask") == [[False, False, True, True, True]]
+
+
+def test_arguments_are_attributes(wrap: Make) -> None:
+    wrapper = wrap("text", pad_output=True, num_samples=2, tokens_key="t")
+    assert (wrapper.input_mode, wrapper.generate, wrapper.pad_output) == ("text", True, True)
+    assert (wrapper.num_samples, wrapper.tokens_key, wrapper.inplace) == (2, "t", False)
+    assert wrapper.input_key == ("text", "prompt")
+    with pytest.raises(AttributeError, match="nothing"):
+        wrapper.nothing  # noqa: B018
+
+
+def test_select_out_keys(wrap: Make) -> None:
+    wrapper = wrap("text", inplace=False)
+    wrapper.select_out_keys("tokens")
+    assert set(wrapper(text_td("Hi")).keys()) == {"tokens"}
+    wrapper.reset_out_keys()
+    assert "masks" in wrapper(text_td("Hi"))
