@@ -80,13 +80,9 @@ class TensorDictBase(cast.DtypeCasts):
         return sorted(self._keys())
 
     set = access.set
-    _set_path = access._set_path
-    _create = access._create
-    _set_here = access._set_here
     __setitem__ = access.setitem
     set_ = access.set_
     set_at_ = access.set_at_
-    _set_at = access._set_at
     set_non_tensor = access.set_non_tensor
     del_ = access.del_
     __delitem__ = access.delitem
@@ -99,10 +95,7 @@ class TensorDictBase(cast.DtypeCasts):
     # -- many entries at once (_ops/update.py) ----------------------------------------------------
 
     update = updates.update
-    _merge = updates._merge
-    _update = updates._update
     update_ = updates.update_
-    _copy_entries = updates._copy_entries
     copy_ = updates.copy_
     update_at_ = updates.update_at_
     replace = updates.replace
@@ -718,10 +711,7 @@ class LazyStackedTensorDict(Lazy, TensorDictBase):
     filter_empty_ = lifted.filter_empty_
     clear = lifted.clear
     empty = lifted.empty
-    _update = lifted._update
-    _copy_entries = lifted._copy_entries
     update_at_ = lifted.update_at_
-    _set_at = lifted._set_at
     to_tensordict = lifted.to_tensordict
     densify = lifted.densify
 

@@ -17,7 +17,7 @@ from numpy import ndarray
 from lite._arrays.device import move, parse_device
 from lite._arrays.device_array import on_leaves
 from lite._arrays.types import Array, Names, Shape
-from lite._containers.assignment import set_index
+from lite._containers import assignment
 from lite._containers.batch_size import auto_batch_size_, set_batch_size
 from lite._tree.batch_ops import BatchOp, Index, Piece, Take
 from lite._tree.collection import TensorCollection
@@ -166,6 +166,14 @@ class Dense(Container):
             self._set_path(require_path(key), item, inplace)
         return self
 
+    _set_path = assignment.set_path
+    _create = assignment.create
+    _set_at = assignment.set_at
+    _set_index = assignment.set_index
+    _merge = assignment.merge
+    _update = assignment.update
+    _copy_entries = assignment.copy_entries
+
     def _set_here(self, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
         if inplace:
             current: Any = self._data.get(key)
@@ -181,7 +189,7 @@ class Dense(Container):
                 writes.keep(self)
             self._data[key] = item
             return
-        super()._set_here(key, item, inplace, writes)
+        assignment.set_here(self, key, item, inplace, writes)
 
     def _put(self, key: str, entry: Any) -> None:
         if type(entry) is ndarray:
@@ -511,9 +519,6 @@ class Dense(Container):
         rest = size[:d] + size[d + 1 :]
         make, device = self._make, self._device
         return tuple([make(row, rest, device, names) for row in self._rows(d)])
-
-    def _set_index(self, index: Any, value: Any, writes: Writes | None = None) -> None:
-        set_index(self, index, value, writes)
 
     def _adopt(self, out: Any, name: str) -> Self:
         """Give self the entries, batch size and names of `out`, which was made from it."""

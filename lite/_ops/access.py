@@ -6,19 +6,17 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
 from typing import Any
 
-from numpy import ndarray
-
 from lite._arrays.defaults import get_defaults_to_none
 from lite._arrays.device_array import write_leaf
-from lite._arrays.types import Path, Shape, is_array
+from lite._arrays.types import Shape, is_array
 from lite._containers.ragged import read
-from lite._tree.entry_errors import below, entry_error, put_below
+from lite._tree.entry_errors import below
 from lite._tree.key_views import TensorDictKeysView, leaf_pairs, walk
 from lite._tree.keys import NestedKey, require_path, to_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase, NonTensorData, unwrap
 from lite._tree.protocol import MISSING, Container, T
-from lite._tree.writes import Writes, fits, fitting
+from lite._tree.writes import Writes, fitting
 
 _NUMBERS = (float, int, bool)
 
@@ -196,105 +194,6 @@ def set(td: T, key: NestedKey, item: Any, inplace: bool = False, *, non_blocking
     return td
 
 
-def _set_path(td: Container, path: Path, item: Any, inplace: bool, writes: Writes | None = None) -> None:
-    node: Container = td
-    for depth, name in enumerate(path[:-1]):
-        entry = node._peek(name)
-        if entry is None:
-            try:
-                node._create(path[depth:], item, writes)
-            except Exception as error:
-                put_below(error, *path[:depth])
-                raise
-            return
-        child = entry if isinstance(entry, Container) else td._as_node(entry)
-        if child is None:
-            raise KeyError(f"The entry {name} is already present in tensordict {node!r}.")
-        node = child
-    try:
-        node._set_here(path[-1], item, inplace, writes)
-    except Exception as error:
-        put_below(error, *path[:-1])
-        raise
-
-
-def _create(td: Container, path: Path, item: Any, writes: Writes | None = None) -> None:
-    """Store below nodes that do not exist yet; the value is converted before anything changes."""
-    if td._locked:
-        raise RuntimeError(LOCK_ERROR)
-    try:
-        chain = td._convert(item)
-    except Exception as error:
-        put_below(error, *path)
-        raise
-    if type(chain) is ndarray and td._names is None:  # then there is nothing that names reach
-        for name in path[:0:-1]:
-            chain = td._with({name: chain})
-        path = path[:1]
-    for name in path[:0:-1]:
-        parent = td._blank()
-        parent._put(name, chain)
-        chain = parent
-    if writes is None:
-        td._put(path[0], chain)
-    else:
-        writes.put(td, path[0], chain)
-
-
-def _set_here(td: Container, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
-    if inplace:
-        current = td._get_str(key)
-        if current is not None:
-            if writes is not None:
-                _write_into(td, key, current, item, writes)
-                return
-            with Writes() as own:
-                _write_into(td, key, current, item, own)
-            return
-    if td._locked:
-        if item is not None and td._get_str(key) is item:
-            return  # as `td["x"] += 1` ends, after it has changed the array in place
-        raise RuntimeError(LOCK_ERROR)
-    entry = td._convert_at(key, item)
-    if writes is None:
-        td._put(key, entry)
-    else:
-        writes.put(td, key, entry)
-
-
-def _write_into(td: Container, key: str, current: Any, item: Any, writes: Writes) -> None:
-    if writes.take(current, item):
-        return
-    node = td._as_node(current)
-    if node is not None:
-        if not isinstance(item, Mapping) and td._as_node(item) is None:
-            raise _not_updated(key, f"it is nested, and the value is a {type(item).__name__}.")
-        with below(key):
-            node._merge(item, writes)
-        return
-    if isinstance(current, NonTensorBase):
-        entry = td._to_entry(item)
-        if not isinstance(entry, NonTensorBase):
-            raise _not_updated(key, f"it is non-tensor data, and the value is a {type(entry).__name__}.")
-        if isinstance(entry, NonTensorData):
-            entry = entry._rebatch(current.batch_size)
-        size = entry.batch_size
-        if not fits(size, current.batch_size):
-            reason = f"objects of shape {size} do not broadcast to {current.batch_size}."
-            raise _not_updated(key, reason)
-        entry = entry._broadcast(current.batch_size)
-        writes.put(td, key, entry)  # replaced, as results of operations may hold the same objects
-        return
-    try:
-        writes.copy(current, td._to_entry(item))
-    except (TypeError, ValueError) as error:
-        raise _not_updated(key, str(error)) from error
-
-
-def _not_updated(key: str, reason: str) -> Exception:
-    return entry_error(ValueError, f"Failed to update {{key}} in tensordict: {reason}", (key,))
-
-
 def setitem(td: Container, index: Any, value: Any) -> None:
     if type(index) is str:
         td._set_here(index, value, False)
@@ -345,25 +244,6 @@ def set_at_(td: T, key: NestedKey, value: Any, index: Any, *, non_blocking: bool
     with Writes() as writes:
         td._set_at(path, value, index, writes)
     return td
-
-
-def _set_at(td: Container, path: Path, value: Any, index: Any, writes: Writes) -> None:
-    """`set_at_` as part of other writes."""
-    if td._peek_path(path) is None:
-        raise td._missing(path)
-    if len(path) > 1:
-        # By its own node: a nested lazy stack must write to its parts, not to what it stacks.
-        td._as_node(td._peek(path[0]))._set_at(path[1:], value, index, writes)
-        return
-    key = path[0]
-    entry = td._get_str(key)
-    node = td._as_node(entry)
-    if node is not None:
-        node._set_index(index, value, writes)
-    elif isinstance(entry, NonTensorBase):
-        writes.put(td, key, entry._assign(index, value))
-    else:
-        writes.copy(entry, td._to_entry(value), index)
 
 
 def set_non_tensor(td: T, key: NestedKey, value: Any) -> T:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import methodcaller
 from typing import Any
 
 from numpy import ndarray
 
-from lite._arrays.device_array import on_leaves
-from lite._arrays.types import Path, is_array
-from lite._containers.assignment import write_arrays
+from lite._containers.assignment import copied, leaf_items, match_batch, write_arrays
 from lite._tree.collection import TensorCollection
-from lite._tree.entry_errors import below, put_below
+from lite._tree.entry_errors import put_below
 from lite._tree.keys import NestedKey, require_path, to_key
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase
@@ -72,7 +70,7 @@ def update(
         with Writes() as writes:
             node = td._as_node(source)
             if node is not None:
-                _match_batch(td, node, update_batch_size, writes)
+                match_batch(td, node, update_batch_size, writes)
             td._update(source, clone, inplace, chosen, is_leaf, writes)
             if kwargs:
                 td._update(kwargs, clone, inplace, chosen, is_leaf, writes)
@@ -81,82 +79,6 @@ def update(
             td._locked = False
             td.lock_()
     return td
-
-
-def _merge(td: Container, source: Any, writes: Writes) -> None:
-    """`update(source, inplace=True)` as part of other writes."""
-    node = td._as_node(source)
-    if node is not None and node is not td:
-        _match_batch(td, node, False, writes)
-    if node is not td:
-        td._update(source, False, True, None, None, writes)
-
-
-def _match_batch(td: Container, source: Container, update_batch_size: bool, writes: Writes) -> None:
-    mine, theirs = td.batch_size, source.batch_size
-    if mine[: len(theirs)] == theirs[: len(mine)]:
-        return
-    if not update_batch_size:
-        raise RuntimeError(
-            "update_batch_size must be set to True to be able to update tensordicts of different batch "
-            f"size. Got self.batch_size={mine} and source.batch_size={theirs}."
-        )
-    missing = set(td._keys()) - set(source._keys())
-    if missing:
-        raise RuntimeError(
-            f"Some keys of the dest tensordict are not present in the source ({sorted(missing)}): "
-            "the batch size cannot be updated."
-        )
-    writes.keep(td)
-    td.clear()
-    td.batch_size = theirs
-
-
-def _update(
-    td: Container,
-    source: Any,
-    clone: bool,
-    inplace: bool,
-    chosen: list[Path] | None,
-    is_leaf: Callable[[type], bool] | None,
-    writes: Writes,
-) -> None:
-    node = td._as_node(source)
-    pairs = source.items() if node is None else ((k, node._get_str(k)) for k in list(node._keys()))
-    for key, value in pairs:
-        path = require_path(key)
-        rest = _chosen_below(chosen, path)
-        if rest == []:
-            continue
-        mergeable = isinstance(value, Mapping) or td._as_node(value) is not None
-        if mergeable and not (is_leaf is not None and is_leaf(type(value))):
-            target = td._as_node(td._peek_path(path))
-            if target is None and rest is not None:
-                td._set_path(path, td._blank(), False, writes)
-                target = td._as_node(td._peek_path(path))
-            if target is not None and target is not value:
-                if not inplace:
-                    target = _as_lazy(td, path, target, value, writes)
-                try:
-                    target._update(value, clone, inplace, rest, is_leaf, writes)
-                except Exception as error:
-                    put_below(error, *path)
-                    raise
-                continue
-        td._set_path(path, _copied(value) if clone else value, inplace, writes)
-
-
-def _as_lazy(td: Container, path: Path, target: Any, value: Any, writes: Writes) -> Any:
-    """The node at `path`, made a lazy stack if a lazy stack is about to be merged into it."""
-    node = td._as_node(value)
-    if not _is_lazy(node) or _is_lazy(target):
-        return target
-    dim = node._parts()[1]
-    if target.batch_size[: dim + 1] != node.batch_size[: dim + 1]:
-        return target
-    stack = node._from_parts([part._clone(False) for part in target.unbind(dim)])
-    td._set_path(path, td._rewrap(td._peek_path(path), stack), False, writes)
-    return td._as_node(td._peek_path(path))  # under names it is stored as a copy
 
 
 def update_(
@@ -192,29 +114,6 @@ def update_(
     return td
 
 
-def _copy_entries(
-    td: Container, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
-) -> None:
-    node: Any = td._as_node(source)
-    if strict and chosen is None and _is_lazy(node) and node._exclusive():
-        raise KeyError("The source has keys in some of its parts only; strict=False ignores them.")
-    for path, value in _leaf_items(td, source, ()):
-        rest, both_lazy = _chosen_below(chosen, path), _both_lazy(td, path, value)
-        if rest is not None and (not rest or not both_lazy):
-            continue
-        if both_lazy:
-            node, other = td._as_node(td._get_path(path)), td._as_node(value)
-            if other.ndim < node.ndim and other.batch_size != node.batch_size[: other.ndim]:
-                other = other.expand(node.batch_size)  # as arrays broadcast
-            with below(*path):
-                _match_batch(node, other, False, writes)
-                node._copy_entries(other, rest, strict, writes, (*above, *path))
-        elif td._peek_path(path) is not None:
-            td._set_path(path, value, True, writes)
-        elif strict:
-            raise KeyError(f"The key {(*above, *path)} was not found in the dest tensordict.")
-
-
 def copy_(td: T, tensordict: TensorCollection, non_blocking: bool = False) -> T:
     """Same as `update_`."""
     return td.update_(tensordict)
@@ -234,7 +133,7 @@ def update_at_(
         return td
     chosen = None if keys_to_update is None else [require_path(k) for k in key_list(keys_to_update)]
     with Writes() as writes:
-        for path, value in _leaf_items(td, input_dict_or_td, ()):
+        for path, value in leaf_items(td, input_dict_or_td, ()):
             if chosen is not None and not any(path[: len(c)] == c for c in chosen):
                 continue
             try:
@@ -262,7 +161,7 @@ def _store_plain(td: Any, source: Any, clone: bool) -> bool:
     elif not all(_storable(node, other, ready) for node, other in _side_by_side(td, source)):
         return False
     if clone:
-        ready = [(node, {key: _copied(entry) for key, entry in entries.items()}) for node, entries in ready]
+        ready = [(node, {key: copied(entry) for key, entry in entries.items()}) for node, entries in ready]
     for node, entries in ready:
         node._put_arrays(entries)
     return True
@@ -369,32 +268,6 @@ def _side_by_side(td: Any, source: Any) -> Sequence[tuple[Any, Any]]:
     return ((td, None),)
 
 
-def _copied(value: Any) -> Any:
-    if isinstance(value, TensorCollection):
-        return value._clone(True)
-    return on_leaves(_copy, value) if is_array(value) else value
-
-
-def _leaf_items(td: Container, source: Any, prefix: Path) -> Iterator[tuple[Path, Any]]:
-    node = td._as_node(source)
-    pairs = source.items() if node is None else ((k, node._get_str(k)) for k in node._keys())
-    for key, value in pairs:
-        path = prefix + require_path(key)
-        if (isinstance(value, Mapping) or td._as_node(value) is not None) and not _both_lazy(td, path, value):
-            yield from _leaf_items(td, value, path)
-        else:
-            yield path, value
-
-
-def _both_lazy(td: Any, path: Path, value: Any) -> bool:
-    """Whether a value and its target are lazy stacks, which copy part by part, ragged leaves included."""
-    return _is_lazy(td._as_node(value)) and _is_lazy(td._as_node(td._peek_path(path)))
-
-
-def _is_lazy(node: Any) -> bool:
-    return node is not None and node._parts() is not None
-
-
 def key_list(keys: Any) -> list[Any]:
     return [keys] if isinstance(keys, str) else list(keys)
 
@@ -405,9 +278,3 @@ def only(source: Any, keys: list[Any]) -> Any:
     if not (dense or type(source) is dict) or {*map(type, keys), *map(type, source.keys())} != {str}:
         return None
     return {key: value for key, value in source.items() if key in keys}
-
-
-def _chosen_below(chosen: list[Path] | None, path: Path) -> list[Path] | None:
-    """What is chosen below a path: None for all of it, no items for nothing."""
-    rest = [c[len(path) :] for c in chosen or () if c[: len(path)] == path[: len(c)]]
-    return None if chosen is None or () in rest else rest

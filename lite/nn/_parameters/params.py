@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from lite._arrays.types import Names, Path, Shape
-from lite._ops import access
+from lite._containers import assignment
 from lite._tensordict import TensorDict
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey
@@ -191,7 +191,7 @@ class TensorDictParams(ParamsState, TensorDict, Module):
 
     def _set_here(self, key: str, item: Any, inplace: bool, *writes: Any) -> None:
         # Not TensorDict's, which stores an array that fits as it is.
-        access._set_here(self, key, item, inplace, *writes)
+        assignment.set_here(self, key, item, inplace, *writes)
 
     def _set_path(self, path: Path, item: Any, inplace: bool, *writes: Any) -> None:
         if len(path) == 1:
