@@ -1,4 +1,4 @@
-"""Entries of a LazyStackedTensorDict: what is written reaches its parts."""
+"""What is written to an entry of a lazy stack reaches its parts."""
 
 from __future__ import annotations
 
