@@ -20,7 +20,7 @@ from lite._tree.entry_errors import below, entry_error, put_below
 from lite._tree.indexing import basic_shape, normalise, result_shape, slice_length
 from lite._tree.keys import require_path
 from lite._tree.lock import LOCK_ERROR
-from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, rows
+from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, element_objects
 from lite._tree.protocol import Container
 from lite._tree.writes import Writes, fits, fitting, trimmed
 
@@ -317,7 +317,7 @@ def _plan(td: Any, index: Any, value: Any, writes: Writes) -> None:
         own, other = td._as_node(target), td._as_node(source)
         objects = isinstance(target, NonTensorBase)
         if objects and isinstance(source, np.ndarray):
-            source = rows(source, len(shape))
+            source = element_objects(source, len(shape))
         if (own is None) != (other is None) or isinstance(source, NonTensorBase) != objects:
             raise entry_error(
                 RuntimeError,

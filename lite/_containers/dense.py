@@ -22,7 +22,7 @@ from lite._tree.batch_ops import BatchOp, Index, Take
 from lite._tree.collection import TensorCollection
 from lite._tree.entry_errors import below, entry_error, put_below
 from lite._tree.indexing import basic_shape, result_names, slice_length, views
-from lite._tree.keys import NestedKey, require_path, to_path
+from lite._tree.keys import NestedKey, known_path, require_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names, take_names
 from lite._tree.nontensor import NonTensorData
@@ -389,7 +389,7 @@ class Dense(Container):
         """
         entry = self._data.get(key) if type(key) is str else self._reach(key)
         if entry is None and type(key) is tuple:
-            entry = self._reach(to_path(key))  # with tuples in it
+            entry = self._reach(known_path(key))  # with tuples in it
         if entry is None or lazy_kwargs:
             return super().get(key, default, **lazy_kwargs)
         return entry
@@ -526,6 +526,13 @@ class Dense(Container):
             names = check_names(names, len(shape))
         return self._make(data, shape, self._device, names)
 
+    def _slice(self, dim: int, start: int, stop: int) -> Self:
+        # In three quarters of the time that a `Piece` takes.
+        size = self._batch_size
+        at = (_ALL,) * dim + (slice(start, stop),)
+        out = self._basic(at, at, size[:dim] + (stop - start,) + size[dim + 1 :], self._names)
+        return out.lock_() if self._locked else out
+
     def _take(self, dim: int, indices: Array) -> Self:
         return self._run(Take(self._batch_size, dim, indices))
 
@@ -601,6 +608,10 @@ class Dense(Container):
     ) -> Self:
         """Same metadata without leaves; `recurse=True` keeps the tree of nested TensorDicts."""
         own = self._names
+        if not recurse and batch_size is device is names is None:  # two thirds of the time
+            out = self._with({})
+            out._names = own and own.copy()
+            return out
         size = self._batch_size if batch_size is None else parse_batch_size(batch_size)
         kept = own if names is None and size == self._batch_size else names
         out = self._make({}, size, self._device if device is None else parse_device(device))

@@ -309,7 +309,7 @@ def _list_shape(rows: list[Any]) -> Shape:
     return tuple(shape)
 
 
-def rows(array: Array, ndim: int) -> NonTensorStack:
+def element_objects(array: Array, ndim: int) -> NonTensorStack:
     """The elements of a batch of `ndim` dims as objects: numbers, or the arrays that they are."""
     out = np.empty(array.shape[:ndim], dtype=object)
     for at in np.ndindex(out.shape):
