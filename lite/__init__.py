@@ -2,14 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from lite._arrays.defaults import (
-    default_dtype,
-    get_default_dtype,
-    get_defaults_to_none,
-    set_default_dtype,
-    set_get_defaults_to_none,
-)
+from lite._arrays.dtypes import default_dtype, get_default_dtype, set_default_dtype
 from lite._arrays.foreign import from_dlpack
+from lite._arrays.settings import get_defaults_to_none, set_get_defaults_to_none
 from lite._constructors import (
     from_any,
     from_dataclass,

@@ -1,18 +1,47 @@
-"""Devices: `None` (no constraint), "cpu", and "cuda" where Numba finds a GPU."""
+"""Devices, and arrays in GPU memory seen through NumPy's eyes for the time of one operation.
+
+A device is `None` (no constraint), "cpu", or "cuda" where Numba finds a GPU. Containers keep device leaves as
+the objects they are. Where a function made for NumPy arrays meets one, `on_leaves` shows it a `DeviceArray`:
+shape operations become views that NumPy computes on a stand-in without memory, arithmetic goes to the leaf's
+own operators, and everything else is a TypeError. Nothing is copied to the host unasked.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from lite._arrays.device_array import DeviceArray
-from lite._arrays.types import HOST_LEAVES, Array
+from lite._arrays.types import HOST_LEAVES, Array, Shape, refuse_masked
 
 _CUDA_HELP = (
     'needs an NVIDIA GPU with its driver, and the CUDA extra: pip install "tensordict-lite[cuda]". '
     "Leave device=None or use device='cpu' otherwise."
 )
+_OPERATORS: dict[np.ufunc, Callable[..., Any]] = {
+    np.absolute: operator.abs,
+    np.add: operator.add,
+    np.bitwise_and: operator.and_,
+    np.bitwise_or: operator.or_,
+    np.bitwise_xor: operator.xor,
+    np.equal: operator.eq,
+    np.floor_divide: operator.floordiv,
+    np.greater: operator.gt,
+    np.greater_equal: operator.ge,
+    np.invert: operator.invert,
+    np.less: operator.lt,
+    np.less_equal: operator.le,
+    np.matmul: operator.matmul,
+    np.multiply: operator.mul,
+    np.negative: operator.neg,
+    np.not_equal: operator.ne,
+    np.power: operator.pow,
+    np.remainder: operator.mod,
+    np.subtract: operator.sub,
+    np.true_divide: operator.truediv,
+}
 
 
 def parse_device(device: Any) -> str | None:
@@ -70,3 +99,264 @@ def move(value: Any, device: str | None) -> Any:
     if device == "cpu":
         return _to_host(value)
     return require_cuda(device).to_device(np.asarray(value, order="C"))
+
+
+class NotOnDevice(TypeError, AttributeError):
+    """What a device leaf cannot do; an AttributeError too, so that `hasattr` answers no."""
+
+
+def on_leaves(fn: Callable[..., Any], *args: Any) -> Any:
+    """`fn(*args)` where leaves among the arguments may be on a GPU."""
+    return unwrap(fn(*(wrap(arg) for arg in args)))
+
+
+def wrap(value: Any) -> Any:
+    """A device leaf as a `DeviceArray`; anything else as it is."""
+    if isinstance(value, np.ndarray | np.generic) or not is_device_leaf(value):
+        return value
+    return DeviceArray(value)
+
+
+def unwrap(value: Any) -> Any:
+    """The leaf behind a `DeviceArray`, also in a tuple; anything else as it is."""
+    if type(value) is tuple:
+        return tuple(unwrap(item) for item in value)
+    return value.leaf if isinstance(value, DeviceArray) else value
+
+
+def is_device_leaf(value: Any) -> bool:
+    """True for arrays in GPU memory: by the CUDA array interface, or by Numba's own mark."""
+    return hasattr(value, "__cuda_array_interface__") or hasattr(type(value), "__cuda_ndarray__")
+
+
+def beside(leaf: Any, array: Array) -> Any:
+    """A new host array, in GPU memory if `leaf` is a `DeviceArray`."""
+    return leaf.filled_with(array) if isinstance(leaf, DeviceArray) else array
+
+
+def write_leaf(target: Any, index: Any, value: Any) -> None:
+    """`target[index] = value` for a leaf of any kind."""
+    if isinstance(target, HOST_LEAVES):
+        if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
+            refuse_masked(value)
+        target[index] = value
+    else:
+        DeviceArray(target)[index] = value
+
+
+class _Flags(NamedTuple):
+    c_contiguous: bool
+
+
+class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
+    """A device leaf with the methods of a NumPy array that make sense without moving it.
+
+    Args:
+        leaf: a Numba device array, or an array of another library that follows NumPy (CuPy).
+    """
+
+    __slots__ = ("leaf",)
+
+    def __init__(self, leaf: Any) -> None:
+        self.leaf = leaf
+
+    @property
+    def _is_numba(self) -> bool:
+        return hasattr(type(self.leaf), "__cuda_ndarray__")
+
+    @property
+    def shape(self) -> Shape:
+        return tuple(self.leaf.shape)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.leaf.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        dtype: np.dtype[Any] = self.leaf.dtype
+        return dtype
+
+    @property
+    def size(self) -> int:
+        return int(self.leaf.size)
+
+    @property
+    def flags(self) -> _Flags:
+        if not self._is_numba:
+            return _Flags(bool(self.leaf.flags.c_contiguous))
+        return _Flags(bool(self.leaf.is_c_contiguous()))
+
+    def __len__(self) -> int:
+        return int(self.leaf.shape[0])
+
+    def __getattr__(self, name: str) -> Any:
+        raise self._not_on_device(name)
+
+    def _not_on_device(self, what: str) -> NotOnDevice:
+        return NotOnDevice(
+            f"{what!r} is not available for a {type(self.leaf).__name__} in GPU memory. Move it first, "
+            'td.to("cpu"), or write a kernel for it and use td.apply.'
+        )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """Never: computing on the host would copy the leaf there unasked."""
+        raise self._not_on_device("this NumPy function")
+
+    # -- views --------------------------------------------------------------------------------------
+
+    def _view(self, name: str, fn: Callable[[Array], Array]) -> DeviceArray:
+        leaf = self.leaf
+        try:
+            if hasattr(leaf, "_ary"):  # Numba's simulator: an array in host memory
+                return DeviceArray(type(leaf)(fn(leaf._ary), leaf.stream))
+            return DeviceArray(_strided(leaf, fn))
+        except ValueError as error:
+            raise NotOnDevice(f"{name} of a device array with these strides would need a copy.") from error
+
+    def reshape(self, *shape: Any, copy: bool | None = None) -> DeviceArray:
+        size = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
+        if not self._is_numba:
+            return DeviceArray(self.leaf.reshape(size))
+        return self._view("reshape", lambda array: array.reshape(size, copy=False))
+
+    def transpose(self, *axes: Any) -> DeviceArray:
+        order = axes[0] if len(axes) == 1 and isinstance(axes[0], tuple) else axes
+        if not self._is_numba:
+            return DeviceArray(self.leaf.transpose(order))
+        return self._view("transpose", lambda array: array.transpose(order))
+
+    def swapaxes(self, first: int, second: int) -> DeviceArray:
+        order = list(range(self.ndim))
+        order[first], order[second] = order[second], order[first]
+        return self.transpose(tuple(order))
+
+    def __getitem__(self, index: Any) -> DeviceArray:
+        if not self._is_numba:
+            return DeviceArray(self.leaf[index])
+        items = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(item, np.ndarray | list | bool) for item in items):
+            raise self._not_on_device("an index array or mask")
+        # With the ellipsis the result is an array, where an element would be fetched to the host.
+        return self._view("index", lambda array: array[items if Ellipsis in items else (*items, Ellipsis)])
+
+    def broadcast_to(self, shape: Shape) -> DeviceArray:
+        if not self._is_numba:
+            return DeviceArray(np.broadcast_to(self.leaf, shape))
+        return self._view("broadcast_to", lambda array: np.broadcast_to(array, shape))
+
+    # -- copies -------------------------------------------------------------------------------------
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        source = unwrap(value)
+        if not self._is_numba:
+            self.leaf[index] = source
+        elif self.size:
+            target = self[index]
+            if target.size:
+                target.leaf[()] = source
+
+    def _empty(self, shape: Shape, dtype: np.dtype[Any]) -> DeviceArray:
+        return DeviceArray(require_cuda("cuda").device_array(shape, dtype))
+
+    def filled_with(self, array: Array) -> DeviceArray:
+        """A leaf of the same kind with the content of a host array."""
+        if not self._is_numba:
+            raise self._not_on_device("a new array of another shape or content")
+        out = self._empty(array.shape, array.dtype)
+        out.leaf.copy_to_device(array)
+        return out
+
+    def copy(self) -> DeviceArray:
+        if not self._is_numba:
+            return DeviceArray(self.leaf.copy())
+        out = self._empty(self.shape, self.dtype)
+        if self.leaf.is_c_contiguous():
+            out.leaf.copy_to_device(self.leaf)
+        else:
+            out[...] = self
+        return out
+
+    def astype(self, dtype: Any, copy: bool = True) -> DeviceArray:
+        if not self._is_numba:
+            return DeviceArray(self.leaf.astype(dtype, copy=copy))
+        if dtype != self.dtype:
+            raise self._not_on_device(f"a cast to {np.dtype(dtype)}")
+        return self.copy() if copy else self
+
+    # -- NumPy's protocols --------------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        arrays = [unwrap(value) for value in inputs]
+        if not self._is_numba:
+            if "out" in kwargs:
+                kwargs["out"] = unwrap(kwargs["out"])
+            out = getattr(ufunc, method)(*arrays, **kwargs)
+            return tuple(wrap(item) for item in out) if isinstance(out, tuple) else wrap(out)
+        fn = _OPERATORS.get(ufunc)
+        name = f"{ufunc.__name__}{'' if method == '__call__' else '.' + method}"
+        if fn is None or method != "__call__" or kwargs:
+            raise self._not_on_device(name)
+        if any(isinstance(array, np.ndarray | np.generic) and array.ndim for array in arrays):
+            # The host array's own operator would fetch the leaf.
+            raise self._not_on_device(f"{name} with an array in host memory")
+        arrays = [a.item() if isinstance(a, np.ndarray | np.generic) else a for a in arrays]
+        try:
+            result = fn(*arrays)
+        except TypeError as error:
+            raise self._not_on_device(name) from error
+        if not is_device_leaf(result):  # == of objects that know no comparison is False
+            raise self._not_on_device(name)
+        return DeviceArray(result)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        name = func.__name__
+        if name == "broadcast_to" and isinstance(args[0], DeviceArray):
+            return args[0].broadcast_to(*args[1:])
+        if name in ("stack", "concatenate") and all(isinstance(item, DeviceArray) for item in args[0]):
+            return self._joined(name == "stack", list(args[0]), *args[1:], **kwargs)
+        if self._is_numba or name in ("stack", "concatenate"):
+            raise self._not_on_device(name)
+        return wrap(func(*unwrap(tuple(args)), **kwargs))
+
+    def _joined(self, new: bool, arrays: Sequence[Self], axis: int = 0) -> DeviceArray:
+        if not self._is_numba:
+            leaves = [array.leaf for array in arrays]
+            return wrap(np.stack(leaves, axis) if new else np.concatenate(leaves, axis))
+        # What the shapes give, and whether they fit, NumPy says of arrays without memory.
+        ghosts = [np.broadcast_to(np.empty((), array.dtype), array.shape) for array in arrays]
+        ndim = self.ndim + new
+        at = axis % ndim
+        dtype = np.result_type(*(array.dtype for array in arrays))
+        sizes = [1 if new else array.shape[at] for array in arrays]
+        first = ghosts[0].shape
+        shape = first[:at] + (sum(sizes),) + first[at + (not new) :]
+        for array in arrays:
+            rest = array.shape if new else array.shape[:at] + array.shape[at + 1 :]
+            if rest != (first if new else first[:at] + first[at + 1 :]) or array.dtype != dtype:
+                raise ValueError(
+                    f"device arrays to join differ: {array.shape} of {array.dtype}, {first} of {dtype}."
+                )
+        out = self._empty(shape, dtype)
+        start = 0
+        for array, size in zip(arrays, sizes, strict=True):
+            out[(slice(None),) * at + ((start if new else slice(start, start + size)),)] = array
+            start += size
+        return out
+
+
+def _strided(leaf: Any, fn: Callable[[Array], Array]) -> Any:
+    """A view of a Numba device array, described by NumPy.
+
+    `fn` gets an array of the leaf's shape and strides that has no memory behind it. What it returns
+    says which bytes of the leaf the view has; it must not read or copy.
+    """
+    ghost = np.lib.stride_tricks.as_strided(np.empty((), leaf.dtype), leaf.shape, leaf.strides)
+    view = fn(ghost)
+    if not view.size:
+        return type(leaf)(view.shape, view.strides, leaf.dtype, leaf.stream, leaf.gpu_data)
+    # byte_bounds-like extents: the buffer a view gets starts at its first element.
+    start = view.ctypes.data - ghost.ctypes.data
+    last = start + sum((n - 1) * step for n, step in zip(view.shape, view.strides, strict=True) if step > 0)
+    data = leaf.gpu_data.view(start, last + leaf.dtype.itemsize)
+    return type(leaf)(view.shape, view.strides, leaf.dtype, leaf.stream, data)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.device import require_cuda
+from lite._arrays.dtypes import extension_dtype
 from lite._arrays.types import Array
 
 # Names that NumPy knows itself; the others torch has are those of ml_dtypes (bfloat16, float8_*).
@@ -24,23 +26,6 @@ def is_tensor(value: Any) -> bool:
 def is_foreign(value: Any) -> bool:
     """True for an array of another library that gives access to its memory."""
     return hasattr(type(value), "__dlpack__")
-
-
-def extension_dtype(name: str) -> np.dtype[Any]:
-    """A dtype of ml_dtypes by name; ImportError with the command to install it.
-
-    Raises:
-        TypeError: neither NumPy nor ml_dtypes has the dtype.
-    """
-    try:
-        import ml_dtypes
-    except ImportError as error:
-        raise ImportError(f"{name} needs the ml_dtypes package: pip install ml-dtypes") from error
-    found = getattr(ml_dtypes, name, None)
-    if found is None:
-        raise TypeError(f"no NumPy dtype for {name}; cast to another dtype first.")
-    dtype: np.dtype[Any] = np.dtype(found)
-    return dtype
 
 
 def from_dlpack(array: Any) -> Any:
@@ -90,8 +75,6 @@ def _from_tensor(tensor: Any) -> Any:
         raise TypeError(f"a tensor needs plain strided memory, got layout {tensor.layout}.")
     tensor = tensor.resolve_conj().resolve_neg()
     if tensor.device.type == "cuda":
-        from lite._arrays.device import require_cuda
-
         return require_cuda("cuda").as_cuda_array(tensor)
     if tensor.device.type != "cpu":
         raise TypeError(f"a tensor must be on the CPU or a CUDA device, got {tensor.device}.")

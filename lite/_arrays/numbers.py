@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-NUMBERS = frozenset({int, float, bool, complex})
+NUMBERS = frozenset({int, float, bool, complex})  # the exact types
+SCALARS = (bool, int, float, complex, np.generic)  # for isinstance
 # The kinds of dtypes that a number adopts (NEP 50); with others the result has a dtype of its own.
 _ADOPTED: dict[type, str] = {int: "iufc", float: "fc", complex: "c"}
 # What is smaller fits floats of 32 bits and more, and 64-bit integers; larger numbers may warn or fail.

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from lite._arrays.dtypes import inexact
 from lite._arrays.types import Array
 
 Axis: TypeAlias = int | tuple[int, ...] | None
@@ -35,11 +36,6 @@ def _sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def _count(array: Array, axis: Axis) -> int:
     axes = range(array.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
     return math.prod(array.shape[a] for a in axes)
-
-
-def _floating(array: Array) -> Array:
-    """Integers as float64, which is what NumPy's true division makes of them."""
-    return array.astype(np.float64) if array.dtype.kind in "biu" else array
 
 
 def total(ufunc: Any, dtype: np.dtype[Any] | None = None) -> Reducer:
@@ -67,7 +63,7 @@ def mean(dtype: np.dtype[Any] | None = None) -> Reducer:
     """Arithmetic mean; of integers in float64."""
 
     def call(array: Array, axis: Axis, keepdims: bool) -> Any:
-        values = _floating(array) if dtype is None else array.astype(dtype)
+        values = inexact(array) if dtype is None else array.astype(dtype)
         wide = _add(values, axis=axis, dtype=_sum_dtype(values.dtype), keepdims=keepdims)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.true_divide(wide, _count(array, axis)).astype(values.dtype)
@@ -79,7 +75,7 @@ def variance(correction: float, root: bool) -> Reducer:
     """Variance, or its root, with `n - correction` in the denominator (at least 0)."""
 
     def call(array: Array, axis: Axis, keepdims: bool) -> Any:
-        values = _floating(array)
+        values = inexact(array)
         wide = values.astype(np.float32) if _is_half(values.dtype) else values
         gap = wide - mean()(wide, axis, True)
         square = gap.real**2 + gap.imag**2 if gap.dtype.kind == "c" else gap * gap
@@ -105,7 +101,7 @@ def nan_mean(dtype: np.dtype[Any] | None = None) -> Reducer:
     """Mean of what is not NaN."""
 
     def call(array: Array, axis: Axis, keepdims: bool) -> Any:
-        values = _floating(array) if dtype is None else array.astype(dtype)
+        values = inexact(array) if dtype is None else array.astype(dtype)
         known = _add(~np.isnan(values), axis=axis, dtype=np.int64, keepdims=keepdims)
         wide = _add(_without_nan(values), axis=axis, dtype=_sum_dtype(values.dtype), keepdims=keepdims)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -156,7 +152,7 @@ def quantile(q: Any, interpolation: str) -> Reducer:
     """Quantiles; several of them make a new first axis."""
 
     def call(array: Array, axis: Axis, keepdims: bool) -> Any:
-        values = _floating(array)
+        values = inexact(array)
         out = np.quantile(values, q, axis=axis, keepdims=keepdims, method=interpolation)  # type: ignore[call-overload]
         return np.asarray(out, dtype=values.dtype)
 
@@ -167,31 +163,8 @@ def vector_norm(dtype: np.dtype[Any] | None = None) -> Reducer:
     """Euclidean norm."""
 
     def call(array: Array, axis: Axis, keepdims: bool) -> Any:
-        values = _floating(array) if dtype is None else array.astype(dtype)
+        values = inexact(array) if dtype is None else array.astype(dtype)
         size = np.abs(values)
         return np.sqrt(total(np.add)(size * size, axis, keepdims))
 
     return call
-
-
-def log_sum_exp(array: Array, axis: Axis, keepdims: bool) -> Any:
-    """`log(sum(exp(array)))` without overflow."""
-    values = _floating(array)
-    top = np.maximum.reduce(values, axis=axis, keepdims=True, initial=-math.inf)
-    shift = np.where(np.isfinite(top), top, 0).astype(values.dtype)
-    with np.errstate(divide="ignore"):
-        out = np.log(_add(np.exp(values - shift), axis=axis, keepdims=True)) + shift
-    if keepdims:
-        return out
-    return np.squeeze(out, tuple(range(out.ndim)) if axis is None else axis)
-
-
-def softmax(array: Array, axis: int) -> Any:
-    """`exp(array) / sum(exp(array))` without overflow.
-
-    The logarithm of the sum is not taken: that of large numbers would be rounded to too few digits.
-    """
-    values = _floating(array)
-    with np.errstate(invalid="ignore"):  # infinities give NaN
-        powers = np.exp(values - np.maximum.reduce(values, axis=axis, keepdims=True, initial=-math.inf))
-    return powers / _add(powers, axis=axis, keepdims=True)

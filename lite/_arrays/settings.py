@@ -1,10 +1,10 @@
-"""Settings that hold inside a `with` statement or a function, for one thread, or for the whole process."""
+"""Settings: values of the process or of one thread, for good, in a `with` block or in a function."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from typing import Any, ClassVar, Generic, TypeVar
 
 T = TypeVar("T")
@@ -16,16 +16,29 @@ class Setting(Generic[T]):
     Args:
         name: name of the context variable.
         default: value of the process until another is set.
+        per_thread: False for a setting that has one value for all threads, always.
     """
 
-    def __init__(self, name: str, default: T) -> None:
+    def __init__(self, name: str, default: T, per_thread: bool = True) -> None:
         self.default = default
+        self.per_thread = per_thread
         self.local: ContextVar[tuple[T] | None] = ContextVar(name, default=None)
 
     def get(self) -> T:
         """The value that holds here."""
         local = self.local.get()
         return self.default if local is None else local[0]
+
+    def set(self, value: T) -> Callable[[], None]:
+        """Let a value hold for the whole process; calling the result takes it back."""
+        before, self.default = self.default, value
+        return functools.partial(setattr, self, "default", before)
+
+    def set_here(self, value: T) -> Callable[[], None]:
+        """Let a value hold for the running thread or task; calling the result takes it back."""
+        if not self.per_thread:
+            return self.set(value)
+        return functools.partial(self.local.reset, self.local.set((value,)))
 
 
 class Scoped(Generic[T]):
@@ -39,31 +52,49 @@ class Scoped(Generic[T]):
 
     def __init__(self, mode: T) -> None:
         self.mode = mode
-        self._tokens: list[Token[Any]] = []
-        self._before: list[Any] = []
+        self._entered: list[Callable[[], None]] = []
+        self._set: list[Callable[[], None]] = []
 
-    def __enter__(self) -> None:
-        self._tokens.append(self._setting.local.set((self.mode,)))
+    def __enter__(self) -> Any:
+        self._entered.append(self._setting.set_here(self.mode))
 
     def __exit__(self, *exc: object) -> None:
-        self._setting.local.reset(self._tokens.pop())
+        self._entered.pop()()
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(func)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            token = self._setting.local.set((self.mode,))
+            undo = self._setting.set_here(self.mode)
             try:
                 return func(*args, **kwargs)
             finally:
-                self._setting.local.reset(token)
+                undo()
 
         return wrapper
 
     def set(self) -> None:
         """Let the value hold for the whole process."""
-        self._before.append(self._setting.default)
-        self._setting.default = self.mode
+        self._set.append(self._setting.set(self.mode))
 
     def unset(self) -> None:
         """Take the last `set` back."""
-        self._setting.default = self._before.pop()
+        self._set.pop()()
+
+
+_none_for_missing = Setting("lite.get_defaults_to_none", True, per_thread=False)
+
+
+def get_defaults_to_none() -> bool:
+    """Return whether `TensorDict.get` of a missing key gives None (the default) or raises KeyError."""
+    return _none_for_missing.default
+
+
+def set_get_defaults_to_none(set_to_none: bool = True) -> None:
+    """Choose whether `TensorDict.get(key)` of a missing key returns None or raises KeyError.
+
+    Example:
+        >>> import lite
+        >>> lite.TensorDict().get("missing") is None
+        True
+    """
+    _none_for_missing.set(bool(set_to_none))

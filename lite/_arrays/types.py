@@ -1,7 +1,11 @@
-"""What an array is here: NumPy's, one on a GPU, one behind a holder, one that an interpreter made."""
+"""What an array is here: NumPy's, one on a GPU, one behind a holder, one that an interpreter made.
+
+NumPy's masked arrays are none: leaves have no mask, so that one would be lost without a word.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -36,6 +40,14 @@ class HostArray:
     def __setitem__(self, index: Any, value: Any) -> None:
         raise NotImplementedError
 
+    def look_up(self, table: Any) -> Any:
+        """`table[self]`, of an ndarray, which would not notice."""
+        raise NotImplementedError
+
+    def index_batch(self, td: Any, index: Any) -> Any:
+        """`td[index]` for a TensorDict and an index that this array is in."""
+        raise NotImplementedError
+
     def elementwise(self, function: Callable[[Any], Any]) -> Any:
         """`function`, which treats all numbers of an array alike, of what lies behind this one."""
         raise NotImplementedError
@@ -61,3 +73,26 @@ def is_array(value: Any) -> bool:
         or hasattr(value, "__cuda_array_interface__")
         or hasattr(type(value), "__cuda_ndarray__")  # Numba's simulator has no array interface
     )
+
+
+class MaskedArrayError(TypeError):
+    """A masked array was to be stored or written; `path` is the key that it was given under, if known."""
+
+    def __init__(self, path: Path = ()) -> None:
+        key = path[0] if len(path) == 1 else path
+        what = f"the value of {key!r} is a masked array" if path else "the value is a masked array"
+        super().__init__(
+            f"{what}, whose mask would be lost; store its filled(...), and its mask as an entry of its own."
+        )
+        self.path = path
+
+    def below(self, key: str) -> MaskedArrayError:
+        """The same error, seen from the container that has the value below `key`."""
+        return MaskedArrayError((key, *self.path))
+
+
+def refuse_masked(value: Any) -> None:
+    """Raise TypeError for a masked array, of numbers or of objects."""
+    masked = sys.modules.get("numpy.ma")  # which NumPy imports for the first one
+    if masked is not None and isinstance(value, masked.MaskedArray):
+        raise MaskedArrayError()

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from lite._arrays.device_array import on_leaves
+from lite._arrays.device import on_leaves
+from lite._arrays.numbers import NUMBERS
 from lite._arrays.types import Path, Shape, is_array
 from lite._tree.collection import TensorCollection
 from lite._tree.entry_errors import below, entry_error, put_below
@@ -25,7 +26,6 @@ from lite._tree.protocol import Container
 from lite._tree.writes import Writes, fits, fitting, trimmed
 
 _ALL = slice(None)
-_NUMBERS = (float, int, bool)
 _copy = methodcaller("copy")
 
 # -- one entry --------------------------------------------------------------------------------------------
@@ -368,7 +368,7 @@ def write_arrays(td: Any, index: Any, value: Any) -> bool:
     elif kind is range or (kind is list and set(map(type, index)) == {int}):
         index = np.asarray(index, np.intp)
     found: list[tuple[Any, Any]] = []
-    if type(value) in _NUMBERS:
+    if type(value) in NUMBERS:
         if _simple_shape(index, td._batch_size) is None or not _fill(td, td._to_entry(value), found):
             return False
     elif not collect(td, index, value, found):

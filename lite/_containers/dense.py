@@ -14,8 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy import ndarray
 
-from lite._arrays.device import move, parse_device
-from lite._arrays.device_array import on_leaves
+from lite._arrays.device import move, on_leaves, parse_device
 from lite._arrays.types import Array, Names, Shape
 from lite._containers import assignment
 from lite._tree.batch_ops import BatchOp, Index, Take

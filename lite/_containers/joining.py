@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lite._arrays.device_array import on_leaves
+from lite._arrays.device import on_leaves
 from lite._arrays.joining import stacked
 from lite._arrays.types import Array, Names, Shape, is_array
 from lite._tree.collection import TensorCollection

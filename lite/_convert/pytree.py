@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.foreign import from_dlpack, is_foreign
+from lite._arrays.numbers import SCALARS
 from lite._arrays.types import Shape
 from lite._tree.collection import TensorCollection
 from lite._tree.names import check_names
@@ -244,7 +245,7 @@ def _leaf(value: Any) -> Any:
     jax = sys.modules.get("jax")
     if jax is not None and isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer):
         return from_dlpack(value) if is_foreign(value) else value
-    return np.asarray(value) if isinstance(value, np.generic | int | float | complex) else value
+    return np.asarray(value) if isinstance(value, SCALARS) else value
 
 
 def _flatten_lazy(td: Any) -> _Flat:

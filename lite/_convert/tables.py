@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from lite._arrays.dtypes import as_dtype
 from lite._arrays.types import is_array
-from lite._ops.cast import as_dtype
 from lite._tree.collection import is_leaf_nontensor
 from lite._tree.key_views import walk
 from lite._tree.keys import to_key

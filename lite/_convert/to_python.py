@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from lite._arrays.device_array import on_leaves, wrap
+from lite._arrays.device import on_leaves, wrap
 from lite._arrays.types import Array, is_array
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData

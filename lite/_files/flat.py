@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.dtypes import dtype_name, dtype_of
 from lite._arrays.types import Array, is_array
 from lite._files import meta, npz, payload, safetensors
-from lite._files.dtypes import dtype_name, dtype_of
 from lite._files.keys import require_utf8
 from lite._files.plan import host_array
 from lite._files.read import tensorclass_named

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.dtypes import dtype_name
 from lite._arrays.types import Array, Path
 from lite._files import meta
 from lite._files.commit import replace_tree
-from lite._files.dtypes import dtype_name
 from lite._files.keys import file_name
 from lite._files.mapping import anonymous_leaf, create_leaf, read_file, write_file
 from lite._tree.keys import require_path

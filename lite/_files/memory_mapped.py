@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from lite._arrays.defaults import get_default_dtype
+from lite._arrays.dtypes import get_default_dtype
 from lite._arrays.types import Array, Shape
 from lite._files.commit import new_file
 from lite._files.filemap import FileMap

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.dtypes import dtype_name
 from lite._arrays.types import Array, is_array, raw
 from lite._files import meta, payload
-from lite._files.dtypes import dtype_name
 from lite._files.keys import file_name
 from lite._tree.nontensor import NonTensorBase, NonTensorStack
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.dtypes import dtype_of
 from lite._arrays.types import Array, Shape
 from lite._files import meta, payload
-from lite._files.dtypes import dtype_of
 from lite._files.keys import encode_key, is_plain
 from lite._files.store import Store
 from lite._tree.names import check_names

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.dtypes import dtype_of
 from lite._arrays.types import Array
 from lite._files.commit import new_file
-from lite._files.dtypes import dtype_of
 
 _METADATA = "lite"
 # The format's names of dtypes that NumPy has through ml_dtypes.

@@ -8,7 +8,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 from numpy.typing import DTypeLike
 
-from lite._arrays.defaults import get_default_dtype
+from lite._arrays.dtypes import get_default_dtype
 from lite._arrays.types import Array, Shape
 from lite._tree.keys import NestedKey
 from lite._tree.protocol import Container, T

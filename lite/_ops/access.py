@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
 from typing import Any
 
-from lite._arrays.defaults import get_defaults_to_none
-from lite._arrays.device_array import write_leaf
+from lite._arrays.device import write_leaf
+from lite._arrays.numbers import NUMBERS
+from lite._arrays.settings import get_defaults_to_none
 from lite._arrays.types import Shape, is_array
 from lite._containers.ragged import read
 from lite._tree.entry_errors import below
@@ -17,8 +18,6 @@ from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase, NonTensorData, unwrap
 from lite._tree.protocol import MISSING, Container, T
 from lite._tree.writes import Writes, fitting
-
-_NUMBERS = (float, int, bool)
 
 
 def get(td: Container, key: NestedKey, default: Any = MISSING, **lazy_kwargs: Any) -> Any:
@@ -215,7 +214,7 @@ def set_(td: T, key: NestedKey, item: Any, *, non_blocking: bool = False) -> T:
         ValueError: the value cannot be broadcast to the entry, or is of another kind.
     """
     target = td._reach(key)
-    number = type(item) in _NUMBERS
+    number = type(item) in NUMBERS
     ready = fitting(target, td._to_entry(item), ()) if number else fitting(target, item)
     if ready is not None:
         target[...] = ready

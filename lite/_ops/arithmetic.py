@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays import formulas
-from lite._arrays.formulas import Pointwise, swapped
+from lite._arrays.formulas import Pointwise, for_bools, swapped
 from lite._ops.elementwise import elementwise
 from lite._ops.elementwise_inplace import elementwise_
 from lite._ops.operands import Const
@@ -173,14 +173,16 @@ def _placed(ufunc: np.ufunc, at: int, kwargs: dict[str, Any]) -> Pointwise:
     """The ufunc with the leaf in position `at`."""
     if at == 0:
         return partial(ufunc, **kwargs) if kwargs else ufunc
+    fn = for_bools(ufunc) if not kwargs else ufunc
 
     def call(leaf: Any, *others: Any) -> Any:
-        return ufunc(*others[:at], leaf, *others[at:], **kwargs)
+        return fn(*others[:at], leaf, *others[at:], **kwargs)
 
     return call
 
 
 def _output(fn: Pointwise, i: int) -> Pointwise:
+    fn = for_bools(fn)
     return lambda *args: fn(*args)[i]
 
 

@@ -7,29 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from lite._arrays.device import move, parse_device
-from lite._arrays.device_array import wrap
+from lite._arrays.device import move, parse_device, wrap
+from lite._arrays.dtypes import as_dtype, is_floating
 from lite._arrays.types import Array, is_array, raw
 from lite._ops.methods import SelfMethod, described
 from lite._tree.collection import TensorCollection
 from lite._tree.protocol import Container, T
 from lite._tree.undo import as_before
 from lite._tree.walks import leaves, map_kept
-
-
-def bfloat16() -> np.dtype[Any]:
-    """The bfloat16 dtype of ml_dtypes; ImportError with the command to install it."""
-    try:
-        import ml_dtypes
-    except ImportError as error:
-        raise ImportError("bfloat16 needs the ml_dtypes package: pip install ml-dtypes") from error
-    dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-    return dtype
-
-
-def as_dtype(dtype: DTypeLike | str) -> np.dtype[Any]:
-    """Read a dtype; "bfloat16" too, which NumPy does not know by name."""
-    return bfloat16() if isinstance(dtype, str) and dtype == "bfloat16" else np.dtype(dtype)
 
 
 def _astype(td: Any, dtype: np.dtype[Any]) -> Any:
@@ -195,7 +180,7 @@ def dtype(td: Container) -> np.dtype[Any] | None:
 
 def is_floating_point(td: Container) -> bool:
     """True if every array has a floating dtype."""
-    return all(_is_floating(leaf.dtype) for leaf in leaves(td))
+    return all(is_floating(leaf.dtype) for leaf in leaves(td))
 
 
 def is_contiguous(td: Container) -> bool:
@@ -271,11 +256,6 @@ def param_count(td: Container, *, count_duplicates: bool = True) -> int:
 def _counted(td: Container, count_duplicates: bool) -> list[Any]:
     arrays = list(leaves(td))
     return arrays if count_duplicates else list({id(leaf): leaf for leaf in arrays}.values())
-
-
-def _is_floating(dtype: np.dtype[Any]) -> bool:
-    # Extension floats such as bfloat16 say kind "V".
-    return dtype.kind == "f" or (dtype.kind == "V" and "float" in dtype.name)
 
 
 def _contiguous(leaf: Array) -> Array:

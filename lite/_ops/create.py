@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from lite._arrays.device_array import beside, unwrap, wrap, write_leaf
+from lite._arrays.device import beside, unwrap, wrap, write_leaf
+from lite._arrays.dtypes import as_dtype
 from lite._arrays.types import Array, Shape
-from lite._ops.cast import as_dtype
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.numpy_protocol import implements
 from lite._tree.protocol import Container, T

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.device_array import on_leaves, wrap
-from lite._arrays.formulas import COMPARISONS, Pointwise
-from lite._arrays.numbers import NUMBERS, beside
+from lite._arrays.device import on_leaves, wrap
+from lite._arrays.formulas import COMPARISONS, Pointwise, for_bools
+from lite._arrays.numbers import NUMBERS, SCALARS, beside
 from lite._arrays.types import as_array, is_array
 from lite._ops.operands import Const, Node, Operand, as_operand, widened
 from lite._tree.nontensor import NonTensorBase
@@ -48,6 +48,7 @@ def elementwise(
     quick = None if objects is not None else _quick(td, fn, others)
     if quick is not None:
         return quick
+    fn = for_bools(fn)
     operands = [as_operand(other, td) for other in others]
     if None in operands:
         return NotImplemented
@@ -77,7 +78,8 @@ def _quick(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
     compare = fn in COMPARISONS
     columns = columns_of(td, fn, others) if td.batch_size else None
     if columns is not None:
-        entries: dict[str, Any] | None = dict(zip(td._keys(), map(fn, *columns)))  # noqa: B905
+        form = for_bools(fn, td._keys().values())
+        entries: dict[str, Any] | None = dict(zip(td._keys(), map(form, *columns)))  # noqa: B905
     elif len(others) < 2 and not compare and td.batch_size and _is_plain(td):
         entries = _entries(td, fn, others)
     else:
@@ -115,7 +117,7 @@ def _entries(td: Any, fn: Pointwise, others: Sequence[Any]) -> dict[str, Any] | 
                 return None
             out[key] = entry._with(inner)
         elif constant or (type(values[0]) is np.ndarray and values[0].ndim == entry.ndim):
-            out[key] = fn(entry, *values)
+            out[key] = (fn if entry.dtype.num else for_bools(fn))(entry, *values)
         else:
             return None
     return out
@@ -247,7 +249,7 @@ def walk(td: Any, fn: Pointwise, operands: list[Operand], default: Any, objects:
     return td._with(entries)
 
 
-_VALUES = (np.ndarray, np.generic, int, float, complex)
+_VALUES = (np.ndarray, *SCALARS)
 
 
 def _with_default(fn: Pointwise, entry: Any, values: list[Any], default: Any, key: str) -> Any:

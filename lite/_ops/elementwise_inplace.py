@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.device_array import on_leaves, unwrap, write_leaf
+from lite._arrays.device import on_leaves, unwrap, write_leaf
 from lite._arrays.formulas import Pointwise
 from lite._arrays.numbers import NUMBERS
 from lite._arrays.types import Shape

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.device_array import wrap
+from lite._arrays.device import wrap
 from lite._arrays.types import HOST_LEAVES, Array, Path, is_array, raw
 from lite._tree.collection import is_leaf_nontensor
 from lite._tree.key_views import walk

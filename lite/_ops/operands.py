@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.masked import refuse_masked
+from lite._arrays.dtypes import is_numeric
 from lite._arrays.numbers import NUMBERS
-from lite._arrays.types import Array, ArrayHolder, HostArray, Shape, is_array
+from lite._arrays.types import Array, ArrayHolder, HostArray, Shape, is_array, refuse_masked
 from lite._tree.protocol import Container
-from lite._tree.values import is_numeric, numeric_array
+from lite._tree.values import numeric_array
 
 
 class Operand:

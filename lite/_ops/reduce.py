@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lite._arrays.device_array import unwrap, wrap
+from lite._arrays.device import unwrap, wrap
 from lite._arrays.reductions import Reducer
 from lite._arrays.types import Array, Names, Shape, as_array, is_array
 from lite._tree.collection import is_leaf_nontensor

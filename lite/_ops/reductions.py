@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from lite._arrays import reductions as over
-from lite._arrays.device_array import wrap
+from lite._arrays.device import wrap
+from lite._arrays.dtypes import as_dtype
+from lite._arrays.formulas import log_sum_exp
 from lite._arrays.reductions import Reducer
 from lite._arrays.types import Shape
-from lite._ops.cast import as_dtype
 from lite._ops.methods import AnyMethod, described
 from lite._ops.reduce import FEATURE, Extremes, Scope, joined, reduced, scope_of, with_keys
 from lite._tree.protocol import MISSING, Container
@@ -301,5 +302,5 @@ def logsumexp(td: Container, dim: Any = None, keepdim: bool = False, *, out: Any
         raise ValueError(
             f"The dimension {dim} is incompatible with a tensordict with batch_size {td.batch_size}."
         ) from error
-    result = reduced(td, "logsumexp", over.log_sum_exp, scope)
+    result = reduced(td, "logsumexp", log_sum_exp, scope)
     return result if out is None else out.update(result)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from lite._arrays import reductions as over
+from lite._arrays import formulas
+from lite._arrays.dtypes import as_dtype
 from lite._arrays.reductions import Axis
 from lite._arrays.types import Array
-from lite._ops.cast import as_dtype
 from lite._ops.methods import AnyMethod, described
 from lite._ops.reduce import Extremes, Scope, batch_dim, joined, reduced
 from lite._tree.protocol import Container
@@ -169,7 +169,7 @@ def softmax(td: Container, dim: int, dtype: DTypeLike | None = None) -> Any:
     wanted = None if dtype is None else as_dtype(dtype)
 
     def call(array: Array, axis: int) -> Any:
-        return over.softmax(array if wanted is None else array.astype(wanted), axis)
+        return formulas.softmax(array if wanted is None else array.astype(wanted), axis)
 
     return _along(td, "softmax", dim, call)
 

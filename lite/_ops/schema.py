@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from lite._arrays.dtypes import as_dtype
 from lite._arrays.types import is_array
-from lite._ops.cast import as_dtype
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.protocol import Container, T, kinds

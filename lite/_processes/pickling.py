@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.device_array import is_device_leaf
+from lite._arrays.device import is_device_leaf
 from lite._arrays.types import Array
 from lite._tree.protocol import Container
 

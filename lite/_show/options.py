@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
-F = TypeVar("F", bound=Callable[..., Any])
+from lite._arrays.settings import Scoped, Setting
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # told apart by identity, which makes a cheap cache key
@@ -37,7 +36,7 @@ class PrintOptions:
 _TERSE = dict.fromkeys(
     ("show_device", "show_is_shared", "show_field_device", "show_dtype", "show_field_is_shared"), False
 )
-_options = PrintOptions()
+_options = Setting("lite.printoptions", PrintOptions(), per_thread=False)
 
 
 def get_printoptions() -> dict[str, Any]:
@@ -48,15 +47,15 @@ def get_printoptions() -> dict[str, Any]:
         >>> lite.get_printoptions()["show_grad"]
         False
     """
-    return asdict(_options)
+    return asdict(_options.default)
 
 
 def print_options() -> PrintOptions:
     """The options in force."""
-    return _options
+    return _options.default
 
 
-class set_printoptions:
+class set_printoptions(Scoped[PrintOptions]):
     """Choose what `repr` of a TensorDict shows: from now on, in a `with` block, or in a function.
 
     Called by itself it holds until the next call, as `numpy.set_printoptions` does; options that are
@@ -86,6 +85,8 @@ class set_printoptions:
             batch_size=())
     """
 
+    _setting = _options
+
     def __init__(self, *, verbose: bool = True, **options: Any) -> None:
         known = {field.name for field in fields(PrintOptions)}
         unknown = sorted(options.keys() - known)
@@ -96,39 +97,21 @@ class set_printoptions:
             raise ValueError(
                 f"sort_keys must be 'alphabetical', 'insertion' or a function of the key, got {order!r}."
             )
-        self._chosen = replace(PrintOptions(), **{**({} if verbose else _TERSE), **options})
-        self._before = [_options]
-        self._entered = False
+        chosen = replace(PrintOptions(), **{**({} if verbose else _TERSE), **options})
+        super().__init__(chosen)
+        self._fresh = True
         self.set()
-
-    def set(self) -> None:
-        """Make these the options in force."""
-        global _options
-        _options = self._chosen
-
-    def _restore(self) -> None:
-        global _options
-        _options = self._before.pop()
 
     def __enter__(self) -> Self:
-        if self._entered:
-            self._before.append(_options)
-        self._entered = True
-        self.set()
+        if self._fresh:  # the options hold already, and go when the block ends
+            self.unset()
+            self._fresh = False
+        super().__enter__()
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._restore()
-
-    def __call__(self, fn: F) -> F:
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Decorate a function: the options hold while it runs, and not because it was decorated."""
-        if not self._entered:
-            self._restore()
-            self._entered = True
-
-        @functools.wraps(fn)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            with self:
-                return fn(*args, **kwargs)
-
-        return call  # type: ignore[return-value]
+        if self._fresh:
+            self.unset()
+            self._fresh = False
+        return super().__call__(fn)

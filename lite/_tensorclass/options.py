@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lite._arrays.numbers import SCALARS
 from lite._arrays.types import Shape
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorData
 from lite._tree.protocol import Container
-
-_NUMBERS = (bool, int, float, complex, np.generic)
 
 
 class Options(NamedTuple):
@@ -60,7 +59,7 @@ def converter(options: Options, annotation: Any) -> Callable[[Any, Shape], Any] 
 
 
 def _keep_number(value: Any, batch_size: Shape) -> Any:
-    return NonTensorData._make(value, batch_size) if isinstance(value, _NUMBERS) else value
+    return NonTensorData._make(value, batch_size) if isinstance(value, SCALARS) else value
 
 
 def _only_type(annotation: Any) -> type | None:

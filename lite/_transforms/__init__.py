@@ -1,1 +1,5 @@
-"""Interpreters of NumPy's protocols."""
+"""Interpreters of NumPy's protocols: code written for arrays is run for something else.
+
+`registry` holds the rules of an interpreter, what it does in place of each NumPy function; `methods` gives
+its arrays the methods of an ndarray. `vmap/` runs a function for all elements of a dimension at once.
+"""

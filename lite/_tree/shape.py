@@ -137,10 +137,9 @@ class BatchShape(TensorCollection):
         batch_size = self.batch_size
         if index is Ellipsis or (isinstance(index, tuple) and not index):
             return self
-        if any(isinstance(item, HostArray) for item in (index if type(index) is tuple else (index,))):
-            from lite._transforms.vmap.tensordicts import indexed
-
-            return indexed(self, index)
+        for item in index if type(index) is tuple else (index,):
+            if isinstance(item, HostArray):
+                return item.index_batch(self, index)
         items = normalise(index, batch_size)
         if all(type(item) is slice and item == slice(None) for item in items):
             return self

@@ -9,22 +9,15 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from lite._arrays.defaults import get_default_dtype
+from lite._arrays.dtypes import get_default_dtype, is_numeric
 from lite._arrays.foreign import from_dlpack, is_foreign, is_tensor
-from lite._arrays.masked import refuse_masked
-from lite._arrays.types import Array, Path, Shape, is_array
+from lite._arrays.numbers import SCALARS
+from lite._arrays.types import Array, Path, Shape, is_array, refuse_masked
 from lite._tree.collection import TensorCollection
 from lite._tree.entry_errors import misfit
 from lite._tree.keys import to_path
 from lite._tree.nontensor import NonTensorData, NonTensorStack
 from lite._tree.protocol import kinds
-
-_NUMERIC = frozenset("biufc")
-
-
-def is_numeric(dtype: np.dtype[Any]) -> bool:
-    """True for dtypes a leaf can have: NumPy's numbers, bool, and extension floats such as bfloat16."""
-    return dtype.kind in _NUMERIC or (dtype.kind == "V" and dtype.names is None and dtype.type is not np.void)
 
 
 def unready(entries: dict[Any, Any], batch_size: Shape, device: str | None) -> list[str] | None:
@@ -112,7 +105,7 @@ def to_entry(
         return _from_array(value, batch_size, make_node)
     if isinstance(value, TensorCollection):
         return value
-    if isinstance(value, bool | int | float | complex | np.generic):
+    if isinstance(value, SCALARS):
         return _from_scalar(value, batch_size)
     if isinstance(value, Mapping):
         return make_node(value)
@@ -194,7 +187,7 @@ def numeric_array(value: Any) -> Array | None:
         array = np.asarray(value)
     except (ValueError, OverflowError):
         return None
-    if array.dtype.kind not in _NUMERIC:
+    if array.dtype.kind not in "biufc":
         return None
     keep = any(issubclass(kind, np.generic) for kind in kinds)
     return array.astype(get_default_dtype()) if array.dtype.kind == "f" and not keep else array

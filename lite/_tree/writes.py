@@ -10,11 +10,11 @@ from typing import Any, Self
 import numpy as np
 from numpy import ndarray
 
-from lite._arrays.device_array import write_leaf
+from lite._arrays.device import write_leaf
+from lite._arrays.numbers import SCALARS
 from lite._arrays.types import Shape, raw
 
 _NOTHING = np.zeros((), dtype=np.bool_)
-_NUMBERS = (np.ndarray, np.generic, bool, int, float, complex)
 
 
 class Writes:
@@ -69,7 +69,7 @@ class Writes:
             return
         target, value = raw(target), raw(value)
         if isinstance(target, np.ndarray):
-            if not isinstance(value, _NUMBERS):
+            if not isinstance(value, (np.ndarray, *SCALARS)):
                 raise TypeError(f"cannot copy a {type(value).__name__} into an array.")
             if not target.flags.writeable:
                 raise ValueError("the array is read-only.")

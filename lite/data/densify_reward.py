@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from lite._arrays.defaults import get_default_dtype
-from lite._tensordict import TensorDictBase
-from lite._tree.keys import NestedKey, require_path
-from lite.data._entries import require_array, require_tensordict, require_time
+from lite import NestedKey, TensorDictBase, get_default_dtype
+from lite._tree.keys import require_path
+from lite.data.entries import require_array, require_tensordict, require_time
 from lite.kernels import reward_to_go
 from lite.nn import TensorDictModuleBase
 

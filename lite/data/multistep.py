@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lite._tensordict import TensorDictBase
-from lite._tree.keys import NestedKey
-from lite.data._n_step import DEFAULT_DONE_KEYS, check_gamma, n_step
+from lite import NestedKey, TensorDictBase
+from lite.data.n_step import DEFAULT_DONE_KEYS, check_gamma, n_step
 from lite.kernels._integer import integer
 from lite.nn import Module
 

@@ -6,11 +6,9 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from lite._ops.combine import cat
-from lite._tensordict import TensorDictBase
-from lite._tree.keys import NestedKey
-from lite.data._entries import require_time
-from lite.data._n_step import DEFAULT_DONE_KEYS, check_gamma, n_step
+from lite import NestedKey, TensorDictBase, cat
+from lite.data.entries import require_time
+from lite.data.n_step import DEFAULT_DONE_KEYS, check_gamma, n_step
 from lite.nn import Module
 
 _NAME = "MultiStepTransform"

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lite import NestedKey, TensorDictBase, lazy_stack
 from lite._arrays.types import Path
-from lite._ops.combine import lazy_stack
-from lite._tensordict import TensorDictBase
-from lite._tree.keys import NestedKey, require_path
-from lite.data._entries import require_array, require_time
+from lite._tree.keys import require_path
+from lite.data.entries import require_array, require_time
 
 _NAME = "split_trajectories"
 

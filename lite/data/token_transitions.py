@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite._tensordict import TensorDict, TensorDictBase
-from lite._tree.keys import NestedKey
+from lite import NestedKey, TensorDict, TensorDictBase
 from lite.nn import TensorDictModuleBase
 
 

@@ -1,16 +1,18 @@
-"""Modules on NumPy: Module, layers, TensorDictModule and TensorDictSequential.
+"""Modules on NumPy: Module, layers, and modules that work on TensorDicts.
 
-`Module` is torch's nn.Module for inference: one file per concern (`_registry` names, `_traversal` walks,
-`_cast` changes dtypes, `_hooks`, `_state_dict`), brought together in `module`. Layers compute on arrays,
-one family per file; `_init` makes and fills their parameters, `_special` has the functions that NumPy
-lacks. `td_module_base` knows keys and their selection, `td_module` calls something with entries of a
-TensorDict, `td_sequential` chains them, with `_subsequence` for the key flow and `_dispatch` for calls
-with plain arrays. `td_probabilistic` makes distributions (`distributions/`) of entries and takes samples of
-them as `_interaction_type` says; `_scoped` is what its settings are made of. `_from_module` and
-`_to_module` exchange a module's parameters with a TensorDict; `params` is the TensorDict that is a module,
-`ensemble` a module with several sets of parameters.
+In reading order, each built on those before:
+
+settings            how samples are taken, whether outputs are computed again, whether arrays are taken
+_modules            what a Module is: torch's nn.Module for inference
+layers              layers that compute on arrays, one family per file
+distributions       what samples are drawn from
+tensordict_modules  modules that read entries of a TensorDict and write others
+_parameters         the parameters of a module as a TensorDict, exchanged, or several sets of them
+
+Each package says what its files are.
 """
 
+from lite._arrays.public import belong_here as _belong_here
 from lite.nn._modules.hooks import RemovableHandle
 from lite.nn._modules.load import load_safetensors
 from lite.nn._modules.meta import MetaArray
@@ -19,38 +21,63 @@ from lite.nn._modules.parameter import Parameter
 from lite.nn._parameters.ensemble import EnsembleModule
 from lite.nn._parameters.from_module import extract_weights_and_buffers
 from lite.nn._parameters.params import TensorDictParams
-from lite.nn._parameters.removed import get_functional, is_functional, make_functional, repopulate_module
+from lite.nn._parameters.to_module import get_functional, is_functional, make_functional, repopulate_module
 from lite.nn.distributions import CompositeDistribution, OneHotCategorical, TruncatedNormal, rand_one_hot
 from lite.nn.distributions.log_prob_names import composite_lp_aggregate, set_composite_lp_aggregate
-from lite.nn.layers.activations import ELU, Identity, LeakyReLU, ReLU, Sigmoid, SiLU, Softplus, Tanh
+from lite.nn.layers.activations import (
+    ELU,
+    GELU,
+    Identity,
+    LeakyReLU,
+    LogSoftmax,
+    ReLU,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    Softplus,
+    Tanh,
+)
 from lite.nn.layers.attention import MultiheadAttention
-from lite.nn.layers.bilinear import Bilinear
 from lite.nn.layers.containers import ModuleDict, ModuleList, Sequential
 from lite.nn.layers.convolution import Conv1d, Conv2d
 from lite.nn.layers.dropout import Dropout
 from lite.nn.layers.embedding import Embedding
 from lite.nn.layers.flatten import Flatten
-from lite.nn.layers.gelu import GELU
-from lite.nn.layers.linear import Linear
-from lite.nn.layers.mappings import add_custom_mapping, biased_softplus, expln, inv_softplus, mappings
+from lite.nn.layers.linear import Bilinear, Linear
 from lite.nn.layers.mlp import MLP
-from lite.nn.layers.normal_params import AddStateIndependentNormalScale, NormalParamExtractor
+from lite.nn.layers.normal_params import (
+    AddStateIndependentNormalScale,
+    NormalParamExtractor,
+    add_custom_mapping,
+    biased_softplus,
+    expln,
+    inv_softplus,
+    mappings,
+)
 from lite.nn.layers.normalization import BatchNorm1d, LayerNorm, RMSNorm
 from lite.nn.layers.pooling import AvgPool2d, MaxPool2d
 from lite.nn.layers.recurrent import GRU, LSTM, RNN
 from lite.nn.layers.recurrent_cells import GRUCell, LSTMCell, RNNCell
-from lite.nn.layers.softmax import LogSoftmax, Softmax
-from lite.nn.layers.transformer import Transformer, TransformerDecoder, TransformerEncoder
-from lite.nn.layers.transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
-from lite.nn.settings import InteractionType, interaction_type, set_interaction_type
-from lite.nn.tensordict_modules.as_tensordict_module import as_tensordict_module
+from lite.nn.layers.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
+from lite.nn.settings import (
+    InteractionType,
+    interaction_type,
+    set_interaction_type,
+    set_skip_existing,
+    skip_existing,
+)
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
-from lite.nn.tensordict_modules.module import TensorDictModule
+from lite.nn.tensordict_modules.module import TensorDictModule, as_tensordict_module
 from lite.nn.tensordict_modules.probabilistic import ProbabilisticTensorDictModule
 from lite.nn.tensordict_modules.probabilistic_sequential import ProbabilisticTensorDictSequential
 from lite.nn.tensordict_modules.sequential import TensorDictSequential
-from lite.nn.tensordict_modules.skip_existing import set_skip_existing, skip_existing
 from lite.nn.tensordict_modules.tensorclass_module import TensorClassModuleBase, TensorClassModuleWrapper
 from lite.nn.tensordict_modules.wrappers import TensorDictModuleWrapper, WrapModule
 
@@ -136,3 +163,5 @@ __all__ = [
     "set_skip_existing",
     "skip_existing",
 ]
+
+_belong_here(globals())

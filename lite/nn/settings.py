@@ -1,8 +1,15 @@
-"""InteractionType: how a sample is taken from a distribution, and the setting that chooses."""
+"""The settings of TensorDict modules: how samples are taken, whether outputs that exist are computed again,
+and whether modules take arrays in place of a TensorDict.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterable
 from enum import StrEnum
+from typing import Any
 
 from lite._arrays.settings import Scoped, Setting
 
@@ -72,3 +79,93 @@ class set_interaction_type(Scoped[InteractionType | None]):
 
     def __init__(self, type: InteractionType | str | None = InteractionType.DETERMINISTIC) -> None:
         super().__init__(None if type is None else InteractionType(type))
+
+
+_skip_existing: Setting[bool] = Setting("lite.nn.skip_existing", False)
+
+
+def skip_existing() -> bool:
+    """Tell whether modules leave a TensorDict alone that already has their outputs (False by default)."""
+    return _skip_existing.get()
+
+
+def all_present(tensordict: Any, in_keys: Iterable[Any], out_keys: Iterable[Any]) -> bool:
+    """The rule: every output (but the sink "_") is present, and none of them is also an input."""
+    inputs = set(in_keys)
+    return all(key == "_" or (key not in inputs and key in tensordict) for key in out_keys)
+
+
+class set_skip_existing(Scoped[bool | None]):
+    """Set the flag inside a `with` block, or decorate a `forward(self, tensordict, ...)` to obey it.
+
+    While the flag is set, a module returns its TensorDict unchanged if all its `out_keys` are
+    present and none of them is one of its `in_keys`; if only some are present it computes them all.
+    TensorDictModule and TensorDictSequential obey the flag without decoration.
+
+    Args:
+        mode: the flag. None, for decorators only, obeys whatever is set outside.
+        in_key_attr: attribute of the decorated method's object that lists the inputs.
+        out_key_attr: attribute that lists the outputs.
+
+    Raises:
+        RuntimeError: used as a context with `mode=None`, or on a function whose first argument after
+            self is not called `tensordict`.
+
+    Example:
+        >>> from lite import TensorDict
+        >>> from lite.nn import TensorDictModule, set_skip_existing, skip_existing
+        >>> module = TensorDictModule(lambda x: x + 1, in_keys=["x"], out_keys=["y"])
+        >>> with set_skip_existing():
+        ...     skip_existing(), int(module(TensorDict(x=1, y=7))["y"])
+        (True, 7)
+        >>> skip_existing()
+        False
+    """
+
+    _setting = _skip_existing
+
+    def __init__(
+        self, mode: bool | None = True, in_key_attr: str = "in_keys", out_key_attr: str = "out_keys"
+    ) -> None:
+        super().__init__(mode)
+        self.in_key_attr = in_key_attr
+        self.out_key_attr = out_key_attr
+
+    def __enter__(self) -> None:
+        if self.mode is None:
+            raise RuntimeError(
+                "It seems you are using set_skip_existing as a context manager with mode=None; "
+                "None is for decorating methods, pass True or False here."
+            )
+        super().__enter__()
+
+    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        names = list(inspect.signature(func).parameters)
+        if len(names) > 1 and names[1] != "tensordict":
+            raise RuntimeError(
+                f"the first argument of the wrapped function must be named 'tensordict', got '{names[1]}'."
+            )
+
+        def obeying(_self: Any, tensordict: Any, *args: Any, **kwargs: Any) -> Any:
+            in_keys, out_keys = getattr(_self, self.in_key_attr), getattr(_self, self.out_key_attr)
+            if skip_existing() and all_present(tensordict, in_keys, out_keys):
+                return tensordict
+            return func(_self, tensordict, *args, **kwargs)
+
+        inside = obeying if self.mode is None else super().__call__(obeying)
+        return functools.wraps(func)(inside)
+
+
+_DISPATCH = os.environ.get("DISPATCH_TDNN_MODULES", "1").lower() not in ("0", "false", "no", "off")
+_dispatching = Setting("lite.nn.dispatch", _DISPATCH)
+
+
+def dispatching() -> bool:
+    """Tell whether functions decorated with `dispatch` take arrays in place of a TensorDict."""
+    return _dispatching.get()
+
+
+class _set_dispatch_td_nn_modules(Scoped[bool]):
+    """Switch `dispatch` on or off inside a `with` block or a decorated function."""
+
+    _setting = _dispatching

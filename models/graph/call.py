@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.device_array import DeviceArray
+from lite._arrays.device import DeviceArray
 from lite._transforms.vmap.level import batched_in, level_of
 from lite.models.graph.session import PointerBinding, SharedSession, parse_device
 from lite.models.graph.tensors import GraphTensor

@@ -1,7 +1,8 @@
 """Every family of distributions against torch's, torchrl's or tensordict's, with the same parameters.
 
 One table: how to make both sides of the same parameters, where values to score come from, and which methods
-and properties are compared. tests/nn/test_samplers.py compares samplers with the distribution function.
+and properties are compared. tests/nn/distributions/test_distribution_samplers.py compares samplers with the
+distribution function.
 """
 
 from __future__ import annotations

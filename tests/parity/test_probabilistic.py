@@ -12,7 +12,7 @@ be equal. Rows of the specification's checklist:
 | test_probabilistic_n_samples, _seq_, _intermediate_seq_ | test_num_samples, test_num_samples_in_sequences |
 | test_nested_keys_probabilistic_delta, _normal | test_nested_keys |
 | test_no_warning_single_key | test_keys (warnings are errors) |
-| test_generator_* | tests/nn/test_probabilistic.py; test_generator_errors |
+| test_generator_* | tests/nn/tensordict_modules/test_probabilistic.py; test_generator_errors |
 """
 
 from __future__ import annotations

@@ -363,7 +363,7 @@ def test_dispatch_deactivate() -> None:
     def case(lib: Any) -> Any:
         module = lib.Mod(lambda x: x + 1, ["a"], ["b"])
         setting = (
-            lite.nn.tensordict_modules.dispatch._set_dispatch_td_nn_modules
+            lite.nn.settings._set_dispatch_td_nn_modules
             if lib is LITE
             else tensordict.nn.utils._set_dispatch_td_nn_modules
         )

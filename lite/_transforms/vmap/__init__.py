@@ -1,9 +1,15 @@
 """`vmap`: an interpreter of NumPy's protocols that runs a function for all elements of a dimension at once.
 
-`transform` takes arguments apart and puts results together (`trees`, `tensordicts`); in between, arrays are
-`array.BatchedArray`s, with the `methods` of arrays. NumPy asks them (`ufuncs`, `dispatch`) and finds a
-batching rule: `reductions`, `products`, `linalg`, `shapes`, `joining`, `sorting`, `elementwise`, `creation`,
-`fourier`, `output`, with `indexing` for brackets and `along` for axes. `registry` holds the rules, and the
-loop for what has none. `level` is what a rule works with, `running` and `randomness` what random draws do.
-Nothing of it is imported before it is used.
+In reading order:
+
+- `transform`: takes arguments apart and puts results together, with `trees` (nested lists, tuples and dicts)
+  and `tensordicts`;
+- `array`: the arrays that the function sees in between; `level`: what a rule gets to work with them;
+- `dispatch`: from a call of a NumPy function to its rule; `ufuncs`: those of ufuncs; `rules`: the table, and
+  the loop for what has none;
+- the rules: `elementwise`, `reductions`, `products`, `linalg`, `shapes`, `joining`, `sorting`, `creation`,
+  `fourier`; `indexing` for brackets; `along` for axes;
+- `running`: which maps run, for code that serves mapped functions, too; `randomness`: random draws in them.
+
+Nothing but `running` is imported before it is used.
 """

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from lite._transforms.registry import NoRule
 from lite._transforms.vmap.level import Level, batched_in
-from lite._transforms.vmap.registry import NoRule
 
 
 def further(axis: int, ndim: int) -> int:

@@ -1,15 +1,16 @@
-"""Rules of functions that make an array like another, copy one, or keep a part of it."""
+"""Rules of functions that make an array like another, copy one, keep a part of it, show it or save it."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from lite._transforms.registry import NoRule
 from lite._transforms.vmap.along import further
 from lite._transforms.vmap.level import Level, batched_in, ndim_of
-from lite._transforms.vmap.registry import NoRule, composed, rule, rules_of
+from lite._transforms.vmap.rules import composed, rule, rules_of
 
 
 def _sizes(level: Level, a: Any, shape: Any) -> tuple[int, ...]:
@@ -149,3 +150,16 @@ def _triangle_indices(function: Any) -> Any:
 @rule(np.diag_indices_from)
 def _diagonal_indices(level: Level, arr: Any) -> Any:
     return np.diag_indices_from(np.broadcast_to(np.int8(0), arr.shape))
+
+
+@rule(np.array_repr, np.array_str, np.array2string)
+def _text(level: Level, a: Any, *args: Any, **kwargs: Any) -> str:
+    return repr(a)
+
+
+@rule(np.save, np.savez, np.savez_compressed, np.savetxt)
+def _refuse(level: Level, *args: Any, **kwargs: Any) -> NoReturn:
+    raise TypeError(
+        "an array inside vmap stands for one element along the mapped dimension and is not saved: return it "
+        "from the mapped function and save the result."
+    )

@@ -10,15 +10,16 @@ import lite._transforms.vmap.elementwise
 import lite._transforms.vmap.fourier
 import lite._transforms.vmap.joining
 import lite._transforms.vmap.linalg
-import lite._transforms.vmap.output
 import lite._transforms.vmap.products
 import lite._transforms.vmap.reductions
 import lite._transforms.vmap.shapes
 import lite._transforms.vmap.sorting  # noqa: F401
+from lite._transforms.registry import NoRule
 from lite._transforms.vmap.array import rules
 from lite._transforms.vmap.indexing import get_index, set_index
 from lite._transforms.vmap.level import batched_in, level_of
-from lite._transforms.vmap.registry import RULES, NoRule, loop
+from lite._transforms.vmap.rules import RULES, loop
+from lite._transforms.vmap.tensordicts import indexed
 from lite._transforms.vmap.ufuncs import call_ufunc
 
 
@@ -48,3 +49,4 @@ rules.ufunc = call_ufunc
 rules.function = call_function
 rules.get_index = get_index
 rules.set_index = set_index
+rules.index_batch = indexed

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from lite._transforms.registry import NoRule, default
 from lite._transforms.vmap.level import Level, batched_in
-from lite._transforms.vmap.registry import NoRule, composed, default, rule, rules_of
+from lite._transforms.vmap.rules import composed, rule, rules_of
 from lite._transforms.vmap.ufuncs import elementwise
 
 _NO_VALUE = default(np.clip, "a_min")

@@ -6,10 +6,11 @@ from typing import Any
 
 from numpy import fft
 
+from lite._transforms.registry import NoRule, default, parameters
 from lite._transforms.vmap.along import all_further, along
 from lite._transforms.vmap.level import Level
 from lite._transforms.vmap.reductions import bound_to
-from lite._transforms.vmap.registry import NoRule, default, parameters, rules_of
+from lite._transforms.vmap.rules import rules_of
 
 
 @rules_of(fft.fft, fft.ifft, fft.rfft, fft.irfft, fft.hfft, fft.ihfft)

@@ -9,7 +9,7 @@ import numpy as np
 from lite._arrays.types import Shape
 from lite._transforms.vmap.array import BatchedArray, SharedArray, has_batched
 from lite._transforms.vmap.level import Level, batched_in, level_of, ndim_of
-from lite._transforms.vmap.registry import loop
+from lite._transforms.vmap.rules import loop
 
 _ALL = slice(None)
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from lite._transforms.registry import NoRule
 from lite._transforms.vmap.along import further
 from lite._transforms.vmap.level import Level, ndim_of
-from lite._transforms.vmap.registry import NoRule, composed, rule
+from lite._transforms.vmap.rules import composed, rule
 
 
 def _items(arrays: Any) -> list[Any]:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from lite._transforms.registry import NoRule
 from lite._transforms.vmap.level import Level, ndim_of
-from lite._transforms.vmap.registry import NoRule, composed, rule
+from lite._transforms.vmap.rules import composed, rule
 
 _NARROW = 64  # columns, beyond which short rows take no longer than long ones
 

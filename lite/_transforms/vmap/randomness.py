@@ -9,55 +9,54 @@ same numbers to all elements, and so does numpy.random's own state.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lite._transforms.vmap.level import Level
-from lite._transforms.vmap.running import Running
 
 
-def obeying(rng: Any, running: list[Running]) -> Any:
-    """A generator that does what the running maps say, outermost first."""
-    for one in running:
-        if isinstance(rng, _Asking) and one.number <= rng.level.number:
-            continue
-        if one.randomness == "error":
-            return Refusing(rng, one)
-        if one.randomness == "different":
-            rng = Different(rng, one)
-    return rng
+class Map(NamedTuple):
+    """A map while its function runs."""
+
+    number: int
+    size: int
+    randomness: str
+
+    def generator(self, rng: Any) -> Any:
+        """The generator to draw from in place of `rng`; that of an inner map stays."""
+        if self.randomness == "same":
+            return rng
+        asking, refusing, different = _generators()
+        if isinstance(rng, refusing) or (isinstance(rng, asking) and self.number <= rng.level.number):
+            return rng
+        return (refusing if self.randomness == "error" else different)(rng, self)
 
 
-class _Asking(np.random.Generator):
-    """Stands for a generator inside a mapped function."""
+@cache  # made when first needed, as naming NumPy's class imports numpy.random
+def _generators() -> tuple[Any, Any, Any]:
+    class Asking(np.random.Generator):
+        """Stands for a generator inside a mapped function."""
 
-    def __new__(cls, rng: Any, running: Running) -> Any:
-        return np.random.Generator.__new__(cls)
+        def __new__(cls, rng: Any, running: Map) -> Any:
+            return np.random.Generator.__new__(cls)
 
-    def __init__(self, rng: Any, running: Running) -> None:
-        super().__init__(rng.bit_generator)
-        self._rng = rng
-        self.level = Level(running.number, running.size)
+        def __init__(self, rng: Any, running: Map) -> None:
+            super().__init__(rng.bit_generator)
+            self._rng = rng
+            self.level = Level(running.number, running.size)
 
+    class Refusing(Asking):
+        """A generator that raises RuntimeError where it is to draw."""
 
-class Refusing(_Asking):
-    """A generator that raises RuntimeError where it is to draw."""
+    class Different(Asking):
+        """A generator that draws other numbers for each element along the mapped dimension."""
 
-
-class Different(_Asking):
-    """A generator that draws other numbers for each element along the mapped dimension."""
-
-
-def _refuse(name: str) -> Callable[..., Any]:
-    def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(
-            f"vmap met a random draw ({name}): say with randomness='same' or randomness='different' whether "
-            "all elements along the mapped dimension get the same random numbers."
-        )
-
-    draw.__name__ = name
-    return draw
+    for name in (*_DISTRIBUTIONS, *_EACH):
+        setattr(Refusing, name, _refuse(name))
+        setattr(Different, name, _draw_different(name) if name in _DISTRIBUTIONS else _draw_each(name))
+    return Asking, Refusing, Different
 
 
 # The parameters of each distribution, in order; size comes next.
@@ -89,6 +88,24 @@ _DISTRIBUTIONS: dict[str, tuple[str, ...]] = {
     "vonmises": ("mu", "kappa"),
     "weibull": ("a",),
 }
+
+
+_EACH = (
+    *("bytes", "choice", "dirichlet", "f", "hypergeometric", "logseries", "multinomial", "noncentral_f"),
+    *("multivariate_hypergeometric", "multivariate_normal", "noncentral_chisquare", "permutation"),
+    *("permuted", "power", "shuffle", "wald", "zipf"),
+)
+
+
+def _refuse(name: str) -> Callable[..., Any]:
+    def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            f"vmap met a random draw ({name}): say with randomness='same' or randomness='different' whether "
+            "all elements along the mapped dimension get the same random numbers."
+        )
+
+    draw.__name__ = name
+    return draw
 
 
 def _draw_different(name: str) -> Callable[..., Any]:
@@ -126,14 +143,3 @@ def _draw_each(name: str) -> Callable[..., Any]:
 
     draw.__name__ = name
     return draw
-
-
-_EACH = (
-    *("bytes", "choice", "dirichlet", "f", "hypergeometric", "logseries", "multinomial", "noncentral_f"),
-    *("multivariate_hypergeometric", "multivariate_normal", "noncentral_chisquare", "permutation"),
-    *("permuted", "power", "shuffle", "wald", "zipf"),
-)
-
-for _name in (*_DISTRIBUTIONS, *_EACH):
-    setattr(Refusing, _name, _refuse(_name))
-    setattr(Different, _name, _draw_different(_name) if _name in _DISTRIBUTIONS else _draw_each(_name))

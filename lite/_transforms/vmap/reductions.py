@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from lite._transforms.registry import NoRule, default, parameters
 from lite._transforms.vmap.along import all_further, along
 from lite._transforms.vmap.level import Level, ndim_of
-from lite._transforms.vmap.registry import NoRule, composed, default, parameters, rule, rules_of
+from lite._transforms.vmap.rules import composed, rule, rules_of
 
 
 def bound_to(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:

@@ -1,19 +1,21 @@
-"""What code that serves mapped functions, too, asks: which maps run, what an array holds in full."""
+"""What code that serves mapped functions, too, asks: which maps run, what an array holds in full.
+
+`lite.nn` imports this file at once and the rest of `vmap` when it is used, so it knows nothing of the rest.
+"""
 
 from __future__ import annotations
 
 import threading
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 from lite._arrays.types import HostArray
 
 
-class Running(NamedTuple):
+class Running(Protocol):
     """A map while its function runs."""
 
-    number: int
-    size: int
-    randomness: str
+    def generator(self, rng: Any) -> Any:
+        """The generator to draw from in place of `rng`."""
 
 
 class _Maps(threading.local):
@@ -33,17 +35,11 @@ def everything(x: Any) -> Any:
 
 def look_up(table: Any, index: Any) -> Any:
     """`table[index]`, also where only the index is mapped, which an ndarray would not notice."""
-    if not isinstance(index, HostArray):
-        return table[index]
-    from lite._transforms.vmap.indexing import get_index
-
-    return get_index(table, index)
+    return index.look_up(table) if isinstance(index, HostArray) else table[index]
 
 
 def generator_for(rng: Any) -> Any:
     """The generator to draw from in place of `rng`: inside `vmap`, one that obeys its `randomness`."""
-    if not maps.running:
-        return rng
-    from lite._transforms.vmap.randomness import obeying
-
-    return obeying(rng, maps.running)
+    for one in maps.running:  # the outermost first
+        rng = one.generator(rng)
+    return rng

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from lite._transforms.registry import NoRule
 from lite._transforms.vmap.along import all_further, further
 from lite._transforms.vmap.level import Level
-from lite._transforms.vmap.registry import NoRule, composed, rule
+from lite._transforms.vmap.rules import composed, rule
 from lite._tree.shape import infer_size
 
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from lite._transforms.registry import NoRule
 from lite._transforms.vmap.along import further
 from lite._transforms.vmap.array import BatchedArray
 from lite._transforms.vmap.indexing import get_index, set_index, where_true
 from lite._transforms.vmap.level import Level, ndim_of
-from lite._transforms.vmap.registry import NoRule, composed, rule
+from lite._transforms.vmap.rules import composed, rule
 from lite._transforms.vmap.ufuncs import elementwise
 
 

@@ -12,7 +12,8 @@ import lite._transforms.vmap.dispatch  # noqa: F401  # which gives mapped arrays
 from lite._arrays.types import ArrayHolder, HostArray, raw
 from lite._transforms.vmap.array import BatchedArray, SharedArray
 from lite._transforms.vmap.level import numbers
-from lite._transforms.vmap.running import Running, generator_for, maps
+from lite._transforms.vmap.randomness import Map
+from lite._transforms.vmap.running import generator_for, maps
 from lite._transforms.vmap.tensordicts import Hide, Show, dense, hide, show
 from lite._transforms.vmap.trees import Mismatch, flatten, outline, spread, unflatten
 from lite._tree.collection import TensorCollection
@@ -131,7 +132,7 @@ def _run(
     randomness: str,
 ) -> Any:
     number = next(numbers)
-    maps.running.append(Running(number, size, randomness))
+    maps.running.append(Map(number, size, randomness))
     try:
         inside = [_inside(item, dim, number) for item, dim in zip(flat, dims, strict=True)]
         shared = {key: _inside(item, None, number) for key, item in kwargs.items()}

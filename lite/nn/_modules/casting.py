@@ -7,7 +7,7 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from lite._arrays.dtypes import bfloat16, is_floating, is_inexact, is_numeric, resolve_dtype
+from lite._arrays.dtypes import as_dtype, extension_dtype, is_floating, is_inexact, is_numeric
 from lite._arrays.types import raw
 from lite._tree.collection import TensorCollection
 from lite.nn._modules.meta import MetaArray, check_device
@@ -71,9 +71,9 @@ class Casting(Registry):
         """Cast floating parameters and buffers to bfloat16; returns self.
 
         Raises:
-            RuntimeError: if the ml_dtypes package, which brings the dtype, is not installed.
+            ImportError: if the ml_dtypes package, which brings the dtype, is not installed.
         """
-        return self._cast_floats(bfloat16())
+        return self._cast_floats(extension_dtype("bfloat16"))
 
     def type(self, dst_type: Any) -> Self:
         """Cast all parameters and buffers, integers too, to a dtype or the name of one; returns self.
@@ -192,6 +192,6 @@ def _as_dtype(dtype: Any) -> np.dtype[Any] | None:
     if dtype is None:
         return None
     try:
-        return resolve_dtype(dtype)
+        return as_dtype(dtype)
     except TypeError as err:
         raise TypeError(f"dtype must be a NumPy dtype or its name, got {dtype!r}.") from err

@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.numbers import SCALARS
+
 _OPTIONS = ("fullgraph", "dynamic", "backend", "mode", "options", "disable")
-_NUMBERS = (bool, int, float, complex, np.generic)
-_CONSTANTS = (*_NUMBERS, str, bytes, type(None))
+_CONSTANTS = (*SCALARS, str, bytes, type(None))
 _lock = threading.RLock()
 
 
@@ -200,14 +201,14 @@ def _kind(value: Any) -> Any:
         if not value.ndim or value.dtype.kind not in "biufc":
             return None
         return value.dtype, value.ndim, value.flags.writeable
-    return type(value) if isinstance(value, _NUMBERS) else None
+    return type(value) if isinstance(value, SCALARS) else None
 
 
 def _form(result: Any) -> Any:
     """How results are to be: dtypes of arrays, types of numbers, tuples of those; None for others."""
     if type(result) is np.ndarray:
         return result.dtype if result.dtype.kind in "biufc" else None
-    if isinstance(result, _NUMBERS):
+    if isinstance(result, SCALARS):
         return type(result)
     if type(result) is tuple:
         forms = tuple([_form(item) for item in result])

@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import warnings
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 Hook = Callable[..., Any]
+HookDict = OrderedDict  # hooks by number, in calling order; pickles of older versions have this name
 _ids = itertools.count()
 _warned_backward = False
 
@@ -19,12 +21,6 @@ class HookEntry(NamedTuple):
     fn: Hook
     with_kwargs: bool
     always_call: bool
-
-
-class HookDict(dict[int, Any]):
-    """A dict of hooks by number, in calling order, that can be weakly referenced."""
-
-    __slots__ = ("__weakref__",)
 
 
 class RemovableHandle:
@@ -40,7 +36,7 @@ class RemovableHandle:
         1
     """
 
-    def __init__(self, hooks: HookDict) -> None:
+    def __init__(self, hooks: HookDict[int, Any]) -> None:
         self.id = next(_ids)
         # A handle must not keep the module alive through its hooks.
         self._hooks = weakref.ref(hooks)
@@ -58,36 +54,32 @@ class RemovableHandle:
         self.remove()
 
 
-def add_hook(hooks: HookDict, hook: Any, prepend: bool = False) -> RemovableHandle:
+def add_hook(hooks: HookDict[int, Any], hook: Any, prepend: bool = False) -> RemovableHandle:
     """Put a hook at the end (or the front) of an ordered dict and return its handle."""
     handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
     if prepend:
-        others = list(hooks.items())
-        hooks.clear()
-        hooks[handle.id] = hook
-        hooks.update(others)
-    else:
-        hooks[handle.id] = hook
+        hooks.move_to_end(handle.id, last=False)
     return handle
 
 
 class Hooks:
     """Registration of hooks; `Module` is the public face."""
 
-    _forward_pre_hooks: HookDict
-    _forward_hooks: HookDict
-    _backward_hooks: HookDict
-    _backward_pre_hooks: HookDict
+    _forward_pre_hooks: HookDict[int, Any]
+    _forward_hooks: HookDict[int, Any]
+    _backward_hooks: HookDict[int, Any]
+    _backward_pre_hooks: HookDict[int, Any]
     _is_full_backward_hook: bool | None
-    _state_dict_pre_hooks: HookDict
-    _state_dict_hooks: HookDict
-    _load_state_dict_pre_hooks: HookDict
-    _load_state_dict_post_hooks: HookDict
+    _state_dict_pre_hooks: HookDict[int, Any]
+    _state_dict_hooks: HookDict[int, Any]
+    _load_state_dict_pre_hooks: HookDict[int, Any]
+    _load_state_dict_post_hooks: HookDict[int, Any]
 
     def _init_hooks(self) -> None:
         state = self.__dict__
         for name in Hooks.__annotations__:
-            state[name] = HookDict()
+            state[name] = OrderedDict()
         state["_is_full_backward_hook"] = None
 
     def register_forward_pre_hook(

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite._arrays.defaults import get_default_dtype
-from lite._arrays.dtypes import resolve_dtype
+from lite import get_default_dtype
+from lite._arrays.dtypes import as_dtype
 from lite.nn._modules.meta import MetaArray, check_device
 from lite.nn._modules.parameter import Parameter
 
@@ -30,7 +30,7 @@ def empty_parameter(shape: tuple[int, ...], device: Any = None, dtype: Any = Non
 
 def empty_array(shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> Any:
     """An array without values yet, of the default float dtype if none is given."""
-    resolved = get_default_dtype() if dtype is None else resolve_dtype(dtype)
+    resolved = get_default_dtype() if dtype is None else as_dtype(dtype)
     return (MetaArray if check_device(device) == "meta" else np.empty)(shape, resolved)
 
 

@@ -9,10 +9,9 @@ from lite.nn._modules.compile import compile_functions
 from lite.nn._modules.hooks import call_with_hooks
 from lite.nn._modules.parameter import Parameter, check_requires_grad
 from lite.nn._modules.state_dict import StateDictMethods
-from lite.nn._modules.traversal import Traversal
 
 
-class Module(Traversal, Casting, StateDictMethods):
+class Module(Casting, StateDictMethods):
     """Base class of modules: registers what is assigned to it, and runs `forward` when called.
 
     Assigning a `Parameter`, a `Module` or (with `register_buffer`) an array to an attribute puts it

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from lite._arrays.defaults import get_default_dtype
+from lite import get_default_dtype
 from lite._arrays.dtypes import is_inexact
 from lite._arrays.types import ArrayHolder
 from lite.nn._modules.meta import MetaArray

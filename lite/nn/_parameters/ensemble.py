@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._ops.combine import lazy_stack
-from lite._tensordict import TensorDict
+from lite import TensorDict, lazy_stack
 from lite.nn._parameters.params import TensorDictParams
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 
@@ -67,7 +66,7 @@ class EnsembleModule(TensorDictModuleBase):
                     f"expand_input=False needs a first batch dimension of num_copies={self.num_copies}, "
                     f"got batch_size={size}."
                 )
-        from lite._transforms.vmap.transform import vmap  # its rules are imported on first use
+        from lite import vmap  # its rules are imported on first use
 
         in_dims = (0, None if self.expand_input else 0)
         return vmap(self._call, in_dims, randomness="different")(self.params_td, tensordict)

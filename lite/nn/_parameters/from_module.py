@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from lite import NestedKey, TensorDict, stack
+from lite import lazy_stack as lazily
 from lite._arrays.types import is_array, raw
-from lite._ops.combine import lazy_stack as lazily
-from lite._ops.combine import stack
-from lite._tensordict import TensorDict
-from lite._tree.keys import NestedKey
 from lite.nn._modules.meta import MetaArray
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter

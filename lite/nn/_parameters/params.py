@@ -13,17 +13,16 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
+from lite import NestedKey, TensorDict
 from lite._arrays.types import Names, Path, Shape
 from lite._containers import assignment
-from lite._tensordict import TensorDict
 from lite._tree.collection import TensorCollection
-from lite._tree.keys import NestedKey
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.protocol import MISSING, Container
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
-from lite.nn._parameters.state import ParamsState
 from lite.nn._parameters.tree import (
+    ParamsState,
     as_kinds,
     as_parameter,
     convert_node,

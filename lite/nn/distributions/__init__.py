@@ -1,11 +1,16 @@
 """Distributions on NumPy: log-probs, samples from a `numpy.random.Generator`, modes, entropies.
 
-`distribution` says what each offers, and the others hold one family per file. `support` has the sets of
-values, `_arguments` turns parameters into arrays, `_draw` is the only place that draws.
+In reading order: `arrays` makes arrays of parameters and is the only place that draws; `support` has the
+sets of values; `distribution` says what each distribution offers. Then one family per file: `normal`,
+`tanh_normal` and `truncated_normal` (`tanh` has their map to an interval), `uniform`, `delta`, `bernoulli`,
+`categorical`, `one_hot_categorical`, `ordinal`, `masked_categorical` and `llm_masked_categorical`.
+`independent` and `composite` are made of others; `log_prob_distribution` holds log-probs that are known, and
+`log_prob_names` says under which keys log-probs are written.
 """
 
 from __future__ import annotations
 
+from lite._arrays.public import belong_here as _belong_here
 from lite.nn.distributions.bernoulli import Bernoulli
 from lite.nn.distributions.categorical import Categorical
 from lite.nn.distributions.composite import CompositeDistribution
@@ -21,6 +26,16 @@ from lite.nn.distributions.ordinal import OneHotOrdinal, Ordinal
 from lite.nn.distributions.tanh_normal import TanhNormal
 from lite.nn.distributions.truncated_normal import TruncatedNormal
 from lite.nn.distributions.uniform import Uniform
+
+# tensordict.nn.distributions has these, too; they belong to lite.nn.
+from lite.nn.layers.normal_params import (
+    AddStateIndependentNormalScale as AddStateIndependentNormalScale,
+)
+from lite.nn.layers.normal_params import NormalParamExtractor as NormalParamExtractor
+from lite.nn.layers.normal_params import add_custom_mapping as add_custom_mapping
+from lite.nn.layers.normal_params import mappings as mappings
+from lite.nn.settings import InteractionType as InteractionType
+from lite.nn.settings import set_interaction_type as set_interaction_type
 
 __all__ = [
     "Bernoulli",
@@ -68,3 +83,5 @@ distributions_maps: dict[str, type[Distribution]] = {
         Uniform,
     )
 }
+
+_belong_here(globals())

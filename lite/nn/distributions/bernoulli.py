@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite._arrays.special import sigmoid, softplus
+from lite._arrays.formulas import sigmoid, softplus
 from lite._arrays.types import as_array
-from lite.nn.distributions._arguments import as_float, limits, require
-from lite.nn.distributions._draw import as_shape, uniform
+from lite.nn.distributions.arrays import as_float, as_shape, limits, require, uniform
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import IntegerInterval, Support
 
 if TYPE_CHECKING:
-    from lite.nn.distributions._draw import Rng
+    from lite.nn._modules.initial import Rng
 
 
 class Bernoulli(Distribution):

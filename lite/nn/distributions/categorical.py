@@ -12,13 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite._arrays.types import as_array, raw
 from lite._transforms.vmap.running import everything
-from lite.nn.distributions._arguments import require
-from lite.nn.distributions._draw import as_shape, generator_of
+from lite.nn.distributions.arrays import as_shape, generator_of, require
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import IntegerInterval, Support
 
 if TYPE_CHECKING:
-    from lite.nn.distributions._draw import Rng
+    from lite.nn._modules.initial import Rng
 
 _BLOCK = 2**18  # numbers that are worked on at once, so that temporaries stay small
 

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite.nn.distributions._arguments import as_float
-from lite.nn.distributions._draw import as_shape
-from lite.nn.distributions._tanh import TanhMap
+from lite.nn.distributions.arrays import as_float, as_shape
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import Interval, Real, Support
+from lite.nn.distributions.tanh import TanhMap
 
 if TYPE_CHECKING:
-    from lite.nn.distributions._draw import Rng
+    from lite.nn._modules.initial import Rng
 
 
 class Delta(Distribution):

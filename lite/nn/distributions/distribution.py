@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from lite.nn.distributions._draw import as_shape
+from lite.nn.distributions.arrays import as_shape
 from lite.nn.distributions.support import Real, Support
 
 if TYPE_CHECKING:
-    from lite.nn.distributions._draw import Rng
+    from lite.nn._modules.initial import Rng
 
 LOG_2 = math.log(2.0)
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)

@@ -13,7 +13,7 @@ from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import IntegerInterval, Support
 
 if TYPE_CHECKING:
-    from lite.nn.distributions._draw import Rng
+    from lite.nn._modules.initial import Rng
 
 
 class LLMMaskedCategorical(Distribution):

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from lite.nn.distributions.distribution import Distribution
 
 if TYPE_CHECKING:
-    from lite.nn.distributions._draw import Rng
+    from lite.nn._modules.initial import Rng
 
 
 class LogProbDistribution(Distribution):

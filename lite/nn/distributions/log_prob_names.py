@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from lite import NestedKey, unravel_key
 from lite._arrays.settings import Scoped, Setting
-from lite._tree.keys import NestedKey, unravel_key
 
 _TRUE = ("1", "true", "yes", "on", "y", "t")
 _aggregate: Setting[bool] = Setting(

@@ -12,7 +12,7 @@ from lite.nn.distributions.categorical import Categorical
 from lite.nn.distributions.one_hot_categorical import OneHotMixin, one_hot
 
 if TYPE_CHECKING:
-    from lite.nn.distributions._draw import Rng
+    from lite.nn._modules.initial import Rng
 
 
 class MaskedCategorical(Categorical):

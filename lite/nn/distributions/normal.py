@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite._arrays.normal_quantile import normal_quantile
-from lite._arrays.special import normal_cdf
-from lite.nn.distributions._arguments import as_float, float_arrays, require
-from lite.nn.distributions._draw import as_shape, standard_normal
+from lite._arrays.formulas import normal_cdf, normal_quantile
+from lite.nn.distributions.arrays import as_float, as_shape, float_arrays, require, standard_normal
 from lite.nn.distributions.distribution import HALF_LOG_2PI, Distribution
 from lite.nn.distributions.independent import Independent
 from lite.nn.distributions.support import Real, Support
 
 if TYPE_CHECKING:
-    from lite.nn.distributions._draw import Rng
+    from lite.nn._modules.initial import Rng
 
 _REAL = Real()
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite._arrays.special import softmax
+from lite._arrays.formulas import softmax
 from lite._arrays.types import as_array, raw
 from lite.nn.distributions.categorical import Categorical
 from lite.nn.distributions.support import OneHot, Support
 
 if TYPE_CHECKING:
-    from lite.nn.distributions._draw import Rng
+    from lite.nn._modules.initial import Rng
 
 
 def one_hot(classes: Any, num_classes: int) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lite.nn.distributions._arguments import as_float
+from lite.nn.distributions.arrays import as_float
 from lite.nn.distributions.categorical import Categorical
 from lite.nn.distributions.one_hot_categorical import OneHotCategorical
 

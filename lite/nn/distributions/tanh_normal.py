@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from lite.nn.distributions._arguments import as_float, float_arrays, sum_rightmost
-from lite.nn.distributions._draw import as_shape, standard_normal
-from lite.nn.distributions._tanh import TanhMap
+from lite.nn.distributions.arrays import as_float, as_shape, float_arrays, standard_normal, sum_rightmost
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.normal import Normal, bounded_loc, scale_for
 from lite.nn.distributions.support import IndependentSupport, Interval, Support
+from lite.nn.distributions.tanh import TanhMap
 
 if TYPE_CHECKING:
-    from lite.nn.distributions._draw import Rng
+    from lite.nn._modules.initial import Rng
 
 _NEWTON = 50  # steps; a dozen are enough but where two peaks are about to part
 _FLAT = 1e-9

@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite._arrays.normal_quantile import normal_quantile
-from lite._arrays.special import erf
-from lite.nn.distributions._arguments import as_float, float_arrays, sum_rightmost
-from lite.nn.distributions._draw import as_shape, uniform
-from lite.nn.distributions._tanh import check_bounds
+from lite._arrays.formulas import erf, normal_quantile
+from lite.nn.distributions.arrays import as_float, as_shape, float_arrays, sum_rightmost, uniform
 from lite.nn.distributions.distribution import HALF_LOG_2PI, Distribution
 from lite.nn.distributions.normal import bounded_loc
 from lite.nn.distributions.support import IndependentSupport, Interval, Support
+from lite.nn.distributions.tanh import check_bounds
 
 if TYPE_CHECKING:
-    from lite.nn.distributions._draw import Rng
+    from lite.nn._modules.initial import Rng
 
 _EDGE = 1e-6  # probabilities, and distances from the bounds, below this are not told apart
 

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite.nn.distributions._arguments import as_float, float_arrays, require
-from lite.nn.distributions._draw import as_shape, uniform
+from lite.nn.distributions.arrays import as_float, as_shape, float_arrays, require, uniform
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import Interval, Support
 
 if TYPE_CHECKING:
-    from lite.nn.distributions._draw import Rng
+    from lite.nn._modules.initial import Rng
 
 
 class Uniform(Distribution):

@@ -1,4 +1,4 @@
-"""Elementwise modules without parameters.
+"""Modules of one array without parameters: elementwise functions, Softmax and LogSoftmax.
 
 Results have the dtype of the input; integers become the default float dtype. Half-precision floats compute
 in float32.
@@ -6,13 +6,16 @@ in float32.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from lite._arrays import special
-from lite.nn._modules.compiled import pointwise
+from lite._arrays import formulas
+from lite._arrays.dtypes import floats
 from lite.nn._modules.module import Module
+from lite.nn.layers.large_arrays import pointwise
 
 
 class Identity(Module):
@@ -138,7 +141,7 @@ class Sigmoid(_Pointwise):
     """
 
     def _compute(self, x: Any) -> Any:
-        return special.sigmoid(x)
+        return formulas.sigmoid(x)
 
 
 class SiLU(_Pointwise):
@@ -173,7 +176,7 @@ class SiLU(_Pointwise):
     _compiled = "silu"
 
     def _compute(self, x: Any) -> Any:
-        return special.silu(x)
+        return formulas.silu(x)
 
     def extra_repr(self) -> str:
         """`inplace=True` if set."""
@@ -294,8 +297,175 @@ class Softplus(_Pointwise):
 
     def _compute(self, x: Any) -> Any:
         scaled = x * self.beta
-        return np.where(scaled > self.threshold, x, special.softplus(scaled) / self.beta)
+        return np.where(scaled > self.threshold, x, formulas.softplus(scaled) / self.beta)
 
     def extra_repr(self) -> str:
         """beta and threshold."""
         return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class GELU(Module):
+    """x times the probability that a standard normal number is below x.
+
+    Args:
+        approximate: "none", or "tanh" for a formula with tanh in place of the error function.
+
+    Shapes:
+        any; the output has that of the input.
+
+    Dtypes:
+        the input's; integers become the default float dtype.
+
+    Raises:
+        RuntimeError: `approximate` is neither, at the call.
+
+    Source:
+        Hendrycks and Gimpel (2016), Gaussian error linear units (arXiv:1606.08415).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.GELU()(np.array([-1.0, 2.0])).round(4)
+        array([-0.1587,  1.9545])
+    """
+
+    def __init__(self, approximate: str = "none") -> None:
+        super().__init__()
+        self.approximate = approximate
+
+    def forward(self, input: Any) -> Any:
+        """Apply the function elementwise."""
+        return gelu(input, self.approximate)
+
+    def extra_repr(self) -> str:
+        """The formula."""
+        return f"approximate={self.approximate!r}"
+
+
+def gelu(x: Any, approximate: str = "none") -> Any:
+    """GELU of an array of any dtype; see `GELU`."""
+    formula = _FORMULAS.get(approximate)
+    if formula is None:
+        raise RuntimeError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
+    with np.errstate(over="ignore", invalid="ignore"):  # where x / inf is what it should be
+        return pointwise(formula, x, "gelu_by_tanh" if approximate == "tanh" else "gelu")
+
+
+def _exact(x: Any) -> Any:
+    if x.dtype != np.float32:
+        return x * formulas.normal_cdf(x)
+    from lite.kernels.cpu._gelu import END, EXACT
+
+    return _by_odds(x, EXACT, np.minimum(x * x, x.dtype.type(END)))
+
+
+def _by_tanh(x: Any) -> Any:
+    from lite.kernels.cpu._gelu import BY_TANH
+
+    return _by_odds(x, BY_TANH, x * x)
+
+
+def _by_odds(x: Any, coefficients: tuple[float, ...], square: Any) -> Any:
+    """x / (1 + exp(x p(square)))."""
+    odds = formulas.horner(coefficients, square)
+    odds *= x
+    odds = np.exp(odds)
+    odds += x.dtype.type(1)
+    return x / odds
+
+
+_FORMULAS = {"none": _exact, "tanh": _by_tanh}
+
+
+class _AlongDim(Module):
+    """A function along one dimension, NaN without a warning where there is nothing to normalise."""
+
+    _function: Callable[[Any, int], Any]
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Any) -> Any:
+        """Apply the function along `dim`."""
+        x, dtype = floats(input)
+        with np.errstate(invalid="ignore", over="ignore"):  # rows of infinities; log-probs beyond float16
+            return _along(self._function, x, self.dim, type(self).__name__).astype(dtype, copy=False)
+
+    def extra_repr(self) -> str:
+        """The dimension."""
+        return f"dim={self.dim}"
+
+
+class Softmax(_AlongDim):
+    """exp(x) / sum(exp(x)) along a dimension; NaN for a row of only -inf, or with +inf.
+
+    Args:
+        dim: the dimension. None warns, and takes 0 for inputs of 0, 1 or 3 dimensions, else 1.
+
+    Shapes:
+        any; the output has that of the input.
+
+    Dtypes:
+        the input's; integers become the default float dtype.
+
+    Raises:
+        IndexError: the input has no such dimension.
+
+    Source:
+        torch.nn.Softmax.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.Softmax(-1)(np.array([[0.0, 0.0], [0.0, np.log(3)]])).round(4)
+        array([[0.5 , 0.5 ],
+               [0.25, 0.75]])
+    """
+
+    _function = staticmethod(formulas.softmax)
+
+
+class LogSoftmax(_AlongDim):
+    """x - log(sum(exp(x))) along a dimension; NaN for a row of only -inf, or with +inf.
+
+    Args:
+        dim: the dimension. None warns, and takes 0 for inputs of 0, 1 or 3 dimensions, else 1.
+
+    Shapes:
+        any; the output has that of the input.
+
+    Dtypes:
+        the input's; integers become the default float dtype.
+
+    Raises:
+        IndexError: the input has no such dimension.
+
+    Source:
+        torch.nn.LogSoftmax.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.LogSoftmax(-1)(np.array([0.0, 0.0])).round(4)
+        array([-0.6931, -0.6931])
+    """
+
+    _function = staticmethod(formulas.log_softmax)
+
+
+def _along(function: Any, x: Any, dim: int | None, name: str) -> Any:
+    if dim is None:
+        dim = 0 if x.ndim in (0, 1, 3) else 1
+        warnings.warn(
+            f"{name} without dim takes dimension {dim} of an input of {x.ndim}; pass dim to say which.",
+            UserWarning,
+            stacklevel=2,
+        )
+    if x.ndim == 0:
+        if dim not in (0, -1):
+            raise IndexError(f"dim must be 0 or -1 for an input without dimensions, got {dim}")
+        return function(x.reshape(1), 0).reshape(())
+    if not -x.ndim <= dim < x.ndim:
+        raise IndexError(f"dim must be in [{-x.ndim}, {x.ndim - 1}], got {dim}")
+    return function(x, dim)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite._arrays.dtypes import Dtype, compute_dtype, is_floating
-from lite._arrays.special import accumulate
+from lite._arrays.formulas import accumulate
 from lite.nn._modules.initial import empty_parameter, fill, fill_normal, fill_uniform, reset
 from lite.nn._modules.module import Module
 from lite.nn.layers.dropout import dropout, generator

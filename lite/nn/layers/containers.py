@@ -154,7 +154,7 @@ class Sequential(_Numbered):
     def forward(self, input: Any) -> Any:
         """Call the modules in order."""
         for module in self._modules.values():
-            input = module(input)  # type: ignore[misc]
+            input = module(input)
         return input
 
 

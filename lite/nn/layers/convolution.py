@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite._arrays.dtypes import compute_dtype
-from lite._arrays.special import accumulate
+from lite._arrays.formulas import accumulate
 from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
 from lite.nn._modules.module import Module
 from lite.nn.layers.windows import Sizes, blocks, offset_slices, pad, sizes, span

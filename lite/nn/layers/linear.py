@@ -1,4 +1,4 @@
-"""Linear: y = x Wᵀ + b."""
+"""Linear, y = x Wᵀ + b, and Bilinear, a form linear in each of two inputs."""
 
 from __future__ import annotations
 
@@ -123,3 +123,97 @@ def _affine(x: Any, weight: Any, bias: Any) -> Any:
         out += bias
         return out
     return out + bias
+
+
+class Bilinear(Module):
+    """y_o = x1 W_o x2 + b_o.
+
+    Args:
+        in1_features: size of the last dimension of the first input.
+        in2_features: size of the last dimension of the second input.
+        out_features: size of the last dimension of the output.
+        bias: whether there is a bias.
+        device: "cpu", or "meta" for parameters without data.
+        dtype: dtype of the parameters; the default float dtype if not given.
+        rng: a `numpy.random.Generator`, a seed, or None for fresh entropy; initial values are drawn from
+            U(-1/√in1_features, 1/√in1_features).
+
+    Shapes:
+        inputs (*B, in1_features) and (*B, in2_features), `weight` (out_features, in1_features,
+        in2_features), `bias` (out_features,), output (*B, out_features).
+
+    Dtypes:
+        the promoted dtype of inputs and weight; integers take the weight's, float16 and bfloat16
+        compute in float32.
+
+    Raises:
+        ValueError: in1_features is not positive.
+        RuntimeError: inputs whose shapes do not fit.
+
+    Source:
+        torch.nn.Bilinear.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> layer = nn.Bilinear(2, 3, 4, rng=0)
+        >>> layer(np.zeros((5, 2), np.float32), np.zeros((5, 3), np.float32)).shape
+        (5, 4)
+    """
+
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        rng: Rng = None,
+    ) -> None:
+        super().__init__()
+        if in1_features <= 0:
+            raise ValueError(f"in1_features must be positive, got {in1_features}")
+        self.in1_features = in1_features
+        self.in2_features = in2_features
+        self.out_features = out_features
+        self.weight = empty_parameter((out_features, in1_features, in2_features), device, dtype)
+        self.register_parameter("bias", empty_parameter((out_features,), device, dtype) if bias else None)
+        reset(self, rng)
+
+    def reset_parameters(self, rng: Rng = None) -> None:
+        """Draw weight and bias anew from U(-1/√in1_features, 1/√in1_features), in place."""
+        rng = np.random.default_rng(rng)
+        for name in ("weight", "bias"):
+            fill_uniform(self._tensor(name), 1.0 / math.sqrt(self.in1_features), rng)
+
+    def forward(self, input1: Any, input2: Any) -> Any:
+        """Map (*B, in1_features) and (*B, in2_features) to (*B, out_features)."""
+        weight, bias = self._tensor("weight"), self._tensor("bias")
+        if not (input1.shape and input2.shape) or input1.shape[:-1] != input2.shape[:-1]:
+            raise RuntimeError(
+                "input1 and input2 must have dimensions and agree in all but the last, got "
+                f"{tuple(input1.shape)} and {tuple(input2.shape)}"
+            )
+        for name, x, size in (
+            ("input1", input1, weight.shape[-2]),
+            ("input2", input2, weight.shape[-1]),
+        ):
+            if x.shape[-1] != size:
+                raise RuntimeError(f"the last dimension of {name} must be {size}, got {tuple(x.shape)}")
+        compute, result = compute_dtype(input1.dtype, input2.dtype, weight.dtype)
+        x1, x2, w = (a.astype(compute, copy=False) for a in (input1, input2, weight))
+        # (out, in1, in2) x (*B, 1, in2, 1) -> (*B, out, in1), then the product with x1
+        mixed = np.matmul(w, x2[..., None, :, None])[..., 0]
+        out = np.matmul(mixed, x1[..., None])[..., 0]
+        if bias is not None:
+            out = out + bias.astype(compute, copy=False)
+        return out.astype(result, copy=False)
+
+    def extra_repr(self) -> str:
+        """The sizes, and whether there is a bias."""
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+            f"out_features={self.out_features}, bias={self.bias is not None}"
+        )

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.special import accumulate, floats
-from lite.nn._modules.compiled import layers_for
+from lite._arrays.dtypes import floats
+from lite._arrays.formulas import accumulate
 from lite.nn._modules.initial import empty_array, empty_parameter, fill
 from lite.nn._modules.module import Module
+from lite.nn.layers.large_arrays import layers_for
 
 
 class _OverLastDims(Module):

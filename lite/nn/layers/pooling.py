@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.dtypes import is_floating
-from lite._arrays.special import floats
+from lite._arrays.dtypes import floats, is_floating
 from lite.nn._modules.module import Module
 from lite.nn.layers.windows import Sizes, offset_slices, pad, sizes, span
 

@@ -80,7 +80,14 @@ class _Cell(Module):
     _gates: int
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool, device: Any, dtype: Any, rng: Rng
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        rng: Rng = None,
     ) -> None:
         super().__init__()
         self.input_size = input_size
@@ -176,7 +183,7 @@ class RNNCell(_Cell):
         *,
         rng: Rng = None,
     ) -> None:
-        super().__init__(input_size, hidden_size, bias, device, dtype, rng)
+        super().__init__(input_size, hidden_size, bias, device, dtype, rng=rng)
         if nonlinearity not in RNN_STEPS:
             raise ValueError(f"nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
         self.nonlinearity = nonlinearity
@@ -233,18 +240,6 @@ class GRUCell(_Cell):
 
     _gates = 3
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        rng: Rng = None,
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias, device, dtype, rng)
-
     def forward(self, input: Any, hx: Any = None) -> Any:
         """The next state, of input (*N, input_size) and state (*N, hidden_size)."""
         return self._run(gru_step, input, None if hx is None else (hx,), 1)[0]
@@ -289,18 +284,6 @@ class LSTMCell(_Cell):
     """
 
     _gates = 4
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        rng: Rng = None,
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias, device, dtype, rng)
 
     def forward(self, input: Any, hx: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
         """The next states (h, c), of input (*N, input_size) and states (*N, hidden_size)."""

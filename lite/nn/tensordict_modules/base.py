@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from lite import NestedKey, unravel_key_list
 from lite._tree.collection import TensorCollection
-from lite._tree.keys import NestedKey, unravel_key_list
 from lite.nn._modules.hooks import call_with_hooks
 from lite.nn._modules.module import Module, indented
 
@@ -50,7 +50,8 @@ class TensorDictModuleBase(Module):
     @property
     def in_keys(self) -> list[NestedKey]:
         """Keys that the module reads; assignable, also before `super().__init__()`."""
-        return self._key_list("in_keys")
+        keys: list[NestedKey] | None = self.__dict__.get("_in_keys")
+        return self._class_keys("in_keys") if keys is None else keys
 
     @in_keys.setter
     def in_keys(self, keys: list[NestedKey]) -> None:
@@ -60,7 +61,7 @@ class TensorDictModuleBase(Module):
     def out_keys(self) -> list[NestedKey]:
         """Keys that the module writes, or the selected ones; assigning drops a selection."""
         apparent: list[NestedKey] | None = self.__dict__.get("_out_keys_apparent")
-        return self._key_list("out_keys") if apparent is None else apparent
+        return self.out_keys_source if apparent is None else apparent
 
     @out_keys.setter
     def out_keys(self, keys: list[NestedKey]) -> None:
@@ -70,15 +71,16 @@ class TensorDictModuleBase(Module):
     @property
     def out_keys_source(self) -> list[NestedKey]:
         """All keys that the module writes, whatever is selected."""
-        return self._key_list("out_keys")
+        keys: list[NestedKey] | None = self.__dict__.get("_out_keys")
+        return self._class_keys("out_keys") if keys is None else keys
 
-    def _key_list(self, name: str) -> list[NestedKey]:
-        keys: list[NestedKey] | None = self.__dict__.get(f"_{name}")
-        if keys is None:
-            default = getattr(type(self), f"_class_{name}", None)
-            if default is None:
-                raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-            keys = self.__dict__[f"_{name}"] = list(default)
+    def _class_keys(self, name: str) -> list[NestedKey]:
+        """The keys of the class body, copied for this instance."""
+        default = getattr(type(self), f"_class_{name}", None)
+        if default is None:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        keys: list[NestedKey] = list(default)
+        self.__dict__[f"_{name}"] = keys
         return keys
 
     @staticmethod
@@ -90,22 +92,6 @@ class TensorDictModuleBase(Module):
     def __name__(self) -> str:  # functools.wraps and the like expect it of a callable
         name: str = type(self).__qualname__.rpartition(".")[2]
         return name
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self.__dict__.pop("_plan", None)
-        super().__setattr__(name, value)
-
-    def __delattr__(self, name: str) -> None:
-        self.__dict__.pop("_plan", None)
-        super().__delattr__(name)
-
-    def add_module(self, name: str, module: Module | None) -> None:
-        """Register a child module under a name; see `Module.add_module`."""
-        self.__dict__.pop("_plan", None)
-        super().add_module(name, module)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_plan"}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         state = self.__dict__
@@ -150,7 +136,6 @@ class TensorDictModuleBase(Module):
             ['a', 'c']
         """
         selection = self._checked_selection(out_keys)
-        self.__dict__.pop("_plan", None)
         before = self.__dict__.get("_out_keys_apparent")
         self.__dict__["_out_keys_apparent"] = selection
         if self.out_keys != selection:
@@ -182,7 +167,6 @@ class TensorDictModuleBase(Module):
     def reset_out_keys(self) -> Self:
         """Drop all selections; returns self."""
         self.__dict__.pop("_out_keys_apparent", None)
-        self.__dict__.pop("_plan", None)
         return self
 
     # -- parameters ----------------------------------------------------------------------------

@@ -4,46 +4,16 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar, Token
 from typing import Any, overload
 
-import numpy as np
-
-from lite._arrays.types import Path
-from lite._tensordict import TensorDict
+from lite import NestedKey, TensorDict
 from lite._tree.collection import TensorCollection
-from lite._tree.keys import NestedKey, require_path
+from lite._tree.keys import require_path
 from lite._tree.nontensor import NonTensorBase, unwrap
+from lite.nn.settings import dispatching
 
 _Function = Callable[..., Any]
-_enabled: ContextVar[bool] = ContextVar(
-    "lite.nn.dispatch",
-    default=os.environ.get("DISPATCH_TDNN_MODULES", "1").lower() not in ("0", "false", "no", "off"),
-)
-
-
-class _set_dispatch_td_nn_modules:
-    """Switch `dispatch` on or off inside a `with` block or a decorated function."""
-
-    def __init__(self, mode: bool) -> None:
-        self.mode = mode
-        self._tokens: list[Token[bool]] = []
-
-    def __enter__(self) -> None:
-        self._tokens.append(_enabled.set(self.mode))
-
-    def __exit__(self, *exc: object) -> None:
-        _enabled.reset(self._tokens.pop())
-
-    def __call__(self, func: _Function) -> _Function:
-        @functools.wraps(func)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            with self:
-                return func(*args, **kwargs)
-
-        return wrapper
 
 
 @overload
@@ -105,9 +75,8 @@ def _decorate(func: _Function, separator: str, source: Any, dest: Any, auto_batc
         raise RuntimeError(
             f"the first argument of the wrapped function must be named 'tensordict'. Got {first[0]} instead."
         )
-    if not _enabled.get():
+    if not dispatching():
         return func
-    build = _Builder(separator, auto_batch_size)
 
     @functools.wraps(func)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -115,85 +84,61 @@ def _decorate(func: _Function, separator: str, source: Any, dest: Any, auto_batc
             td = args[0]
             if type(td) is TensorDict or isinstance(td, TensorCollection):
                 return func(self, *args, **kwargs)
-        elif isinstance(kwargs.get("tensordict"), TensorCollection):
+        elif "tensordict" in kwargs and isinstance(kwargs["tensordict"], TensorCollection):
             return func(self, **kwargs)
-        if not _enabled.get():
+        if not dispatching():
             return func(self, *args, **kwargs)
         keys = getattr(self, source) if isinstance(source, str) else source
-        td, args = build(keys, args, kwargs)
-        out = func(self, td, *args, **kwargs)
-        return outputs_of(out, getattr(self, dest) if isinstance(dest, str) else dest)
+        td = _packed(keys, args, kwargs, separator)
+        if auto_batch_size:
+            td.auto_batch_size_()
+        out = func(self, td, *args[len(keys) :], **kwargs)
+        return _outputs(out, getattr(self, dest) if isinstance(dest, str) else dest)
 
     @functools.wraps(func)
     def function(*args: Any, **kwargs: Any) -> Any:
-        if (args and isinstance(args[0], TensorCollection)) or not _enabled.get():
+        if (args and isinstance(args[0], TensorCollection)) or not dispatching():
             return func(*args, **kwargs)
-        if isinstance(kwargs.get("tensordict"), TensorCollection):
+        if "tensordict" in kwargs and isinstance(kwargs["tensordict"], TensorCollection):
             return func(**kwargs)
         if isinstance(source, str) or isinstance(dest, str):
             raise RuntimeError(
                 "The in keys must be passed to dispatch when func is not a method but a function: "
                 "dispatch(source=[...], dest=[...])."
             )
-        td, args = build(source, args, kwargs)
-        return outputs_of(func(td, *args, **kwargs), dest)
+        td = _packed(source, args, kwargs, separator)
+        if auto_batch_size:
+            td.auto_batch_size_()
+        return _outputs(func(td, *args[len(source) :], **kwargs), dest)
 
     return method if is_method else function
 
 
-class _Builder:
-    """Builds the temporary TensorDict, remembering the names of each list of keys."""
-
-    def __init__(self, separator: str, auto_batch_size: bool) -> None:
-        self.separator = separator
-        self.auto_batch_size = auto_batch_size
-        self._names: dict[tuple[Any, ...], list[tuple[Path, str]]] = {}
-
-    def __call__(self, keys: Sequence[Any], args: Any, kwargs: dict[str, Any]) -> tuple[TensorDict, Any]:
-        """The TensorDict of the given entries, and the positional arguments left; takes from `kwargs`."""
-        identity = tuple(keys)
-        names = self._names.get(identity)
-        if names is None:
-            paths = [require_path(key) for key in keys]
-            names = self._names[identity] = [(path, self.separator.join(path)) for path in paths]
-        td = TensorDict._make({}, ())
-        given = len(args)
-        for index, (path, name) in enumerate(names):
-            if index < given:
-                if name in kwargs:
-                    raise RuntimeError(
-                        f"Duplicated argument in args and kwargs: '{name}' is also positional {index}."
-                    )
-                value = args[index]
-            elif name in kwargs:
-                value = kwargs.pop(name)
-            else:
-                continue
-            td._set_path(path, value, False)
-        if self.auto_batch_size:
-            td.auto_batch_size_()
-        return td, args[len(names) :]
+def _packed(keys: Sequence[Any], args: Any, kwargs: dict[str, Any], separator: str) -> TensorDict:
+    """The TensorDict of the given entries; takes those by name from `kwargs`."""
+    td = TensorDict._make({}, ())
+    for index, key in enumerate(keys):
+        name = key if type(key) is str else separator.join(require_path(key))
+        positional = index < len(args)
+        if name in kwargs:
+            if positional:
+                raise RuntimeError(
+                    f"Duplicated argument in args and kwargs: '{name}' is also positional {index}."
+                )
+            td.set(key, kwargs.pop(name))
+        elif positional:
+            td.set(key, args[index])
+    return td
 
 
-def outputs_of(out: Any, dest: Sequence[Any]) -> Any:
+def _outputs(out: Any, dest: Sequence[Any]) -> Any:
     """What a dispatched call returns: the value under the only key, or a tuple of values."""
-    if type(out) is TensorDict:
-        data = out._data
-        found = []
-        for key in dest:
-            entry = data.get(key)
-            if type(entry) is not np.ndarray:
-                break
-            found.append(entry)
-        else:
-            return found[0] if len(found) == 1 else tuple(found)
-    node = TensorDict._as_node(out)
     values = []
     for key in dest:
         if key == "_":
             continue
-        entry = node._get_str(key) if type(key) is str else node._get_path(require_path(key))
+        entry = out.get(key, None)
         if entry is None:
-            raise node._missing(require_path(key))
+            raise TensorDict._as_node(out)._missing(require_path(key))
         values.append(unwrap(entry) if isinstance(entry, NonTensorBase) else entry)
     return values[0] if len(values) == 1 else tuple(values)

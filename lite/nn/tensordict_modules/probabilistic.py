@@ -7,24 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from lite._tensordict import TensorDict
+from lite import NestedKey, NonTensorData, unravel_key
 from lite._tree.collection import TensorCollection
-from lite._tree.keys import NestedKey, require_path, unravel_key
 from lite._tree.nontensor import NonTensorBase, unwrap
 from lite.nn._modules.module import indented
 from lite.nn.distributions import CompositeDistribution, Delta
-from lite.nn.distributions._draw import as_shape
-from lite.nn.distributions.distribution import Distribution
+from lite.nn.distributions.arrays import as_shape
+from lite.nn.distributions.distribution import Distribution, deterministic_sample
 from lite.nn.distributions.log_prob_names import add_suffix, composite_lp_aggregate, log_prob_names
-from lite.nn.settings import InteractionType, interaction_type
+from lite.nn.settings import InteractionType, all_present, interaction_type, skip_existing
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.tensordict_modules.distribution_class import distribution_of, explained
-from lite.nn.tensordict_modules.module import _key_list, _node_of
-from lite.nn.tensordict_modules.seeds import DrawSource
-from lite.nn.tensordict_modules.skip_existing import _active as _skip_existing
-from lite.nn.tensordict_modules.skip_existing import all_present
-from lite.nn.tensordict_modules.taking import take
+from lite.nn.tensordict_modules.module import _key_list, read, store
 
 _IN_KEYS_ERROR = "in_keys must be of type list, str or tuples of str, or dict."
 _OUT_KEYS_ERROR = "out_keys must be of type list, str or tuples of str."
@@ -213,14 +208,12 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
             TypeError: the distribution does not take these keywords.
             KeyError: it could not be made, and parameters are missing.
         """
-        node = tensordict if type(tensordict) is TensorDict else _node_of(tensordict)
-        state = self.__dict__  # read directly: this is the overhead that every call pays
-        params: dict[str, Any] = {}
-        for name, key in zip(state["dist_keys"], state["_in_keys"], strict=True):
-            entry = node._get_path((key,) if type(key) is str else require_path(key))
-            if type(entry) is not np.ndarray and isinstance(entry, NonTensorBase):
-                entry = unwrap(entry)
-            params[name if type(name) is str else name[-1]] = entry
+        state = self.__dict__
+        values = read(tensordict, state["_in_keys"])
+        params: dict[str, Any] = {
+            name if type(name) is str else name[-1]: value
+            for name, value in zip(state["dist_keys"], values, strict=True)
+        }
         try:
             if state["_dist"] is not None:
                 state["_dist"].update(**params)
@@ -291,47 +284,30 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         Returns:
             The TensorDict that was written; with `num_samples`, an expanded one.
         """
-        if _skip_existing.get() and all_present(tensordict, self.in_keys, self.out_keys):
+        if skip_existing() and all_present(tensordict, self.in_keys, self.out_keys):
             return tensordict
         out = tensordict if tensordict_out is None else tensordict_out
         dist = self.get_dist(tensordict)
-        samples: dict[NestedKey, Any] = {}
+        keys: list[NestedKey] = []
         if _requires_sample:
             sample = self._sample(dist, tensordict)
-            if self._is_plain(out, sample):
-                key = self.__dict__["_out_keys"][0]
-                out._set_path((key,) if type(key) is str else require_path(key), sample, False)
-                return out
             if self.num_samples is not None:
                 out = out.expand(*self.num_samples, *out.batch_size)
             if isinstance(sample, TensorCollection):
                 return self._write_composite(out, dist, sample)
             values: Any = sample if isinstance(sample, tuple) else (sample,)
-            if len(values) != len(self.__dict__["_out_keys"]):
-                raise RuntimeError(
-                    f"{dist} gave {len(values)} samples for out_keys={self.__dict__['_out_keys']}."
-                )
-            samples = dict(zip(self.__dict__["_out_keys"], values, strict=True))
+            keys = self.__dict__["_out_keys"]
+            if len(values) != len(keys):
+                raise RuntimeError(f"{dist} gave {len(values)} samples for out_keys={keys}.")
+            results = values
         elif isinstance(dist, CompositeDistribution):
             return self._write_composite(out, dist, tensordict)
         else:
-            values = self._samples_in(tensordict)
+            values, results = self._samples_in(tensordict), ()
         if self.return_log_prob:
-            samples[self.log_prob_key] = dist.log_prob(*values)
-        return _store(out, samples)
-
-    def _is_plain(self, out: Any, sample: Any) -> bool:
-        """Whether all that is to be done is writing one array."""
-        state = self.__dict__
-        keys = state["_out_keys"]
-        return (
-            type(sample) is np.ndarray
-            and type(out) is TensorDict
-            and not state["return_log_prob"]
-            and state["num_samples"] is None
-            and len(keys) == 1
-            and keys[0] != "_"
-        )
+            keys, results = [*keys, self.log_prob_key], (*results, dist.log_prob(*values))
+        store(out, keys, results)
+        return out
 
     def _sample(self, dist: Any, tensordict: Any) -> Any:
         how = interaction_type() or self.default_interaction_type
@@ -365,10 +341,106 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         return f"{type(self).__name__}(\n    {body})"
 
 
-def _store(out: Any, values: dict[NestedKey, Any]) -> Any:
-    """Write entries into a TensorDict, none if one of them does not fit; "_" is dropped."""
-    node = out if type(out) is TensorDict else TensorDict._as_node(out)
-    entries = [(require_path(key), node._convert(value)) for key, value in values.items() if key != "_"]
-    for path, entry in entries:
-        node._set_path(path, entry, False)
-    return out
+def take(
+    dist: Any,
+    how: InteractionType,
+    sample_shape: tuple[int, ...] = (),
+    estimate: int = 1000,
+    rng: np.random.Generator | None = None,
+) -> Any:
+    """A value, or a tuple of values, of a distribution.
+
+    Args:
+        dist: the distribution.
+        how: which value.
+        sample_shape: how many to draw, where values are drawn.
+        estimate: how many to draw where a mean has to be estimated.
+        rng: what draws; by default the generator that the process shares.
+
+    Raises:
+        TypeError: `dist` is not a `Distribution`.
+        NotImplementedError: it has no such value.
+    """
+    if not isinstance(dist, Distribution):
+        raise TypeError(f"Expected Distribution, but got {type(dist)}")
+    if how is InteractionType.DETERMINISTIC:
+        return deterministic_sample(dist)
+    if how is InteractionType.RANDOM:
+        return _draw(dist, sample_shape, rng)
+    if how is InteractionType.MEAN:
+        try:
+            return dist.mean
+        except (AttributeError, NotImplementedError):
+            return _draw(dist, (estimate,), rng).mean(0)
+    try:
+        return dist.mode if how is InteractionType.MODE else dist.median
+    except AttributeError as err:
+        raise NotImplementedError(f"method {type(dist)}.{how.value} is not implemented") from err
+
+
+def _draw(dist: Distribution, shape: tuple[int, ...], rng: np.random.Generator | None) -> Any:
+    draw = dist.rsample if dist.has_rsample else dist.sample
+    # A distribution from elsewhere may not know `rng`.
+    return draw(shape) if rng is None else draw(shape, rng=rng)
+
+
+class DrawSource:
+    """Gives the generator of a call.
+
+    Args:
+        generator: None for the generator that the process shares; a Generator, or the seed of one, for one
+            that goes on from call to call; a key for an entry that holds either, looked up at each call. A
+            seed in an entry is replaced by the next one when it has been used.
+
+    Raises:
+        TypeError: none of these.
+    """
+
+    def __init__(self, generator: np.random.Generator | int | NestedKey | None) -> None:
+        self.generator: np.random.Generator | None = None
+        self.key: NestedKey | None = None
+        if isinstance(generator, str | tuple):
+            self.key = generator
+        elif isinstance(generator, np.random.Generator):
+            self.generator = generator
+        elif isinstance(generator, int | np.integer) and not isinstance(generator, bool):
+            self.generator = np.random.default_rng(generator)
+        elif generator is not None:
+            raise TypeError(
+                "generator must be a numpy.random.Generator, an int, a key or None, "
+                f"got {type(generator).__name__}."
+            )
+
+    def resolve(self, tensordict: Any) -> tuple[np.random.Generator | None, Callable[[], None] | None]:
+        """The generator to draw with, and what to call after the draws.
+
+        Raises:
+            TypeError: the entry is neither a generator nor a seed.
+            ValueError: the entry holds several numbers.
+        """
+        if self.key is None:
+            return self.generator, None
+        entry = tensordict.get(self.key, None)
+        value = unwrap(entry) if isinstance(entry, NonTensorBase) else entry
+        if value is None or isinstance(value, np.random.Generator):
+            return value, None
+        if isinstance(value, np.ndarray) and value.dtype.kind in "iu":
+            if value.size != 1:
+                raise ValueError(f"the entry {self.key!r} must hold one seed, got shape {value.shape}.")
+        elif not isinstance(value, int) or isinstance(value, bool):
+            kind = f"{value.dtype} array" if isinstance(value, np.ndarray) else type(value).__name__
+            raise TypeError(
+                f"the entry {self.key!r} must hold a numpy.random.Generator or a seed, got {kind}."
+            )
+        rng = np.random.default_rng(int(value.item() if isinstance(value, np.ndarray) else value))
+        before = rng.bit_generator.state
+
+        def advance() -> None:
+            if rng.bit_generator.state == before:  # nothing was drawn
+                return
+            seed = int(rng.integers(2**62))
+            is_array = isinstance(value, np.ndarray)
+            following = np.full(value.shape, seed, np.int64) if is_array else NonTensorData(seed)
+            tensordict.set(self.key, following)
+
+        return rng, advance

@@ -6,16 +6,15 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+from lite import NestedKey
 from lite._tree.collection import TensorCollection
-from lite._tree.keys import NestedKey
 from lite.nn.distributions import CompositeDistribution
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.layers.containers import ModuleDict
 from lite.nn.settings import InteractionType, interaction_type, set_interaction_type
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.tensordict_modules.probabilistic import ProbabilisticTensorDictModule
-from lite.nn.tensordict_modules.sequential import TensorDictSequential
-from lite.nn.tensordict_modules.subsequence import infer_keys
+from lite.nn.tensordict_modules.sequential import TensorDictSequential, infer_keys
 
 
 class ProbabilisticTensorDictSequential(TensorDictSequential):
@@ -190,14 +189,14 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         if self.return_composite:
             try:
                 tensordict = self._execute(tensordict, named[:-1])
-                return self._chain({name: ending}, tensordict)
+                return self._chain([(name, ending)], tensordict)
             except Exception as err:
                 notes = getattr(err, "__notes__", [])
                 raise RuntimeError(
                     f"{notes[-1] if notes else ''} {type(err).__name__}: {err}".strip()
                 ) from err
         tensordict = self._run_params(tensordict, named[:-1])
-        return self._chain({name: ending}, tensordict)
+        return self._chain([(name, ending)], tensordict)
 
     def _run_params(self, tensordict: Any, named: list[tuple[str, Any]]) -> Any:
         """Run modules before the last; samples on the way are taken as the last module takes its own."""

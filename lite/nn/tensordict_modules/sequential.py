@@ -6,21 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequen
 from functools import partial
 from typing import Any, Self
 
-from lite._tensordict import TensorDict
-from lite._tree.keys import NestedKey, unravel_key_list
+from lite import NestedKey, unravel_key_list
 from lite.nn._modules.module import Module
 from lite.nn.layers.containers import ModuleDict, ModuleList
+from lite.nn.settings import all_present, skip_existing
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
-from lite.nn.tensordict_modules.dispatch import dispatch, outputs_of
-from lite.nn.tensordict_modules.module import TensorDictModule, _payload
-from lite.nn.tensordict_modules.short_way import arrays_of, is_open, make_plan, renew
-from lite.nn.tensordict_modules.skip_existing import _active as _skip_existing
-from lite.nn.tensordict_modules.skip_existing import all_present
-from lite.nn.tensordict_modules.subsequence import infer_keys, select_modules
+from lite.nn.tensordict_modules.dispatch import dispatch
+from lite.nn.tensordict_modules.module import TensorDictModule
 from lite.nn.tensordict_modules.wrappers import WrapModule
-
-# A class that does one of these its own way has no short way.
-_STEPS = ("_chain", "_execute", "_forward", "forward", "in_keys", "out_keys")
 
 
 class TensorDictSequential(TensorDictModule):
@@ -78,43 +71,11 @@ class TensorDictSequential(TensorDictModule):
 
     # -- the call ------------------------------------------------------------------------------
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        state = self.__dict__
-        plan = state.get("_plan")
-        if plan is None:
-            plan = make_plan(self, _payload(state), self._is_simple(state))
-        if not plan or not is_open(plan):
-            renew(state, plan)
-            return TensorDictModuleBase.__call__(self, *args, **kwargs)
-        if not kwargs and len(args) == 1 and type(args[0]) is TensorDict:
-            return self._chain(plan.target._modules, args[0])
-        values = arrays_of(plan.names, args, kwargs)
-        if values is None:
-            return TensorDictModuleBase.__call__(self, *args, **kwargs)
-        data: dict[str, Any] = {}
-        td = TensorDict._make(data, ())
-        for key, value in zip(plan.in_keys, values, strict=True):
-            if type(key) is str:
-                data[key] = value
-            else:
-                td._set_path(key, value, False)
-        return outputs_of(self._chain(plan.target._modules, td), plan.out_keys)
-
-    def _is_simple(self, state: dict[str, Any]) -> bool:
-        cls = type(self)
-        return (
-            all(getattr(cls, name) is getattr(TensorDictSequential, name) for name in _STEPS)
-            and "forward" not in state
-            and "partial_tolerant" in state
-            and state["inplace"] is None
-            and not state["partial_tolerant"]
-        )
-
     @staticmethod
-    def _chain(modules: dict[str, Any], tensordict: Any) -> Any:
+    def _chain(named: list[tuple[str, Any]], tensordict: Any) -> Any:
         name = ""
         try:
-            for name, module in modules.items():  # noqa: B007 - told in the note
+            for name, module in named:  # noqa: B007 - told in the note
                 tensordict = module(tensordict)
         except Exception as err:
             err.add_note(f"Failed while executing module '{name}'.")
@@ -133,14 +94,13 @@ class TensorDictSequential(TensorDictModule):
         Raises:
             RuntimeError: for any other keyword argument.
         """
-        run = partial(self._execute, named=self._named())
-        return self._forward(tensordict, tensordict_out, kwargs, run)
+        return self._forward(tensordict, tensordict_out, kwargs, self._execute)
 
     def _forward(
         self, tensordict: Any, tensordict_out: Any, kwargs: dict[str, Any], run: Callable[[Any], Any]
     ) -> Any:
         """What surrounds running the modules: where they run, and what is kept of it."""
-        if _skip_existing.get() and all_present(tensordict, self.in_keys, self.out_keys):
+        if skip_existing() and all_present(tensordict, self.in_keys, self.out_keys):
             return tensordict
         if kwargs:
             raise RuntimeError(
@@ -148,32 +108,25 @@ class TensorDictSequential(TensorDictModule):
                 f"in_keys: {self.in_keys}. Got {sorted(kwargs)} instead."
             )
         selected = "_out_keys_apparent" in self.__dict__
-        target = self._target(tensordict) if tensordict_out is None else tensordict_out
-        current = tensordict
-        if selected or tensordict_out is not None:
-            current = tensordict.copy()
-        current = run(current)
-        if target is not None:
-            return target.update(current, keys_to_update=self.out_keys)
+        apart = selected or tensordict_out is not None
+        current = run(tensordict.copy() if apart else tensordict)
+        if tensordict_out is None and self.inplace is not None:
+            tensordict_out = self._target(tensordict)
+        if tensordict_out is not None:
+            return tensordict_out.update(current, keys_to_update=self.out_keys)
         if selected:
             # Entries of the input that the modules rewrote are part of the result too.
             keys = [*self.out_keys, *tensordict.keys(True, True)]
             return tensordict.update(current, keys_to_update=keys)
         return current
 
-    def _execute(self, tensordict: Any, named: list[tuple[str, Any]]) -> Any:
-        """Run some of the modules, as far as `partial_tolerant` asks for it."""
-        modules = dict(named)
+    def _execute(self, tensordict: Any, named: list[tuple[str, Any]] | None = None) -> Any:
+        """Run the modules, or some of them, as far as `partial_tolerant` asks for it."""
+        if named is None:
+            named = self._named()
         if self.partial_tolerant:
-            modules = {name: partial(self._run, module) for name, module in named}
-        return self._chain(modules, tensordict)
-
-    def _target(self, tensordict: Any) -> Any:
-        if self.inplace is None:
-            return None
-        if self.inplace is True:
-            return tensordict
-        return tensordict.empty() if self.inplace == "empty" else TensorDict()
+            named = [(name, partial(self._run, module)) for name, module in named]
+        return self._chain(named, tensordict)
 
     def _run(self, module: Any, tensordict: Any) -> Any:
         """Run a module on what has its inputs: all, some elements of a lazy stack, or nothing."""
@@ -225,7 +178,7 @@ class TensorDictSequential(TensorDictModule):
         return self._like(named)
 
     def _named(self) -> list[tuple[str, Any]]:
-        return list(self._modules["module"]._modules.items())  # type: ignore[union-attr]
+        return list(self._modules["module"]._modules.items())
 
     def _like(self, named: list[tuple[str, Any]]) -> Self:
         """A sequence of the same class and form (list or dict)."""
@@ -248,7 +201,7 @@ class TensorDictSequential(TensorDictModule):
 
     def __getitem__(self, index: int | slice | str) -> Any:
         if isinstance(index, str):
-            return self._modules["module"]._modules[index]  # type: ignore[union-attr]
+            return self._modules["module"]._modules[index]
         if isinstance(index, slice):
             return self._like(self._named()[index])
         return self._named()[index][1]
@@ -298,8 +251,7 @@ class TensorDictSequential(TensorDictModule):
         return module
 
     def _container(self) -> Module:
-        container = self._modules["module"]
-        assert container is not None
+        container: Module = self._modules["module"]
         return container
 
     def _require_list(self, method: str) -> None:
@@ -332,3 +284,56 @@ def _listed(keys: Iterable[NestedKey]) -> list[NestedKey]:
     if isinstance(keys, str):
         raise TypeError(f"keys must be a list of keys, got the string {keys!r}.")
     return unravel_key_list(list(keys))
+
+
+def infer_keys(modules: Iterable[Any]) -> tuple[list[NestedKey], list[NestedKey]]:
+    """The keys a sequence needs (in order of first use) and writes (each at its last writer)."""
+    needed: dict[NestedKey, None] = {}
+    written: dict[NestedKey, None] = {}
+    for module in modules:
+        for key in module.in_keys:
+            if key not in written:
+                needed.setdefault(key)
+        for key in module.out_keys:
+            written.pop(key, None)
+            written[key] = None
+    return list(needed), list(written)
+
+
+def select_modules(
+    named: list[tuple[str, Any]], in_keys: Iterable[Any], out_keys: Iterable[Any], nested_type: type
+) -> list[tuple[str, Any]]:
+    """The (name, module) pairs that lead from `in_keys` to `out_keys`.
+
+    Args:
+        named: the modules in order.
+        in_keys: keys that are given.
+        out_keys: keys that are wanted.
+        nested_type: modules of exactly this type are narrowed by their own `select_subsequence`;
+            subclasses are kept whole, as their behaviour is not known here.
+    """
+    available = set(in_keys)
+    computable = []
+    for name, module in named:
+        if type(module) is nested_type:
+            module = _narrowed(module, in_keys=available)
+        if module is not None and all(key in available for key in module.in_keys):
+            available.update(module.out_keys)
+            computable.append((name, module))
+    wanted = set(out_keys)
+    kept = []
+    for name, module in reversed(computable):
+        if not any(key in wanted for key in module.out_keys):
+            continue
+        if type(module) is nested_type:
+            module = _narrowed(module, out_keys=wanted)
+        wanted.update(module.in_keys)
+        kept.append((name, module))
+    return kept[::-1]
+
+
+def _narrowed(module: Any, **keys: Any) -> Any:
+    try:
+        return module.select_subsequence(**keys)
+    except ValueError:
+        return None

@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Generic, TypeVar, get_args, get_origin
 
+from lite import NestedKey, TensorClass, TensorDict
 from lite._tensorclass.fields import annotations_of
-from lite._tensorclass.tensorclass import TensorClass
-from lite._tensordict import TensorDict
-from lite._tree.keys import NestedKey
 from lite.nn._modules.module import Module
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from lite import NestedKey
 from lite._tree.collection import TensorCollection
-from lite._tree.keys import NestedKey
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 
 

@@ -85,7 +85,7 @@ class GpuArray:
 
 
 def test_arrays_on_the_gpu_stay_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lite._arrays.device_array import DeviceArray
+    from lite._arrays.device import DeviceArray
     from lite.models.graph import call as graph_call
 
     monkeypatch.setattr(graph_call, "_finish_writes", lambda: None)

@@ -1,0 +1,126 @@
+"""The methods and attributes that an ndarray has, as the functions of the same name."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.types import Shape
+
+
+class ArrayMethods:
+    """What an ndarray can do beyond operators and indexing, for a class that answers NumPy's protocols.
+
+    All is said of `shape` and `dtype`, or with functions of NumPy.
+    """
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> Shape:
+        """The size of each dimension."""
+        raise NotImplementedError
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Dtype of the elements."""
+        raise NotImplementedError
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one number."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all numbers."""
+        return self.size * self.itemsize
+
+    @property
+    def T(self) -> Any:
+        """The dimensions in reverse order."""
+        return np.transpose(self)  # type: ignore[call-overload]
+
+    @property
+    def mT(self) -> Any:
+        """The last two dimensions swapped."""
+        return np.matrix_transpose(self)  # type: ignore[call-overload]
+
+    @property
+    def real(self) -> Any:
+        """The real part."""
+        return np.real(self)
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part."""
+        return np.imag(self)
+
+    @property
+    def flat(self) -> Any:
+        """An iterator over the elements in row-major order."""
+        return iter(self.reshape(-1))
+
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
+        """As `numpy.reshape`; the sizes may be given one by one."""
+        new = shape[0] if len(shape) == 1 else shape
+        return np.reshape(self, new, order=order, copy=copy)  # type: ignore[call-overload]
+
+    def transpose(self, *axes: Any) -> Any:
+        """As `numpy.transpose`; the axes may be given one by one."""
+        order = axes[0] if len(axes) == 1 else axes or None
+        return np.transpose(self, order)  # type: ignore[call-overload]
+
+    def flatten(self, order: str = "C") -> Any:
+        """A copy with one dimension."""
+        return np.ravel(self, order=order).copy()  # type: ignore[call-overload]
+
+    def fill(self, value: Any) -> None:
+        """Write a value into all elements."""
+        self[...] = value  # type: ignore[index]
+
+    def sort(self, axis: int = -1, **kwargs: Any) -> None:
+        """Sort in place."""
+        self[...] = np.sort(self, axis, **kwargs)  # type: ignore[call-overload, index]
+
+    def partition(self, kth: Any, axis: int = -1, **kwargs: Any) -> None:
+        """Partition in place."""
+        self[...] = np.partition(self, kth, axis, **kwargs)  # type: ignore[call-overload, index]
+
+    def conj(self) -> Any:
+        """The complex conjugate."""
+        return np.conjugate(self)  # type: ignore[call-overload]
+
+    conjugate = conj
+
+
+def _method(name: str) -> Any:
+    function = getattr(np, name)
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__qualname__ = f"ArrayMethods.{name}"
+    method.__doc__ = f"As `numpy.{name}`."
+    return method
+
+
+for _name in (
+    *("all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "clip", "compress", "cumprod"),
+    *("cumsum", "diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "put", "ravel", "repeat"),
+    *("round", "searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var"),
+):
+    setattr(ArrayMethods, _name, _method(_name))

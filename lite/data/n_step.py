@@ -1,0 +1,124 @@
+"""The n-step form of transitions, which `MultiStep` and `MultiStepTransform` both give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite import NestedKey, TensorDictBase, get_default_dtype
+from lite._arrays.types import Path
+from lite._tree.keys import require_path
+from lite.data.entries import require_array, require_time
+from lite.kernels import MultiStepReturn, gather_time, multistep_return
+from lite.kernels._integer import integer
+
+DEFAULT_DONE_KEYS: Final = ("done", "truncated", "terminated")
+
+
+def check_gamma(gamma: float) -> float:
+    if not 0 < gamma <= 1:  # NaN is out of range, too
+        raise ValueError(f"gamma must be in (0, 1], got {gamma}.")
+    return gamma
+
+
+def n_step(
+    tensordict: TensorDictBase,
+    reader: str,
+    *,
+    gamma: float,
+    n_steps: int,
+    done_key: NestedKey,
+    done_keys: Sequence[NestedKey],
+    reward_keys: Sequence[NestedKey],
+    mask_key: NestedKey | None,
+    shift_done: bool = False,
+) -> TensorDictBase:
+    """What `MultiStep` documents; `reader` is who is named in errors."""
+    require_time(tensordict, reader)
+    out = tensordict.clone(False)
+    done = require_array(out, ("next", *require_path(done_key)), reader)
+    batch = out.batch_size
+    time_dim = out.ndim - 1
+    if done.shape == (*batch, 1):
+        done = done[..., 0]
+    elif done.shape != batch:
+        _rebatch(out, done.shape)
+    mask = _mask(out, mask_key, done.shape)
+
+    reward_paths = [require_path(key) for key in _as_keys(reward_keys)]
+    if not reward_paths:
+        raise ValueError("reward_keys must name at least one reward, got none.")
+    rewards = [require_array(out, ("next", *path), reader) for path in reward_paths]
+    windows = [_window(reward, done, gamma, n_steps, time_dim) for reward in rewards]
+    index = windows[0].index
+    kept = set(reward_paths)
+    if not shift_done:
+        kept.update(require_path(key) for key in _as_keys(done_keys))
+    _shift(out.get("next"), index, time_dim, kept)
+
+    out.set(("next", "original_reward"), rewards[-1])
+    for path, window in zip(reward_paths, windows, strict=True):
+        out.set(("next", *path), window.reward)
+    dtype = get_default_dtype()
+    steps, discount, nonterminal = windows[0].steps, windows[0].gamma, windows[0].nonterminal
+    out.set("steps_to_next_obs", steps)
+    out.set("gamma", discount if dtype == discount.dtype else (float(gamma) ** steps).astype(dtype))
+    out.set("nonterminal", nonterminal if mask is None else nonterminal & mask)
+    if out.batch_size != batch:
+        out.batch_size = batch
+    return out
+
+
+def _as_keys(keys: Any) -> Sequence[NestedKey]:
+    return (keys,) if isinstance(keys, str) else keys
+
+
+def _mask(td: TensorDictBase, key: NestedKey | None, shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
+    mask = None if key is None else td.get(key, None)
+    if mask is None:
+        return None
+    if mask.dtype != np.bool_:
+        raise TypeError(f"the mask {key!r} must be boolean, got {mask.dtype}.")
+    if mask.shape not in (shape, (*shape, 1)):
+        raise RuntimeError(f"the mask {key!r} must have the shape {shape}, got {mask.shape}.")
+    return mask.reshape(shape)
+
+
+def _window(
+    reward: NDArray[Any], done: NDArray[Any], gamma: float, n_steps: int, time_dim: int
+) -> MultiStepReturn:
+    n_steps = integer("n_steps", n_steps)
+    if n_steps < 0:
+        raise ValueError(f"n_steps must be at least 0, got {n_steps}.")
+    whole = reward.dtype.kind in "biu"
+    values = reward.astype(np.float64) if whole and n_steps else reward
+    window = multistep_return(values, done, gamma=gamma, n_steps=max(1, n_steps), time_dim=time_dim)
+    if not n_steps:
+        return window._replace(reward=reward)
+    return window._replace(reward=window.reward.astype(get_default_dtype())) if whole else window
+
+
+def _rebatch(td: TensorDictBase, shape: tuple[int, ...]) -> None:
+    """Make the dimensions that done has beyond the batch part of it, in nested containers too."""
+    try:
+        td.batch_size = shape
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"tensordict shape must be compatible with the shape of done (but for a last dimension of 1): "
+            f"the batch size is {td.batch_size}, done has the shape {shape} and some entry does not start "
+            "with it."
+        ) from error
+
+
+def _shift(td: TensorDictBase, index: NDArray[np.int64], time_dim: int, kept: set[Path]) -> None:
+    """Take every array under `td` at `index`, except at the paths `kept`."""
+    paths = [require_path(key) for key in td.keys(include_nested=True, leaves_only=True)]
+    for path in paths:
+        if path not in kept:
+            entry = td.get(path)
+            moved = gather_time(entry, index, time_dim=time_dim)
+            if moved is not entry:
+                td.set(path, moved)

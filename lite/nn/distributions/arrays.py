@@ -1,0 +1,120 @@
+"""Arrays of distributions: parameters as floats of one dtype and shape, checks, and all that is drawn."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite import get_default_dtype
+from lite._arrays.dtypes import is_floating
+from lite._arrays.types import raw
+from lite._transforms.vmap.running import generator_for
+
+if TYPE_CHECKING:
+    from lite.nn._modules.initial import Rng
+
+
+def as_float(value: Any, dtype: np.dtype[Any] | None = None) -> Any:
+    """An array of floats: floats keep their dtype, all else becomes `dtype`, or the default one."""
+    if value is None:
+        raise TypeError("expected an array or a number, got None")
+    value = raw(value)
+    own = getattr(value, "dtype", None)
+    if own is not None and (own == dtype or (dtype is None and is_floating(own))):
+        return value
+    wanted = get_default_dtype() if dtype is None else dtype
+    return np.asarray(value, wanted) if own is None else value.astype(wanted)
+
+
+def float_arrays(*values: Any) -> list[Any]:
+    """The values as arrays of one float dtype, broadcast to one shape; Python numbers follow the arrays."""
+    first = values[0]
+    if type(first) is np.ndarray and first.dtype.kind == "f":
+        dtype, shape = first.dtype, first.shape
+        for value in values:
+            if type(value) is not np.ndarray or value.dtype is not dtype or value.shape != shape:
+                break
+        else:
+            return list(values)
+    given = [raw(value) for value in values]
+    dtypes = {v.dtype for v in given if hasattr(v, "dtype") and is_floating(v.dtype)}
+    dtype = dtypes.pop() if len(dtypes) == 1 else None
+    if dtypes:  # more than one
+        dtype = np.result_type(*dtypes, dtype) if dtype is not None else np.result_type(*dtypes)
+    arrays = [as_float(value, dtype or get_default_dtype()) for value in given]
+    shape = arrays[0].shape
+    if all(array.shape == shape for array in arrays):
+        return arrays
+    shape = np.broadcast_shapes(*(array.shape for array in arrays))
+    return [array if array.shape == shape else np.broadcast_to(array, shape) for array in arrays]
+
+
+def limits(dtype: np.dtype[Any]) -> Any:
+    """What `np.finfo` says, of extension floats such as bfloat16 too."""
+    if dtype.kind != "V":
+        return np.finfo(dtype)
+    import ml_dtypes
+
+    return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+
+
+def require(passed: Any, message: str, values: Any, error: type[Exception] = ValueError) -> None:
+    """Raise `error` unless all of `passed` is True; `message` is followed by an offending value.
+
+    Only plain arrays are looked at: inside of vmap there is no single answer.
+    """
+    if type(passed) is np.ndarray:
+        if np.count_nonzero(passed) == passed.size:  # a third of the time of all()
+            return
+    elif not isinstance(passed, np.bool_) or passed:
+        return
+    bad = np.broadcast_to(values, passed.shape)[~passed]
+    raise error(f"{message}, got {bad.reshape(-1)[0]}")
+
+
+def sum_rightmost(values: Any, dims: int) -> Any:
+    """Sum over the last `dims` dimensions."""
+    return values.sum(tuple(range(-dims, 0))) if dims else values
+
+
+_NATIVE = (np.dtype(np.float32), np.dtype(np.float64))
+_shared: list[Any] = []
+
+
+def generator_of(rng: Rng = None) -> np.random.Generator:
+    """The generator itself, one that a seed starts, or the one of the process, for unseeded draws."""
+    if rng is None:
+        if not _shared:
+            _shared.append(np.random.default_rng())  # 20 microseconds, not to be paid at each draw
+        rng = _shared[0]
+    generator: np.random.Generator = generator_for(np.random.default_rng(rng))
+    return generator
+
+
+if hasattr(os, "register_at_fork"):  # a forked process must not repeat its parent's draws
+    os.register_at_fork(after_in_child=_shared.clear)
+
+
+def as_shape(shape: SupportsIndex | Iterable[SupportsIndex] | None) -> tuple[int, ...]:
+    """A sample shape as a tuple: None is empty, an integer one dimension."""
+    if shape is None:
+        return ()
+    if isinstance(shape, Iterable):
+        return tuple(n.__index__() for n in shape)
+    return (shape.__index__(),)
+
+
+def standard_normal(rng: Rng, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Draws of the standard normal distribution."""
+    native: Any = dtype if dtype in _NATIVE else np.float64
+    return generator_of(rng).standard_normal(shape, native).astype(dtype, copy=False)
+
+
+def uniform(rng: Rng, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Draws of the uniform distribution on [0, 1)."""
+    native: Any = dtype if dtype in _NATIVE else np.float64
+    return generator_of(rng).random(shape, native).astype(dtype, copy=False)

@@ -1,0 +1,58 @@
+"""Which layers compute large arrays with the compiled code of `lite.kernels`; NumPy computes all others."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.dtypes import float_dtypes
+from lite._arrays.formulas import in_blocks
+from lite._arrays.types import HostArray
+
+LARGE = 1 << 14  # numbers; calls with fewer are too short to be worth loading Numba
+
+
+def layers_for(x: Any, *parameters: Any) -> Any:
+    """The compiled layers, or None where NumPy is to compute: they take large arrays, all of float32.
+
+    The size of `x` alone decides, so that results do not depend on what has run before.
+    """
+    if not isinstance(x, np.ndarray) or x.size < LARGE:
+        return None
+    for array in (x, *parameters):
+        if array is not None and not (isinstance(array, np.ndarray) and array.dtype == np.float32):
+            return None
+    return _layers()
+
+
+def pointwise(formula: Callable[[Any], Any], x: Any, name: str | None = None) -> Any:
+    """A function of single numbers, computed in at least float32.
+
+    Args:
+        formula: the function of arrays, in NumPy.
+        x: an array of any dtype.
+        name: of the function among the compiled ones, if it is one.
+    """
+    if isinstance(x, HostArray):
+        return x.elementwise(lambda inside: pointwise(formula, inside, name))
+    layers = None if name is None else layers_for(x)
+    if layers is not None:
+        return layers.pointwise(name, x)
+    return in_blocks(formula, x, *float_dtypes(x))
+
+
+@functools.cache
+def _layers() -> Any:
+    try:
+        import numba
+    except ImportError:  # where there is no compiler, as in a browser
+        return None
+    config: Any = numba.config
+    if config.DISABLE_JIT:  # loops in Python would be slower than NumPy
+        return None
+    from lite.kernels import _layers as layers
+
+    return layers

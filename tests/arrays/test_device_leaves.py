@@ -1,0 +1,11 @@
+"""Runs tests/cuda/test_device_leaves.py under Numba's CUDA simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import simulator
+
+
+def test_device_leaves_under_the_simulator() -> None:
+    simulator.run(Path(__file__).parents[1] / "cuda" / "test_device_leaves.py", at_least=50)

@@ -1,0 +1,98 @@
+"""Dtypes: the default one, names, those of ml_dtypes, and what counts as a number."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lite
+from lite import TensorDict, nn
+from lite._arrays import dtypes
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: TensorDict(a=1.0).bfloat16(),
+        lambda: TensorDict(a=1.0).to("bfloat16"),
+        lambda: nn.Linear(1, 1).bfloat16(),
+        lambda: nn.Linear(1, 1, dtype="bfloat16"),
+        lambda: dtypes.dtype_of("torch.float8_e5m2"),
+    ],
+)
+def test_one_error_says_what_to_install(use: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(ImportError, match=r"float.* needs the ml_dtypes package: pip install ml-dtypes"):
+        use()
+
+
+def test_extension_dtypes() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    narrow = np.dtype(ml_dtypes.bfloat16)
+    assert dtypes.as_dtype("bfloat16") == dtypes.extension_dtype("bfloat16") == narrow
+    assert dtypes.as_dtype("float32") == np.float32
+    with pytest.raises(TypeError, match="no NumPy dtype for qint8"):
+        dtypes.extension_dtype("qint8")
+    assert dtypes.is_floating(narrow)
+    assert dtypes.is_floating(np.dtype(ml_dtypes.float8_e4m3fn))
+    assert not dtypes.is_floating(np.dtype(ml_dtypes.int4))
+    assert dtypes.is_numeric(np.dtype(ml_dtypes.int4))
+
+
+@pytest.mark.parametrize(
+    ("code", "floating", "inexact", "numeric"),
+    [
+        ("e", True, True, True),
+        ("g", True, True, True),
+        ("F", False, True, True),
+        ("?", False, False, True),
+        ("b", False, False, True),
+        ("U3", False, False, False),
+        ("V8", False, False, False),
+        ("M8[s]", False, False, False),
+        ([("a", "f4")], False, False, False),
+    ],
+)
+def test_what_counts_as_a_number(code: Any, floating: bool, inexact: bool, numeric: bool) -> None:
+    dtype = np.dtype(code)
+    assert dtypes.is_floating(dtype) is floating
+    assert dtypes.is_inexact(dtype) is inexact
+    assert dtypes.is_numeric(dtype) is numeric
+
+
+def test_the_default_dtype() -> None:
+    assert lite.get_default_dtype() == np.float32
+    with lite.default_dtype("float64"):
+        assert lite.TensorDict(a=[0.5])["a"].dtype == np.float64
+        with pytest.raises(TypeError, match="must be a floating dtype, got int64"):
+            lite.set_default_dtype(np.int64)
+    assert lite.get_default_dtype() == np.float32
+
+
+def test_dtypes_to_compute_in() -> None:
+    f2, f4, f8 = (np.dtype(code) for code in ("f2", "f4", "f8"))
+    assert dtypes.compute_dtype(f2) == (f4, f2)
+    assert dtypes.compute_dtype(np.dtype("i8"), f4) == (f4, f4)
+    assert dtypes.compute_dtype(f4, f8) == (f8, f8)
+    assert dtypes.float_dtypes(np.zeros(1, np.int8)) == (f4, f4)
+    assert dtypes.inexact(np.zeros(1, bool)).dtype == f8
+    x = np.zeros(1, np.float16)
+    assert dtypes.inexact(x) is x
+
+
+@pytest.mark.parametrize("name", ["bool", "uint8", "int64", "float16", "complex128"])
+def test_names_of_files_are_torchs(name: str) -> None:
+    dtype = np.dtype(name)
+    assert dtypes.dtype_name(dtype) == dtypes.dtype_name(dtype.newbyteorder(">")) == f"torch.{name}"
+    assert dtypes.dtype_of(f"torch.{name}") == dtype
+
+
+@pytest.mark.parametrize("name", ["torch.float7", "float32", None, 3])
+def test_unknown_names(name: Any) -> None:
+    with pytest.raises(ValueError, match="unknown dtype"):
+        dtypes.dtype_of(name)
+    with pytest.raises(ValueError, match="cannot be saved"):
+        dtypes.dtype_name(np.dtype("M8[s]"))

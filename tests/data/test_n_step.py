@@ -1,0 +1,48 @@
+"""The n-step form of transitions against a loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lite import TensorDict
+from lite.data.n_step import check_gamma, n_step
+
+
+def test_rewards_of_n_steps(rng: np.random.Generator) -> None:
+    steps, gamma = 6, 0.9
+    reward = rng.normal(size=(1, steps))
+    done = np.zeros((1, steps), bool)
+    done[0, 3] = True
+    td = TensorDict(obs=np.arange(steps, dtype=float)[None], batch_size=[1, steps])
+    td["next"] = TensorDict(
+        obs=np.arange(1.0, steps + 1)[None], reward=reward, done=done, batch_size=[1, steps]
+    )
+    out = n_step(
+        td,
+        "Reader",
+        gamma=gamma,
+        n_steps=3,
+        done_key="done",
+        done_keys=["done"],
+        reward_keys=["reward"],
+        mask_key=None,
+    )
+    expected = []
+    for t in range(steps):
+        total = 0.0
+        for k in range(3):
+            if t + k >= steps:
+                break
+            total += gamma**k * reward[0, t + k]
+            if done[0, t + k]:
+                break
+        expected.append(total)
+    np.testing.assert_allclose(out["next", "reward"][0], expected)
+
+
+@pytest.mark.parametrize("gamma", [0, 1.5, float("nan")])
+def test_gamma(gamma: float) -> None:
+    with pytest.raises(ValueError, match=r"gamma must be in \(0, 1\]"):
+        check_gamma(gamma)
+    assert check_gamma(1) == 1

@@ -1,0 +1,54 @@
+"""Parameters as float arrays, shapes, checks, and what draws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lite.nn.distributions.arrays import (
+    as_shape,
+    float_arrays,
+    generator_of,
+    require,
+    standard_normal,
+    sum_rightmost,
+    uniform,
+)
+
+
+def test_one_dtype_and_shape() -> None:
+    a, b, c = float_arrays(np.zeros((2, 1), np.float32), np.ones(3, np.float16), 2)
+    assert {x.shape for x in (a, b, c)} == {(2, 3)}
+    assert {x.dtype for x in (a, b, c)} == {np.dtype(np.float32)}
+    whole, number = float_arrays(np.arange(2), 0.5)
+    assert whole.dtype == number.dtype == np.float32
+    with pytest.raises(TypeError, match="got None"):
+        float_arrays(None)
+
+
+def test_shapes() -> None:
+    assert [as_shape(s) for s in (None, 3, (2, np.int64(4)))] == [(), (3,), (2, 4)]
+
+
+def test_require_shows_an_offending_value() -> None:
+    values = np.array([1.0, -2.0])
+    require(values > -3, "must be large", values)
+    with pytest.raises(TypeError, match=r"must be positive, got -2\.0"):
+        require(values > 0, "must be positive", values, TypeError)
+
+
+def test_sums_over_the_last_dimensions() -> None:
+    values = np.arange(24.0).reshape(2, 3, 4)
+    np.testing.assert_array_equal(sum_rightmost(values, 2), values.reshape(2, 12).sum(1))
+    assert sum_rightmost(values, 0) is values
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_draws(dtype: str) -> None:
+    for draw in (standard_normal, uniform):
+        one, two = draw(5, (3, 2), np.dtype(dtype)), draw(5, (3, 2), np.dtype(dtype))
+        assert one.dtype == dtype
+        np.testing.assert_array_equal(one, two)
+    assert generator_of() is generator_of()
+    rng = np.random.default_rng(0)
+    assert generator_of(rng) is rng

@@ -1,0 +1,97 @@
+"""Categorical: log-probs, samples, memory layouts, errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite.nn.distributions import Categorical
+
+RNG = np.random.default_rng(0)
+LOWEST = np.finfo(np.float32).min
+
+
+def logits_of(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+    out = RNG.normal(size=shape).astype(dtype)
+    out.flags.writeable = False
+    return out
+
+
+def softmax(values: np.ndarray) -> np.ndarray:
+    out = np.exp(values.astype(np.float64))
+    return out / out.sum(-1, keepdims=True)
+
+
+# -- Categorical -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 3, 5)])
+def test_categorical(shape: tuple[int, ...]) -> None:
+    logits = logits_of(*shape)
+    probs = softmax(logits)
+    for dist in (Categorical(logits=logits), Categorical(probs=(3 * probs).astype(np.float32))):
+        assert (dist.batch_shape, dist.event_shape) == (shape[:-1], ())
+        np.testing.assert_allclose(dist.probs, probs, rtol=1e-5)
+        np.testing.assert_allclose(dist.logits, np.log(probs), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(dist.entropy(), -(probs * np.log(probs)).sum(-1), rtol=1e-5)
+        np.testing.assert_array_equal(dist.mode, probs.argmax(-1))
+        assert dist.mode.dtype == np.int64
+        assert np.isnan(dist.mean).all()
+        np.testing.assert_allclose(dist.log_prob(np.full(shape[:-1], 2)), np.log(probs[..., 2]), rtol=1e-5)
+        assert dist.logits.dtype == dist.entropy().dtype == np.float32
+
+
+def test_categorical_broadcasts_values() -> None:
+    dist = Categorical(logits=logits_of(3, 5))
+    np.testing.assert_array_equal(dist.log_prob(2), dist.logits[:, 2])
+    np.testing.assert_array_equal(dist.log_prob(np.array([[0], [4]])), dist.logits[:, [0, 4]].T)
+
+
+def test_categorical_samples_follow_the_probabilities() -> None:
+    probs = np.array([[0.0, 0.7, 0.1, 0.2, 0.0], [0.25, 0.0, 0.0, 0.0, 0.75]])
+    n = 20_000
+    draws = Categorical(probs=probs).sample((n,), rng=1)
+    assert (draws.shape, draws.dtype) == ((n, 2), np.int64)
+    for row, expected in zip(draws.T, probs, strict=True):
+        counts = np.bincount(row, minlength=5)
+        assert not counts[expected == 0].any()
+        seen = expected > 0
+        chi2 = ((counts - n * expected)[seen] ** 2 / (n * expected[seen])).sum()
+        assert chi2 < 16.3  # 0.1% for three degrees of freedom
+    dist = Categorical(probs=probs)
+    np.testing.assert_array_equal(dist.sample((4,), rng=3), dist.sample((4,), rng=np.random.default_rng(3)))
+    assert dist.sample().shape == (2,)
+
+
+def test_categorical_of_any_memory_layout() -> None:
+    logits = logits_of(7, 4, 3)
+    for view in (logits.T, np.asfortranarray(logits), logits[::-1, ::2]):
+        probs = softmax(view)
+        np.testing.assert_allclose(Categorical(logits=view).probs, probs, rtol=1e-5)
+        np.testing.assert_allclose(
+            Categorical(logits=view).entropy(), -(probs * np.log(probs)).sum(-1), rtol=1e-5
+        )
+
+
+def test_categorical_of_extreme_logits() -> None:
+    dist = Categorical(logits=np.array([-np.inf, 1e30, 0.0], np.float32))
+    np.testing.assert_array_equal(dist.probs, [0, 1, 0])
+    assert dist.entropy() == 0
+    assert set(dist.sample((50,), rng=0).tolist()) == {1}
+
+
+def test_categorical_errors() -> None:
+    for arguments in ({}, {"probs": np.ones(2), "logits": np.ones(2)}):
+        with pytest.raises(ValueError, match="Either `probs` or `logits` must be specified"):
+            Categorical(**arguments)
+    with pytest.raises(ValueError, match="at least one-dimensional"):
+        Categorical(logits=np.float32(1))
+    with pytest.raises(TypeError, match="logits must be floats, got int64"):
+        Categorical(logits=np.ones(3, np.int64))
+    for bad in (-1, 3):
+        with pytest.raises(IndexError, match=f"value holds {bad}, the classes are 0 to 2"):
+            Categorical(probs=np.ones(3)).log_prob(bad)
+    with pytest.raises(TypeError, match="value must be integers"):
+        Categorical(probs=np.ones(3)).log_prob(1.0)

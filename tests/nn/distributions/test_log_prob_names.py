@@ -1,0 +1,31 @@
+"""Under which keys log-probs go."""
+
+from __future__ import annotations
+
+import pytest
+
+from lite.nn import composite_lp_aggregate, set_composite_lp_aggregate
+from lite.nn.distributions.log_prob_names import add_suffix, log_prob_names
+
+
+def test_suffixes() -> None:
+    assert add_suffix("x", "_log_prob") == "x_log_prob"
+    assert add_suffix(("a", ("b", "x")), "_log_prob") == ("a", "b", "x_log_prob")
+
+
+def test_one_for_each_sample() -> None:
+    assert log_prob_names(["x", ("n", "y")]) == ["x_log_prob", ("n", "y_log_prob")]
+    assert log_prob_names(["x"], key="lp") == ["lp"]
+    with pytest.raises(RuntimeError, match="for 2 out_keys: pass log_prob_keys"):
+        log_prob_names(["x", "y"], key="lp")
+    with pytest.raises(ValueError, match="one for each"):
+        log_prob_names(["x", "y"], keys=["lp"])
+
+
+def test_their_sum() -> None:
+    with set_composite_lp_aggregate(True):
+        assert composite_lp_aggregate()
+        assert log_prob_names(["x", "y"]) == ["sample_log_prob"]
+        with pytest.raises(RuntimeError, match="pass log_prob_key"):
+            log_prob_names(["x"], keys=["lp"])
+    assert not composite_lp_aggregate()

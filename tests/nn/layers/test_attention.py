@@ -1,0 +1,41 @@
+"""MultiheadAttention against the formula, written out for each head."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lite import nn
+
+
+def by_hand(layer: nn.MultiheadAttention, x: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    """Self-attention of x (L, E), where position i may look at j if allowed[i, j]."""
+    size, heads = x.shape[1], layer.num_heads
+    q, k, v = np.split(x @ layer.in_proj_weight.data.T + layer.in_proj_bias.data, 3, -1)
+    out = np.zeros_like(x)
+    for h in range(heads):
+        part = slice(h * size // heads, (h + 1) * size // heads)
+        scores = q[:, part] @ k[:, part].T / math.sqrt(size // heads)
+        weights = np.where(allowed, np.exp(scores), 0)
+        out[:, part] = weights / weights.sum(-1, keepdims=True) @ v[:, part]
+    return out @ layer.out_proj.weight.data.T + layer.out_proj.bias.data
+
+
+def test_heads(rng: np.random.Generator) -> None:
+    layer = nn.MultiheadAttention(8, 2, rng=0)
+    x = rng.normal(size=(5, 8)).astype(np.float32)
+    out, weights = layer(x, x, x)
+    np.testing.assert_allclose(out, by_hand(layer, x, np.ones((5, 5), bool)), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-5)
+
+
+def test_masks(rng: np.random.Generator) -> None:
+    layer = nn.MultiheadAttention(8, 2, rng=0)
+    x = rng.normal(size=(5, 8)).astype(np.float32)
+    later = np.triu(np.ones((5, 5), bool), 1)
+    out, _ = layer(x, x, x, attn_mask=later)
+    np.testing.assert_allclose(out, by_hand(layer, x, ~later), rtol=1e-4, atol=1e-6)
+    padded = np.array([False, False, False, True, True])
+    out, _ = layer(x, x, x, key_padding_mask=padded)
+    np.testing.assert_allclose(out, by_hand(layer, x, np.tile(~padded, (5, 1))), rtol=1e-4, atol=1e-6)

@@ -1,0 +1,44 @@
+"""Conv1d and Conv2d against a loop over windows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import nn
+
+
+def by_hand(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, stride: int, pad: int, step: int) -> Any:
+    """One image (C, H, W); weight (O, C, h, w)."""
+    x = np.pad(x, ((0, 0), (pad, pad), (pad, pad)))
+    _, _, h, w = weight.shape
+    rows = range(0, x.shape[1] - step * (h - 1), stride)
+    columns = range(0, x.shape[2] - step * (w - 1), stride)
+    windows = [[x[:, i : i + step * h : step, j : j + step * w : step] for j in columns] for i in rows]
+    return np.einsum("ijchw,ochw->oij", np.array(windows), weight) + bias[:, None, None]
+
+
+@pytest.mark.parametrize(("stride", "pad", "step"), [(1, 0, 1), (2, 1, 1), (1, 2, 2), (3, 0, 1)])
+def test_two_dimensions(rng: np.random.Generator, stride: int, pad: int, step: int) -> None:
+    layer = nn.Conv2d(2, 3, (3, 2), stride, pad, step, rng=0)
+    x = rng.normal(size=(2, 2, 7, 6)).astype(np.float32)
+    expected = [by_hand(one, layer.weight.data, layer.bias.data, stride, pad, step) for one in x]
+    np.testing.assert_allclose(layer(x), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_one_dimension_and_groups(rng: np.random.Generator) -> None:
+    layer = nn.Conv1d(4, 2, 3, groups=2, rng=0)
+    x = rng.normal(size=(1, 4, 6)).astype(np.float32)
+    out = layer(x)
+    for group in range(2):
+        part = x[0, 2 * group : 2 * group + 2]
+        weight = layer.weight.data[group]
+        expected = [np.sum(weight * part[:, i : i + 3]) + layer.bias.data[group] for i in range(4)]
+        np.testing.assert_allclose(out[0, group], expected, rtol=1e-4, atol=1e-6)
+
+
+def test_channels_that_do_not_fit() -> None:
+    with pytest.raises(RuntimeError, match="2"):
+        nn.Conv1d(2, 1, 1)(np.zeros((1, 3, 5), np.float32))

@@ -1,0 +1,27 @@
+"""Embedding: rows of a table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lite import nn
+
+
+def test_rows() -> None:
+    layer = nn.Embedding(5, 3, padding_idx=0, rng=0)
+    tokens = np.array([[0, 4], [2, 2]])
+    np.testing.assert_array_equal(layer(tokens), layer.weight.data[tokens])
+    np.testing.assert_array_equal(layer.weight.data[0], 0)
+
+
+def test_max_norm_shortens_the_rows_that_are_read() -> None:
+    table = np.array([[3.0, 4.0], [0.3, 0.4], [6.0, 8.0]], np.float32)
+    layer = nn.Embedding.from_pretrained(table.copy(), max_norm=1.0)
+    np.testing.assert_allclose(layer(np.array([0, 1])), [[0.6, 0.8], [0.3, 0.4]], rtol=1e-4)
+    np.testing.assert_array_equal(layer.weight.data[2], table[2])
+
+
+def test_what_is_no_row() -> None:
+    with pytest.raises(IndexError):
+        nn.Embedding(5, 3)(np.array([5]))

@@ -1,0 +1,23 @@
+"""Flatten: which dimensions become one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lite import nn
+
+
+def test_shapes() -> None:
+    x = np.arange(24).reshape(2, 3, 4)
+    assert nn.Flatten()(x).shape == (2, 12)
+    assert nn.Flatten(0, 1)(x).shape == (6, 4)
+    assert nn.Flatten(0)(np.array(1)).shape == (1,)
+    assert np.shares_memory(nn.Flatten()(x), x)
+
+
+def test_dimensions_that_are_not_there() -> None:
+    with pytest.raises(IndexError, match=r"end_dim must be in \[-2, 1\], got 2"):
+        nn.Flatten(0, 2)(np.zeros((2, 3)))
+    with pytest.raises(RuntimeError, match="must not come after"):
+        nn.Flatten(1, 0)(np.zeros((2, 3)))

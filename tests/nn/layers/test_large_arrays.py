@@ -1,0 +1,57 @@
+"""Which arrays go to compiled layers, and where there is no compiler."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from lite.nn.layers.large_arrays import LARGE, layers_for
+
+compiled = pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT", "0") != "0", reason="nothing is compiled with NUMBA_DISABLE_JIT"
+)
+x = np.zeros(LARGE, np.float32)
+
+
+@compiled
+def test_large_arrays_of_float32_are_taken():
+    assert layers_for(x) is not None
+    assert layers_for(x, None, x[:2]) is not None
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [(x[1:],), (x.astype(float),), (x.astype(">f4"),), (x, x.astype(float)), (x, [1.0]), ([0.0] * LARGE,)],
+    ids=["small", "float64", "byte order", "other parameters", "no array", "a list"],
+)
+def test_others_are_not(arrays):
+    assert layers_for(*arrays) is None
+
+
+PROGRAM = """
+import sys
+import numpy as np
+from lite import nn
+from lite.nn.layers.large_arrays import LARGE, layers_for
+{before}
+nn.GELU()(np.zeros(LARGE - 1, np.float32))
+assert sys.modules.get("numba") is None
+nn.GELU()(np.zeros(LARGE, np.float32))
+nn.LayerNorm(2)(np.zeros((LARGE, 2), np.float32))
+print(layers_for(np.zeros(LARGE, np.float32)) is not None)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "disabled", "expected"),
+    [("", "1", "False"), ("sys.modules['numba'] = None", "0", "False"), ("", "0", "True")],
+    ids=["compiler switched off", "no Numba", "Numba, which small arrays do not load"],
+)
+def test_where_there_is_no_compiler_numpy_computes(before, disabled, expected):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(before=before)],
+        env=os.environ | {"NUMBA_DISABLE_JIT": disabled}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.stdout.strip() == expected, done.stderr

@@ -1,0 +1,29 @@
+"""MLP: which layers it is made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lite import nn
+
+
+def test_layers() -> None:
+    net = nn.MLP(3, 2, num_cells=[5, 4], activation_class=nn.ReLU)
+    assert [type(layer).__name__ for layer in net] == ["Linear", "ReLU", "Linear", "ReLU", "Linear"]
+    assert [layer.out_features for layer in net if isinstance(layer, nn.Linear)] == [5, 4, 2]
+    x = np.ones((7, 3), np.float32)
+    expected = x
+    for layer in net:
+        expected = layer(expected)
+    np.testing.assert_array_equal(net(x), expected)
+
+
+def test_several_inputs_are_joined_and_outputs_shaped() -> None:
+    net = nn.MLP(3, (2, 4), depth=1, num_cells=5)
+    assert net(np.ones((7, 1), np.float32), np.ones((7, 2), np.float32)).shape == (7, 2, 4)
+
+
+def test_a_width_needs_a_depth() -> None:
+    with pytest.raises(RuntimeError, match="depth must be given"):
+        nn.MLP(3, 2, num_cells=4)

@@ -1,0 +1,58 @@
+"""LayerNorm by compiled code and by NumPy."""
+
+import numpy as np
+import pytest
+
+from lite import nn
+from lite.nn.layers import large_arrays as _compiled
+from lite.nn.layers.large_arrays import LARGE
+
+
+def layer(rng, shape, **options):
+    made = nn.LayerNorm(shape, **options)
+    for value in made.parameters():
+        value.data[...] = rng.normal(size=value.shape)
+    return made
+
+
+@pytest.mark.parametrize("shape", [(64,), (4, 16), (5,)])
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"elementwise_affine": False}])
+@pytest.mark.parametrize("batch", [LARGE // 16, 40_000])  # within one thread, and for several
+def test_compiled_layer_norm(rng, shape, options, batch, monkeypatch):
+    norm = layer(rng, shape, **options)
+    x = (rng.normal(size=(batch, *shape)) * 3 + 10).astype(np.float32)
+    x.flags.writeable = False
+    wide = x.reshape(batch, -1).astype(np.float64)
+    wide = (wide - wide.mean(-1, keepdims=True)) / np.sqrt(wide.var(-1, keepdims=True) + norm.eps)
+    expected = wide.reshape(x.shape) * (1 if norm.weight is None else norm.weight.data)
+    expected += 0 if norm.bias is None else norm.bias.data
+    got = norm(x)
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+    monkeypatch.setattr(_compiled, "_layers", lambda: None)
+    np.testing.assert_allclose(norm(x), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_stacked_weights_are_left_to_numpy(rng):
+    norm = layer(rng, 4)
+    x = rng.normal(size=(2, LARGE, 4)).astype(np.float32)
+    plain = (norm(x) - norm.bias.data) / norm.weight.data
+    weights, biases = rng.normal(size=(2, 2, 1, 4)).astype(np.float32)
+    from lite import TensorDict
+
+    with TensorDict(weight=weights, bias=biases).to_module(norm):
+        np.testing.assert_allclose(norm(x), plain * weights + biases, rtol=1e-3, atol=1e-4)
+
+
+def test_rows_of_other_layouts_and_infinities(rng):
+    x = rng.normal(size=(64, LARGE)).astype(np.float32)
+    x[3, 5] = np.inf
+    x[7, 9] = np.nan
+    norm = nn.LayerNorm(64)
+    got = norm(x.T)
+    assert np.isnan(got[[5, 9]]).all()
+    assert np.isfinite(np.delete(got, [5, 9], 0)).all()
+    for small_norm in (norm, nn.RMSNorm(64)):
+        small = small_norm(x.T[:6])  # by NumPy, without a warning
+        assert np.isnan(small[5]).any()
+        assert np.isfinite(small[:5]).all()

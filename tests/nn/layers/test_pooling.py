@@ -1,0 +1,34 @@
+"""MaxPool2d and AvgPool2d against a loop over windows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lite import nn
+
+X = np.random.default_rng(0).normal(size=(2, 3, 6, 7)).astype(np.float32)
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(2, 2), (3, 1), (2, 3)])
+def test_windows(kernel: int, stride: int) -> None:
+    rows, columns = (range(0, n - kernel + 1, stride) for n in X.shape[-2:])
+    windows = [[X[..., i : i + kernel, j : j + kernel] for j in columns] for i in rows]
+    array = np.moveaxis(np.array(windows), (0, 1), (2, 3))
+    np.testing.assert_array_equal(nn.MaxPool2d(kernel, stride)(X), array.max((-2, -1)))
+    np.testing.assert_allclose(nn.AvgPool2d(kernel, stride)(X), array.mean((-2, -1)), rtol=1e-5, atol=1e-6)
+
+
+def test_padding() -> None:
+    one = np.ones((1, 1, 2, 2), np.float32)
+    np.testing.assert_array_equal(nn.AvgPool2d(2, padding=1)(one), np.full((1, 1, 2, 2), 0.25))
+    inside = nn.AvgPool2d(2, padding=1, count_include_pad=False)(one)
+    np.testing.assert_array_equal(inside, np.ones((1, 1, 2, 2)))
+    np.testing.assert_array_equal(nn.MaxPool2d(2, padding=1)(-one), -np.ones((1, 1, 2, 2)))
+
+
+def test_positions() -> None:
+    values, positions = nn.MaxPool2d(2, return_indices=True)(X)
+    flat = X.reshape(2, 3, -1)
+    picked = np.take_along_axis(flat, positions.reshape(2, 3, -1), -1)
+    np.testing.assert_array_equal(picked.reshape(values.shape), values)

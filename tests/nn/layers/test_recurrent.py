@@ -1,0 +1,55 @@
+"""Recurrent layers against their cells, step by step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import nn
+
+
+def cell_of(cls: Any, layer: Any, suffix: str) -> Any:
+    cell = cls(layer._tensor(f"weight_ih{suffix}").shape[1], layer.hidden_size)
+    for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
+        setattr(cell, name, nn.Parameter(layer._tensor(name + suffix)))
+    return cell
+
+
+@pytest.mark.parametrize(("layer_class", "cell_class"), [(nn.RNN, nn.RNNCell), (nn.GRU, nn.GRUCell)])
+def test_layers_and_directions(rng: np.random.Generator, layer_class: Any, cell_class: Any) -> None:
+    layer = layer_class(2, 3, num_layers=2, bidirectional=True, rng=0)
+    x = rng.normal(size=(5, 4, 2)).astype(np.float32)
+    out, last = layer(x)
+    below, ends = x, []
+    for number in range(2):
+        sides = []
+        for suffix, order in ((f"_l{number}", range(5)), (f"_l{number}_reverse", reversed(range(5)))):
+            cell, h = cell_of(cell_class, layer, suffix), np.zeros((4, 3), np.float32)
+            states: list[Any] = [None] * 5
+            for t in order:
+                h = states[t] = cell(below[t], h)
+            sides.append(np.stack(states))
+            ends.append(h)
+        below = np.concatenate(sides, -1)
+    np.testing.assert_allclose(out, below, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(last, np.stack(ends), rtol=1e-4, atol=1e-5)
+
+
+def test_lstm_starts_from_a_state_and_takes_the_batch_first(rng: np.random.Generator) -> None:
+    layer = nn.LSTM(2, 3, batch_first=True, rng=0)
+    x = rng.normal(size=(4, 5, 2)).astype(np.float32)
+    whole, (h, c) = layer(x)
+    first, state = layer(x[:, :2])
+    second, (h2, c2) = layer(x[:, 2:], state)
+    np.testing.assert_allclose(np.concatenate([first, second], 1), whole, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(h2, h, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(c2, c, rtol=1e-5, atol=1e-6)
+
+
+def test_errors() -> None:
+    with pytest.raises(ValueError, match="'tanh' or 'relu', got 'sin'"):
+        nn.RNN(2, 3, nonlinearity="sin")
+    with pytest.raises(RuntimeError, match="input_size=2"):
+        nn.GRU(2, 3)(np.zeros((5, 4, 7), np.float32))

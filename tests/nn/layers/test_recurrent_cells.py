@@ -1,0 +1,47 @@
+"""One step of RNN, GRU and LSTM against their formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lite import nn
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def projected(cell: nn.Module, x: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    ours = x @ cell.weight_ih.data.T + cell.bias_ih.data
+    return ours, h @ cell.weight_hh.data.T + cell.bias_hh.data
+
+
+def inputs(rng: np.random.Generator) -> list[np.ndarray]:
+    return [rng.normal(size=(4, size)).astype(np.float32) for size in (2, 3, 3)]
+
+
+def test_rnn(rng: np.random.Generator) -> None:
+    x, h, _ = inputs(rng)
+    cell = nn.RNNCell(2, 3, rng=0)
+    np.testing.assert_allclose(cell(x, h), np.tanh(sum(projected(cell, x, h))), rtol=1e-4, atol=1e-6)
+    relu = nn.RNNCell(2, 3, nonlinearity="relu", rng=0)
+    np.testing.assert_allclose(relu(x, h), np.maximum(sum(projected(relu, x, h)), 0), rtol=1e-4, atol=1e-6)
+
+
+def test_gru(rng: np.random.Generator) -> None:
+    x, h, _ = inputs(rng)
+    cell = nn.GRUCell(2, 3, rng=0)
+    (xr, xz, xn), (hr, hz, hn) = (np.split(part, 3, -1) for part in projected(cell, x, h))
+    z = sigmoid(xz + hz)
+    n = np.tanh(xn + sigmoid(xr + hr) * hn)
+    np.testing.assert_allclose(cell(x, h), (1 - z) * n + z * h, rtol=1e-4, atol=1e-6)
+
+
+def test_lstm(rng: np.random.Generator) -> None:
+    x, h, c = inputs(rng)
+    cell = nn.LSTMCell(2, 3, rng=0)
+    i, f, g, o = np.split(sum(projected(cell, x, h)), 4, -1)
+    after = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    new_h, new_c = cell(x, (h, c))
+    np.testing.assert_allclose(new_c, after, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(new_h, sigmoid(o) * np.tanh(after), rtol=1e-4, atol=1e-6)

@@ -1,0 +1,36 @@
+"""MetaArray: shape and dtype without data; names of devices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lite.nn import MetaArray
+from lite.nn._modules.meta import check_device
+
+
+def test_shapes_and_dtypes() -> None:
+    array = MetaArray((2, 3), "float16")
+    assert (array.shape, array.ndim, array.size, array.nbytes, len(array)) == ((2, 3), 2, 6, 12, 2)
+    assert array.T.shape == (3, 2)
+    assert array.astype(np.float64).dtype == np.float64
+    with pytest.raises(TypeError, match="unsized"):
+        len(MetaArray((), "float32"))
+
+
+@pytest.mark.parametrize(
+    "use", [lambda a: a + 1, lambda a: a[0], np.asarray, np.exp, list, bool, lambda a: a.sum()]
+)
+def test_there_is_nothing_to_compute_with(use) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(RuntimeError, match="no data"):
+        use(MetaArray((2,), "float32"))
+
+
+def test_devices() -> None:
+    assert [check_device(name) for name in (None, "cpu", "cpu:0", "meta")] == ["cpu", "cpu", "cpu", "meta"]
+    with pytest.raises(RuntimeError, match="on the CPU"):
+        check_device("cuda:1")
+    with pytest.raises(RuntimeError, match="unknown device 'tpux'"):
+        check_device("tpux")
+    with pytest.raises(TypeError, match="must be a string"):
+        check_device(3)

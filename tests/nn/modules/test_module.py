@@ -1,0 +1,135 @@
+"""Module: calls, flags, repr, copies."""
+
+import copy
+import pickle
+import weakref
+
+import numpy as np
+import pytest
+
+from lite import nn
+
+F32 = np.float32
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(2, 3, rng=0)
+        self.second = nn.Sequential(nn.ReLU(), nn.Linear(3, 1, rng=1))
+        self.register_buffer("count", np.zeros((), dtype=np.int64))
+        self.register_buffer("scratch", np.ones(2, dtype=F32), persistent=False)
+
+    def forward(self, x):
+        return self.second(self.first(x))
+
+
+class Norm(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.register_buffer("running_mean", np.zeros(features, dtype=F32))
+        self.register_buffer("running_var", np.ones(features, dtype=F32))
+
+
+class Restored(nn.Module):
+    """Sets its state as subclasses of torch's Module do."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 2, rng=0)
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        self.restored = True
+
+
+def test_no_forward():
+    with pytest.raises(NotImplementedError, match="forward"):
+        nn.Module()(1)
+
+
+def test_apply_visits_children_first_and_returns_self():
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    seen = []
+    assert net.apply(seen.append) is net
+    assert seen == [net[0], net[1], net]
+
+
+def test_train_and_eval_are_recursive():
+    net = Net()
+    assert net.training
+    assert net.eval() is net
+    assert not any(m.training for m in net.modules())
+    assert all(m.training for m in net.train().modules())
+    with pytest.raises(ValueError, match="bool"):
+        net.train(1)
+
+
+def test_requires_grad_zero_grad_and_backward():
+    net = Net()
+    assert net.requires_grad_(False) is net
+    assert not any(p.requires_grad for p in net.parameters())
+    weight = net.first.weight
+    weight.grad = np.ones((3, 2))
+    net.zero_grad()
+    assert weight.grad is None
+    with pytest.raises(RuntimeError, match="load_state_dict"):
+        weight.backward()
+
+
+def test_repr():
+    net = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU(inplace=True), nn.Tanh()))
+    assert repr(net) == (
+        "Sequential(\n"
+        "  (0): Linear(in_features=2, out_features=2, bias=True)\n"
+        "  (1): Sequential(\n"
+        "    (0): ReLU(inplace=True)\n"
+        "    (1): Tanh()\n"
+        "  )\n"
+        ")"
+    )
+    assert repr(nn.Module()) == "Module()"
+    assert repr(nn.ModuleList()) == "ModuleList()"
+    assert repr(nn.ModuleList([nn.ReLU(), nn.ReLU(), nn.Tanh()])) == (
+        "ModuleList(\n  (0-1): 2 x ReLU()\n  (2): Tanh()\n)"
+    )
+
+
+def test_deepcopy_is_independent_and_keeps_ties():
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    net[1].weight = net[0].weight
+    other = copy.deepcopy(net)
+    assert other[0].weight is other[1].weight
+    assert other[0].weight is not net[0].weight
+    other[0].weight[...] = 0
+    assert (net[0].weight != 0).any()
+
+
+def test_pickle_round_trip():
+    net = Net()
+    other = pickle.loads(pickle.dumps(net))
+    x = np.ones((4, 2), dtype=F32)
+    np.testing.assert_array_equal(other(x), net(x))
+
+
+def test_modules_are_collectable():
+    net = Net()
+    handle = net.register_forward_hook(lambda m, a, o: None)
+    ref = weakref.ref(net)
+    del net
+    assert ref() is None
+    handle.remove()
+
+
+def test_running_buffers_of_a_toy_norm():
+    toy = nn.Sequential(Norm(3), Norm(2))
+    assert [b.shape for b in toy.buffers()] == [(3,), (3,), (2,), (2,)]
+    assert [b.shape for name, b in toy.named_buffers() if name.endswith("running_var")] == [(3,), (2,)]
+
+
+def test_subclasses_extend_setstate():
+    module = Restored()
+    copied = pickle.loads(pickle.dumps(module))
+    assert copied.restored
+    assert not hasattr(module, "restored")
+    np.testing.assert_array_equal(copied.layer.weight, module.layer.weight)

@@ -1,0 +1,199 @@
+"""dispatch: arrays in, arrays out."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from lite import TensorDict, nn
+from lite.nn import TensorDictModule, TensorDictSequential, dispatch
+from lite.nn.settings import _set_dispatch_td_nn_modules
+
+
+class Add(nn.Module):
+    in_keys = [("a", "c"), "d"]  # noqa: RUF012
+    out_keys = ["b"]  # noqa: RUF012
+
+    @dispatch
+    def forward(self, tensordict, extra=0):
+        self.batch_size = tensordict.batch_size
+        return tensordict.set("b", tensordict["a", "c"] + tensordict["d"] + extra)
+
+
+def one(*shape):
+    return np.ones(shape, dtype=np.float32)
+
+
+def test_keywords_positions_and_both():
+    module = Add()
+    for result in (
+        module(a_c=one(1, 2), d=one(1, 2)),
+        module(one(1, 2), one(1, 2)),
+        module(one(1, 2), d=one(1, 2)),
+    ):
+        np.testing.assert_array_equal(result, [[2, 2]])
+        assert result.dtype == np.float32
+
+
+def test_a_tensordict_passes_through():
+    td = TensorDict({"a": {"c": 1}, "d": 2})
+    assert Add()(td) is td
+    assert Add()(tensordict=td, extra=1)["b"] == 4
+    assert Add()(td, 1)["b"] == 4
+
+
+def test_duplicated_argument():
+    with pytest.raises(RuntimeError, match="Duplicated argument"):
+        Add()(one(1), one(1), a_c=one(1))
+
+
+def test_the_rest_goes_to_the_function():
+    assert Add()(1, 2, 3) == 6
+    assert Add()(1, 2, extra=3) == 6
+    with pytest.raises(TypeError):
+        Add()(1, 2, unknown=3)
+
+
+@pytest.mark.parametrize(("auto", "expected"), [(True, (2, 3)), (False, ())])
+def test_batch_size(auto, expected):
+    class Mod(nn.Module):
+        in_keys = ["a", "b"]  # noqa: RUF012
+        out_keys = []  # noqa: RUF012
+
+        @dispatch(auto_batch_size=auto)
+        def forward(self, tensordict):
+            self.batch_size = tensordict.batch_size
+            return tensordict
+
+    module = Mod()
+    assert module(a=one(2, 3, 4), b=one(2, 3)) == ()
+    assert module.batch_size == expected
+
+
+def test_separator_source_and_dest():
+    class Mod(nn.Module):
+        reads = [("a", "c")]  # noqa: RUF012
+        writes = ["x", ("y", "z")]  # noqa: RUF012
+
+        @dispatch(separator="sep", source="reads", dest="writes")
+        def forward(self, tensordict):
+            value = tensordict["a", "c"]
+            return tensordict.set("x", value).set(("y", "z"), value + 1)
+
+    assert Mod()(asepc=1) == (1, 2)
+
+
+def test_plain_functions_need_lists():
+    @dispatch(source=["a"], dest=["b"])
+    def listed(tensordict):
+        return tensordict.set("b", tensordict["a"] + 1)
+
+    @dispatch
+    def unlisted(tensordict):
+        return tensordict
+
+    assert listed(1) == 2
+    assert listed(a=1) == 2
+    assert listed(TensorDict(a=1))["b"] == 2
+    assert listed(tensordict=TensorDict(a=1))["b"] == 2
+    td = TensorDict()
+    assert unlisted(td) is td
+    with pytest.raises(RuntimeError, match="in keys must be passed"):
+        unlisted(a=1)
+
+
+def test_first_argument_must_be_called_tensordict():
+    with pytest.raises(RuntimeError, match=r"named 'tensordict'\. Got td"):
+        dispatch(lambda td: td)
+    with pytest.raises(RuntimeError, match=r"named 'tensordict'\. Got td"):
+
+        class Mod(nn.Module):
+            @dispatch
+            def forward(self, td):
+                return td
+
+
+def test_missing_output_and_missing_input():
+    class Mod(nn.Module):
+        in_keys = ["a"]  # noqa: RUF012
+        out_keys = ["b"]  # noqa: RUF012
+
+        @dispatch
+        def forward(self, tensordict):
+            return tensordict
+
+    with pytest.raises(KeyError, match="b"):
+        Mod()(a=1)
+    with pytest.raises(KeyError, match="b"):
+        Mod()()
+
+
+def test_underscore_output_is_skipped():
+    module = TensorDictModule(lambda x: (x, x + 1), ["x"], ["_", "y"])
+    assert module(1) == 2
+    assert TensorDictModule(lambda x: x, ["x"], ["_"])(1) == ()
+
+
+def test_non_tensor_values():
+    module = TensorDictModule(lambda s: s + "!", ["s"], ["t"])
+    assert module("a") == "a!"
+    assert module(s="b") == "b!"
+
+
+def test_a_python_dict_is_an_argument():
+    module = TensorDictModule(lambda n: n["x"] + 1, ["n"], ["y"])
+    assert module({"x": 1}) == 2
+
+
+def test_names_of_nested_keys():
+    module = TensorDictModule(lambda x, y: (x, y), [("a", "c"), ("a", "1", "c")], ["p", "q"])
+    assert module(a_c=1, a_1_c=2) == (1, 2)
+
+
+def test_output_of_another_size_and_sequences():
+    seq = TensorDictSequential(
+        TensorDictModule(lambda x: x.sum(), ["x"], ["s"]), TensorDictModule(lambda s: s * 2, ["s"], ["t"])
+    )
+    s, t = seq(one(3))
+    assert (s, t) == (3, 6)
+    assert seq.select_out_keys("t")(x=one(3)) == 6
+
+
+def test_selection_before_or_after_the_first_call():
+    for call_first in (True, False):
+        module = TensorDictModule(lambda x: (x, x + 1), ["x"], ["a", "b"])
+        if call_first:
+            assert module(x=1) == (1, 2)
+        assert module.select_out_keys("b")(x=1) == 2
+
+
+def test_switching_off():
+    module = TensorDictModule(lambda x: x, ["x"], ["y"])
+    with _set_dispatch_td_nn_modules(False):
+        with pytest.raises(TypeError, match="tensordict"):
+            module(x=1)
+        with pytest.raises(TypeError, match="expected a TensorDict, got int"):
+            module(1)
+        assert module(TensorDict(x=1))["y"] == 1
+    assert module(x=1) == 1
+
+    @_set_dispatch_td_nn_modules(False)
+    def call():
+        return module(x=1)
+
+    with pytest.raises(TypeError):
+        call()
+    assert module(x=1) == 1
+
+
+def test_switching_off_by_environment():
+    code = (
+        "from lite.nn import TensorDictModule\n"
+        "try:\n    TensorDictModule(lambda x: x, ['x'], ['y'])(x=1)\n"
+        "except TypeError:\n    print('off')"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], env={"DISPATCH_TDNN_MODULES": "0"}, capture_output=True, text=True
+    )
+    assert run.stdout.strip() == "off", run.stderr

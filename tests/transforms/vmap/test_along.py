@@ -1,0 +1,32 @@
+"""Functions along axes of one element are functions along the next axes of all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lite._transforms.registry import NoRule
+from lite._transforms.vmap.along import all_further, along, further
+from lite._transforms.vmap.level import Level
+
+
+def test_axes_are_one_further_and_must_exist() -> None:
+    assert [further(axis, 2) for axis in (0, 1, -1, -2)] == [1, 2, 2, 1]
+    assert all_further((0, -1), 3) == (1, 3)
+    with pytest.raises(np.exceptions.AxisError, match="axis 2 is out of bounds"):
+        further(2, 2)
+
+
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 1)])
+def test_the_mapped_dimension_stays(axis: object) -> None:
+    x = np.arange(24.0).reshape(2, 3, 4)
+    level = Level(1, 2)
+    got = along(level, np.add.reduce, level.wrap(x), axis, {"keepdims": True}).value
+    np.testing.assert_array_equal(got, [np.sum(part, axis, keepdims=True) for part in x])
+
+
+def test_another_argument_that_is_mapped_has_no_rule() -> None:
+    level = Level(1, 2)
+    mapped = level.wrap(np.ones((2, 3)))
+    with pytest.raises(NoRule):
+        along(level, np.add.reduce, mapped, 0, {"initial": level.wrap(np.ones(2))})

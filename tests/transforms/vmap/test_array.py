@@ -1,0 +1,95 @@
+"""What the arrays inside a mapped function are, and what they refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from vmap_cases import rows
+
+from lite import vmap
+
+
+def branch(v: Any) -> Any:
+    return v if v.sum() > 1 else -v
+
+
+@pytest.mark.parametrize(
+    ("fn", "error", "match"),
+    [
+        (branch, RuntimeError, "neither true nor false"),
+        (lambda v: float(v[0]), RuntimeError, "no one float"),
+        (lambda v: int(v[0]), RuntimeError, "no one int"),
+        (lambda v: complex(v[0]), RuntimeError, "no one complex"),
+        (lambda v: v[0].item(), RuntimeError, "item"),
+        (lambda v: v.tolist(), RuntimeError, "tolist"),
+        (lambda v: [1, 2][v[0].astype(int)], RuntimeError, "no one integer"),
+        (lambda v: np.asarray(v), TypeError, "cannot become an ndarray"),
+        (lambda v: np.zeros(2).dot(v), TypeError, r"np\.dot\(a, x\) for a\.dot\(x\)"),
+        (lambda v: len(v[0]), TypeError, "unsized"),
+        (
+            lambda v: v.sum(axis=1),
+            np.exceptions.AxisError,
+            "axis 1 is out of bounds",
+        ),
+        (lambda v: v.reshape(3), ValueError, "cannot reshape array of size 2 into shape"),
+        (lambda v: v[5], IndexError, "out of bounds"),
+        (lambda v: v[:, 0], IndexError, "too many indices"),
+        (lambda v: v @ np.ones(3), ValueError, "matmul"),
+    ],
+)
+def test_errors_of_mapped_arrays(fn: Any, error: Any, match: str) -> None:
+    with pytest.raises(error, match=match):
+        vmap(fn)(rows())
+
+
+def add_to_shared(v: Any, s: Any) -> Any:
+    s += v
+    return s
+
+
+def write_to_shared(v: Any, s: Any) -> Any:
+    s[0] = v[0]
+    return s
+
+
+@pytest.mark.parametrize("fn", [add_to_shared, write_to_shared])
+def test_shared_arrays_take_no_mapped_values(fn: Any) -> None:
+    shared = np.zeros(2)
+    with pytest.raises(RuntimeError, match="all elements along the mapped dimension share"):
+        vmap(fn, (0, None))(rows(), shared)
+    np.testing.assert_array_equal(shared, 0)
+
+
+def test_attributes_are_those_of_an_element() -> None:
+    seen: dict[str, Any] = {}
+
+    def look(v: Any) -> Any:
+        seen.update(shape=v.shape, ndim=v.ndim, size=v.size, dtype=v.dtype, nbytes=v.nbytes, length=len(v))
+        seen["text"] = repr(v)
+        assert isinstance(v.flags.writeable, bool)
+        assert [np.shape(item) for item in v] == [()] * 2
+        return v
+
+    vmap(look)(rows().astype(np.float32))
+    assert seen.pop("text").startswith("BatchedArray(shape=(2,), dtype=float32, size=3, level=")
+    assert seen == {
+        "shape": (2,),
+        "ndim": 1,
+        "size": 2,
+        "dtype": np.dtype(np.float32),
+        "nbytes": 8,
+        "length": 2,
+    }
+
+
+def test_writes_into_a_mapped_argument_reach_it_as_in_a_loop() -> None:
+    x = rows()
+
+    def fn(v: Any) -> Any:
+        v[0] = 9
+        return v
+
+    np.testing.assert_array_equal(vmap(fn)(x)[:, 0], 9)
+    np.testing.assert_array_equal(x[:, 0], 9)

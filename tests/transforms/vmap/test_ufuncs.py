@@ -1,0 +1,42 @@
+"""Rules of ufuncs, generalised ones and their methods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from vmap_cases import CHECKS, Case, add_in_place, b, f, i, written
+
+CASES: list[Case] = [
+    ("add", lambda x, y: x + y, (f(3, 4), f(4))),
+    ("add of a number", lambda x: 2 - x, (f(3),)),
+    ("add of a list", lambda x: x + [1, 2, 3], (f(3),)),
+    ("add without dimensions", lambda x, y: x * y, (f(), f(2, 3))),
+    ("floor_divide", lambda x, y: x // y, (f(3), f(2, 1))),
+    ("divmod", lambda x, y: np.divmod(x, y), (f(3), f(3))),
+    ("modf", lambda x: np.modf(x), (f(3),)),
+    ("comparison", lambda x, y: x < y, (f(3), f(3))),
+    ("invert", lambda x: ~x, (b(3),)),
+    ("power", lambda x, y: np.abs(x) ** y, (f(3), i(3))),
+    ("exp", lambda x: np.exp(x), (f(2, 2),)),
+    ("where of a ufunc", lambda x, m: np.add(x, 1, where=m, out=np.zeros_like(x + m)), (f(3), b(3))),
+    ("dtype of a ufunc", lambda x: np.add(x, 1, dtype=np.float32), (f(3),)),
+    ("in place", add_in_place, (f(2, 3), f(3))),
+    ("ufunc.outer", lambda x, y: np.subtract.outer(x, y), (f(2), f(3, 2))),
+    ("ufunc.at", written(lambda x, k, y: np.add.at(x, k, y)), (f(4), i(3), f(3))),
+    ("add.reduce", lambda x: np.add.reduce(x), (f(3, 2),)),
+    ("maximum.reduce of all", lambda x: np.maximum.reduce(x, axis=None), (f(3, 2),)),
+    ("multiply.accumulate", lambda x: np.multiply.accumulate(x, 1), (f(3, 4),)),
+    ("add.reduceat", lambda x: np.add.reduceat(x, [0, 2], 1), (f(3, 4),)),
+    ("logaddexp.reduce", lambda x: np.logaddexp.reduce(x, -1, keepdims=True), (f(3, 4),)),
+    ("vecdot", lambda x, y: np.vecdot(x, y), (f(3, 4), f(4))),
+    ("matvec", lambda x, y: np.matvec(x, y), (f(2, 3, 4), f(4))),
+    ("vecmat", lambda x, y: np.vecmat(x, y), (f(2, 3), f(3, 4))),
+]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("case", CASES, ids=[name for name, *_ in CASES])
+def test_rule_equals_loop(case: Case, check: Any) -> None:
+    check(*case)
