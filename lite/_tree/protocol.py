@@ -1,9 +1,10 @@
 """The protocol that the containers implement: what the dense and the lazily stacked kind have in common.
 
-Operations are functions of a `Container`. What they ask it stands here in the order in which one meets it: its
-entries, those at the end of a path, writing, kinds and parts, metadata, names, lock, `with` statements. Methods that
-raise NotImplementedError are for the two kinds to write (`lite._containers`). At the end are the names of
-operations that lower packages call as methods, because a kind or a subclass may have its own form.
+Operations are functions of a `Container`. What they ask it stands here in the order in which one meets it:
+its entries, those at the end of a path, writing, kinds and parts, metadata, names, lock, `with`
+statements. Methods that raise NotImplementedError are for the two kinds to write (`lite._containers`). At
+the end are the names of operations that lower packages call as methods, because a kind or a subclass may
+have its own form.
 """
 
 from __future__ import annotations
