@@ -157,7 +157,7 @@ class TensorDictBase(cast.DtypeCasts):
         memo[id(self)] = out
         return out
 
-    # -- the batch: more than _tree/shape.py (_ops/rearrange.py, layout.py, padding.py, forms.py) --
+    # -- the batch: more than _tree/shape.py (_ops/rearrange.py, _ops/padding.py) -----------------
 
     _take = rearrange._take
     gather = rearrange.gather
@@ -218,7 +218,7 @@ class TensorDictBase(cast.DtypeCasts):
     apply_ = applying.apply_
     named_apply = applying.named_apply
 
-    # -- new containers (_ops/create.py, _ops/schema.py) ------------------------------------------
+    # -- new containers (_ops/create.py) ----------------------------------------------------------
 
     new_zeros = create.new_zeros
     new_ones = create.new_ones
@@ -277,7 +277,7 @@ class TensorDictBase(cast.DtypeCasts):
         """False: arrays without memory do not exist here."""
         return False
 
-    # -- numbers, element by element (_ops/pointwise.py, _ops/arithmetic.py) ----------------------
+    # -- numbers, element by element: a row of the table for each (_ops/pointwise.py) -------------
 
     abs, abs_ = pointwise.unary("abs")
     neg, neg_ = pointwise.unary("neg")
@@ -381,7 +381,7 @@ class TensorDictBase(cast.DtypeCasts):
     __array_ufunc__ = pointwise.array_ufunc
     __array_function__ = numpy_protocol.array_function
 
-    # -- numbers, along dimensions (_ops/reductions.py, _ops/scans.py) ----------------------------
+    # -- numbers, along dimensions: a row for each (_ops/reduce.py, _ops/scans.py) ----------------
 
     sum = reduce.reduction("sum")
     prod = reduce.reduction("prod")
@@ -658,7 +658,7 @@ class LazyStackedTensorDict(Lazy, TensorDictBase):
         """A TensorDict, which is no lazy stack, with `value` under every key."""
         return TensorDict.fromkeys(keys, value)
 
-    # -- operations on every part (_tree/walks.py), and what is done otherwise (_ops/lifted.py) ------
+    # -- operations on every part (_tree/walks.py), and what is done otherwise (_ops/lifted.py) ----
 
     select = lifted(structure.select)
     _selected = lifted(structure._selected)
