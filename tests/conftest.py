@@ -1,18 +1,24 @@
-"""Shared fixtures, and a Numba cache keyed by the kernel sources.
+"""Shared fixtures, a Numba cache keyed by the kernel sources, and where pytest finds the examples of classes.
 
 Numba stamps a cached function with its own file only, so a changed helper in another file would
 run stale; keying the cache folder on all kernel sources rules that out.
 """
 
+import doctest
 import hashlib
+import inspect
 import os
 import tempfile
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import kernels_under_test
 import numpy as np
 import pytest
 import simulator
+
+from lite._arrays.public import written_in
 
 _KERNELS = Path(__file__).parents[1] / "kernels"
 _SOURCES = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(_KERNELS.rglob("*.py"))))
@@ -45,3 +51,16 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
+
+
+_is_from = doctest.DocTestFinder._from_module  # type: ignore[attr-defined]
+
+
+def _stands_in(self: doctest.DocTestFinder, module: ModuleType, value: Any) -> bool:
+    """A public class says that it is from the package that exports it; its examples are in its own file."""
+    if inspect.isclass(value) and value in written_in:
+        return written_in[value] == module.__name__
+    return bool(_is_from(self, module, value))
+
+
+doctest.DocTestFinder._from_module = _stands_in  # type: ignore[attr-defined]
