@@ -150,7 +150,9 @@ RULES = [
     ),
     Rule("reductions over a dim with one object per element", REDUCTIONS, ("error",), ("recursion",)),
     Rule("`prod`, `amax`", EXTREMES, ("batch_size", "values", "shape")),
-    Rule("`prod`, `amax`", EXTREMES, ("error",), ("call_on_nested", "NoneType", "dim", "Dim", "batch", "shape")),
+    Rule(
+        "`prod`, `amax`", EXTREMES, ("error",), ("call_on_nested", "NoneType", "dim", "Dim", "batch", "shape")
+    ),
     Rule("`sum(dim=None)`", REDUCTIONS, ("batch_size", "shape")),
     Rule("nested batch sizes longer", SCANS, ("batch_size",)),
     Rule("empty nodes and non-tensor data", (*MOVES, *ARITHMETIC), ("kind", "keys")),
