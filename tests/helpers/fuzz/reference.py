@@ -82,7 +82,7 @@ MOVES = (
     "masked_select", "index",
 )  # fmt: skip
 EXTREMES = ("prod", "amax", "amin", "max", "min")
-READS = ("get", "item", "setdefault", "pop", "to_dict", "flatten_keys")
+READS = ("clone", "get", "item", "setdefault", "pop", "to_dict", "flatten_keys")
 STACKS = ("cat", "stack", "lazy_stack", "maybe_dense_stack")
 RULES = [
     Rule("dtypes of results", NUMERIC, ("dtype",)),
@@ -124,6 +124,7 @@ RULES = [
         says=("refine_names", "dim names", "non-unique"),
     ),
     Rule("`numel()` of an empty batch", ("numel",), ("value",)),
+    Rule("`numel()` of an empty batch", ("view", "reshape"), ("batch_size",)),
     Rule("`roll` without dims", ("roll",), ("values", "error")),
     Rule("`//`, `@`", ("cumsum", "cumprod", "sort"), ("error", "error class"), ("has no attribute",)),
     Rule("`rename_key_(", ("create_nested", "rename_key_", "flatten_keys"), ("keys", "batch_size", "error")),
@@ -149,7 +150,9 @@ RULES = [
     ),
     Rule("reductions over a dim with one object per element", REDUCTIONS, ("error",), ("recursion",)),
     Rule("`prod`, `amax`", EXTREMES, ("batch_size", "values", "shape")),
-    Rule("`prod`, `amax`", EXTREMES, ("error",), ("call_on_nested", "NoneType", "dim", "Dim", "batch")),
+    Rule(
+        "`prod`, `amax`", EXTREMES, ("error",), ("call_on_nested", "NoneType", "dim", "Dim", "batch", "shape")
+    ),
     Rule("`sum(dim=None)`", REDUCTIONS, ("batch_size", "shape")),
     Rule("nested batch sizes longer", SCANS, ("batch_size",)),
     Rule("empty nodes and non-tensor data", (*MOVES, *ARITHMETIC), ("kind", "keys")),

@@ -390,8 +390,9 @@ def set_names(td: Any, names: list[str | None]) -> None:
 def entry(c: Choices, td: Any, key: Key) -> Any:
     """Something to store: an array, text, one string per element, or a tree."""
     size = td.shape
-    if len(path_of(key)) > 1 and not has_rows(td) and isinstance(holder := get(td, path_of(key)[:-1]), Tree):
-        size = holder.shape
+    for i in range(1, len(path_of(key)) if not has_rows(td) else 0):
+        if isinstance(holder := get(td, path_of(key)[:i]), Tree):
+            size = holder.shape
     kind = c.pick(["leaf", "like", "text", "rows", "tree", "like", "wrong"])
     if has_rows(td) and kind == "leaf":  # whose rows are of any length
         kind = "like"
