@@ -58,7 +58,7 @@ TV test_vtrace (multidim)
     | kernels/test_returns.py::test_features_share_the_flags
 TV test_successive_traj_tdlambda, _tdadv, _gae
     | parity/test_value_estimates.py::test_loops
-    | kernels/test_returns.py::test_gae_at_a_truncated_step_uses_its_own_next_value
+    | kernels/test_advantages.py::test_gae_at_a_truncated_step_uses_its_own_next_value
     | kernels/test_returns.py::test_td_lambda_at_a_truncated_step_uses_its_own_next_value
 TV test_args_kwargs_timedim
     | parity/test_value_estimates.py::test_time_dim
@@ -309,14 +309,14 @@ NN TestAsTDM
 
 # Vmap and trees
 FT test_vmap_names
-    | nn/test_vmap_tensordicts.py::test_names_of_the_mapped_dimension
+    | transforms/vmap/test_tensordicts.py::test_names_of_the_mapped_dimension
 FT test_vmap_write_lazystack
-    | nn/test_vmap_tensordicts.py::test_writes_on_lazy_stacks
-    | nn/test_vmap_tensordicts.py::test_locked_tensordicts
+    | transforms/vmap/test_tensordicts.py::test_writes_on_lazy_stacks
+    | transforms/vmap/test_tensordicts.py::test_locked_tensordicts
 FT test_vamp_basic
-    | nn/test_vmap_tensordicts.py::test_tensordict_in_and_out
+    | transforms/vmap/test_tensordicts.py::test_tensordict_in_and_out
 FT test_vamp_composed, _composed_flipped
-    | nn/test_vmap_tensordicts.py::test_tensordicts_that_are_not_mapped_are_expanded_and_stay_as_they_are
+    | transforms/vmap/test_tensordicts.py::test_tensordicts_that_are_not_mapped_are_expanded_and_stay_as_they_are
 FT TestPyTree.test_pytree_map
     | parity/test_interop.py::test_pytrees_come_back_equal
     | convert/test_pytree.py::test_optree
