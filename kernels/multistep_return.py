@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from lite.kernels._threads import for_rows
 
 _SERIAL = 100_000  # values: below, starting a thread costs more than it saves
 _CHUNK = 30_000  # values handed to a thread at a time
+_FEW = 8  # sequences side by side: fewer of them are moved one by one
 _OTHERS = [
     np.dtype(kind) for kind in (np.int64, np.int64, np.float32, np.bool_)
 ]  # types of what is said of windows beside their sums
@@ -123,9 +125,21 @@ def multistep_return(
     reward_line, done_line = contiguous(work, work.dtype).ravel(), contiguous(flags, flags.dtype).ravel()
     sums, *others = _sequences(reward_line, done_line, time, window, float(gamma))
     if lanes * features > 1:
-        sums = np.ascontiguousarray(sums.reshape(features, -1, lanes, time).transpose(1, 3, 2, 0))
-        others = [np.ascontiguousarray(out.reshape(-1, lanes, time).swapaxes(1, 2)) for out in others]
+        sums = _turned(sums, features, lanes, time)
+        others = [_turned(out, 1, lanes, time) for out in others]
     return MultiStepReturn(_as_rewards(sums, values), *[out.reshape(ends.shape) for out in others])
+
+
+def _turned(results: NDArray[Any], features: int, lanes: int, time: int) -> NDArray[Any]:
+    """From (features, batch, lanes, time) to (batch, time, lanes, features), in few long copies."""
+    source = results.reshape(features, -1, lanes, time)
+    target = np.empty((source.shape[1], time, lanes, features), results.dtype)
+    if lanes * features > _FEW:
+        target[...] = source.transpose(1, 3, 2, 0)
+    else:
+        for lane, feature in itertools.product(range(lanes), range(features)):
+            target[:, :, lane, feature] = source[feature, :, lane]
+    return target
 
 
 def _few(reward: Any, done: Any, time: int, window: int, gamma: float) -> MultiStepReturn:

@@ -13,7 +13,7 @@ HERE, CUDA = Path(__file__).parent, Path(__file__).parents[1] / "cuda"
 @pytest.mark.parametrize(
     ("files", "at_least"),
     [
-        ([CUDA / "test_kernel_arrays.py"], 20),
+        ([CUDA / "test_arrays.py"], 20),
         ([CUDA / "test_sequences.py"], 50),
         ([HERE / "test_returns.py", HERE / "test_advantages.py", HERE / "test_multistep_return.py"], 90),
         ([CUDA / "test_log_softmax.py"], 50),
