@@ -45,11 +45,6 @@ class Pad(BatchOp):
         return out
 
 
-def grown(array: Array, before: Sequence[int], after: Sequence[int], value: Any) -> Array:
-    """The array with `value` (None for objects) around its first dimensions; negative counts crop."""
-    return Pad(array.shape[: len(before)], before, after, value).array(array)
-
-
 def pad(td: T, pad_size: Sequence[int], value: float = 0.0, inplace: bool = False, safe: bool = True) -> T:
     """Pad the batch with a constant, objects with None.
 
@@ -126,27 +121,28 @@ def pad_sequence(
     inside = 0 <= pad_dim < ndim or (pad_dim < 0 and _all_inside(rows[0], shared, pad_dim, ndim))
     size = _padded_size([td.batch_size for td in nodes], inside)
     result = nodes[0].empty(recurse=True, batch_size=(len(nodes), *size))
-    mask_path = _mask_path(return_mask)
+    masks = (
+        require_path("masks" if return_mask is True else return_mask) if return_mask is not False else None
+    )
     for path in shared:
         column = [row[path] for row in rows]
         if isinstance(column[0], TensorCollection):
-            result._set_path(path, _objects(column, size), False)
-            continue
-        arrays, masks = zip(
-            *(_padded(path, column, i, pad_dim, padding_value, ndim) for i in range(len(column))), strict=True
-        )
-        result._set_path(path, np.stack(arrays), False)
-        if mask_path is not None:
-            result._set_path((*mask_path, *path), np.stack(masks), False)
+            objects = [
+                np.broadcast_to(o, o.shape or (1,) * len(size)) for o in (e._objects() for e in column)
+            ]
+            entry: Any = NonTensorStack._wrap(np.stack([_grown_to(o, size, None) for o in objects]))
+        else:
+            shape, at = _longest(path, [array.shape for array in column], pad_dim)
+            entry = np.stack([_grown_to(array, shape, padding_value) for array in column])
+            if masks is not None:
+                n = max(at + 1, ndim)
+                own = [np.ones(array.shape[:n], np.bool_) for array in column]
+                mask = np.stack([_grown_to(elements, shape[:n], False) for elements in own])
+                result._set_path((*masks, *path), mask, False)
+        result._set_path(path, entry, False)
     if out is not None:
         return out.update(result, inplace=True)
-    return nodes[0]._rewrap(tds[0], result) if mask_path is None else result
-
-
-def _mask_path(return_mask: bool | NestedKey) -> Path | None:
-    if isinstance(return_mask, bool):
-        return ("masks",) if return_mask else None
-    return require_path(return_mask)
+    return nodes[0]._rewrap(tds[0], result) if masks is None else result
 
 
 def _all_inside(row: dict[Path, Any], paths: list[Path], pad_dim: int, ndim: int) -> bool:
@@ -159,35 +155,17 @@ def _padded_size(sizes: list[Shape], inside: bool) -> Shape:
     return tuple(max(n) for n in zip(*sizes, strict=True))
 
 
-def _padded(
-    path: Path, column: list[Array], i: int, pad_dim: int, value: Any, batch_dims: int
-) -> tuple[Array, Array]:
-    """Row `i` grown to the longest of the column, and the mask of its own elements."""
-    array = column[i]
-    at = pad_dim if pad_dim >= 0 else array.ndim + pad_dim
-    if not 0 <= at < array.ndim:
+def _longest(path: Path, shapes: list[Shape], pad_dim: int) -> tuple[Shape, int]:
+    """The shape that the arrays of one key are padded to, and the dimension that grows."""
+    first = shapes[0]
+    at = pad_dim if pad_dim >= 0 else len(first) + pad_dim
+    if not 0 <= at < len(first):
+        raise RuntimeError(f"Cannot pad scalars: the entry {path} of shape {first} has no dim {pad_dim}.")
+    if len({(shape[:at], shape[at + 1 :]) for shape in shapes}) > 1:
         raise RuntimeError(
-            f"Cannot pad scalars: the entry {path} of shape {array.shape} has no dim {pad_dim}."
+            f"pad_sequence failed for key {path}: shapes {shapes} differ in more than dim {at}."
         )
-    if len({(a.shape[:at], a.shape[at + 1 :]) for a in column}) > 1:
-        raise RuntimeError(
-            f"pad_sequence failed for key {path}: shapes {[a.shape for a in column]} differ in more than "
-            f"dim {at}."
-        )
-    length = max(a.shape[at] for a in column)
-    after = [0] * at + [length - array.shape[at]]
-    before = [0] * (at + 1)
-    own = np.ones(array.shape[: max(at + 1, batch_dims)], np.bool_)
-    return grown(array, before, after, value), grown(own, before, after, False)
-
-
-def _objects(column: list[Any], size: Shape) -> NonTensorBase:
-    rows = []
-    for entry in column:
-        own = entry._objects()
-        own = own if own.ndim else np.broadcast_to(own, (1,) * len(size))
-        rows.append(grown(own, [0] * len(size), [n - m for n, m in zip(size, own.shape, strict=False)], None))
-    return NonTensorStack._wrap(np.stack(rows))
+    return (*first[:at], max(shape[at] for shape in shapes), *first[at + 1 :]), at
 
 
 def to_lazystack(td: Container, dim: int = 0) -> Any:
@@ -296,9 +274,13 @@ def _grown_objects(entry: Any, size: Shape) -> Any:
     return NonTensorStack._wrap(_grown_to(entry._objects(), size, None))
 
 
-def _grown_to(array: Any, shape: Shape, value: Any) -> Any:
-    after = [n - m for n, m in zip(shape, array.shape, strict=True)]
-    return grown(array, [0] * len(shape), after, value)
+def _grown_to(array: Array, shape: Shape, value: Any) -> Array:
+    """The array with `value` (None for objects) after its elements, up to a shape."""
+    after = [
+        n - m for n, m in zip(shape, array.shape, strict=False)
+    ]  # a shape of the batch leaves features be
+    size = array.shape[: len(shape)]
+    return Pad(size, [0] * len(size), after, value).array(array)
 
 
 def _largest(shapes: list[Shape], key: str = "") -> Shape:
