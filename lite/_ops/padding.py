@@ -121,25 +121,20 @@ def pad_sequence(
     inside = 0 <= pad_dim < ndim or (pad_dim < 0 and _all_inside(rows[0], shared, pad_dim, ndim))
     size = _padded_size([td.batch_size for td in nodes], inside)
     result = nodes[0].empty(recurse=True, batch_size=(len(nodes), *size))
-    masks = (
-        require_path("masks" if return_mask is True else return_mask) if return_mask is not False else None
-    )
+    named = "masks" if return_mask is True else return_mask
+    masks = None if named is False else require_path(named)
     for path in shared:
         column = [row[path] for row in rows]
         if isinstance(column[0], TensorCollection):
-            objects = [
-                np.broadcast_to(o, o.shape or (1,) * len(size)) for o in (e._objects() for e in column)
-            ]
-            entry: Any = NonTensorStack._wrap(np.stack([_grown_to(o, size, None) for o in objects]))
-        else:
-            shape, at = _longest(path, [array.shape for array in column], pad_dim)
-            entry = np.stack([_grown_to(array, shape, padding_value) for array in column])
-            if masks is not None:
-                n = max(at + 1, ndim)
-                own = [np.ones(array.shape[:n], np.bool_) for array in column]
-                mask = np.stack([_grown_to(elements, shape[:n], False) for elements in own])
-                result._set_path((*masks, *path), mask, False)
-        result._set_path(path, entry, False)
+            result._set_path(path, _padded_objects(column, size), False)
+            continue
+        shape, at = _longest(path, [array.shape for array in column], pad_dim)
+        arrays = [_grown_to(array, shape, padding_value) for array in column]
+        result._set_path(path, np.stack(arrays), False)
+        if masks is not None:
+            n = max(at + 1, ndim)
+            own = [_grown_to(np.ones(array.shape[:n], np.bool_), shape[:n], False) for array in column]
+            result._set_path((*masks, *path), np.stack(own), False)
     if out is not None:
         return out.update(result, inplace=True)
     return nodes[0]._rewrap(tds[0], result) if masks is None else result
@@ -153,6 +148,14 @@ def _padded_size(sizes: list[Shape], inside: bool) -> Shape:
     if len({len(size) for size in sizes}) > 1 or (not inside and len(set(sizes)) > 1):
         raise RuntimeError(f"the batch sizes {sizes} differ in more than the padded dimension.")
     return tuple(max(n) for n in zip(*sizes, strict=True))
+
+
+def _padded_objects(column: list[Any], size: Shape) -> NonTensorBase:
+    rows = []
+    for entry in column:
+        own = entry._objects()
+        rows.append(_grown_to(own if own.ndim else own.reshape((1,) * len(size)), size, None))
+    return NonTensorStack._wrap(np.stack(rows))
 
 
 def _longest(path: Path, shapes: list[Shape], pad_dim: int) -> tuple[Shape, int]:
@@ -275,11 +278,9 @@ def _grown_objects(entry: Any, size: Shape) -> Any:
 
 
 def _grown_to(array: Array, shape: Shape, value: Any) -> Array:
-    """The array with `value` (None for objects) after its elements, up to a shape."""
-    after = [
-        n - m for n, m in zip(shape, array.shape, strict=False)
-    ]  # a shape of the batch leaves features be
+    """The array with `value` (None for objects) after its elements, as far as `shape` has dimensions."""
     size = array.shape[: len(shape)]
+    after = [n - m for n, m in zip(shape, size, strict=True)]
     return Pad(size, [0] * len(size), after, value).array(array)
 
 
