@@ -16,7 +16,7 @@ from lite._tree.key_views import walk
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
 from lite._tree.protocol import Container, T, kinds
-from lite._tree.walks import map_tree
+from lite._tree.walks import keep, map_tree
 
 
 class Pad(BatchOp):
@@ -195,7 +195,7 @@ def densify(td: Container, padding_value: Any = 0.0, padding_side: str = "right"
     """Self with the lazy stacks in it made dense; ragged arrays are padded along their first dimension."""
     return map_tree(
         td,
-        lambda leaf, _: leaf,
+        keep,
         dense=lambda stack: stack.densify(padding_value, padding_side),  # type: ignore[attr-defined]
     )
 
@@ -232,7 +232,7 @@ def to_padded_tensor(td: Container, padding: Any = 0.0, mask_key: NestedKey | No
 
 
 def _padded_tree(td: Any, padding: Any) -> Any:
-    return map_tree(td, lambda leaf, _: leaf, dense=partial(_padded_stack, padding=padding))
+    return map_tree(td, keep, dense=partial(_padded_stack, padding=padding))
 
 
 def _padded_stack(stack: Any, padding: Any) -> Any:
