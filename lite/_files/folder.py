@@ -22,6 +22,7 @@ from lite._files.keys import file_name
 from lite._files.mapping import anonymous_leaf, create_leaf, is_file, source_of, write_file
 from lite._files.stores import kind_of
 from lite._tree.nontensor import NonTensorBase, NonTensorStack
+from lite._tree.walks import leaves, nodes
 
 
 @dataclass(slots=True)
@@ -177,13 +178,13 @@ def write_folder(
             the way and `existsok` is False; a path is a symbolic link.
         ValueError, TypeError: see `FolderPlan.add`.
     """
-    plan = FolderPlan(robust, allow_pickle)
     if root is None:
-        _visit(entry, plan)
+        plan = _in_memory(entry)
         return plan, [
             array if source_of(array) is not None and not like else anonymous_leaf(array, not like)
             for _, array in plan.leaves
         ]
+    plan = FolderPlan(robust, allow_pickle)
     plan.add(entry, "", "")
     kept = _already_there(plan, root, like, copy_existing)
 
@@ -195,19 +196,13 @@ def write_folder(
     return plan, replace_tree(root, fill)
 
 
-def _visit(entry: Any, plan: FolderPlan) -> None:
+def _in_memory(entry: Any) -> FolderPlan:
     """The leaves alone, for which no names or types of files matter."""
-    if is_array(entry):
-        array = raw(entry)
-        if not isinstance(array, np.ndarray):
-            raise TypeError("an array is on a device; move it first: td.to('cpu').")
-        plan.leaves.append(("", array))
-    elif not isinstance(entry, NonTensorBase):
-        node = getattr(entry, "_tensordict", entry)
-        stacked = node._parts()
-        plan.nodes.append("")
-        for child in [child for _, child in node._items()] if stacked is None else stacked[0]:
-            _visit(child, plan)
+    node = getattr(entry, "_tensordict", entry)
+    arrays = [raw(array) for array in leaves(node)]
+    if not all(isinstance(array, np.ndarray) for array in arrays):
+        raise TypeError("an array is on a device; move it first: td.to('cpu').")
+    return FolderPlan(nodes=["" for _ in nodes(node)], leaves=[("", array) for array in arrays])
 
 
 def _already_there(plan: FolderPlan, root: str, like: bool, copy_existing: bool) -> set[int]:
@@ -235,8 +230,8 @@ def _check_targets(plan: FolderPlan, root: str, existsok: bool, kept: set[int]) 
             raise RuntimeError(f"refusing to write through the symbolic link {root}/{path}.")
         if kind and not stat.S_ISDIR(kind):
             raise FileExistsError(f"{root}/{path} exists and is not a folder.")
-    leaves = [path for i, (path, array) in enumerate(plan.leaves) if array.size and i not in kept]
-    for path in [*leaves, *(path for path, _ in plan.texts)]:
+    files = [path for i, (path, array) in enumerate(plan.leaves) if array.size and i not in kept]
+    for path in [*files, *(path for path, _ in plan.texts)]:
         kind = kind_of(f"{root}/{path}")
         if stat.S_ISLNK(kind):
             raise RuntimeError(f"refusing to write through the symbolic link {root}/{path}.")
@@ -281,30 +276,33 @@ def _with_count(plan: FolderPlan, root: str, path: str, content: bytes) -> bytes
 
 def with_leaves(
     entry: Any,
-    leaves: Iterator[Array],
-    nodes: Iterator[str],
+    arrays: Iterator[Array],
+    folders: Iterator[str],
     root: str | None,
     inplace: bool,
     to_cpu: bool = True,
 ) -> Any:
     """The container with its leaves replaced in the order they were planned; itself if `inplace`.
 
+    A walk of its own, since each container is told its folder, and may be changed in place.
+
     Args:
-        nodes: the folder of each container below `root`.
+        arrays: the new leaves.
+        folders: the folder of each container below `root`.
         to_cpu: bind the containers to the device "cpu".
     """
     if isinstance(entry, NonTensorBase):
         return entry
-    rest = (leaves, nodes, root, inplace, to_cpu)
+    rest = (arrays, folders, root, inplace, to_cpu)
     node = getattr(entry, "_tensordict", entry)
-    at = next(nodes)
+    at = next(folders)
     stacked = node._parts()
     if stacked is not None:
         parts = [with_leaves(part, *rest) for part in stacked[0]]
         out = node if inplace else node._from_parts(parts)
     else:
         data = {
-            key: next(leaves) if is_array(value) else with_leaves(value, *rest)
+            key: next(arrays) if is_array(value) else with_leaves(value, *rest)
             for key, value in node._items()
         }
         names = node._names if node._names is None else list(node._names)

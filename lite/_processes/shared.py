@@ -15,7 +15,7 @@ import numpy as np
 
 from lite._arrays.types import Array, ArrayHolder, Shape, is_array, raw
 from lite._tree.protocol import Container, T
-from lite._tree.walks import leaves
+from lite._tree.walks import leaves, nodes
 
 _ALIGNMENT = 64  # a cache line; enough for any dtype
 _blocks: weakref.WeakValueDictionary[str, SharedBlock] = weakref.WeakValueDictionary()
@@ -80,25 +80,18 @@ def is_shared(td: Container) -> bool:
     return found
 
 
-def _replace(node: Any, moved: dict[int, Array]) -> None:
+def _replace(td: Any, moved: dict[int, Array]) -> None:
     """Put the shared arrays in place, and have containers send handles."""
-    stacked = node._parts()
-    if stacked is not None:
-        for part in stacked[0]:
-            _replace(part, moved)
-        return
-    send_by_handle(type(node))
-    for key, entry in list(node._items()):
-        if is_array(entry):
-            shared = moved.get(id(raw(entry)))
+    for node in nodes(td):
+        if node._parts() is not None:
+            continue
+        send_by_handle(type(node))
+        for key, entry in list(node._items()):
+            shared = moved.get(id(raw(entry))) if is_array(entry) else None
             if isinstance(entry, ArrayHolder) and shared is not None:
                 entry.data = shared
             elif shared is not None:
                 node._data[key] = shared
-        else:
-            child = node._as_node(entry)
-            if child is not None:
-                _replace(child, moved)
 
 
 # -- blocks ----------------------------------------------------------------------------------------

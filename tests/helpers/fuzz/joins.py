@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from helpers.fuzz.choices import Choices, dim
 from helpers.fuzz.keys import any_objects
-from helpers.fuzz.model import One, Refused, Rows, Tree, copied, dense, elements, has_rows, regular, spread
+from helpers.fuzz.model import One, Refused, Rows, Tree, copied, elements, has_rows, regular, spread
 from helpers.fuzz.numbers import like
 from helpers.fuzz.register import Call, Var, calls, operation
 from numpy.lib.array_utils import normalize_axis_index as axis
@@ -79,11 +79,6 @@ def lazy_stack(td: Any, items: list[Any], d: int) -> Any:
 def maybe_dense_stack(td: Any, items: list[Any], d: int) -> Any:
     found = lazily([td, *items], d)
     return stack(td, items, d) if regular(found) and not has_rows(td) else found
-
-
-@operation("dense")
-def to_dense(td: Any) -> Any:
-    return dense(td)
 
 
 @calls(6)

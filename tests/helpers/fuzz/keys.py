@@ -286,23 +286,16 @@ def empty(td: Any) -> Any:
 def flatten_keys(td: Any, separator: str) -> Any:
     def flat(node: Tree) -> Tree:
         entries: dict[str, Any] = {}
-        for path, holder, value in leaves(dense(node) if False else node):
+        for path, _, value in leaves(node):
             if isinstance(value, Rows):
                 raise NotImplementedError
             name = separator.join(path)
             if name in entries:
                 raise KeyError(name)
-            if isinstance(value, One) and holder.shape != node.shape:
-                value = One(value.value)
             entries[name] = value
         return Tree(node.shape, entries, node.names)
 
     return each(td, flat)
-
-
-@operation("flatten and unflatten keys")
-def flat_round(td: Any) -> Any:
-    raise NotImplementedError
 
 
 # -- moving and removing ----------------------------------------------------------------------

@@ -79,7 +79,7 @@ def nameless(node: Any) -> Any:
 
 
 class Refused(Exception):
-    """What the model does not allow; lite must raise an error of a class with this name, or any if none is given."""
+    """What the model does not allow. Lite must raise an error of the class named, or any if none is named."""
 
 
 def _short(value: Any) -> str:
@@ -261,8 +261,8 @@ def compare(ours: Any, expected: Any, path: str = "", by_element: bool = False) 
     """Raise `Mismatch` at the first difference.
 
     Args:
-        by_element: compare the batch elements, however they are arranged in lazy stacks. Locks of parts and the
-            order of keys are not fixed then.
+        by_element: compare the batch elements, however they are arranged in lazy stacks. Locks of parts and
+            the order of keys are not fixed then.
     """
     if isinstance(expected, tuple | list):
         _equal("parts", isinstance(ours, tuple | list) and len(ours), len(expected), path)

@@ -117,8 +117,8 @@ def binary(name: str) -> None:
 
 
 def against(td: Any, rows: Array, f: Callable[..., Any], other: Any = None, locked: bool = False) -> Any:
-    """`f` of every array, of the numbers of `rows` (one per batch element) that belong to it, and of the array
-    of the same key of another tree, if there is one.
+    """`f` of every array, of what `rows` has for it (one number per batch element), and of the array of the
+    same key of another tree, if there is one.
     """
     if isinstance(td, Rows):
         rows = np.broadcast_to(wide(rows, td.array), td.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 from helpers.fuzz import joins, keys, moves, numbers, reductions, writes
@@ -157,3 +158,32 @@ class Program:
                 old.append(x)
         for old in self.variables:
             del old[:-VARIABLES]
+
+
+def run(kind: type[Program], seed: int) -> Program:
+    """Run the program of a seed. If it fails, the error lists the fewest of its steps that fail, too."""
+    r = random.Random(seed)
+    start, steps = r.randbytes(48), [r.randbytes(16) for _ in range(r.randrange(1, 9))]
+    try:
+        return _run(kind, start, steps)
+    except AssertionError as error:
+        failed = error
+    for i in reversed(range(len(steps))):
+        try:
+            _run(kind, start, [*steps[:i], *steps[i + 1 :]])
+        except AssertionError as error:
+            failed = error
+            del steps[i]
+    raise failed
+
+
+def _run(kind: type[Program], start: bytes, steps: list[bytes]) -> Program:
+    program = kind(start)
+    try:
+        for step in steps:
+            program.run(step)
+    except AssertionError as error:
+        for line in program.log:
+            error.add_note(line)
+        raise
+    return program

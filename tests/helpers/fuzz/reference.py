@@ -77,40 +77,76 @@ ARITHMETIC = (*(f"operator {name}" for name in (*BINARY, "and_", "or_")), *UNARY
 NUMERIC = (*ARITHMETIC, *REDUCTIONS, *SCANS, "where", "masked_fill")
 WRITES = ("assign", "set_", "set in place", "update_", "update in place", "update_at_")
 MOVES = (
-    "reshape", "view", "flatten", "unflatten", "unsqueeze", "squeeze", "permute", "transpose", "movedim", "expand",
-    "split", "chunk", "unbind", "repeat", "repeat_interleave", "gather", "flip", "roll", "masked_select", "index",
+    "reshape", "view", "flatten", "unflatten", "unsqueeze", "squeeze", "permute", "transpose", "movedim",
+    "expand", "split", "chunk", "unbind", "repeat", "repeat_interleave", "gather", "flip", "roll",
+    "masked_select", "index",
 )  # fmt: skip
 EXTREMES = ("prod", "amax", "amin", "max", "min")
 READS = ("get", "item", "setdefault", "pop", "to_dict", "flatten_keys")
 STACKS = ("cat", "stack", "lazy_stack", "maybe_dense_stack")
 RULES = [
     Rule("dtypes of results", NUMERIC, ("dtype",)),
-    Rule("dtypes of results", NUMERIC, ("error",), ("floating point", "infer output dtype", "'Bool'", "result type")),
+    Rule(
+        "dtypes of results",
+        NUMERIC,
+        ("error",),
+        ("floating point", "infer output dtype", "'Bool'", "result type"),
+    ),
     Rule("calls that fail half way", kinds=("half done",)),
-    Rule("classes of errors", ("squeeze",), ("error",), ("out of range", "invalid combination", "not enough values")),
+    Rule(
+        "classes of errors",
+        ("squeeze",),
+        ("error",),
+        ("out of range", "invalid combination", "not enough values"),
+    ),
     Rule("classes of errors", ("expand", "repeat_interleave", *STACKS, *WRITES), ("error class",)),
     Rule("too many indices", ("index", "assign"), ("error",), ours=("not permitted", "too many indices")),
     Rule("missing keys in `update_`", WRITES, ("error",), ours=("not found",)),
     Rule("broadcast leaves", (*WRITES, "zero_", "add_"), ("error",), ours=("read-only",)),
     Rule("shapes and dims that do not fit", (*STACKS, "set names"), ("error",), ours=("names", "must be in")),
-    Rule("shapes and dims that do not fit", ("split", "repeat_interleave", "unflatten"), ("error",), ours=("size", "dim")),
+    Rule(
+        "shapes and dims that do not fit",
+        ("split", "repeat_interleave", "unflatten"),
+        ("error",),
+        ours=("size", "dim"),
+    ),
     Rule("dims of `sum(dim, reduce=True)`; dims named twice", REDUCTIONS, ("error",), ours=("twice",)),
-    Rule("operations of a locked TensorDict that replace entries", kinds=("error",), ours=("Cannot modify locked",)),
+    Rule(
+        "operations of a locked TensorDict that replace entries",
+        kinds=("error",),
+        ours=("Cannot modify locked",),
+    ),
     Rule("names of the dims that index arrays make", ("index",), ("names",)),
     Rule("names and lock after an operation", kinds=("names", "lock")),
-    Rule("names and lock after an operation", kinds=("error",), says=("refine_names", "dim names", "non-unique")),
+    Rule(
+        "names and lock after an operation",
+        kinds=("error",),
+        says=("refine_names", "dim names", "non-unique"),
+    ),
     Rule("`numel()` of an empty batch", ("numel",), ("value",)),
     Rule("`roll` without dims", ("roll",), ("values", "error")),
     Rule("`//`, `@`", ("cumsum", "cumprod", "sort"), ("error", "error class"), ("has no attribute",)),
     Rule("`rename_key_(", ("create_nested", "rename_key_", "flatten_keys"), ("keys", "batch_size", "error")),
     Rule("new non-tensor keys in an assignment", ("assign", "update_at_"), ("type", "value")),
-    Rule("values of another dtype", WRITES, ("error",), ("dtypes match", "must match", "shape mismatch", "broadcast")),
+    Rule(
+        "values of another dtype",
+        WRITES,
+        ("error",),
+        ("dtypes match", "must match", "shape mismatch", "broadcast"),
+    ),
     Rule("values of another dtype", WRITES, ("error",), ("Invalid indexing", "batch dimension")),
     Rule("objects given to `update_`", WRITES, ("error",), ("locked", "Failed to update", "NonTensor")),
     Rule("objects given to `update_`", WRITES, ("error",), ours=("it is nested",)),
     Rule("objects given to `update_`", WRITES, ("type", "value", "kind")),
-    Rule("`set_`, `update_`, `td[i] = ...`", WRITES, ("error", "values", "keys", "unreadable", "batch_size"), lazy=True),
-    Rule("reductions over a dim with one object per element", (*REDUCTIONS, *SCANS), ("keys", "kind", "parts")),
+    Rule(
+        "`set_`, `update_`, `td[i] = ...`",
+        WRITES,
+        ("error", "values", "keys", "unreadable", "batch_size"),
+        lazy=True,
+    ),
+    Rule(
+        "reductions over a dim with one object per element", (*REDUCTIONS, *SCANS), ("keys", "kind", "parts")
+    ),
     Rule("reductions over a dim with one object per element", REDUCTIONS, ("error",), ("recursion",)),
     Rule("`prod`, `amax`", EXTREMES, ("batch_size", "values", "shape")),
     Rule("`prod`, `amax`", EXTREMES, ("error",), ("call_on_nested", "NoneType", "dim", "Dim", "batch")),
@@ -119,26 +155,46 @@ RULES = [
     Rule("empty nodes and non-tensor data", (*MOVES, *ARITHMETIC), ("kind", "keys")),
     Rule("empty nodes and non-tensor data", ARITHMETIC, ("error",), ("at least one tensor",)),
     Rule("empty nodes and non-tensor data", MOVES, ("error",), ("Cannot call `view`",)),
-    Rule("operands with other numbers of features", ARITHMETIC, ("error",), ("dest shape", "expand_as_right")),
+    Rule(
+        "operands with other numbers of features", ARITHMETIC, ("error",), ("dest shape", "expand_as_right")
+    ),
     Rule("operands: a dense TensorDict", ARITHMETIC, ("error",), lazy=True),
-    Rule("an integer or None apart from index arrays", ("index",), ("error", "values", "unreadable", "shape"), lazy=True),
+    Rule(
+        "an integer or None apart from index arrays",
+        ("index",),
+        ("error", "values", "unreadable", "shape"),
+        lazy=True,
+    ),
     Rule("negative steps, `np.True_` as index", ("index", "assign"), ("shape", "values", "batch_size")),
     Rule("results of operations", kinds=("values", "batch_size", "shape"), names=MOVES, lazy=True),
-    Rule("ragged leaves", (*MOVES, *REDUCTIONS), ("error",), ("Failed to stack", "exclusive", "must match"), lazy=True),
+    Rule(
+        "ragged leaves",
+        (*MOVES, *REDUCTIONS),
+        ("error",),
+        ("Failed to stack", "exclusive", "must match"),
+        lazy=True,
+    ),
     Rule("ragged leaves", ("is_empty",), ("value",), lazy=True),
     Rule("one object for the whole batch", (*MOVES, *READS), ("kind", "type", "parts", "shape", "value")),
     Rule("`split`, `chunk` of a dim of size 0", ("split", "chunk"), ("error",), ("must be a positive",)),
     Rule("an integer or None apart from index arrays", STACKS, ("error",), ("same stack dim",)),
-    Rule("shapes and dims that do not fit", (*MOVES, "assign"), ("error",), ours=("invalid", "out of bounds")),
+    Rule(
+        "shapes and dims that do not fit", (*MOVES, "assign"), ("error",), ours=("invalid", "out of bounds")
+    ),
     Rule("shapes and dims that do not fit", REDUCTIONS, ("error",), ours=("Incompatible dim",)),
     Rule("names and lock after an operation", kinds=("error",), says=("length of the dimension names",)),
-    Rule("negative steps, `np.True_` as index", ("index", "assign"), ("error",), ("must be in the range", "zip()")),
+    Rule(
+        "negative steps, `np.True_` as index",
+        ("index", "assign"),
+        ("error",),
+        ("must be in the range", "zip()"),
+    ),
     Rule("ragged leaves", ("filter_empty_", "split_keys"), ("error",), lazy=True),
     Rule("empty nodes and non-tensor data", ARITHMETIC, ("error",), ("unsupported operand",)),
     Rule("empty nodes and non-tensor data", ("apply double", "apply other"), ("keys",)),
     Rule("results of operations", MOVES, ("error",), ("within the range of",), lazy=True),
     Rule("operands with other numbers of features", ARITHMETIC, ("values",), lazy=True),
-]  # fmt: skip
+]
 
 
 def rule_of(call: Call, kind: str, ours: str, theirs: str, lazy: bool) -> Rule | None:

@@ -73,6 +73,8 @@ class Library(Model):
         return super().value(given, variables)
 
     def run(self, name: str, td: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if name.startswith("operator "):
+            return getattr(operator, name[9:])(td, *args)
         if name in FUNCTIONS:
             return FUNCTIONS[name](self.lib, td, *args, **kwargs)
         return getattr(td, name)(*args, **kwargs)
@@ -117,8 +119,8 @@ def _delete(lib: Any, td: Any, key: Any) -> None:
     del td[key]
 
 
-def _set_attribute(name: str) -> Callable[..., None]:
-    return lambda lib, td, value: setattr(td, name, value)
+def _set_names(lib: Any, td: Any, names: Any) -> None:
+    td.names = names
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -129,11 +131,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "item": lambda lib, td, key: td[key],
     "contains": lambda lib, td, key: key in td.keys(True),
     "key list": lambda lib, td: (list(td.keys()), sorted(map(str, td.keys(True))), len(td)),
-    "values": lambda lib, td: list(td.values()),
     "set in place": lambda lib, td, key, value: td.set(key, value, inplace=True),
     "update in place": lambda lib, td, value: td.update(value, inplace=True),
-    "set names": _set_attribute("names"),
-    "set batch_size": _set_attribute("batch_size"),
+    "set names": _set_names,
     "stack": lambda lib, td, items, d: lib.stack([td, *items], d),
     "cat": lambda lib, td, items, d: lib.cat([td, *items], d),
     "lazy_stack": lambda lib, td, items, d: lib.lazy_stack([td, *items], d),
@@ -143,10 +143,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "apply without a": lambda lib, td: td.named_apply(
         lambda key, x: None if key == "a" or key[-1:] == ("a",) else x, nested_keys=True
     ),
-    "apply grow": lambda lib, td: td.apply(lambda x: x[None], batch_size=(1, *td.batch_size)),
-    "apply_ zero": lambda lib, td: td.apply_(lambda x: x * 0),
 }
-for _name in ("add", "sub", "mul", "truediv", "pow", "eq", "ne", "lt", "ge", "and_", "or_", "neg", "invert"):
-    FUNCTIONS[f"operator {_name}"] = lambda lib, td, *args, f=getattr(operator, _name): f(td, *args)
 
 MODEL, LITE = Model(), Library(lite, lambda array: array)
