@@ -29,7 +29,6 @@ from lite._ops import (
     not_in_lite,
     padding,
     pointwise,
-    read,
     rearrange,
     reduce,
     scans,
@@ -56,19 +55,19 @@ class TensorDictBase(cast.DtypeCasts):
 
     __slots__ = ()
 
-    # -- reading and writing entries (_ops/read.py, _ops/access.py) -------------------------------
+    # -- reading and writing entries (_ops/access.py) -------------------------------
 
-    get = read.get
-    get_at = read.get_at
-    get_item_shape = read.get_item_shape
-    __getitem__ = read.getitem
-    __getitems__ = read.getitems
-    get_non_tensor = read.get_non_tensor
-    __contains__ = read.contains
-    keys = read.keys
-    items = read.items
-    values = read.values
-    is_empty = read.is_empty
+    get = access.get
+    get_at = access.get_at
+    get_item_shape = access.get_item_shape
+    __getitem__ = access.getitem
+    __getitems__ = access.getitems
+    get_non_tensor = access.get_non_tensor
+    __contains__ = access.contains
+    keys = access.keys
+    items = access.items
+    values = access.values
+    is_empty = access.is_empty
 
     @property
     def sorted_keys(self) -> list[str]:
@@ -76,13 +75,9 @@ class TensorDictBase(cast.DtypeCasts):
         return sorted(self._keys())
 
     set = access.set
-    _set_path = access._set_path
-    _create = access._create
-    _set_here = access._set_here
     __setitem__ = access.setitem
     set_ = access.set_
     set_at_ = access.set_at_
-    _set_at = access._set_at
     set_non_tensor = access.set_non_tensor
     del_ = access.del_
     __delitem__ = access.delitem
@@ -95,10 +90,7 @@ class TensorDictBase(cast.DtypeCasts):
     # -- many entries at once (_ops/update.py) ----------------------------------------------------
 
     update = updates.update
-    _merge = updates._merge
-    _update = updates._update
     update_ = updates.update_
-    _copy_entries = updates._copy_entries
     copy_ = updates.copy_
     update_at_ = updates.update_at_
     replace = updates.replace
@@ -672,10 +664,7 @@ class LazyStackedTensorDict(Lazy, TensorDictBase):
     split_keys = stacks.split_keys
     del_ = stacks.del_
     empty = stacks.empty
-    _update = stacks._update
-    _copy_entries = stacks._copy_entries
     update_at_ = stacks.update_at_
-    _set_at = stacks._set_at
     to_tensordict = stacks.to_tensordict
     densify = stacks.densify
 

@@ -22,5 +22,10 @@ def belong_here(package: dict[str, Any]) -> None:
         if not isinstance(value, type) or value in written_in:
             continue
         if value.__module__.startswith(f"{home}."):
-            written_in[value] = value.__module__
-            value.__module__ = home
+            belong_to(home, value)
+
+
+def belong_to(home: str, cls: type) -> None:
+    """Make a class a package's own; called by its file where the package imports it on first use."""
+    written_in[cls] = cls.__module__
+    cls.__module__ = home

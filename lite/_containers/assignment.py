@@ -1,22 +1,289 @@
-"""Assignment at a batch index of a dense TensorDict: `td[index] = value`."""
+"""How entries are written: under a key, all those of a source, or at an index of the batch.
+
+Each function plans its part of the writes of a call (`Writes`), so that the call does all of it or nothing.
+These are the forms of dense containers and what all have in common; lazy stacks have theirs in `lazy_writes`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
+from lite._arrays.device import on_leaves
 from lite._arrays.numbers import NUMBERS
-from lite._arrays.types import Shape
+from lite._arrays.types import Path, Shape, is_array
 from lite._tree.collection import TensorCollection
+from lite._tree.entry_errors import below, entry_error, put_below
 from lite._tree.indexing import basic_shape, normalise, result_shape, slice_length
+from lite._tree.keys import require_path
 from lite._tree.lock import LOCK_ERROR
-from lite._tree.nontensor import NonTensorBase, NonTensorStack, rows
-from lite._tree.writes import Writes, cast_too_early, fits, fitting, trimmed
+from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, element_objects
+from lite._tree.protocol import Container
+from lite._tree.writes import Writes, fits, fitting, trimmed
 
 _ALL = slice(None)
+_copy = methodcaller("copy")
+
+# -- one entry --------------------------------------------------------------------------------------------
+
+
+def set_path(td: Container, path: Path, item: Any, inplace: bool, writes: Writes | None = None) -> None:
+    node: Container = td
+    for depth, name in enumerate(path[:-1]):
+        entry = node._peek(name)
+        if entry is None:
+            try:
+                node._create(path[depth:], item, writes)
+            except Exception as error:
+                put_below(error, *path[:depth])
+                raise
+            return
+        child = entry if isinstance(entry, Container) else td._as_node(entry)
+        if child is None:
+            raise KeyError(f"The entry {name} is already present in tensordict {node!r}.")
+        node = child
+    try:
+        node._set_here(path[-1], item, inplace, writes)
+    except Exception as error:
+        put_below(error, *path[:-1])
+        raise
+
+
+def create(td: Container, path: Path, item: Any, writes: Writes | None = None) -> None:
+    """Store below nodes that do not exist yet; the value is converted before anything changes."""
+    if td._locked:
+        raise RuntimeError(LOCK_ERROR)
+    try:
+        chain = td._convert(item)
+    except Exception as error:
+        put_below(error, *path)
+        raise
+    if type(chain) is ndarray and td._names is None:  # then there is nothing that names reach
+        for name in path[:0:-1]:
+            chain = td._with({name: chain})
+        path = path[:1]
+    for name in path[:0:-1]:
+        parent = td._blank()
+        parent._put(name, chain)
+        chain = parent
+    if writes is None:
+        td._put(path[0], chain)
+    else:
+        writes.put(td, path[0], chain)
+
+
+def set_here(td: Container, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
+    if inplace:
+        current = td._get_str(key)
+        if current is not None:
+            if writes is not None:
+                _write_into(td, key, current, item, writes)
+                return
+            with Writes() as own:
+                _write_into(td, key, current, item, own)
+            return
+    if td._locked:
+        if item is not None and td._get_str(key) is item:
+            return  # as `td["x"] += 1` ends, after it has changed the array in place
+        raise RuntimeError(LOCK_ERROR)
+    entry = td._convert_at(key, item)
+    if writes is None:
+        td._put(key, entry)
+    else:
+        writes.put(td, key, entry)
+
+
+def _write_into(td: Container, key: str, current: Any, item: Any, writes: Writes) -> None:
+    if writes.take(current, item):
+        return
+    node = td._as_node(current)
+    if node is not None:
+        if not isinstance(item, Mapping) and td._as_node(item) is None:
+            raise _not_updated(key, f"it is nested, and the value is a {type(item).__name__}.")
+        with below(key):
+            node._merge(item, writes)
+        return
+    if isinstance(current, NonTensorBase):
+        entry = td._to_entry(item)
+        if not isinstance(entry, NonTensorBase):
+            raise _not_updated(key, f"it is non-tensor data, and the value is a {type(entry).__name__}.")
+        if isinstance(entry, NonTensorData):
+            entry = entry._rebatch(current.batch_size)
+        size = entry.batch_size
+        if not fits(size, current.batch_size):
+            reason = f"objects of shape {size} do not broadcast to {current.batch_size}."
+            raise _not_updated(key, reason)
+        entry = entry._broadcast(current.batch_size)
+        writes.put(td, key, entry)  # replaced, as results of operations may hold the same objects
+        return
+    try:
+        writes.copy(current, td._to_entry(item))
+    except (TypeError, ValueError) as error:
+        raise _not_updated(key, str(error)) from error
+
+
+def _not_updated(key: str, reason: str) -> Exception:
+    return entry_error(ValueError, f"Failed to update {{key}} in tensordict: {reason}", (key,))
+
+
+def set_at(td: Container, path: Path, value: Any, index: Any, writes: Writes) -> None:
+    """`set_at_` as part of other writes."""
+    if td._peek_path(path) is None:
+        raise td._missing(path)
+    if len(path) > 1:
+        # By its own node: a nested lazy stack must write to its parts, not to what it stacks.
+        td._as_node(td._peek(path[0]))._set_at(path[1:], value, index, writes)
+        return
+    key = path[0]
+    entry = td._get_str(key)
+    node = td._as_node(entry)
+    if node is not None:
+        node._set_index(index, value, writes)
+    elif isinstance(entry, NonTensorBase):
+        writes.put(td, key, entry._assign(index, value))
+    else:
+        writes.copy(entry, td._to_entry(value), index)
+
+
+# -- the entries of a source --------------------------------------------------------------------------------
+
+
+def merge(td: Container, source: Any, writes: Writes) -> None:
+    """`update(source, inplace=True)` as part of other writes."""
+    node = td._as_node(source)
+    if node is not None and node is not td:
+        match_batch(td, node, False, writes)
+    if node is not td:
+        td._update(source, False, True, None, None, writes)
+
+
+def match_batch(td: Container, source: Container, update_batch_size: bool, writes: Writes) -> None:
+    mine, theirs = td.batch_size, source.batch_size
+    if mine[: len(theirs)] == theirs[: len(mine)]:
+        return
+    if not update_batch_size:
+        raise RuntimeError(
+            "update_batch_size must be set to True to be able to update tensordicts of different batch "
+            f"size. Got self.batch_size={mine} and source.batch_size={theirs}."
+        )
+    missing = set(td._keys()) - set(source._keys())
+    if missing:
+        raise RuntimeError(
+            f"Some keys of the dest tensordict are not present in the source ({sorted(missing)}): "
+            "the batch size cannot be updated."
+        )
+    writes.keep(td)
+    td.clear()
+    td.batch_size = theirs
+
+
+def update(
+    td: Container,
+    source: Any,
+    clone: bool,
+    inplace: bool,
+    chosen: list[Path] | None,
+    is_leaf: Callable[[type], bool] | None,
+    writes: Writes,
+) -> None:
+    node = td._as_node(source)
+    pairs = source.items() if node is None else ((k, node._get_str(k)) for k in list(node._keys()))
+    for key, value in pairs:
+        path = require_path(key)
+        rest = chosen_below(chosen, path)
+        if rest == []:
+            continue
+        mergeable = isinstance(value, Mapping) or td._as_node(value) is not None
+        if mergeable and not (is_leaf is not None and is_leaf(type(value))):
+            target = td._as_node(td._peek_path(path))
+            if target is None and rest is not None:
+                td._set_path(path, td._blank(), False, writes)
+                target = td._as_node(td._peek_path(path))
+            if target is not None and target is not value:
+                if not inplace:
+                    target = _as_lazy(td, path, target, value, writes)
+                try:
+                    target._update(value, clone, inplace, rest, is_leaf, writes)
+                except Exception as error:
+                    put_below(error, *path)
+                    raise
+                continue
+        td._set_path(path, copied(value) if clone else value, inplace, writes)
+
+
+def _as_lazy(td: Container, path: Path, target: Any, value: Any, writes: Writes) -> Any:
+    """The node at `path`, made a lazy stack if a lazy stack is about to be merged into it."""
+    node = td._as_node(value)
+    if not is_lazy(node) or is_lazy(target):
+        return target
+    dim = node._parts()[1]
+    if target.batch_size[: dim + 1] != node.batch_size[: dim + 1]:
+        return target
+    stack = node._from_parts([part._clone(False) for part in target.unbind(dim)])
+    td._set_path(path, td._rewrap(td._peek_path(path), stack), False, writes)
+    return td._as_node(td._peek_path(path))  # under names it is stored as a copy
+
+
+def copied(value: Any) -> Any:
+    if isinstance(value, TensorCollection):
+        return value._clone(True)
+    return on_leaves(_copy, value) if is_array(value) else value
+
+
+def copy_entries(
+    td: Container, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
+) -> None:
+    node: Any = td._as_node(source)
+    if strict and chosen is None and is_lazy(node) and node._exclusive():
+        raise KeyError("The source has keys in some of its parts only; strict=False ignores them.")
+    for path, value in leaf_items(td, source, ()):
+        rest, both_lazy = chosen_below(chosen, path), _both_lazy(td, path, value)
+        if rest is not None and (not rest or not both_lazy):
+            continue
+        if both_lazy:
+            node, other = td._as_node(td._get_path(path)), td._as_node(value)
+            if other.ndim < node.ndim and other.batch_size != node.batch_size[: other.ndim]:
+                other = other.expand(node.batch_size)  # as arrays broadcast
+            with below(*path):
+                match_batch(node, other, False, writes)
+                node._copy_entries(other, rest, strict, writes, (*above, *path))
+        elif td._peek_path(path) is not None:
+            td._set_path(path, value, True, writes)
+        elif strict:
+            raise KeyError(f"The key {(*above, *path)} was not found in the dest tensordict.")
+
+
+def leaf_items(td: Container, source: Any, prefix: Path) -> Iterator[tuple[Path, Any]]:
+    node = td._as_node(source)
+    pairs = source.items() if node is None else ((k, node._get_str(k)) for k in node._keys())
+    for key, value in pairs:
+        path = prefix + require_path(key)
+        if (isinstance(value, Mapping) or td._as_node(value) is not None) and not _both_lazy(td, path, value):
+            yield from leaf_items(td, value, path)
+        else:
+            yield path, value
+
+
+def _both_lazy(td: Any, path: Path, value: Any) -> bool:
+    """Whether a value and its target are lazy stacks, which copy part by part, ragged leaves included."""
+    return is_lazy(td._as_node(value)) and is_lazy(td._as_node(td._peek_path(path)))
+
+
+def is_lazy(node: Any) -> bool:
+    return node is not None and node._parts() is not None
+
+
+def chosen_below(chosen: list[Path] | None, path: Path) -> list[Path] | None:
+    """What is chosen below a path: None for all of it, no items for nothing."""
+    rest = [c[len(path) :] for c in chosen or () if c[: len(path)] == path[: len(c)]]
+    return None if chosen is None or () in rest else rest
+
+
+# -- at an index of the batch ------------------------------------------------------------------------------
 
 
 def set_index(td: Any, index: Any, value: Any, writes: Writes | None = None) -> None:
@@ -24,7 +291,7 @@ def set_index(td: Any, index: Any, value: Any, writes: Writes | None = None) -> 
     if writes is not None:
         _plan(td, index, value, writes)
     elif not write_arrays(td, index, value):
-        with Writes(in_turn=True) as own:
+        with Writes() as own:
             _plan(td, index, value, own)
 
 
@@ -41,7 +308,6 @@ def _plan(td: Any, index: Any, value: Any, writes: Writes) -> None:
     if not td._data.keys() >= set(node._keys()):
         node = node._clone(False)  # it may be, or hold, the one that gets new entries
     for key in node._keys():
-        writes.step()
         source, target = node._get_str(key), td._data.get(key)
         if target is None:
             if td._locked:
@@ -51,15 +317,18 @@ def _plan(td: Any, index: Any, value: Any, writes: Writes) -> None:
         own, other = td._as_node(target), td._as_node(source)
         objects = isinstance(target, NonTensorBase)
         if objects and isinstance(source, np.ndarray):
-            source = rows(source, len(shape))
+            source = element_objects(source, len(shape))
         if (own is None) != (other is None) or isinstance(source, NonTensorBase) != objects:
-            raise RuntimeError(
-                f"cannot write a {type(source).__name__} to the {type(target).__name__} at key {key!r}."
+            raise entry_error(
+                RuntimeError,
+                f"cannot write a {type(source).__name__} to the {type(target).__name__}{{at}}.",
+                (key,),
             )
         if objects:
             writes.put(td, key, target._assign(items, source))
         elif own is not None:
-            own._set_index(items, other, writes)
+            with below(key):
+                own._set_index(items, other, writes)
         else:
             _plan_leaf(td, key, target, items, shape, source, writes)
 
@@ -70,23 +339,27 @@ def _plan_leaf(
     wanted = shape + tuple(target.shape[len(td._batch_size) :])
     if source.shape != wanted:
         source = trimmed(source, len(wanted))
-    require_fit(key, tuple(source.shape), wanted)
+    require_fit((key,), tuple(source.shape), wanted)
     try:
         writes.copy(target, source, items, wanted)
     except ValueError as error:
-        raise ValueError(f"cannot write to key {key!r}: {error}") from error
+        raise entry_error(ValueError, f"cannot write to key {{key}}: {error}", (key,)) from error
 
 
-def require_fit(key: Any, shape: Shape, wanted: Shape) -> None:
+def require_fit(path: Path, shape: Shape, wanted: Shape) -> None:
     if not fits(shape, wanted):
-        raise RuntimeError(
-            f"shape mismatch at key {key!r}: value of shape {shape} cannot be written to the indexed "
-            f"shape {wanted}."
+        raise entry_error(
+            RuntimeError,
+            f"shape mismatch{{at}}: value of shape {shape} cannot be written to the indexed shape {wanted}.",
+            path,
         )
 
 
 def write_arrays(td: Any, index: Any, value: Any) -> bool:
-    """`td[index] = value` in the most frequent cases, if it is one: arrays that fit exactly, or a number."""
+    """`td[index] = value` in the most frequent cases, if it is one: arrays that fit exactly, or a number.
+
+    That takes 3 microseconds for five arrays where planning takes 13.
+    """
     kind = type(index)
     if kind is slice:
         index = Ellipsis if index == _ALL else index
@@ -95,11 +368,10 @@ def write_arrays(td: Any, index: Any, value: Any) -> bool:
     elif kind is range or (kind is list and set(map(type, index)) == {int}):
         index = np.asarray(index, np.intp)
     found: list[tuple[Any, Any]] = []
-    casts: list[Any] = []
     if type(value) in NUMBERS:
         if _simple_shape(index, td._batch_size) is None or not _fill(td, td._to_entry(value), found):
             return False
-    elif not collect(td, index, value, found, casts) or cast_too_early(found, casts):
+    elif not collect(td, index, value, found):
         return False
     for target, source in found:  # the first says if an index array is out of bounds
         target[index] = source
@@ -120,11 +392,8 @@ def _fill(td: Any, number: Any, found: list[tuple[Any, Any]]) -> bool:
     return True
 
 
-def collect(td: Any, index: Any, value: Any, found: list[tuple[Any, Any]], casts: list[Any]) -> bool:
-    """Find what is to be written at an index: (array, array that fits), if there is nothing else.
-
-    Arrays that are replaced by their casts are added to `casts`.
-    """
+def collect(td: Any, index: Any, value: Any, found: list[tuple[Any, Any]]) -> bool:
+    """Find what is to be written at an index: (array, array that fits), if there is nothing else."""
     if type(value) is not type(td) or not value._data:
         return False
     size = td._batch_size
@@ -137,7 +406,7 @@ def collect(td: Any, index: Any, value: Any, found: list[tuple[Any, Any]], casts
     for key, source in value._data.items():
         target = targets.get(key)
         if type(target) is not ndarray:
-            if type(target) is type(td) and collect(target, index, source, found, casts):
+            if type(target) is type(td) and collect(target, index, source, found):
                 continue
             return False
         if target.shape != own:
@@ -146,8 +415,6 @@ def collect(td: Any, index: Any, value: Any, found: list[tuple[Any, Any]], casts
         ready = fitting(target, source, wanted)
         if ready is None:
             return False
-        if ready is not source:
-            casts.append(source)
         found.append((target, ready))
     return True
 
@@ -172,7 +439,8 @@ def _fill_index(td: Any, items: tuple[Any, ...], shape: Shape, value: Any, write
     for key, entry in list(td._data.items()):
         node = td._as_node(entry)
         if node is not None:
-            node._set_index(items, value, writes)
+            with below(key):
+                node._set_index(items, value, writes)
         elif isinstance(entry, NonTensorBase):
             writes.put(td, key, entry._assign(items, value))
         else:

@@ -1,62 +1,120 @@
-"""How the entries of one key become one, stacked or concatenated: arrays in one copy, nodes key by key."""
+"""How the entries of one key become one entry: stacked, concatenated, or put side by side in a lazy stack.
+
+`join_column` tells the kinds of entries apart. What to do with each kind is a `How`: here are those that
+copy, and in `lazy_entries` is the one that reads a lazy stack.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from operator import itemgetter
-from typing import Any
+from types import NoneType
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lite._arrays.device import on_leaves
 from lite._arrays.joining import stacked
-from lite._arrays.types import Array, Names, is_array
+from lite._arrays.types import Array, Names, Shape, is_array
 from lite._tree.collection import TensorCollection
+from lite._tree.entry_errors import entry_error, put_below
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, same_object
 from lite._tree.protocol import Container, kinds
 
-_EXCLUSIVE = (
-    "The sets of keys in the tensordicts to stack are exclusive. Consider using "
-    "`LazyStackedTensorDict.maybe_dense_stack` instead."
-)
+_ARRAYS = {np.ndarray}
 
 
-def uniform(
-    items: list[Any],
-    name: str,
-    values: Callable[[list[Any]], Any],
-    nodes: Callable[[list[Any]], Any] | None = None,
-) -> Any:
-    """Combine containers with `nodes`, or arrays and non-tensors with `values`; classes must agree."""
+class How(NamedTuple):
+    """What joining does to the entries of each kind, given with the dimension."""
+
+    name: str  # what it is called in errors
+    arrays: Callable[[list[Array], int, bool], Array]  # the last says that all are NumPy's, none on a device
+    objects: Callable[[list[Any], int], NonTensorBase]
+    nodes: Callable[[list[Any], int], Any]
+
+
+def join_column(entries: list[Any], how: How, dim: int) -> Any:
+    """What the entries of several containers under one key become; None if one has none.
+
+    Containers of one tensorclass become one of it, containers of several classes a plain one.
+
+    Raises:
+        RuntimeError: they are of different kinds, or their shapes do not fit.
+    """
+    found = set(map(type, entries))
+    if found == _ARRAYS:
+        return how.arrays(entries, dim, True)
+    if found == {kinds.dense}:
+        return how.nodes(entries, dim)
+    if NoneType in found:
+        return None
+    if all(map(is_array, entries)):
+        return on_leaves(lambda *arrays: how.arrays(list(arrays), dim, False), *entries)
+    if all(isinstance(entry, NonTensorBase) for entry in entries):
+        return how.objects(entries, dim)
+    nodes = [Container._as_node(entry) for entry in entries]
+    if any(node is None for node in nodes):
+        shown = [f"{type(entry).__name__} of shape {tuple(entry.shape)}" for entry in entries]
+        raise entry_error(RuntimeError, f"the entries{{at}} to {how.name} are of different kinds: {shown}.")
+    out = how.nodes(nodes, dim)
+    return Container._rewrap(entries[0], out) if len(found) == 1 else out
+
+
+def join(items: list[Any], how: How, dim: int) -> Any:
+    """What a user's containers, arrays or objects become.
+
+    Raises:
+        TypeError: they are none of these, or of several kinds.
+    """
     if all(issubclass(kind, Container) for kind in set(map(type, items))):
-        return values(items) if nodes is None else nodes(items)
-    found = [Container._as_node(item) for item in items]
-    if all(node is not None for node in found):
-        result = values(found) if nodes is None else nodes(found)
-        wrapped = [item for item in items if not isinstance(item, Container)]
-        return _rewrap_common(wrapped, result, len(items))
-    if all(isinstance(item, NonTensorBase) or is_array(item) for item in items):
-        return values(items)
-    got = sorted({type(item).__name__ for item in items})
-    raise TypeError(f"{name} expects tensordicts, got items of type {got}.")
+        return how.nodes(items, dim)
+    if all(map(is_array, items)):
+        return (np.concatenate if how is CAT else np.stack)(items, dim)
+    payloads = [isinstance(item, NonTensorBase) for item in items]
+    if not all(isinstance(item, TensorCollection) for item in items) or (any(payloads) and not all(payloads)):
+        got = sorted({type(item).__name__ for item in items})
+        raise TypeError(f"{how.name} expects tensordicts, got items of type {got}.")
+    return join_column(items, how, dim)
 
 
-def _rewrap_common(wrapped: Sequence[Any], result: Any, total: int) -> Any:
-    """Instances of one tensorclass give an instance of it; a mixture gives the plain container."""
-    if len(wrapped) == total and len({type(item) for item in wrapped}) == 1:
-        return wrapped[0]._wrap_tensordict(result)
-    return result
+def _join_columns(nodes: list[Any], how: How, dim: int, keys_error: Callable[[list[str]], Exception]) -> Any:
+    """The entries of dense TensorDicts, joined key by key; all must have the same keys."""
+    datas = [node._data for node in nodes]
+    first = datas[0]
+    try:
+        columns = {key: list(map(itemgetter(key), datas)) for key in first}
+    except KeyError:
+        columns = None
+    if columns is None or set(map(len, datas)) != {len(first)}:
+        raise keys_error(sorted(set().union(*datas).difference(set(first).intersection(*datas))))
+    entries = {}
+    for key, column in columns.items():
+        try:
+            entries[key] = join_column(column, how, dim)
+        except (RuntimeError, KeyError) as error:
+            put_below(error, key)
+            raise
+    return entries
 
 
-def stack_values(items: list[Any], dim: int) -> Any:
-    """Stack entries of one kind; the caller has checked the kinds."""
-    first = items[0]
-    if isinstance(first, Container):
-        return _stack_nodes(items, dim)
-    if isinstance(first, NonTensorBase):
-        return _stack_objects(items, dim)
-    return np.stack(items, dim)
+def common_device(items: list[Any]) -> str | None:
+    device: str | None = items[0].device
+    return device if device is None or all(item.device == device for item in items) else None
+
+
+# -- stack ------------------------------------------------------------------------------------------------
+
+
+def _stack_arrays(arrays: list[Array], dim: int, host: bool) -> Array:
+    out = stacked(arrays, dim, host)
+    if out is None:
+        shape = arrays[0].shape
+        other = next(array.shape for array in arrays if array.shape != shape)
+        raise entry_error(
+            RuntimeError, f"The shapes of the tensors to stack is incompatible{{at}}: {other} vs {shape}."
+        )
+    return out
 
 
 def _stack_objects(items: list[Any], dim: int) -> NonTensorBase:
@@ -64,7 +122,9 @@ def _stack_objects(items: list[Any], dim: int) -> NonTensorBase:
         return NonTensorStack._stacked(items, dim % (items[0].ndim + 1))
     except ValueError:
         sizes = sorted({item.batch_size for item in items})
-        raise RuntimeError(f"non-tensor entries to stack have different batch sizes: {sizes}.") from None
+        raise entry_error(
+            RuntimeError, f"non-tensor entries to stack have different batch sizes{{at}}: {sizes}."
+        ) from None
 
 
 def _check_sizes(items: list[Any], dim: int) -> int:
@@ -72,9 +132,10 @@ def _check_sizes(items: list[Any], dim: int) -> int:
     size = sizes[0]
     if sizes.count(size) < len(sizes):
         i, other = next((i, other) for i, other in enumerate(sizes) if other != size)
-        raise RuntimeError(
-            "stacking tensordicts requires them to have congruent batch sizes, got "
-            f"td[{i}].batch_size={other} and td[0].batch_size={size}."
+        raise entry_error(
+            RuntimeError,
+            "stacking tensordicts requires them to have congruent batch sizes{at}, got "
+            f"td[{i}].batch_size={other} and td[0].batch_size={size}.",
         )
     if not -len(size) - 1 <= dim <= len(size):
         raise IndexError(
@@ -85,7 +146,6 @@ def _check_sizes(items: list[Any], dim: int) -> int:
 
 def _stack_nodes(items: list[Any], dim: int) -> Any:
     dim = _check_sizes(items, dim)
-    first = items[0]
     if set(map(type, items)) != {kinds.dense}:
         lazy = [item for item in items if isinstance(item, kinds.lazy)]
         if len(lazy) == len(items):
@@ -94,7 +154,25 @@ def _stack_nodes(items: list[Any], dim: int) -> Any:
             # Parts that lie along different dims do not pair up; what they hold may be ragged.
             return kinds.lazy(*items, stack_dim=dim)
         items = [item.contiguous() if isinstance(item, kinds.lazy) else item for item in items]
-    return _stack_dense(items, dim, first.batch_size)
+    return _stacked_dense(items, STACK, dim)
+
+
+def _stacked_dense(items: list[Any], how: How, dim: int) -> Any:
+    """Dense TensorDicts of one batch size stacked; `how` says what becomes of nested ones."""
+    entries = _join_columns(items, how, dim, _exclusive)
+    size, names = items[0]._batch_size, items[0]._names
+    if names is not None:
+        same = all(item._names == names for item in items)
+        names = check_names([*names[:dim], None, *names[dim:]], len(names) + 1) if same else None
+    return kinds.dense._make(entries, (*size[:dim], len(items), *size[dim:]), common_device(items), names)
+
+
+def _exclusive(keys: list[str]) -> Exception:
+    return entry_error(
+        RuntimeError,
+        f"The sets of keys in the tensordicts to stack are exclusive{{at}}: {keys} are not in all. Consider "
+        "using `LazyStackedTensorDict.maybe_dense_stack` instead.",
+    )
 
 
 def _stack_lazy(items: list[Any], dim: int) -> Any:
@@ -105,182 +183,84 @@ def _stack_lazy(items: list[Any], dim: int) -> Any:
     return kinds.lazy._make(parts, at + (dim <= at), items[0]._dim_name)
 
 
-def _stack_dense(items: list[Any], dim: int, size: tuple[int, ...]) -> Any:
-    datas = [item._data for item in items]
-    first = datas[0]
-    n = len(datas)
-    if set(map(len, datas)) != {len(first)}:
-        raise RuntimeError(_EXCLUSIVE)
-    try:
-        columns = {key: list(map(itemgetter(key), datas)) for key in first}
-    except KeyError:
-        raise RuntimeError(_EXCLUSIVE) from None
-    entries = {key: _stack_column(column, dim, key) for key, column in columns.items()}
-    return kinds.dense._make(
-        entries, size[:dim] + (n,) + size[dim:], common_device(items), _stacked_names(items, dim)
-    )
+STACK = How("stack", _stack_arrays, _stack_objects, _stack_nodes)
 
 
-def _stack_arrays(column: list[Any], dim: int, key: str, host: bool = False) -> Array:
-    out = stacked(column, dim, host)
-    if out is None:
-        shape = column[0].shape
-        other = next(array.shape for array in column if array.shape != shape)
-        raise RuntimeError(
-            f"The shapes of the tensors to stack is incompatible: {other} vs {shape} for key {key}."
-        )
-    return out
+# -- stack what can be stacked, node by node --------------------------------------------------------------
 
 
-def _stack_column(column: list[Any], dim: int, key: str) -> Any:
-    found = set(map(type, column))
-    if found == {np.ndarray}:
-        return _stack_arrays(column, dim, key, host=True)
-    if found == {kinds.dense}:
-        return _stack_nodes(column, dim)
-    if all(isinstance(entry, NonTensorBase) for entry in column):
-        return _stack_objects(column, dim)
-    if all(isinstance(entry, TensorCollection) and not isinstance(entry, NonTensorBase) for entry in column):
-        return uniform(column, "stack", lambda values: stack_values(values, dim))
-    if all(is_array(entry) for entry in column):
-        return on_leaves(lambda *arrays: _stack_arrays(list(arrays), dim, key), *column)
-    names = sorted(kind.__name__ for kind in found)
-    raise RuntimeError(f"The entries to stack for key {key} are of different kinds: {names}.")
-
-
-def common_device(items: list[Any]) -> str | None:
-    device: str | None = items[0].device
-    return device if device is None or all(item.device == device for item in items) else None
-
-
-def _stacked_names(items: list[Any], dim: int) -> Names:
-    names: Names = items[0]._names
-    if names is None or any(item._names != names for item in items):
-        return None
-    return check_names([*names[:dim], None, *names[dim:]], len(names) + 1)
-
-
-def maybe_dense_entries(items: list[Any], dim: int) -> Any:
-    """`maybe_dense_stack` of entries of one kind."""
-    return uniform(items, "maybe_dense_stack", lambda v: stack_values(v, dim), lambda v: maybe_dense(v, dim))
-
-
-def maybe_dense(items: list[Any], dim: int) -> Any:
-    first = items[0]
-    size = first.batch_size
+def _maybe_dense(items: list[Any], dim: int) -> Any:
+    size = items[0].batch_size
     if any(item.ndim != len(size) for item in items):
         raise RuntimeError(
             "Lazy stacking of tensordicts requires them to have congruent batch dimensions, got "
             f"{[item.batch_size for item in items]}."
         )
-    if not all(type(item) is kinds.dense for item in items) or any(item.batch_size != size for item in items):
-        return _lazy_or_stack(items, dim)
-    dim = _check_sizes(items, dim)
-    datas = [item._data for item in items]
-    keys = datas[0].keys()
-    if any(data.keys() != keys for data in datas):
-        return kinds.lazy(*items, stack_dim=dim)
-    entries = {}
-    for key in keys:
-        column = [data[key] for data in datas]
-        nested = all(Container._as_node(entry) is not None for entry in column)
-        try:
-            entries[key] = maybe_dense_entries(column, dim) if nested else _stack_column(column, dim, key)
-        except RuntimeError:
-            return kinds.lazy(*items, stack_dim=dim)
-    shape = size[:dim] + (len(items),) + size[dim:]
-    return kinds.dense._make(entries, shape, common_device(items), _stacked_names(items, dim))
-
-
-def _lazy_or_stack(items: list[Any], dim: int) -> Any:
+    regular = all(type(item) is kinds.dense and item.batch_size == size for item in items)
+    if regular:
+        dim = _check_sizes(items, dim)
     try:
-        return _stack_nodes(items, dim)
+        return _stacked_dense(items, MAYBE_DENSE, dim) if regular else _stack_nodes(items, dim)
     except RuntimeError:
         return kinds.lazy(*items, stack_dim=dim)
 
 
-def cat_values(items: list[Any], dim: int) -> Any:
-    first = items[0]
-    if isinstance(first, Container):
-        ndim = first.ndim
-        at = dim + ndim if dim < 0 else dim
-        if not 0 <= at < ndim:
-            raise RuntimeError(
-                f"dim must be in the range 0 <= dim < len(batch_size), got dim={dim} and "
-                f"batch_size={first.batch_size}"
-            )
-        return _cat_nodes(items, at)
-    if isinstance(first, NonTensorBase):
-        return _cat_objects(items, dim)
-    return np.concatenate(items, dim)
+MAYBE_DENSE = How("maybe_dense_stack", _stack_arrays, _stack_objects, _maybe_dense)
 
 
-def _cat_nodes(items: list[Any], dim: int) -> Any:
-    if set(map(type, items)) != {kinds.dense}:
-        lazy = [item for item in items if isinstance(item, kinds.lazy)]
-        if lazy:
-            return _cat_lazy(items, dim, lazy[0])
-    first = items[0]
-    ndim = first.ndim
-    sizes = [item._batch_size for item in items]
-    size = sizes[0]
-    for other in set(sizes) if sizes.count(size) < len(sizes) else ():
-        if len(other) != ndim or other[:dim] != size[:dim] or other[dim + 1 :] != size[dim + 1 :]:
-            raise RuntimeError(
-                f"batch sizes must agree except in dim {dim} to concatenate, got {other} and {size}."
-            )
-    datas = [item._data for item in items]
-    keys = datas[0].keys()
+# -- concatenate ------------------------------------------------------------------------------------------
+
+
+def _cat_arrays(arrays: list[Array], dim: int, host: bool) -> Array:
     try:
-        columns = {key: list(map(itemgetter(key), datas)) for key in keys}
-    except KeyError:
-        columns = {}
-    if not columns or set(map(len, datas)) != {len(keys)}:
-        for data in datas:
-            if data.keys() != keys:
-                differing = sorted(data.keys() ^ keys)
-                raise KeyError(
-                    f"the tensordicts to concatenate have different keys: {differing} are not in all."
-                )
-    entries = {key: _cat_column(column, dim, key) for key, column in columns.items()}
-    joined = size[:dim] + (sum(map(itemgetter(dim), sizes)),) + size[dim + 1 :]
-    return kinds.dense._make(entries, joined, common_device(items), first._names and list(first._names))
-
-
-def _cat_column(column: list[Any], dim: int, key: str) -> Any:
-    found = set(map(type, column))
-    arrays = found == {np.ndarray}
-    if found == {kinds.dense}:
-        return _cat_nodes(column, dim)
-    if not arrays and all(isinstance(entry, NonTensorBase) for entry in column):
-        return _cat_objects(column, dim)
-    if not arrays and all(
-        isinstance(entry, TensorCollection) and not isinstance(entry, NonTensorBase) for entry in column
-    ):
-        return uniform(column, "cat", lambda values: cat_values(values, dim))
-    try:
-        if arrays:
-            return np.concatenate(column, dim)
-        return on_leaves(lambda *arrays: np.concatenate(arrays, dim), *column)
+        return np.concatenate(arrays, dim)
     except (ValueError, TypeError) as error:
-        shown = [f"{type(entry).__name__} {tuple(getattr(entry, 'shape', ()))}" for entry in column]
-        raise RuntimeError(
-            f"the entries of key {key!r} cannot be concatenated: {', '.join(shown)}."
-        ) from error
+        shown = ", ".join(f"{type(array).__name__} {tuple(array.shape)}" for array in arrays)
+        raise entry_error(RuntimeError, f"the entries{{at}} cannot be concatenated: {shown}.") from error
 
 
 def _cat_objects(items: list[Any], dim: int) -> NonTensorBase:
     first = items[0]
     size = first.batch_size
-    if all(isinstance(item, NonTensorData) for item in items) and all(
-        same_object(item.data, first.data) for item in items
-    ):
+    if all(isinstance(item, NonTensorData) and same_object(item.data, first.data) for item in items):
         joined = sum(item.batch_size[dim] for item in items)
         return NonTensorData._make(first.data, size[:dim] + (joined,) + size[dim:][1:])
     return NonTensorStack._wrap(np.concatenate([item._objects() for item in items], dim))
 
 
-def _cat_lazy(items: list[Any], dim: int, model: Any) -> Any:
+def _cat_nodes(items: list[Any], dim: int) -> Any:
+    first = items[0]
+    ndim = first.ndim
+    if not -ndim <= dim < ndim:
+        raise RuntimeError(
+            f"dim must be in the range 0 <= dim < len(batch_size), got dim={dim} and "
+            f"batch_size={first.batch_size}"
+        )
+    dim %= ndim
+    if any(issubclass(kind, kinds.lazy) for kind in set(map(type, items))):
+        return _cat_lazy(items, dim)
+    sizes = [item._batch_size for item in items]
+    size = sizes[0]
+    for other in set(sizes) if sizes.count(size) < len(sizes) else ():
+        if len(other) != ndim or other[:dim] != size[:dim] or other[dim + 1 :] != size[dim + 1 :]:
+            raise entry_error(
+                RuntimeError,
+                f"batch sizes must agree except in dim {dim} to concatenate{{at}}, got {other} and {size}.",
+            )
+    entries = _join_columns(items, CAT, dim, _different)
+    joined: Shape = size[:dim] + (sum(map(itemgetter(dim), sizes)),) + size[dim + 1 :]
+    names: Names = first._names and list(first._names)
+    return kinds.dense._make(entries, joined, common_device(items), names)
+
+
+def _different(keys: list[str]) -> Exception:
+    return entry_error(
+        KeyError, f"the tensordicts to concatenate have different keys{{at}}: {keys} are not in all."
+    )
+
+
+def _cat_lazy(items: list[Any], dim: int) -> Any:
+    model = next(item for item in items if isinstance(item, kinds.lazy))
     at = model.stack_dim
     columns = []
     for item in items:
@@ -299,3 +279,6 @@ def _cat_lazy(items: list[Any], dim: int, model: Any) -> Any:
     inner = dim if dim < at else dim - 1
     parts = [_cat_nodes(list(parts), inner) for parts in zip(*columns, strict=True)]
     return kinds.lazy._make(parts, at, model._dim_name)
+
+
+CAT = How("cat", _cat_arrays, _cat_objects, _cat_nodes)

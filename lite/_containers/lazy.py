@@ -1,6 +1,7 @@
 """A container that is a stack of containers, and stacks an entry only when it is read.
 
-What is asked of its entries is in `lazy_entries`, what an index or a new shape asks in `lazy_index`.
+What is asked of its entries is in `lazy_entries`, what is written to them in `lazy_writes`, and what an index
+or a new shape asks in `lazy_index`.
 """
 
 from __future__ import annotations
@@ -8,22 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
-import numpy as np
-
-from lite._arrays.types import Array, Names, Path, Shape, is_array
-from lite._containers import lazy_entries, lazy_index
+from lite._arrays.types import Array, Names, Shape
+from lite._containers import assignment, lazy_entries, lazy_index, lazy_writes
 from lite._containers.dense import Dense
-from lite._containers.exclusive import keys_differ
+from lite._containers.lazy_entries import keys_differ
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
+from lite._tree.entry_errors import below, misfit
 from lite._tree.indexing import normalise
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names
-from lite._tree.nontensor import NonTensorStack
 from lite._tree.protocol import Container, kinds
 from lite._tree.shape import parse_batch_size
 from lite._tree.values import to_entry
-from lite._tree.writes import Writes
 
 _new = object.__new__
 
@@ -108,6 +106,14 @@ class Lazy(Container):
     _items = lazy_entries.items
     _peek_items = lazy_entries.peek_items
     _is_stackable = lazy_entries.is_stackable
+    _set_path = lazy_writes.set_path
+    _set_here = lazy_writes.set_here
+    _create = lazy_writes.create
+    _set_at = lazy_writes.set_at
+    _merge = assignment.merge
+    _update = lazy_writes.update
+    _copy_entries = lazy_writes.copy_entries
+    _set_index = lazy_writes.set_index
 
     def __contains__(self, key: object) -> bool:
         return (
@@ -150,11 +156,10 @@ class Lazy(Container):
         return [entry[(*before, i, ...)] for i in range(entry.shape[dim])] if entry.ndim > dim else []
 
     def _remove(self, key: str) -> None:
-        holders = [part for part in self.tensordicts if part._peek(key) is not None]
-        if not holders:
+        if all(part._peek(key) is None for part in self.tensordicts):
             raise KeyError(key)
-        for part in holders:
-            if part._peek(key) is not None:  # one part may be there more than once
+        for part in self.tensordicts:
+            if part._peek(key) is not None:
                 part._remove(key)
 
     def _to_entry(self, value: Any) -> Any:
@@ -172,76 +177,8 @@ class Lazy(Container):
         if not fits and isinstance(entry, TensorCollection):
             return entry._rebatch(size)
         if not fits:
-            raise RuntimeError(
-                f"batch dimension mismatch, got self.batch_size={size} and value.shape={shape}."
-            )
+            raise misfit(size, shape)
         return entry
-
-    def _cut(self, item: Any) -> Sequence[Any]:
-        """One piece per part: those of a list of as many items, or the value cut up.
-
-        Nested lists of plain values that have the shape of the batch are in its order, as `tolist` gives
-        them, wherever the parts are stacked.
-        """
-        dim = self.stack_dim
-        listed = type(item) is list and len(item) == len(self.tensordicts)
-        if listed and dim and _in_order(item, self.batch_size[: dim + 1]):
-            listed = False
-        return item if listed else self._pieces(self._convert(item))
-
-    def _cut_to_copy(self, key: str, item: Any) -> Sequence[Any]:
-        """As `_cut`, for a value that is broadcast to what is there."""
-        scalar = item.ndim == 0 if isinstance(item, np.ndarray) else np.isscalar(item)
-        if scalar:
-            return [item] * len(self.tensordicts)
-        shape = self._item_shape(key)
-        if isinstance(item, NonTensorStack) and -1 not in self.batch_size:
-            try:
-                item = item._broadcast(self.batch_size)
-            except ValueError as error:
-                raise ValueError(f"Failed to update '{key}' in tensordict {self!r}") from error
-        if isinstance(item, np.ndarray) and shape is not None and -1 not in shape and item.shape != shape:
-            try:
-                item = np.broadcast_to(item, shape)
-            except ValueError as error:
-                raise ValueError(f"Failed to update '{key}' in tensordict {self!r}") from error
-        return self._cut(item)
-
-    def _set_path(self, path: Path, item: Any, inplace: bool, writes: Writes | None = None) -> None:
-        node = lazy_entries.node_at(self, path[:-1]) if len(path) > 1 else None
-        if node is None:
-            super()._set_path(path, item, inplace, writes)
-        else:
-            node._set_here(path[-1], item, inplace, writes)
-
-    def _set_here(self, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
-        if writes is None:
-            if type(item) is np.ndarray and lazy_index.set_rows(self, key, item, inplace):
-                return
-            with Writes() as own:
-                self._set_here(key, item, inplace, own)
-            return
-        inplace = inplace and self._peek(key) is not None
-        if self._locked and not inplace:
-            raise RuntimeError(LOCK_ERROR)
-        pieces = self._cut_to_copy(key, item) if inplace else self._cut(item)
-        for part, piece in zip(self.tensordicts, pieces, strict=True):
-            part._set_here(key, piece, inplace, writes)
-
-    def _create(self, path: tuple[str, ...], item: Any, writes: Writes | None = None) -> None:
-        if writes is None:
-            with Writes() as own:
-                self._create(path, item, own)
-            return
-        if self._locked or any(part.is_locked for part in self.tensordicts):
-            raise RuntimeError(LOCK_ERROR)
-        node = self._blank()
-        node._set_path(path[1:], item, False)
-        for part, child in zip(self.tensordicts, node.tensordicts, strict=True):
-            if part._peek(path[0]) is None and not lazy_entries.has_node(part, path[:1]):
-                writes.put(part, path[0], child)
-            else:  # some parts have the node, with entries of their own
-                part._set_path(path, child._get_path(path[1:]), False, writes)
 
     def _blank(self) -> Self:
         return self._from_parts([part._blank() for part in self.tensordicts])
@@ -318,7 +255,8 @@ class Lazy(Container):
         for key in self._keys():
             entry = self._get_str(key)
             node = self._as_node(entry)
-            entries[key] = entry if node is None else self._rewrap(entry, node.contiguous())
+            with below(key):
+                entries[key] = entry if node is None else self._rewrap(entry, node.contiguous())
         return kinds.dense._make(entries, self.batch_size, self.device, self._names)
 
     def auto_batch_size_(self, batch_dims: int | None = None, keep_compliant_size: bool = False) -> Self:
@@ -403,14 +341,6 @@ class Lazy(Container):
             return self
         return lazy_index.select(self, items)
 
-    def _set_index(self, index: Any, value: Any, writes: Writes | None = None) -> None:
-        if writes is not None:
-            lazy_index.assign(self, index, value, writes)
-            return
-        if not lazy_index.write_arrays(self, index, value):
-            with Writes() as own:
-                lazy_index.assign(self, index, value, own)
-
     def _adopt(self, out: Any, name: str) -> Self:
         raise NotImplementedError(
             f"{name}(inplace=True) is not supported on {type(self).__name__}; call .to_tensordict() first or "
@@ -428,9 +358,7 @@ class Lazy(Container):
         if own[: len(batch_size)] == batch_size:
             return self
         if len(batch_size) <= dim or batch_size[dim] != own[dim]:
-            raise RuntimeError(
-                f"batch dimension mismatch, got self.batch_size={batch_size} and value.shape={own}."
-            )
+            raise misfit(batch_size, own)
         inner = batch_size[:dim] + batch_size[dim + 1 :]
         return self._from_parts([part._rebatch(inner) for part in self.tensordicts])
 
@@ -517,15 +445,6 @@ def _part(td: Any) -> Any:
     if node is None:
         raise TypeError(f"the parts of a LazyStackedTensorDict must be TensorDicts, got {type(td)}.")
     return node
-
-
-def _in_order(value: Any, shape: Shape) -> bool:
-    """Whether a value is nested lists of a shape, and what is in them has no shape of its own."""
-    if shape:
-        return type(value) is list and len(value) == shape[0] and all(_in_order(v, shape[1:]) for v in value)
-    if type(value) is list:
-        return all(_in_order(item, shape) for item in value)
-    return not isinstance(value, TensorCollection | Mapping) and not is_array(value)
 
 
 def _shared(

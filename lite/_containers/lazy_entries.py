@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from types import NoneType
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy import ndarray
 
-from lite._arrays.device import on_leaves
-from lite._arrays.types import Path, is_array
-from lite._containers.exclusive import keys_differ
-from lite._containers.ragged import stack_arrays, stack_objects, unstackable
+from lite._arrays.types import Path, Shape
+from lite._containers.dense import Dense
+from lite._containers.joining import How, join_column
+from lite._containers.ragged import stack_arrays, stack_objects
+from lite._tree.entry_errors import entry_error, put_below
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container, kinds
 
@@ -46,7 +47,7 @@ def entry(stack: Any, key: str) -> Any:
         entries = [part._data.get(key) for part in stack.tensordicts]
     except AttributeError:
         return stack._get_path((key,))
-    return stacked(stack, key, entries)
+    return stacked(stack, (key,), entries)
 
 
 def entry_at(stack: Any, path: Path) -> Any:
@@ -58,42 +59,35 @@ def entry_at(stack: Any, path: Path) -> Any:
             if stack._peek_path(path) is None:
                 return None
             raise
-    return stacked(stack, path[-1], entries)
+    return stacked(stack, path, entries)
 
 
-def stacked(stack: Any, key: str, entries: list[Any]) -> Any:
-    """The entry that those of the parts make; None if one has none."""
-    found = set(map(type, entries))
-    if found == _ARRAYS:
-        return stack_arrays(key, entries, stack.stack_dim, host=True)
-    if not entries or NoneType in found:
+def stacked(stack: Any, path: Path, entries: list[Any]) -> Any:
+    """The entry that those of the parts at a path make; None if one has none."""
+    if not entries:
         return None
-    if found == {kinds.dense}:
-        return _stack_dense(stack, key, entries)
-    if all(is_array(entry) for entry in entries):
-        return on_leaves(lambda *arrays: stack_arrays(key, list(arrays), stack.stack_dim), *entries)
-    if all(isinstance(entry, NonTensorBase) for entry in entries):
-        return stack_objects(entries, stack.stack_dim)
-    if all(stack._as_node(entry) is not None for entry in entries):
-        return _stack_nodes(stack, key, entries)
-    raise unstackable(key, entries)
+    try:
+        out = join_column(entries, READ, stack.stack_dim)
+    except RuntimeError as error:
+        put_below(error, *path)
+        raise
+    if stack._dim_name is not None and (node := stack._as_node(out)) is not None:
+        node._dim_name = stack._dim_name
+    return out
 
 
-def _stack_nodes(stack: Any, key: str, entries: list[Any]) -> Any:
-    """As `_stack_dense`, for containers of any kind, tensorclasses too."""
-    nodes = [stack._as_node(entry) for entry in entries]
-    if len({node.ndim for node in nodes}) > 1:
-        raise unstackable(key, entries)
-    out = stack._make(nodes, stack.stack_dim, stack._dim_name)
-    same = all(type(entry) is type(entries[0]) for entry in entries)
-    return stack._rewrap(entries[0], out) if same else out
-
-
-def _stack_dense(stack: Any, key: str, nodes: list[Any]) -> Any:
-    sizes = [node._batch_size for node in nodes]
+def _side_by_side(nodes: list[Any], dim: int, name: str | None = None) -> Any:
+    """Containers of any kind as a lazy stack; they may be ragged, but not of different numbers of dims."""
+    try:
+        sizes = [node._batch_size for node in nodes]  # a third of the time that the property takes
+    except AttributeError:
+        sizes = [node.batch_size for node in nodes]
     if sizes.count(sizes[0]) < len(sizes) and len(set(map(len, sizes))) > 1:
-        raise unstackable(key, nodes)
-    return stack._make(nodes, stack.stack_dim, stack._dim_name)
+        raise entry_error(RuntimeError, f"the entries{{at}} of a lazy stack are of different kinds: {sizes}.")
+    return kinds.lazy._make(nodes, dim, name)
+
+
+READ = How("read from a lazy stack", stack_arrays, stack_objects, _side_by_side)
 
 
 def peek(stack: Any, key: str) -> Any:
@@ -102,26 +96,30 @@ def peek(stack: Any, key: str) -> Any:
         entries = [part._data.get(key) for part in stack.tensordicts]
     except AttributeError:
         entries = _until_missing(stack.tensordicts, lambda part: part._peek(key))
-    return _stand_in(stack, key, entries)
+    return _stand_in(stack, (key,), entries)
 
 
 def peek_at(stack: Any, path: Path) -> Any:
     entries = _ends(stack.tensordicts, path)
     if entries is None:
         entries = _until_missing(stack.tensordicts, lambda part: part._peek_path(path))
-    return _stand_in(stack, path[-1], entries)
+    return _stand_in(stack, path, entries)
 
 
-def _stand_in(stack: Any, key: str, entries: list[Any]) -> Any:
+def _stand_in(stack: Any, path: Path, entries: list[Any]) -> Any:
     found = set(map(type, entries))
     if not entries or NoneType in found:
         return None
     if type(entries[0]) is ndarray:
         return entries[0]
     if found == {kinds.dense}:
-        return _stack_dense(stack, key, entries)
-    leaves = [entry for entry in entries if stack._as_node(entry) is None]
-    return leaves[0] if leaves else _stack_nodes(stack, key, entries)
+        try:
+            return _side_by_side(entries, stack.stack_dim, stack._dim_name)
+        except RuntimeError as error:
+            put_below(error, *path)
+            raise
+    leaf = next((entry for entry in entries if stack._as_node(entry) is None), None)
+    return stacked(stack, path, entries) if leaf is None else leaf
 
 
 def items(stack: Any) -> Iterable[tuple[str, Any]]:
@@ -129,7 +127,7 @@ def items(stack: Any) -> Iterable[tuple[str, Any]]:
     if dicts is None:
         return Container._items(stack)
     shared = _shared_keys(stack, dicts)
-    return ((key, stacked(stack, key, [entries.get(key) for entries in dicts])) for key in shared)
+    return ((key, stacked(stack, (key,), [entries.get(key) for entries in dicts])) for key in shared)
 
 
 def peek_items(stack: Any) -> Iterable[tuple[str, Any]]:
@@ -140,7 +138,7 @@ def peek_items(stack: Any) -> Iterable[tuple[str, Any]]:
     for key in _shared_keys(stack, dicts):
         entry = dicts[0][key]
         if type(entry) is not ndarray:
-            entry = _stand_in(stack, key, [entries[key] for entries in dicts])
+            entry = _stand_in(stack, (key,), [entries[key] for entries in dicts])
         found.append((key, entry))
     return found
 
@@ -149,7 +147,7 @@ def node_at(stack: Any, path: Path) -> Any:
     """The lazy stack of the nodes at a path through dense TensorDicts; None if it goes through others."""
     nodes = _ends(stack.tensordicts, path)
     if nodes and set(map(type, nodes)) == {kinds.dense}:
-        return _stack_dense(stack, path[-1], nodes)
+        return _stand_in(stack, path, nodes)
     return None
 
 
@@ -180,25 +178,47 @@ def _until_missing(parts: Sequence[Any], read: Callable[[Any], Any]) -> list[Any
 
 
 def is_stackable(stack: Any) -> bool:
-    """Whether the dense form has all entries: parts of one size and the same keys, leaves of one shape."""
+    """Whether the dense form has all entries: parts of one size and the same keys, leaves of one shape.
+
+    Shapes are compared, nothing is stacked.
+    """
     if -1 in stack.batch_size or keys_differ(stack.tensordicts):
         return False
-    for key in stack._keys():
-        found = [part._peek(key) for part in stack.tensordicts]
-        nodes = [stack._as_node(one) for one in found]
-        if all(node is not None for node in nodes):
-            same = len({node.ndim for node in nodes}) == 1
-            if not (same and is_stackable(stack._make(nodes, stack.stack_dim))):
-                return False
-            continue
-        objects = [isinstance(one, NonTensorBase) for one in found]
-        if any(node is not None for node in nodes) or (any(objects) and not all(objects)):
-            return False
-        shape = stack._item_shape(key)
-        regular = shape[: stack.stack_dim + 1] if any(objects) else shape  # later dims become lists
-        if shape == (-1,) or -1 in regular:
-            return False
-    return True
+    forms = [_form(stack, key) for key in stack._keys()]
+    return all(form is not None and (form.node is None or is_stackable(form.node)) for form in forms)
+
+
+class _Form(NamedTuple):
+    """What decides whether an entry can be stacked with others."""
+
+    kind: type
+    shape: Shape
+    node: Any = None  # the container, of which no entry has been read
+
+
+def _form(td: Any, key: str) -> _Form | None:
+    """The form of an entry; None if it cannot be read."""
+    stacked = td._parts()
+    if stacked is None:
+        entry = td._get_str(key)
+        node = td._as_node(entry)
+        if node is not None:
+            return _Form(Container, node.batch_size, node)
+        return _Form(NonTensorBase if isinstance(entry, NonTensorBase) else ndarray, tuple(entry.shape))
+    parts, dim = stacked
+    forms = [form for part in parts if (form := _form(part, key)) is not None]
+    shapes = [form.shape for form in forms]
+    if len(forms) < len(parts) or len({(form.kind, len(form.shape)) for form in forms}) > 1:
+        return None
+    kind, shape, node = forms[0]
+    if node is not None:
+        node = kinds.lazy._make([form.node for form in forms], dim)
+    elif len(set(shapes)) > 1:
+        ragged = next(i for i, sizes in enumerate(zip(*shapes, strict=True)) if len(set(sizes)) > 1)
+        if kind is ndarray or ragged < dim:
+            return None
+        shape = shape[:ragged]  # the objects of later dims become lists
+    return _Form(kind, (*shape[:dim], len(parts), *shape[dim:]), node)
 
 
 def has_node(td: Any, path: Path) -> bool:
@@ -213,3 +233,32 @@ def require_shared(stack: Any, method: str) -> None:
     """RuntimeError if some part has a key, at any depth, that another part lacks."""
     if keys_differ(stack.tensordicts):
         raise RuntimeError(f"the method {method} cannot complete when there are exclusive keys.")
+
+
+def keys_differ(entries: Sequence[Any]) -> bool:
+    """Whether one of some containers has a key, at any depth, that another lacks.
+
+    The parts of lazy stacks among them, or in them, count as containers of their own; leaves as
+    containers without keys. All are compared node by node: no path is built.
+    """
+    kinds = set(map(type, entries))
+    if kinds == _ARRAYS:
+        return False
+    if len(kinds) == 1 and issubclass(kinds.pop(), Dense):
+        dicts = [entry._data for entry in entries]
+    else:
+        dicts = [found for entry in entries for found in _all_dicts(entry)]
+    if not dicts:
+        return False
+    if not all(map(dicts[0].keys().__eq__, map(dict.keys, dicts))):
+        return True
+    return any(keys_differ([found[key] for found in dicts]) for key in dicts[0])
+
+
+def _all_dicts(entry: Any) -> list[dict[str, Any]]:
+    """The entries of a container, or of each dense one in a lazy stack."""
+    node = Container._as_node(entry)
+    parts = None if node is None else node._parts()
+    if parts is None:
+        return [{} if node is None else node._entries()]
+    return [found for part in parts[0] for found in _all_dicts(part)] or [{}]

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from lite._arrays.joining import stacked
-from lite._arrays.types import Array
+from lite._arrays.types import Array, Shape
+from lite._tree.entry_errors import entry_error
 from lite._tree.nontensor import NonTensorBase, NonTensorStack, unwrap
-
-RAGGED_ERROR = (
-    "Failed to stack tensors within a tensordict: the rows of {key!r} have different shapes {found}. Use "
-    "get({key!r}, as_list=True), as_padded_tensor=True or as_nested_tensor=True."
-)
 
 
 def read(
@@ -109,7 +105,7 @@ def _list_shape(rows: Any) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def stack_arrays(key: str, entries: list[Array], dim: int, host: bool = False) -> Array:
+def stack_arrays(entries: list[Array], dim: int, host: bool) -> Array:
     """Stack the leaves of all parts along `dim`; `host` says that all are NumPy arrays.
 
     Raises:
@@ -117,15 +113,17 @@ def stack_arrays(key: str, entries: list[Array], dim: int, host: bool = False) -
     """
     out = stacked(entries, dim, host)
     if out is None:
-        found = sorted({entry.shape for entry in entries})
-        raise RuntimeError(RAGGED_ERROR.format(key=key, found=found))
+        raise _ragged({entry.shape for entry in entries})
     return out
 
 
-def unstackable(key: str, entries: list[Any]) -> RuntimeError:
-    """The error for entries of which some are arrays and some are not, or of different batch dims."""
-    kinds = [f"{type(entry).__name__} of shape {tuple(entry.shape)}" for entry in entries]
-    return RuntimeError(f"the entries {key!r} of a lazy stack are of different kinds: {kinds}.")
+def _ragged(shapes: Iterable[Shape]) -> Exception:
+    return entry_error(
+        RuntimeError,
+        "Failed to stack tensors within a tensordict: the rows of {key} have different shapes "
+        f"{sorted(shapes)}. "
+        "Use get({key}, as_list=True), as_padded_tensor=True or as_nested_tensor=True.",
+    )
 
 
 def stack_objects(entries: list[Any], dim: int) -> NonTensorBase:
@@ -138,11 +136,11 @@ def stack_objects(entries: list[Any], dim: int) -> NonTensorBase:
     if len(set(shapes)) == 1:
         return NonTensorStack._stacked(entries, dim)
     if len({len(shape) for shape in shapes}) > 1:
-        raise unstackable("non-tensor data", entries)
+        raise entry_error(RuntimeError, f"the objects{{at}} are of different kinds, of batch sizes {shapes}.")
     arrays = [entry._objects() for entry in entries]
     axis = next((i for i, sizes in enumerate(zip(*shapes, strict=False)) if len(set(sizes)) > 1), 0)
     if axis < dim:
-        raise RuntimeError(RAGGED_ERROR.format(key="non-tensor data", found=shapes))
+        raise _ragged(shapes)
     regular = shapes[0][:axis]
     rows = np.empty((len(arrays), *regular), dtype=object)
     for i, array in enumerate(arrays):

@@ -13,9 +13,9 @@ import numpy as np
 from lite._arrays.types import Array
 from lite._ops.combine import lazy_stack, maybe_dense_stack, stack
 from lite._tree.collection import TensorCollection
-from lite._tree.plain import is_dataclass, is_namedtuple, plain
 from lite._tree.protocol import Container, kinds
 from lite._tree.shape import as_shape
+from lite._tree.values import is_dataclass, is_namedtuple, plain
 
 
 def from_any(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from lite._arrays.dtypes import get_default_dtype
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array, Shape
 from lite._files.commit import new_file
 from lite._files.mapping import FileMap, anonymous_leaf, bytes_of, map_leaf, source_of
@@ -215,6 +216,9 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
         reference = source.reference(self) if source is not None and self.size else None
         plain: Any = np.asarray(self) if reference is None else reference
         return _viewed, (type(self), plain)
+
+
+belong_to("lite", MemoryMappedTensor)
 
 
 def _viewed(cls: type[MemoryMappedTensor], array: Array) -> MemoryMappedTensor:

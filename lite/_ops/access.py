@@ -1,20 +1,175 @@
-"""Writing and removing entries by key."""
+"""Reading, writing and removing entries by key, and the views of keys, values and items."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 from typing import Any
-
-from numpy import ndarray
 
 from lite._arrays.device import write_leaf
 from lite._arrays.numbers import NUMBERS
-from lite._arrays.types import Path, is_array
+from lite._arrays.settings import get_defaults_to_none
+from lite._arrays.types import Shape, is_array
+from lite._containers.ragged import read
+from lite._tree.entry_errors import below
+from lite._tree.key_views import TensorDictKeysView, leaf_pairs, walk
 from lite._tree.keys import NestedKey, require_path, to_path
 from lite._tree.lock import LOCK_ERROR
-from lite._tree.nontensor import NonTensorBase, NonTensorData
+from lite._tree.nontensor import NonTensorBase, NonTensorData, unwrap
 from lite._tree.protocol import MISSING, Container, T
 from lite._tree.writes import Writes, fitting
+
+
+def get(td: Container, key: NestedKey, default: Any = MISSING, **lazy_kwargs: Any) -> Any:
+    """Return the entry at `key`: an array, a nested TensorDict, or a non-tensor wrapper.
+
+    Args:
+        key: a string, or a tuple for a nested entry.
+        default: returned when the key is missing (None unless given).
+        lazy_kwargs: how a lazy stack gives ragged leaves (see `LazyStackedTensorDict.get`);
+            without effect on leaves that are one array already.
+
+    Raises:
+        KeyError: if `key` is not a nested key, or is missing while
+            `set_get_defaults_to_none(False)` is in force.
+
+    Example:
+        >>> from lite import TensorDict
+        >>> td = TensorDict({"a": {"b": 1}})
+        >>> td.get(("a", "b")), td.get("missing")
+        (array(1), None)
+    """
+    path = (key,) if type(key) is str else require_path(key)
+    if lazy_kwargs:
+        node = td if len(path) == 1 else td._as_node(td._peek_path(path[:-1]))
+        entry = None if node is None else read(node, path[-1], **lazy_kwargs)
+    else:
+        entry = td._get_path(path)
+    if entry is not None:
+        return entry
+    if default is MISSING:
+        if get_defaults_to_none():
+            return None
+        raise td._missing(path)
+    return default
+
+
+def get_at(td: Container, key: NestedKey, index: Any, default: Any = MISSING) -> Any:
+    """`get(key, default)`, indexed with `index` if there is such an entry."""
+    entry = td._get_path(require_path(key))
+    return td.get(key, default) if entry is None else entry[index]
+
+
+def get_item_shape(td: Container, key: NestedKey) -> Shape:
+    """Shape of an entry; in a lazy stack -1 where the parts differ, (-1,) where their ndim does."""
+    path = require_path(key)
+    node = td if len(path) == 1 else td._as_node(td._peek_path(path[:-1]))
+    shape: Shape | None = None if node is None else node._item_shape(path[-1])
+    if shape is None:
+        raise td._missing(path)
+    return shape
+
+
+def getitem(td: Container, index: Any) -> Any:
+    path = to_path(index) if isinstance(index, str) or type(index) is tuple else ()
+    if not path:
+        return td._index(index)
+    entry = td._get_path(path)
+    if entry is None:
+        raise td._missing(path)
+    return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
+
+
+def getitems(td: Container, index: Any) -> Any:
+    """Batched fetch, for data loaders that ask for a list of indices."""
+    return td._index(index)
+
+
+def get_non_tensor(td: Container, key: NestedKey, default: Any = MISSING) -> Any:
+    """Return the object stored under `key`, unwrapped."""
+    entry = td.get(key, default)
+    return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
+
+
+def contains(td: Container, key: object) -> bool:
+    if type(key) is str:
+        return td._peek(key) is not None
+    path = to_path(key)
+    if not path:
+        raise RuntimeError("key must be a NestedKey (a str or a possibly tuple of str).")
+    return td._peek_path(path) is not None
+
+
+def keys(
+    td: Container,
+    include_nested: bool = False,
+    leaves_only: bool = False,
+    is_leaf: Callable[[type], bool] | None = None,
+    *,
+    sort: bool = False,
+) -> TensorDictKeysView:
+    """A live, set-like view of the keys.
+
+    Args:
+        include_nested: also list keys of nested TensorDicts, as tuples.
+        leaves_only: leave out nested TensorDicts, and non-tensor data unless `is_leaf` accepts it.
+        is_leaf: predicate on the entry's type; see `default_is_leaf`, `is_leaf_nontensor`.
+        sort: sort by the dotted key instead of insertion order.
+
+    Example:
+        >>> from lite import TensorDict
+        >>> list(TensorDict({"a": 1, "n": {"b": 2}}).keys(True))
+        ['a', ('n', 'b'), 'n']
+    """
+    return TensorDictKeysView(td, include_nested, leaves_only, is_leaf, sort)
+
+
+def items(
+    td: Container,
+    include_nested: bool = False,
+    leaves_only: bool = False,
+    is_leaf: Callable[[type], bool] | None = None,
+    *,
+    sort: bool = False,
+) -> Iterable[tuple[Any, Any]]:
+    """The (key, entry) pairs, in the order of `keys` with the same arguments.
+
+    Without arguments this is a live view, as `dict.items` gives it; a lazy stack and other arguments
+    give the pairs of the moment, so that entries may be set while they are gone through.
+    """
+    if not (include_nested or leaves_only or sort):
+        return td._items()
+    if include_nested and leaves_only and is_leaf is None and not sort:
+        pairs: list[tuple[Any, Any]] = []
+        leaf_pairs(td._items(), None, pairs)
+        return pairs
+    found = walk(td, include_nested, leaves_only, is_leaf, start=None)
+    if sort:
+        found.sort(key=lambda pair: pair[0] if type(pair[0]) is str else ".".join(pair[0]))
+    return found if sort or (include_nested and leaves_only) else iter(found)
+
+
+def values(
+    td: Container,
+    include_nested: bool = False,
+    leaves_only: bool = False,
+    is_leaf: Callable[[type], bool] | None = None,
+    *,
+    sort: bool = False,
+) -> Iterable[Any]:
+    """The entries, in the order of `keys` with the same arguments; see `items`."""
+    if not (include_nested or leaves_only or sort):
+        return td._values()
+    return map(itemgetter(1), td.items(include_nested, leaves_only, is_leaf, sort=sort))
+
+
+def is_empty(td: Container) -> bool:
+    """True if there is no leaf at any depth; non-tensor data counts as a leaf."""
+    for name in td._keys():
+        node = td._as_node(td._peek(name))
+        if node is None or not node.is_empty():
+            return False
+    return True
 
 
 def set(td: T, key: NestedKey, item: Any, inplace: bool = False, *, non_blocking: bool = False) -> T:
@@ -36,94 +191,6 @@ def set(td: T, key: NestedKey, item: Any, inplace: bool = False, *, non_blocking
     else:
         td._set_path(require_path(key), item, inplace)
     return td
-
-
-def _set_path(td: Container, path: Path, item: Any, inplace: bool, writes: Writes | None = None) -> None:
-    node: Container = td
-    for depth, name in enumerate(path[:-1]):
-        entry = node._peek(name)
-        if entry is None:
-            node._create(path[depth:], item, writes)
-            return
-        child = entry if isinstance(entry, Container) else td._as_node(entry)
-        if child is None:
-            raise KeyError(f"The entry {name} is already present in tensordict {node!r}.")
-        node = child
-    node._set_here(path[-1], item, inplace, writes)
-
-
-def _create(td: Container, path: Path, item: Any, writes: Writes | None = None) -> None:
-    """Store below nodes that do not exist yet; the value is converted before anything changes."""
-    if td._locked:
-        raise RuntimeError(LOCK_ERROR)
-    chain = td._convert(item)
-    if type(chain) is ndarray and td._names is None:  # then there is nothing that names reach
-        for name in path[:0:-1]:
-            chain = td._with({name: chain})
-        path = path[:1]
-    for name in path[:0:-1]:
-        parent = td._blank()
-        parent._put(name, chain)
-        chain = parent
-    if writes is None:
-        td._put(path[0], chain)
-    else:
-        writes.put(td, path[0], chain)
-
-
-def _set_here(td: Container, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
-    if inplace:
-        current = td._get_str(key)
-        if current is not None:
-            if writes is not None:
-                _write_into(td, key, current, item, writes)
-                return
-            with Writes() as own:
-                _write_into(td, key, current, item, own)
-            return
-    if td._locked:
-        raise RuntimeError(LOCK_ERROR)
-    entry = td._convert(item)
-    if writes is None:
-        td._put(key, entry)
-    else:
-        writes.put(td, key, entry)
-
-
-def _write_into(td: Container, key: str, current: Any, item: Any, writes: Writes) -> None:
-    if writes.take(current, item):
-        return
-    node = td._as_node(current)
-    if node is not None:
-        if not isinstance(item, Mapping) and td._as_node(item) is None:
-            raise ValueError(
-                f"Failed to update '{key}' in tensordict {td!r}: it is nested, and the value is a "
-                f"{type(item).__name__}."
-            )
-        node._merge(item, writes)
-        return
-    if isinstance(current, NonTensorBase):
-        entry = td._to_entry(item)
-        if not isinstance(entry, NonTensorBase):
-            raise ValueError(
-                f"Failed to update '{key}' in tensordict {td!r}: it is non-tensor data, and the value "
-                f"is a {type(entry).__name__}."
-            )
-        if isinstance(entry, NonTensorData):
-            entry = entry._rebatch(current.batch_size)
-        try:
-            entry = entry._broadcast(current.batch_size)
-        except ValueError as error:
-            raise ValueError(
-                f"Failed to update '{key}' in tensordict {td!r}: objects of shape {entry.batch_size} "
-                f"do not broadcast to {current.batch_size}."
-            ) from error
-        writes.put(td, key, entry)  # replaced, as results of operations may hold the same objects
-        return
-    try:
-        writes.copy(current, td._to_entry(item))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"Failed to update '{key}' in tensordict {td!r}: {error}") from error
 
 
 def setitem(td: Container, index: Any, value: Any) -> None:
@@ -158,7 +225,8 @@ def set_(td: T, key: NestedKey, item: Any, *, non_blocking: bool = False) -> T:
         raise td._missing(path)
     node = td._as_node(current)
     if node is not None and (isinstance(item, Mapping) or td._as_node(item) is not None):
-        node.update_(item)
+        with below(*path):
+            node.update_(item)
     else:
         td._set_path(path, item, True)
     return td
@@ -175,25 +243,6 @@ def set_at_(td: T, key: NestedKey, value: Any, index: Any, *, non_blocking: bool
     with Writes() as writes:
         td._set_at(path, value, index, writes)
     return td
-
-
-def _set_at(td: Container, path: Path, value: Any, index: Any, writes: Writes) -> None:
-    """`set_at_` as part of other writes."""
-    if td._peek_path(path) is None:
-        raise td._missing(path)
-    if len(path) > 1:
-        # By its own node: a nested lazy stack must write to its parts, not to what it stacks.
-        td._as_node(td._peek(path[0]))._set_at(path[1:], value, index, writes)
-        return
-    key = path[0]
-    entry = td._get_str(key)
-    node = td._as_node(entry)
-    if node is not None:
-        node._set_index(index, value, writes)
-    elif isinstance(entry, NonTensorBase):
-        writes.put(td, key, entry._assign(index, value))
-    else:
-        writes.copy(entry, td._to_entry(value), index)
 
 
 def set_non_tensor(td: T, key: NestedKey, value: Any) -> T:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.types import is_array
-from lite._containers.joining import cat_values, maybe_dense_entries, stack_values, uniform
+from lite._containers.joining import CAT, MAYBE_DENSE, STACK, How, join
 from lite._tree.collection import TensorCollection, is_leaf_nontensor
 from lite._tree.numpy_protocol import implements
 from lite._tree.protocol import Container, kinds
@@ -51,7 +51,7 @@ def stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
         ((3, 2), (3,))
     """
     items = _listed(input, "stack")
-    result = uniform(items, "stack", lambda values: stack_values(values, dim))
+    result = join(items, STACK, dim)
     return result if out is None else _write_out(out, result)
 
 
@@ -77,7 +77,7 @@ def cat(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
         (3,)
     """
     items = _listed(input, "cat")
-    result = uniform(items, "cat", lambda values: cat_values(values, dim))
+    result = join(items, CAT, dim)
     return result if out is None else _write_out(out, result)
 
 
@@ -111,12 +111,12 @@ def lazy_stack(
         >>> rows.get("a", as_list=True)
         [array([1.]), array([1., 1.])]
     """
-    values = _listed(input, "lazy_stack")
 
-    def nodes(found: list[Any]) -> Any:
-        return kinds.lazy(*found, stack_dim=dim, stack_dim_name=stack_dim_name, strict_shape=strict_shape)
+    def side_by_side(nodes: list[Any], dim: int) -> Any:
+        return kinds.lazy(*nodes, stack_dim=dim, stack_dim_name=stack_dim_name, strict_shape=strict_shape)
 
-    result = uniform(values, "lazy_stack", lambda v: stack_values(v, dim), nodes)
+    how = How("lazy_stack", STACK.arrays, STACK.objects, side_by_side)
+    result = join(_listed(input, "lazy_stack"), how, dim)
     return result if out is None else _write_out(out, result)
 
 
@@ -136,7 +136,7 @@ def maybe_dense_stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) ->
         >>> type(out).__name__, type(out["n"]).__name__
         ('TensorDict', 'LazyStackedTensorDict')
     """
-    result = maybe_dense_entries(_listed(input, "maybe_dense_stack"), dim)
+    result = join(_listed(input, "maybe_dense_stack"), MAYBE_DENSE, dim)
     return result if out is None else _write_out(out, result)
 
 

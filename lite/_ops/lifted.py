@@ -6,15 +6,14 @@ the operation on every part, and no more, is `lifted` there (`_tree/walks.py`) a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Path, is_array
-from lite._containers.lazy_entries import has_node, require_shared
+from lite._arrays.types import Path
+from lite._containers.lazy_entries import require_shared
 from lite._containers.ragged import read
-from lite._ops import access
 from lite._ops import update as updates
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey, require_path
@@ -97,79 +96,6 @@ def empty(
     return td.contiguous().empty(recurse, batch_size=size, device=device, names=names)
 
 
-def _update(
-    td: Any,
-    source: Any,
-    clone: bool,
-    inplace: bool,
-    chosen: list[Path] | None,
-    is_leaf: Callable[[type], bool] | None,
-    writes: Writes,
-) -> None:
-    if not _pairs_up(td, source):
-        whole, apart = _apart(td, source)
-        updates._update(td, whole, clone, inplace, chosen, is_leaf, writes)
-    else:
-        apart = td._as_node(source).tensordicts
-    if apart:
-        with writes.together():
-            for part, other in zip(td.tensordicts, apart, strict=True):
-                part._update(other, clone, inplace, chosen, is_leaf, writes)
-
-
-def _apart(td: Any, source: Any) -> tuple[Any, Sequence[Any]]:
-    """A source as what can be set for the whole stack, and what has to go to each part.
-
-    The latter are nested entries that merge into those of some parts only, and lazy stacks along
-    another dimension, whose rows may be ragged.
-    """
-    node = td._as_node(source)
-    pairs = dict(source) if node is None else dict(node._items())
-    some = {key: value for key, value in pairs.items() if _goes_apart(td, key, value)}
-    if not some:
-        return source, ()
-    whole = {key: value for key, value in pairs.items() if key not in some}
-    shares = [td._pieces(td._convert(value)) for value in some.values()]
-    return whole, [dict(zip(some, pieces, strict=True)) for pieces in zip(*shares, strict=True)]
-
-
-def _goes_apart(td: Any, key: NestedKey, value: Any) -> bool:
-    node, path = td._as_node(value), require_path(key)
-    if node is None and not isinstance(value, Mapping):
-        return False
-    if td._peek_path(path) is not None:
-        return isinstance(node, kinds.lazy) and not node._is_stackable()
-    return any(has_node(part, path) for part in td.tensordicts)
-
-
-def _copy_entries(
-    td: Any, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
-) -> None:
-    if not _pairs_up(td, source):
-        whole, apart = _apart(td, source)
-        updates._copy_entries(td, whole, chosen, strict, writes, above)
-    else:
-        apart = td._as_node(source).tensordicts
-    if apart:
-        with writes.together():
-            for part, other in zip(td.tensordicts, apart, strict=True):
-                part._copy_entries(other, chosen, strict, writes, above)
-
-
-def _pairs_up(td: Any, source: Any) -> bool:
-    """Whether a source is stacked as self is, so that its parts, ragged or not, go to those of self.
-
-    Raises:
-        ValueError: it has another number of parts.
-    """
-    node = td._as_node(source)
-    if not isinstance(node, kinds.lazy) or node.stack_dim != td.stack_dim:
-        return False
-    if len(node.tensordicts) != len(td.tensordicts):
-        raise ValueError("cannot update stacked tensordicts with different shapes.")
-    return True
-
-
 def update_at_(
     td: Any,
     input_dict_or_td: Mapping[Any, Any] | TensorCollection,
@@ -186,27 +112,6 @@ def update_at_(
     _require_all(td, map(require_path, node.keys(True)))
     td._set_index(idx, node)
     return td
-
-
-def _set_at(td: Any, path: Path, value: Any, index: Any, writes: Writes) -> None:
-    if td._peek_path(path) is None:
-        raise td._missing(path)
-    if -1 in td.get_item_shape(path):
-        whole = not isinstance(value, TensorCollection) and np.ndim(value) == 0
-        td.select(path)._set_index(index, value if whole else {path: value}, writes)
-        return
-    entry = td._get_path(path)
-    if not is_array(entry):
-        access._set_at(td, path, value, index, writes)
-        return
-    # The stacked entry is a copy; what is written to it goes to the parts, which may be one and the same.
-    with Writes() as now:
-        now.copy(entry, td._to_entry(value), index)
-    mask = np.zeros(entry.shape, bool)
-    mask[index] = True
-    rows, picked = td._pieces(entry), td._pieces(mask)
-    for part, row, at in zip(td.tensordicts, rows, picked, strict=True):
-        part._set_at(path, row[at], at, writes)
 
 
 def to_tensordict(td: Any, *, retain_none: bool | None = None) -> Any:

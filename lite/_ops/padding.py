@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.types import Array, Path, Shape, is_array
-from lite._containers.joining import stack_values
+from lite._containers.joining import STACK
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection, is_leaf_nontensor
 from lite._tree.key_views import walk
@@ -240,7 +240,7 @@ def _padded_stack(stack: Any, padding: Any) -> Any:
     dense = [_padded_tree(part, padding) for part in parts]
     if not dense:
         return stack.contiguous()
-    out = stack_values(_unified(dense, padding), dim)
+    out = STACK.nodes(_unified(dense, padding), dim)
     out._names = stack._names
     return out
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import methodcaller
 from typing import Any
 
 from numpy import ndarray
 
-from lite._arrays.device import on_leaves
-from lite._arrays.types import Path, is_array
-from lite._containers.assignment import write_arrays
-from lite._ops.chosen import below, key_list, only
+from lite._containers.assignment import copied, leaf_items, match_batch, write_arrays
 from lite._tree.collection import TensorCollection
+from lite._tree.entry_errors import put_below
 from lite._tree.keys import NestedKey, require_path, to_key
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container, T
 from lite._tree.values import as_tree, unready
-from lite._tree.writes import Writes, apart, cast_too_early, fitting
+from lite._tree.writes import Writes, apart, fitting
 
 _copy = methodcaller("copy")
 
@@ -69,10 +67,10 @@ def update(
     if relock:
         td._locked = False
     try:
-        with Writes(in_turn=td._parts() is None) as writes:
+        with Writes() as writes:
             node = td._as_node(source)
             if node is not None:
-                _match_batch(td, node, update_batch_size, writes)
+                match_batch(td, node, update_batch_size, writes)
             td._update(source, clone, inplace, chosen, is_leaf, writes)
             if kwargs:
                 td._update(kwargs, clone, inplace, chosen, is_leaf, writes)
@@ -81,79 +79,6 @@ def update(
             td._locked = False
             td.lock_()
     return td
-
-
-def _merge(td: Container, source: Any, writes: Writes) -> None:
-    """`update(source, inplace=True)` as part of other writes."""
-    node = td._as_node(source)
-    if node is not None and node is not td:
-        _match_batch(td, node, False, writes)
-    if node is not td:
-        td._update(source, False, True, None, None, writes)
-
-
-def _match_batch(td: Container, source: Container, update_batch_size: bool, writes: Writes) -> None:
-    mine, theirs = td.batch_size, source.batch_size
-    if mine[: len(theirs)] == theirs[: len(mine)]:
-        return
-    if not update_batch_size:
-        raise RuntimeError(
-            "update_batch_size must be set to True to be able to update tensordicts of different batch "
-            f"size. Got self.batch_size={mine} and source.batch_size={theirs}."
-        )
-    missing = set(td._keys()) - set(source._keys())
-    if missing:
-        raise RuntimeError(
-            f"Some keys of the dest tensordict are not present in the source ({sorted(missing)}): "
-            "the batch size cannot be updated."
-        )
-    writes.keep(td)
-    td.clear()
-    td.batch_size = theirs
-
-
-def _update(
-    td: Container,
-    source: Any,
-    clone: bool,
-    inplace: bool,
-    chosen: list[Path] | None,
-    is_leaf: Callable[[type], bool] | None,
-    writes: Writes,
-) -> None:
-    node = td._as_node(source)
-    pairs = source.items() if node is None else ((k, node._get_str(k)) for k in list(node._keys()))
-    for key, value in pairs:
-        writes.step()
-        path = require_path(key)
-        rest = below(chosen, path)
-        if rest == []:
-            continue
-        mergeable = isinstance(value, Mapping) or td._as_node(value) is not None
-        if mergeable and not (is_leaf is not None and is_leaf(type(value))):
-            target = td._as_node(td._peek_path(path))
-            if target is None and rest is not None:
-                td._set_path(path, td._blank(), False, writes)
-                target = td._as_node(td._peek_path(path))
-            if target is not None and target is not value:
-                if not inplace:
-                    target = _as_lazy(td, path, target, value, writes)
-                target._update(value, clone, inplace, rest, is_leaf, writes)
-                continue
-        td._set_path(path, _copied(value) if clone else value, inplace, writes)
-
-
-def _as_lazy(td: Container, path: Path, target: Any, value: Any, writes: Writes) -> Any:
-    """The node at `path`, made a lazy stack if a lazy stack is about to be merged into it."""
-    node = td._as_node(value)
-    if not _is_lazy(node) or _is_lazy(target):
-        return target
-    dim = node._parts()[1]
-    if target.batch_size[: dim + 1] != node.batch_size[: dim + 1]:
-        return target
-    stack = node._from_parts([part._clone(False) for part in target.unbind(dim)])
-    td._set_path(path, td._rewrap(td._peek_path(path), stack), False, writes)
-    return td._as_node(td._peek_path(path))  # under names it is stored as a copy
 
 
 def update_(
@@ -167,9 +92,6 @@ def update_(
     **kwargs: Any,
 ) -> T:
     """Copy the entries of a source into existing buffers (casting, broadcasting); returns self.
-
-    Entries are copied one after the other, in the order of the source: one that is a view of a buffer
-    copied to before has its new content. In a lazy stack all are read first.
 
     Args:
         input_dict_or_td: a mapping or TensorDict with a subset of self's keys.
@@ -185,34 +107,11 @@ def update_(
         if _copy_plain(td, named):
             return td
     chosen = None if keys is None else [require_path(k) for k in keys]
-    with Writes(in_turn=td._parts() is None) as writes:
+    with Writes() as writes:
         for source in (input_dict_or_td, kwargs):
             if source is not None:
                 td._copy_entries(source, chosen, strict, writes)
     return td
-
-
-def _copy_entries(
-    td: Container, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
-) -> None:
-    node: Any = td._as_node(source)
-    if strict and chosen is None and _is_lazy(node) and node._exclusive():
-        raise KeyError("The source has keys in some of its parts only; strict=False ignores them.")
-    for path, value in _leaf_items(td, source, ()):
-        rest, both_lazy = below(chosen, path), _both_lazy(td, path, value)
-        if rest is not None and (not rest or not both_lazy):
-            continue
-        writes.step()
-        if both_lazy:
-            node, other = td._as_node(td._get_path(path)), td._as_node(value)
-            if other.ndim < node.ndim and other.batch_size != node.batch_size[: other.ndim]:
-                other = other.expand(node.batch_size)  # as arrays broadcast
-            _match_batch(node, other, False, writes)
-            node._copy_entries(other, rest, strict, writes, (*above, *path))
-        elif td._peek_path(path) is not None:
-            td._set_path(path, value, True, writes)
-        elif strict:
-            raise KeyError(f"The key {(*above, *path)} was not found in the dest tensordict.")
 
 
 def copy_(td: T, tensordict: TensorCollection, non_blocking: bool = False) -> T:
@@ -233,9 +132,8 @@ def update_at_(
     if keys_to_update is None and td._parts() is None and write_arrays(td, idx, input_dict_or_td):
         return td
     chosen = None if keys_to_update is None else [require_path(k) for k in key_list(keys_to_update)]
-    with Writes(in_turn=td._parts() is None) as writes:
-        for path, value in _leaf_items(td, input_dict_or_td, ()):
-            writes.step()
+    with Writes() as writes:
+        for path, value in leaf_items(td, input_dict_or_td, ()):
             if chosen is not None and not any(path[: len(c)] == c for c in chosen):
                 continue
             try:
@@ -255,7 +153,7 @@ def replace(td: T, input_dict_or_td: Any = None, **kwargs: Any) -> T:
 
 
 def _store_plain(td: Any, source: Any, clone: bool) -> bool:
-    """`update`, if all that there is to store can be stored as it is."""
+    """`update`, if all that there is to store can be stored as it is: a sixth of the time."""
     ready: list[tuple[Any, dict[Any, Any]]] = []
     if td._parts() is None:
         if not _storable(td, source, ready):
@@ -263,7 +161,7 @@ def _store_plain(td: Any, source: Any, clone: bool) -> bool:
     elif not all(_storable(node, other, ready) for node, other in _side_by_side(td, source)):
         return False
     if clone:
-        ready = [(node, {key: _copied(entry) for key, entry in entries.items()}) for node, entries in ready]
+        ready = [(node, {key: copied(entry) for key, entry in entries.items()}) for node, entries in ready]
     for node, entries in ready:
         node._put_arrays(entries)
     return True
@@ -286,29 +184,32 @@ def _storable(td: Any, source: Any, ready: list[tuple[Any, dict[Any, Any]]]) -> 
     if others:
         entries = entries.copy()
         for key in others:
-            target = td._get_str(key)
-            if isinstance(target, Container):
-                if not _storable(target, entries.pop(key), ready):
+            target, value = td._get_str(key), entries[key]
+            try:
+                if isinstance(target, Container):
+                    if not _storable(target, entries.pop(key), ready):
+                        return False
+                elif target is None and td._names is None and type(value) in (dict, type(td)):
+                    entries[key] = td._convert(value)  # a node of its own, or the one given
+                    if entries[key]._names is not None:
+                        return False
+                elif not isinstance(value, NonTensorBase) or value.batch_size != td.batch_size:
                     return False
-            elif target is None and td._names is None and type(entries[key]) in (dict, type(td)):
-                entry = entries[key] = td._convert(entries[key])  # a node of its own, or the one given
-                if entry._names is not None:
-                    return False
-            elif not isinstance(entries[key], NonTensorBase) or entries[key].batch_size != td.batch_size:
-                return False
+            except Exception as error:
+                put_below(error, key)
+                raise
     ready.append((td, entries))
     return others is not None
 
 
 def _copy_plain(td: Any, source: Any) -> bool:
-    """`update_`, if all that there is to copy needs nothing but a cast."""
+    """`update_`, if all that there is to copy needs nothing but a cast: a fifth of the time."""
     pairs: list[tuple[Any, Any]] = []
     puts: list[tuple[Any, str, Any]] = []
-    casts: list[Any] = []
     if td._parts() is None:
-        if not _match(td, source, pairs, puts, casts) or cast_too_early(pairs, casts):
+        if not _match(td, source, pairs, puts):
             return False
-    elif all(_match(node, other, pairs, puts, casts) for node, other in _side_by_side(td, source)):
+    elif all(_match(node, other, pairs, puts) for node, other in _side_by_side(td, source)):
         # What is one array in a lazy stack must not be read when half of it is written.
         targets = [target for target, _ in pairs]
         pairs = list(zip(targets, apart(targets, [value for _, value in pairs]), strict=True))
@@ -321,11 +222,8 @@ def _copy_plain(td: Any, source: Any) -> bool:
     return True
 
 
-def _match(td: Any, source: Any, pairs: list[tuple[Any, Any]], puts: list[Any], casts: list[Any]) -> bool:
-    """Collect (target, value) for every leaf of a source, and objects; whether that is all of it.
-
-    Values that are replaced by their casts are added to `casts`.
-    """
+def _match(td: Any, source: Any, pairs: list[tuple[Any, Any]], puts: list[Any]) -> bool:
+    """Collect (target, value) for every leaf of a source, and objects; whether that is all of it."""
     if type(source) is dict:
         entries = source.items()
     elif isinstance(source, Container) and source._parts() is None:
@@ -339,11 +237,9 @@ def _match(td: Any, source: Any, pairs: list[tuple[Any, Any]], puts: list[Any], 
             ready = fitting(target, value)
             if ready is None:
                 return False
-            if ready is not value:
-                casts.append(value)
             pairs.append((target, ready))
         elif isinstance(target, Container):
-            if target._parts() is not None or not _match(target, value, pairs, puts, casts):
+            if target._parts() is not None or not _match(target, value, pairs, puts):
                 return False
         # Objects are replaced, as results of operations may hold the same ones.
         elif (
@@ -372,27 +268,13 @@ def _side_by_side(td: Any, source: Any) -> Sequence[tuple[Any, Any]]:
     return ((td, None),)
 
 
-def _copied(value: Any) -> Any:
-    if isinstance(value, TensorCollection):
-        return value._clone(True)
-    return on_leaves(_copy, value) if is_array(value) else value
+def key_list(keys: Any) -> list[Any]:
+    return [keys] if isinstance(keys, str) else list(keys)
 
 
-def _leaf_items(td: Container, source: Any, prefix: Path) -> Iterator[tuple[Path, Any]]:
-    node = td._as_node(source)
-    pairs = source.items() if node is None else ((k, node._get_str(k)) for k in node._keys())
-    for key, value in pairs:
-        path = prefix + require_path(key)
-        if (isinstance(value, Mapping) or td._as_node(value) is not None) and not _both_lazy(td, path, value):
-            yield from _leaf_items(td, value, path)
-        else:
-            yield path, value
-
-
-def _both_lazy(td: Any, path: Path, value: Any) -> bool:
-    """Whether a value and its target are lazy stacks, which copy part by part, ragged leaves included."""
-    return _is_lazy(td._as_node(value)) and _is_lazy(td._as_node(td._peek_path(path)))
-
-
-def _is_lazy(node: Any) -> bool:
-    return node is not None and node._parts() is not None
+def only(source: Any, keys: list[Any]) -> Any:
+    """The chosen direct entries of a source; None if a key says more than that."""
+    dense = isinstance(source, Container) and source._parts() is None
+    if not (dense or type(source) is dict) or {*map(type, keys), *map(type, source.keys())} != {str}:
+        return None
+    return {key: value for key, value in source.items() if key in keys}

@@ -1,1 +1,13 @@
-"""What a collection is: keys, walks, indices, batch operations, locks, names, payloads, planned writes."""
+"""What a collection is, whatever holds its entries. In reading order:
+
+`keys` turns nested keys into flat paths, and `key_views` lists them. `collection` is what an entry that is
+no array answers, `nontensor` the entries that are Python objects. `protocol` is what every container
+answers: read it to write an operation. `walks` visits the arrays of a tree.
+
+`batch_ops` are operations on the batch as objects, `shape` the methods that make them, `indexing` what an
+index does to a shape. `names` and `lock` go down a tree, `undo` is for `with` statements.
+
+`values` turns what a user stores into entries, `writes` plans the writes of a call so that all or nothing
+is done, `entry_errors` names the entry that an error is about. `numpy_protocol` registers NumPy's
+functions.
+"""

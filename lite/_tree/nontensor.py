@@ -15,6 +15,7 @@ import numpy as np
 from lite._arrays.types import Array, Shape
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
+from lite._tree.entry_errors import misfit
 from lite._tree.shape import BatchShape, as_shape
 
 
@@ -278,10 +279,7 @@ class NonTensorStack(NonTensorBase):
 
     def _rebatch(self, batch_size: Shape) -> Self:
         if self._batch_size[: len(batch_size)] != batch_size:
-            raise RuntimeError(
-                f"batch dimension mismatch, got self.batch_size={batch_size} "
-                f"and value.shape={self._batch_size}."
-            )
+            raise misfit(batch_size, self._batch_size)
         return self
 
     def _clone(self, recurse: bool) -> Any:
@@ -311,7 +309,7 @@ def _list_shape(rows: list[Any]) -> Shape:
     return tuple(shape)
 
 
-def rows(array: Array, ndim: int) -> NonTensorStack:
+def element_objects(array: Array, ndim: int) -> NonTensorStack:
     """The elements of a batch of `ndim` dims as objects: numbers, or the arrays that they are."""
     out = np.empty(array.shape[:ndim], dtype=object)
     for at in np.ndindex(out.shape):

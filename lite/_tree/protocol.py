@@ -1,9 +1,10 @@
 """The protocol that the containers implement: what the dense and the lazily stacked kind have in common.
 
-Operations are functions of a `Container`. What is asked often is listed here in the order in which one meets
-it: entries, paths, kinds and parts, metadata, names, lock, `with` statements. Methods that raise
-NotImplementedError are for the kinds to write; those that the facade (`lite._tensordict`) lists as operations
-stand at the end, so that lower packages can call them by name.
+Operations are functions of a `Container`. What they ask it stands here in the order in which one meets it:
+its entries, those at the end of a path, writing, kinds and parts, metadata, names, lock, `with`
+statements. Methods that raise NotImplementedError are for the two kinds to write (`lite._containers`). At
+the end are the names of operations that lower packages call as methods, because a kind or a subclass may
+have its own form.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from lite._arrays.types import Names, Path, Shape
 from lite._tree import lock, undo
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
+from lite._tree.entry_errors import put_below
 from lite._tree.names import check_names, collect_names, refine_names, set_names
 from lite._tree.nontensor import NonTensorBase, unwrap
 from lite._tree.shape import BatchShape
@@ -128,6 +130,14 @@ class Container(BatchShape):
         """Convert a user's value to an entry that fits the batch size and device."""
         raise NotImplementedError
 
+    def _convert_at(self, key: str, value: Any) -> Any:
+        """As `_convert`, with errors that name the key."""
+        try:
+            return self._convert(value)
+        except Exception as error:
+            put_below(error, key)
+            raise
+
     # -- entries at the end of a path -----------------------------------------------------------
 
     def _reach(self, path: Any) -> Any:
@@ -168,6 +178,46 @@ class Container(BatchShape):
             name = path[-1]
         shown = repr(name).replace("'", '"')
         return KeyError(f"key {shown} not found in TensorDict with keys {sorted(node._keys())}")
+
+    # -- writing, as part of the writes of a call (lite/_containers/assignment.py, lazy_writes.py) ------
+
+    def _set_here(self, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
+        """Store a user's value as the direct entry `key`, or write it into the one that is there."""
+        raise NotImplementedError
+
+    def _set_path(self, path: Path, item: Any, inplace: bool, writes: Writes | None = None) -> None:
+        """As `_set_here`, at the end of a path; nodes that are missing are created."""
+        raise NotImplementedError
+
+    def _create(self, path: Path, item: Any, writes: Writes | None = None) -> None:
+        """Store a user's value at a path of which not even the first node is there."""
+        raise NotImplementedError
+
+    def _set_at(self, path: Path, value: Any, index: Any, writes: Writes) -> None:
+        """Write a value at an index of the entry at a path."""
+        raise NotImplementedError
+
+    def _set_index(self, index: Any, value: Any, writes: Writes | None = None) -> None:
+        """Write a value, or the entries of a container, at an index of the batch."""
+        raise NotImplementedError
+
+    def _update(
+        self,
+        source: Any,
+        clone: bool,
+        inplace: bool,
+        chosen: list[Path] | None,
+        is_leaf: Callable[[type], bool] | None,
+        writes: Writes,
+    ) -> None:
+        """Set the chosen entries of a source; nested ones merge."""
+        raise NotImplementedError
+
+    def _copy_entries(
+        self, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
+    ) -> None:
+        """Copy the chosen entries of a source into arrays that are there; `above` is for errors."""
+        raise NotImplementedError
 
     # -- kinds and parts ------------------------------------------------------------------------
 
@@ -336,36 +386,4 @@ class Container(BatchShape):
         raise NotImplementedError
 
     def is_empty(self) -> bool:
-        raise NotImplementedError
-
-    def _set_path(self, path: Path, item: Any, inplace: bool, writes: Writes | None = None) -> None:
-        raise NotImplementedError
-
-    def _set_here(self, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
-        raise NotImplementedError
-
-    def _create(self, path: Path, item: Any, writes: Writes | None = None) -> None:
-        raise NotImplementedError
-
-    def _set_at(self, path: Path, value: Any, index: Any, writes: Writes) -> None:
-        raise NotImplementedError
-
-    def _set_index(self, index: Any, value: Any, writes: Writes | None = None) -> None:
-        """`td[index] = value` for a batch index, as part of `writes` if they are given."""
-        raise NotImplementedError
-
-    def _update(
-        self,
-        source: Any,
-        clone: bool,
-        inplace: bool,
-        chosen: list[Path] | None,
-        is_leaf: Callable[[type], bool] | None,
-        writes: Writes,
-    ) -> None:
-        raise NotImplementedError
-
-    def _copy_entries(
-        self, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
-    ) -> None:
         raise NotImplementedError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from lite._arrays.foreign import from_dlpack, is_foreign, is_tensor
 from lite._arrays.numbers import SCALARS
 from lite._arrays.types import Array, Path, Shape, is_array, refuse_masked
 from lite._tree.collection import TensorCollection
+from lite._tree.entry_errors import misfit
 from lite._tree.keys import to_path
 from lite._tree.nontensor import NonTensorData, NonTensorStack
 from lite._tree.protocol import kinds
@@ -217,10 +219,7 @@ def _is_ragged_numbers(value: list[Any]) -> bool:
 def fit_leaf(value: Any, batch_size: Shape) -> None:
     """Check that a leaf starts with the batch size; the RuntimeError names both shapes."""
     if value.shape[: len(batch_size)] != batch_size:
-        raise RuntimeError(
-            f"batch dimension mismatch, got self.batch_size={batch_size} "
-            f"and value.shape={tuple(value.shape)}."
-        )
+        raise misfit(batch_size, value.shape)
 
 
 def fit_node(value: TensorCollection, batch_size: Shape) -> TensorCollection:
@@ -229,3 +228,53 @@ def fit_node(value: TensorCollection, batch_size: Shape) -> TensorCollection:
     if own[: len(batch_size)] == batch_size:
         return value
     return value._rebatch(batch_size)
+
+
+def plain(obj: Any) -> Any:
+    """Containers as plain dicts and `NonTensorStack`s; anything else as it is."""
+    kind = type(obj)
+    if kind is np.ndarray and obj.dtype.names is None:
+        return obj
+    if kind is dict:
+        return {key: plain(value) for key, value in obj.items()}
+    if isinstance(obj, TensorCollection):
+        return obj
+    if isinstance(obj, Mapping):
+        return {key: plain(value) for key, value in obj.items()}
+    if is_namedtuple(obj):
+        return {name: plain(value) for name, value in zip(obj._fields, obj, strict=True)}
+    if isinstance(obj, tuple):
+        return {str(i): plain(value) for i, value in enumerate(obj)}
+    if is_dataclass(obj):
+        return {field.name: plain(getattr(obj, field.name)) for field in dataclasses.fields(obj)}
+    if isinstance(obj, np.ndarray | np.void) and obj.dtype.names is not None:
+        return {name: _column(np.asarray(obj)[name]) for name in obj.dtype.names}
+    if isinstance(obj, list):
+        return _list(obj)
+    return obj
+
+
+def _column(field: Array) -> Any:
+    """A field of a structured array; a single text or object is taken out of its 0-d array."""
+    if field.dtype.names is not None:
+        return plain(field)
+    return field.item() if not field.ndim and field.dtype.kind in "USOV" else field
+
+
+def _list(items: list[Any]) -> Any:
+    flat: list[Any] = items
+    while flat and all(isinstance(item, list) for item in flat):
+        flat = [leaf for row in flat for leaf in row]
+    kinds = {type(item) for item in flat}
+    array = numeric_array(items) if len(kinds) < 2 else None
+    if array is not None or any(isinstance(item, np.ndarray | TensorCollection) for item in items):
+        return items if array is None else array
+    return NonTensorStack.from_list(items)
+
+
+def is_namedtuple(obj: Any) -> bool:
+    return isinstance(obj, tuple) and hasattr(obj, "_fields")
+
+
+def is_dataclass(obj: Any) -> bool:
+    return dataclasses.is_dataclass(obj) and not isinstance(obj, type)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache
 from types import TracebackType
 from typing import Any, Self
@@ -23,22 +22,15 @@ class Writes:
 
     Arrays are written when the block ends, after everything has been checked: `copy` raises for a value
     that its array cannot take. Containers change at once, because later steps of the call look at them,
-    and get their old content back if the block raises.
-
-    Values that are views of what is written to, too: within a step all are read before any is written,
-    and a step reads what those before it have written. There is one step unless `step` is called.
-
-    Args:
-        in_turn: whether `step` starts a new one.
+    and get their old content back if the block raises. Values that are views of what is written to are
+    read before anything is written.
     """
 
-    __slots__ = ("_in_turn", "_saved", "_steps", "_written")
+    __slots__ = ("_pending", "_saved")
 
-    def __init__(self, in_turn: bool = False) -> None:
-        self._in_turn = in_turn
-        self._steps: list[list[tuple[Any, Any, Any]]] = [[]]
+    def __init__(self) -> None:
+        self._pending: list[tuple[Any, Any, Any]] = []
         self._saved: dict[int, tuple[Any, Any]] = {}
-        self._written: set[int] = set()  # the owners of what earlier steps write to
 
     def __enter__(self) -> Self:
         return self
@@ -48,32 +40,16 @@ class Writes:
     ) -> None:
         try:
             if kind is None:
-                for pending in self._steps:
-                    values = apart([target for target, _, _ in pending], [value for _, _, value in pending])
-                    for (target, index, _), value in zip(pending, values, strict=True):
-                        if type(target) is ndarray:
-                            target[index] = value
-                        else:
-                            write_leaf(target, index, value)
+                values = apart([target for target, _, _ in self._pending], [v for _, _, v in self._pending])
+                for (target, index, _), value in zip(self._pending, values, strict=True):
+                    if type(target) is ndarray:
+                        target[index] = value
+                    else:
+                        write_leaf(target, index, value)
                 self._saved.clear()
         finally:
             for node, saved in self._saved.values():
                 node._reset(saved)
-
-    def step(self) -> None:
-        """Let what is planned from here on read what was planned before, if that is how it goes."""
-        if self._in_turn and self._steps[-1]:
-            self._written.update(owners([target for target, _, _ in self._steps[-1]]))
-            self._steps.append([])
-
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        """Plan what is in the block as one step: of a lazy stack, all is read before any part is written."""
-        in_turn, self._in_turn = self._in_turn, False
-        try:
-            yield
-        finally:
-            self._in_turn = in_turn
 
     def copy(self, target: Any, value: Any, index: Any = ..., wanted: Shape | None = None) -> None:
         """Plan `target[index] = value` for a leaf.
@@ -108,17 +84,14 @@ class Writes:
             if not fits(shape, wanted):
                 raise ValueError(f"a value of shape {shape} does not fit the shape {wanted}.")
             if isinstance(value, np.ndarray) and not np.can_cast(value.dtype, target.dtype):
-                # What NumPy has to say about the numbers, it says here.
-                cast = value.astype(target.dtype)
-                value = cast if self._written.isdisjoint(owners([value])) else value
-        self._steps[-1].append((target, index, value))
+                value = value.astype(target.dtype)  # what NumPy has to say about the numbers, it says here
+        self._pending.append((target, index, value))
 
     def take(self, target: Any, value: Any, index: Any = ..., wanted: Shape | None = None) -> bool:
         """Plan as `copy` does, if nothing but a cast is needed, or one number goes everywhere."""
         ready = fitting(target, value, () if type(value) is ndarray and not value.ndim else wanted)
         if ready is not None:
-            early = self._written and not self._written.isdisjoint(owners([value]))
-            self._steps[-1].append((target, index, value if early else ready))
+            self._pending.append((target, index, ready))
         return ready is not None
 
     def put(self, node: Any, key: str, entry: Any) -> None:
@@ -176,38 +149,17 @@ def apart(targets: Sequence[Any], values: Sequence[Any]) -> Sequence[Any]:
     """The values for some targets, with copies of those that a write to another target may change first."""
     if len(targets) < 2:
         return values
-    written, read = set(owners(targets)), owners(values)
-    if written.isdisjoint(read):
-        return values
-    written.discard(id(None))
-    return [value.copy() if owner in written else value for value, owner in zip(values, read, strict=True)]
+    written = set(map(_owner, targets)) - {None}
+    return [value.copy() if _owner(value) in written else value for value in values]
 
 
-def cast_too_early(pairs: Sequence[tuple[Any, Any]], casts: Sequence[Any]) -> bool:
-    """Whether values that were cast may get others first, when (target, value) pairs are written in turn."""
-    return bool(casts) and not set(owners([target for target, _ in pairs])).isdisjoint(owners(casts))
-
-
-def owners(arrays: Sequence[Any]) -> list[int]:
-    """Which memory each array is a view of, by the identity of the array that owns it."""
-    found = []
-    for array in arrays:
-        if type(array) is ndarray:  # nearly all; NumPy makes a view of a view one of the owner
-            base = array.base
-            if base is None or (type(base) is ndarray and base.base is None):
-                found.append(id(array if base is None else base))
-                continue
-        found.append(id(_owner(array)))
-    return found
-
-
-def _owner(array: Any) -> Any:
-    """The array that owns the memory of an array, as far as that can be seen; None for other values."""
+def _owner(array: Any) -> int | None:
+    """The identity of the array whose memory an array is a view of; None for anything else."""
     if not isinstance(array, ndarray):
         return None
     while isinstance(array.base, ndarray):
         array = array.base
-    return array
+    return id(array)
 
 
 def trimmed(value: Any, ndim: int) -> Any:

@@ -102,9 +102,9 @@ def test_keys_in_another_order_match_by_name():
         ),
         ([make(0), make(0, c=1 * np.ones(3))], "sets of keys in the tensordicts to stack are exclusive"),
         ([TensorDict(a=1), TensorDict(b=1)], "sets of keys in the tensordicts to stack are exclusive"),
-        ([TensorDict(a=np.zeros(2)), TensorDict(a=np.zeros(3))], r"incompatible: \(3,\) vs \(2,\) for key a"),
-        ([TensorDict(a=1), TensorDict(a={"b": 1})], "key a are of different kinds"),
-        ([TensorDict(a=1), TensorDict(a="text")], "key a are of different kinds"),
+        ([TensorDict(a=np.zeros(2)), TensorDict(a=np.zeros(3))], r"at key 'a': \(3,\) vs \(2,\)"),
+        ([TensorDict(a=1), TensorDict(a={"b": 1})], "at key 'a' to stack are of different kinds"),
+        ([TensorDict(a=1), TensorDict(a="text")], "at key 'a' to stack are of different kinds"),
     ],
 )
 def test_stack_errors(items, message):

@@ -54,7 +54,7 @@ def test_exclude() -> None:
     "operation",
     [
         lambda td: td.set("new", np.zeros((4, 3))),
-        lambda td: td.set("a", td["a"]),
+        lambda td: td.set("a", td["a"].copy()),
         lambda td: td.set("new", np.zeros((4, 3)), inplace=True),
         lambda td: td.set(("n", "new"), np.zeros((4, 3, 5))),
         lambda td: td.del_("a"),

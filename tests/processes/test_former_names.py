@@ -193,14 +193,6 @@ def test_loaded_modules_compute() -> None:
     )
 
 
-def test_public_classes_are_pickled_by_their_public_name() -> None:
-    for name in lite.__all__:
-        found = getattr(lite, name)
-        if isinstance(found, type) and name != "MemoryMappedTensor":
-            assert found.__module__ == "lite", name
-            assert pickle.loads(pickle.dumps(found)) is found
-
-
 @pytest.mark.parametrize("former", FORMER)
 def test_former_module_is_there(former: str) -> None:
     assert importlib.import_module(former) is importlib.import_module(FORMER[former])

@@ -15,7 +15,7 @@ import numpy as np
 
 from lite import NestedKey, TensorDict
 from lite._arrays.types import Names, Path, Shape
-from lite._ops import access
+from lite._containers import assignment
 from lite._tree.collection import TensorCollection
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.protocol import MISSING, Container
@@ -190,7 +190,7 @@ class TensorDictParams(ParamsState, TensorDict, Module):
 
     def _set_here(self, key: str, item: Any, inplace: bool, *writes: Any) -> None:
         # Not TensorDict's, which stores an array that fits as it is.
-        access._set_here(self, key, item, inplace, *writes)
+        assignment.set_here(self, key, item, inplace, *writes)
 
     def _set_path(self, path: Path, item: Any, inplace: bool, *writes: Any) -> None:
         if len(path) == 1:

@@ -142,20 +142,17 @@ def _exchange(source: Any, module: Any, swap: Swap, seen: dict[Any, Any]) -> Any
         source = TensorDict._make(dict(source._items()), source.batch_size)
     entries: dict[str, Any] = {}
     held = seen[module] = TensorDict._make(entries, ())
-    if not swap.inplace:
+    parameters: dict[str, Any] = {}
+    buffers: dict[str, Any] = {}
+    if not swap.inplace:  # which leaves the registries as they are
         for registry in ("_parameters", "_buffers"):
             own = state[registry]
             if own and not own.keys().isdisjoint(source._keys()):
                 swap.stand_in(state, registry, source)
-    parameters, buffers, children = state["_parameters"], state["_buffers"], state["_modules"]
+        parameters, buffers = state["_parameters"], state["_buffers"]
+    children = state["_modules"]
     for name, value in source._items():
-        if name in children and children[name] is not None:
-            old = seen.get(children[name])
-            if old is None:
-                old = _exchange(_node(value, name, module), children[name], swap, seen)
-        elif swap.inplace:
-            old = _copy_into(_find(module, name), value, name, swap)
-        elif name in parameters:
+        if name in parameters:
             old = parameters[name]
             if isinstance(value, Parameter):
                 parameters[name] = value
@@ -167,9 +164,15 @@ def _exchange(source: Any, module: Any, swap: Swap, seen: dict[Any, Any]) -> Any
             else:
                 new = parameters[name] = Parameter._over(value, old is None or old.requires_grad)
                 swap.wrapped.append((new, value))
+        elif name in children and children[name] is not None:
+            old = seen.get(children[name])
+            if old is None:
+                old = _exchange(_node(value, name, module), children[name], swap, seen)
         elif name in buffers:
             old = buffers[name]
             buffers[name] = raw(value)
+        elif swap.inplace:
+            old = _copy_into(_find(module, name), value, name, swap)
         else:
             old = _set_attribute(module, name, value, source, swap)
             parameters = state["_parameters"]

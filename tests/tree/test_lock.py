@@ -207,3 +207,29 @@ def test_a_view_with_the_parts_themselves_does_not_keep_them_locked() -> None:
     assert view.is_locked
     td.unlock_()
     assert not view.is_locked
+
+
+def test_in_place_operators_on_entries_of_a_locked_tensordict() -> None:
+    # Python changes the array in place and then stores it under its key again.
+    td = TensorDict({"x": np.zeros(2), "n": {"y": np.zeros(2)}}, batch_size=[2]).lock_()
+    array, node = td["x"], td["n"]
+    td["x"] += 1
+    td["n", "y"] += 2
+    td["n"] *= 3
+    td.set("x", array)
+    np.testing.assert_array_equal(array, [1, 1])
+    np.testing.assert_array_equal(node["y"], [6, 6])
+    assert td["x"] is array
+    for key, value in (("x", np.zeros(2)), ("z", array), ("s", None), (("n", "y"), array)):
+        with pytest.raises(RuntimeError, match="Cannot modify locked"):
+            td[key] = value
+    assert set(td.keys(True, True)) == {"x", ("n", "y")}
+
+
+def test_in_place_operators_on_nodes_of_a_locked_lazy_stack() -> None:
+    td = lazy_stack([TensorDict({"n": {"y": np.zeros(2)}}, batch_size=[2]) for _ in range(2)]).lock_()
+    td["n"] += 1
+    td[0]["n", "y"] += 1
+    np.testing.assert_array_equal(td["n", "y"], [[2, 2], [1, 1]])
+    with pytest.raises(RuntimeError, match="Cannot modify locked"):
+        td["n"] = td["n"].clone()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,56 +11,16 @@ from trees import rows
 from lite import TensorDict, lazy_stack
 
 
-def _plain(td: TensorDict, source: dict[Any, Any]) -> None:
-    td.update_(source)
-
-
-def _from_tensordict(td: TensorDict, source: dict[Any, Any]) -> None:
-    td.update_(TensorDict(source, [2]))
-
-
-def _keywords(td: TensorDict, source: dict[Any, Any]) -> None:
-    td.update_(**source)
-
-
-def _chosen(td: TensorDict, source: dict[Any, Any]) -> None:
-    td.update_(source, keys_to_update=list(source))
-
-
-def _inplace(td: TensorDict, source: dict[Any, Any]) -> None:
-    td.update(source, inplace=True)
-
-
-def _at(td: TensorDict, source: dict[Any, Any]) -> None:
-    td.update_at_(source, slice(None))
-
-
-def _assigned(td: TensorDict, source: dict[Any, Any]) -> None:
-    td[:] = TensorDict(source, [2])
-
-
-def _masked(td: TensorDict, source: dict[Any, Any]) -> None:
-    td[np.array([True, True])] = TensorDict(source, [2])
-
-
-def _beside_an_object(td: TensorDict, source: dict[Any, Any]) -> None:
-    td.set("s", "old").update_({**source, "s": "new"})
-
-
-@pytest.mark.parametrize(
-    "how",
-    [_plain, _from_tensordict, _keywords, _chosen, _inplace, _at, _assigned, _masked, _beside_an_object],
-)
-@pytest.mark.parametrize("dtypes", [("f4", "f4", "f4"), ("f4", "f8", "i8"), ("f8", "f4", "f4")])
-def test_entries_are_written_one_after_the_other(
-    how: Callable[[TensorDict, dict[Any, Any]], None], dtypes: tuple[str, str, str]
-) -> None:
-    # As in a loop over the source: views of what was written before have its new content.
-    a, b, c = (np.array([i, i + 1], dtype) for i, dtype in zip((1, 3, 5), dtypes, strict=True))
-    td = TensorDict({"a": a, "b": b, "n": {"c": c}}, [2])
-    how(td, {"a": td["b"], "b": td["a"], "n": {"c": td["b"][:]}})
-    assert [td[key].tolist() for key in ("a", "b", ("n", "c"))] == [[3, 4]] * 3
-    assert [td[key].dtype for key in ("a", "b", ("n", "c"))] == list(dtypes)
+@pytest.mark.parametrize("lazy", [False, True])
+def test_rows_move_up_as_in_one_array(lazy: bool) -> None:
+    td = TensorDict({"a": np.arange(4), "n": {"b": np.arange(4.0)}, "s": ["p", "q", "r", "s"]}, [4])
+    td = lazy_stack(list(td.clone().unbind(0))) if lazy else td
+    td[1:] = td[:-1]
+    np.testing.assert_array_equal(td["a"], [0, 0, 1, 2])
+    np.testing.assert_array_equal(td["n", "b"], [0, 0, 1, 2])
+    assert td["s"] == ["p", "p", "q", "r"]
+    td[:-1] = td[1:]
+    np.testing.assert_array_equal(td["a"], [0, 1, 2, 2])
 
 
 def test_an_entry_made_by_a_call_takes_its_later_entries() -> None:

@@ -55,3 +55,13 @@ def test_keys_of_subclasses_of_str_are_their_text(kind: Any, lazy: bool) -> None
     assert a in td.keys()  # noqa: SIM118
     assert list(td.select(a).rename_key_(a, "new").keys()) == ["new"]
     assert a not in td.exclude(a)
+
+
+def test_paths_of_nested_keys_are_remembered_and_other_keys_are_none() -> None:
+    td = TensorDict({"a": {"b": {"c": 1}}})
+    for _ in range(2):
+        assert td.get(("a", ("b", "c"))) == 1
+        assert td.get(("a", ("b", "z")), "default") == "default"
+        for key in (("a", ["b"]), ("a", ("b", 1)), ("a", ())):
+            with pytest.raises(KeyError, match="NestedKeys"):
+                td.get(key)

@@ -1,0 +1,80 @@
+"""How the entries of one key become one, by their kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, lazy_stack, tensorclass
+from lite._containers.joining import CAT, MAYBE_DENSE, STACK, How, join, join_column
+
+
+@tensorclass
+class Point:
+    x: Any
+
+
+@tensorclass
+class Pixel:
+    x: Any
+
+
+def td(n: int = 2, /, **entries: Any) -> TensorDict:
+    return TensorDict({"a": np.arange(n), **entries}, batch_size=[n])
+
+
+@pytest.mark.parametrize("how", [STACK, MAYBE_DENSE, CAT], ids=lambda how: how.name)
+def test_each_kind_becomes_one_of_its_kind(how: How) -> None:
+    joined = (2, 2) if how is not CAT else (4,)
+    arrays = join_column([np.arange(2), np.arange(2.0)], how, 0)
+    np.testing.assert_array_equal(arrays.ravel(), [0, 1, 0, 1])
+    assert (arrays.shape, arrays.dtype) == (joined, np.float64)
+    objects = join_column([NonTensorStack("a", "b"), NonTensorStack("c", "d")], how, 0)
+    assert (type(objects), objects.batch_size) == (NonTensorStack, joined)
+    nodes = join_column([td(), td()], how, 0)
+    assert (type(nodes), nodes.batch_size) == (TensorDict, joined)
+    points = join_column([Point(x=np.zeros(2), batch_size=[2])] * 2, how, 0)
+    assert (type(points), points.batch_size) == (Point, joined)
+    mixed = join_column([Point(x=np.zeros(2), batch_size=[2]), Pixel(x=np.zeros(2), batch_size=[2])], how, 0)
+    assert type(mixed) is TensorDict
+    lazy = lazy_stack([TensorDict(a=1), TensorDict(a=2)])
+    assert type(join_column([lazy, lazy], how, 0)) is LazyStackedTensorDict
+
+
+@pytest.mark.parametrize("how", [STACK, MAYBE_DENSE, CAT], ids=lambda how: how.name)
+def test_kinds_do_not_mix(how: How) -> None:
+    for other in (td(), NonTensorData("x", (2,))):
+        with pytest.raises(RuntimeError, match="of different kinds"):
+            join_column([np.zeros(2), other], how, 0)
+    with pytest.raises(TypeError, match=f"{how.name} expects tensordicts, got items of type"):
+        join([td(), np.zeros(2)], how, 0)
+    with pytest.raises(TypeError, match="NonTensorData"):
+        join([td(), NonTensorData("x", (2,))], how, 0)
+
+
+def test_stacks_stay_dense_as_far_as_they_can() -> None:
+    ragged = [td(n={"b": np.zeros((2, n)), "c": np.zeros(2)}) for n in (1, 2)]
+    out = join(ragged, MAYBE_DENSE, 0)
+    assert type(out) is TensorDict
+    assert type(out["n"]) is LazyStackedTensorDict
+    with pytest.raises(RuntimeError, match=r"\('n', 'b'\): \(2, 2\) vs \(2, 1\)"):
+        join(ragged, STACK, 0)
+    for rows in ([td(2), td(3)], [td(b=np.zeros(2)), td()]):
+        assert type(join(rows, MAYBE_DENSE, 0)) is LazyStackedTensorDict
+
+
+def test_equal_objects_stay_one_when_they_are_concatenated_only() -> None:
+    objects = [NonTensorData("x", (2,)), NonTensorData("x", (3,))]
+    assert type(join_column(objects, CAT, 0)) is NonTensorData
+    assert type(join_column(objects[:1] * 2, STACK, 0)) is NonTensorStack
+
+
+def test_dims_count_from_the_end() -> None:
+    rows = [TensorDict({"a": np.zeros((2, 3))}, batch_size=[2]) for _ in range(4)]
+    assert join(rows, STACK, -1)["a"].shape == (2, 4, 3)
+    assert join(rows, CAT, -1)["a"].shape == (8, 3)
+    for how, error in ((STACK, IndexError), (CAT, RuntimeError)):
+        with pytest.raises(error, match="dim"):
+            join(rows, how, 2)

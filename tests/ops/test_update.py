@@ -1,0 +1,64 @@
+"""Many entries at once: update, update_, update_at_, replace."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from trees import tree, unchanged
+
+from lite import TensorDict
+
+
+def test_update_is_all_or_nothing() -> None:
+    td = tree()
+    with unchanged(td), pytest.raises(RuntimeError):
+        td.update({"new": np.zeros((4, 3)), "n": {"x": np.zeros((4, 3, 5))}, "a": np.zeros(4)})
+    plain = TensorDict({"a": np.zeros(3), "b": np.zeros(3)})
+    with unchanged(plain), pytest.raises(ValueError, match="Failed to update 'b'"):
+        plain.update({"a": np.ones(3), "b": np.ones(4)}, inplace=True)
+    with unchanged(plain), pytest.raises(ValueError, match="Failed to update 'b'"):
+        plain.update_({"a": np.ones(3), "b": np.ones(4)})
+
+
+def test_update_of_another_batch_size() -> None:
+    td = TensorDict({"a": np.zeros(3)}, batch_size=[3])
+    other = TensorDict({"a": np.ones(4)}, batch_size=[4])
+    with unchanged(td), pytest.raises(RuntimeError, match="update_batch_size"):
+        td.update(other)
+    assert td.update(other, update_batch_size=True).batch_size == (4,)
+
+
+def test_update_options() -> None:
+    source = TensorDict({"a": np.ones(2), "n": {"b": np.ones(2), "c": np.ones(2)}})
+    td = TensorDict().update(source, keys_to_update=["a", ("n", "b")])
+    assert list(td.keys(True, True)) == ["a", ("n", "b")]
+    assert td["a"] is source["a"]
+    assert TensorDict().update(source, clone=True)["a"] is not source["a"]
+    assert TensorDict().update(x=3)["x"] == 3
+
+
+def test_update_in_place_needs_the_key() -> None:
+    td = TensorDict({"a": np.zeros(2), "b": np.zeros(2)}, lock=True)
+    buffer = td["a"]
+    td.update_({"a": [1, 2]})
+    assert td["a"] is buffer
+    np.testing.assert_array_equal(buffer, [1, 2])
+    with unchanged(td), pytest.raises(KeyError, match="zz"):
+        td.update_({"a": [3, 3], "zz": 1})
+    td.update_({"a": 9, "zz": 1}, strict=False)
+    np.testing.assert_array_equal(buffer, [9, 9])
+
+
+def test_update_at() -> None:
+    td = TensorDict({"a": np.zeros((2, 3)), "n": {"b": np.zeros(2)}}, batch_size=[2])
+    td.update_at_({"a": np.ones(3), "n": {"b": 4}}, 1)
+    np.testing.assert_array_equal(td["a"], [[0, 0, 0], [1, 1, 1]])
+    np.testing.assert_array_equal(td["n", "b"], [0, 4])
+
+
+def test_replace_leaves_self() -> None:
+    td = TensorDict({"a": 1, "n": {"b": 2}})
+    with unchanged(td):
+        new = td.replace({"n": {"b": 5}})
+    assert new["n", "b"] == 5
+    assert td.replace() is td

@@ -1,0 +1,58 @@
+"""What containers of both kinds answer alike, from outside and to those that build on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import LazyStackedTensorDict, TensorDict, lazy_stack, tensorclass
+from lite._tree.protocol import MISSING, Container, kinds
+
+
+@tensorclass
+class Point:
+    x: Any
+
+
+def both() -> list[Any]:
+    point = Point(x=np.zeros(2), batch_size=[2])
+    td = TensorDict({"a": np.zeros((2, 3)), "n": {"b": np.ones(2)}, "s": "text", "p": point}, batch_size=[2])
+    return [td, lazy_stack(list(td.unbind(0)))]
+
+
+def test_the_kinds_are_the_public_classes() -> None:
+    assert (kinds.dense, kinds.lazy) == (TensorDict, LazyStackedTensorDict)
+    assert all(isinstance(td, Container) for td in both())
+    assert repr(MISSING) == "<missing>"
+
+
+@pytest.mark.parametrize("td", both(), ids=["dense", "lazy"])
+def test_entries_by_key_and_by_path(td: Any) -> None:
+    assert sorted(td._keys()) == ["a", "n", "p", "s"]
+    assert td._get_path(("a",)).shape == (2, 3)
+    np.testing.assert_array_equal(td._get_path(("n", "b")), [1, 1])
+    assert td._get_path(("a", "b")) is td._get_path(("n", "z")) is td._get_path(("z", "b")) is None
+    assert td._item_shape("a") == (2, 3)
+    assert td._item_shape("z") is None
+    assert isinstance(td._as_node(td._peek("p")), Container)
+    assert td._as_node(td._peek("a")) is td._as_node(td._peek("s")) is None
+    assert isinstance(td._rewrap(td._get_str("p"), td._as_node(td._get_str("p"))), Point)
+
+
+@pytest.mark.parametrize("td", both(), ids=["dense", "lazy"])
+def test_what_is_saved_comes_back(td: Any) -> None:
+    saved, shape = td._save(), td.batch_size
+    td.names = ["rows"]
+    td._reset(saved)
+    assert td.names == [None]
+    blank = td._blank()
+    assert (type(blank), blank.batch_size, list(blank.keys())) == (type(td), shape, [])
+
+
+def test_errors_for_missing_paths_name_what_is_there() -> None:
+    for td in both():
+        assert "is no TensorDict but a ndarray" in str(td._missing(("a", "b")))
+        assert "keys ['b']" in td._missing(("n", "z")).args[0]
+    assert "is no TensorDict but a str" in str(both()[0]._missing(("s", "b")))

@@ -1,0 +1,106 @@
+"""From what a user stores to what a TensorDict holds."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lite
+from lite import NonTensorData, NonTensorStack, TensorDict
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "shape"),
+    [
+        (True, "bool", ()),
+        (3, "int64", ()),
+        (1.5, "float32", ()),
+        (1 + 2j, "complex128", ()),
+        (np.float16(2), "float16", ()),
+        (np.bool_(True), "bool", ()),
+        ([1, 2], "int64", (2,)),
+        ([1, 2.5, True], "float32", (3,)),
+        ((1.0, 2.0), "float32", (2,)),
+        ([[1, 2], [3, 4]], "int64", (2, 2)),
+        ([], "float32", (0,)),
+        ([np.zeros(2), np.ones(2)], "float64", (2, 2)),
+        (np.arange(3, dtype=">i4"), ">i4", (3,)),
+        (np.arange(6)[::-2], "int64", (3,)),
+    ],
+)
+def test_numbers_become_arrays(value: Any, dtype: str, shape: tuple[int, ...]) -> None:
+    stored = TensorDict(a=value).get("a")
+    assert isinstance(stored, np.ndarray)
+    assert (stored.dtype, stored.shape) == (np.dtype(dtype), shape)
+    np.testing.assert_array_equal(stored, np.array(value, dtype=dtype))
+
+
+def test_default_float_dtype_holds_for_scalars_lists_and_tuples() -> None:
+    with lite.default_dtype("float64"):
+        td = TensorDict(a=1.5, b=[1.5], c=(1.5,))
+    assert [td[key].dtype for key in "abc"] == [np.float64] * 3
+    assert TensorDict(a=1.5)["a"].dtype == np.float32
+
+
+@pytest.mark.parametrize("value", ["text", None, b"bytes", {1, 2}, range(3), len, ("x", 2), object()])
+def test_other_objects_are_kept_as_they_are(value: Any) -> None:
+    td = TensorDict({"a": value}, batch_size=[2])
+    assert isinstance(td.get("a"), NonTensorData)
+    assert td.get("a").batch_size == (2,)
+    assert td["a"] is value
+
+
+def test_lists_of_objects_are_one_per_element() -> None:
+    td = TensorDict({"s": ["x", "y"], "m": [["a", "b"], ["c", "d"]]}, batch_size=[2])
+    assert isinstance(td.get("s"), NonTensorStack)
+    assert td["s"] == ["x", "y"]
+    assert td.get("m").batch_size == (2, 2)
+    assert td[1]["s"] == "y"
+    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
+        TensorDict({"s": ["x", "y", "z"]}, batch_size=[2])
+
+
+def test_string_arrays_are_one_object_per_element() -> None:
+    td = TensorDict({"s": np.array(["x", "y"])}, batch_size=[2])
+    assert td[1]["s"] == "y"
+    assert isinstance(TensorDict({"s": np.array(["x", "y"])}, batch_size=[]).get("s"), lite.NonTensorStack)
+
+
+def test_structured_arrays_become_nodes() -> None:
+    array = np.array([(1, 2.0), (3, 4.0)], dtype=[("i", "i8"), ("f", "f8")])
+    np.testing.assert_array_equal(TensorDict({"r": array}, batch_size=[2])["r", "f"], [2.0, 4.0])
+
+
+def test_mappings_become_nodes() -> None:
+    td = TensorDict({"n": collections.UserDict({"a": np.zeros((2, 3))})}, batch_size=[2], names=["t"])
+    assert td["n"].batch_size == (2,)
+    assert td["n"].names == ["t"]
+
+
+def test_objects_with_a_numpy_method_become_arrays() -> None:
+    class Tensor:
+        def numpy(self) -> Any:
+            return np.arange(2)
+
+    np.testing.assert_array_equal(TensorDict(a=Tensor())["a"], [0, 1])
+
+
+@pytest.mark.parametrize("value", [[[1], [1, 2]], [np.zeros(1), np.zeros(2)]])
+def test_ragged_numbers_are_refused(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"lite\.lazy_stack"):
+        TensorDict(a=value)
+
+
+def test_lists_of_tensordicts_are_stacked() -> None:
+    td = TensorDict({"n": [TensorDict(a=1), TensorDict(a=2)]}, batch_size=[2])
+    np.testing.assert_array_equal(td["n", "a"], [1, 2])
+
+
+def test_a_value_must_start_with_the_batch_size() -> None:
+    with pytest.raises(RuntimeError, match=r"self.batch_size=\(3,\) and value.shape=\(4,\)"):
+        TensorDict({"a": np.zeros(4)}, batch_size=[3])
+    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
+        TensorDict({"a": 1}, batch_size=[3])
