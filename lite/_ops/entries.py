@@ -16,7 +16,7 @@ from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import MISSING, Container, T
-from lite._tree.walks import leaves, map_tree, nodes
+from lite._tree.walks import keep, leaves, map_tree, nodes
 
 
 def cat_tensors(td: T, *keys: NestedKey, out_key: NestedKey, dim: int = 0, keep_entries: bool = False) -> T:
@@ -159,7 +159,7 @@ def _without_empty_nodes(td: Container, paths: list[Path], out: Any) -> Any:
 
 def filter_non_tensor_data(td: T) -> T:
     """A TensorDict without non-tensor entries, at any depth; arrays are aliased."""
-    out: T = map_tree(td, lambda leaf, _: leaf, lambda payload, _: None)
+    out: T = map_tree(td, keep, lambda payload, _: None)
     return out
 
 

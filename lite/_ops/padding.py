@@ -16,7 +16,7 @@ from lite._tree.key_views import walk
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
 from lite._tree.protocol import Container, T, kinds
-from lite._tree.walks import map_tree
+from lite._tree.walks import keep, map_tree
 
 
 class Pad(BatchOp):
@@ -43,11 +43,6 @@ class Pad(BatchOp):
         out.fill(None if dtype.hasobject else self.value)
         out[self.within] = value[self.kept]
         return out
-
-
-def grown(array: Array, before: Sequence[int], after: Sequence[int], value: Any) -> Array:
-    """The array with `value` (None for objects) around its first dimensions; negative counts crop."""
-    return Pad(array.shape[: len(before)], before, after, value).array(array)
 
 
 def pad(td: T, pad_size: Sequence[int], value: float = 0.0, inplace: bool = False, safe: bool = True) -> T:
@@ -126,27 +121,23 @@ def pad_sequence(
     inside = 0 <= pad_dim < ndim or (pad_dim < 0 and _all_inside(rows[0], shared, pad_dim, ndim))
     size = _padded_size([td.batch_size for td in nodes], inside)
     result = nodes[0].empty(recurse=True, batch_size=(len(nodes), *size))
-    mask_path = _mask_path(return_mask)
+    named = "masks" if return_mask is True else return_mask
+    masks = None if named is False else require_path(named)
     for path in shared:
         column = [row[path] for row in rows]
         if isinstance(column[0], TensorCollection):
-            result._set_path(path, _objects(column, size), False)
+            result._set_path(path, _padded_objects(column, size), False)
             continue
-        arrays, masks = zip(
-            *(_padded(path, column, i, pad_dim, padding_value, ndim) for i in range(len(column))), strict=True
-        )
+        shape, at = _longest(path, [array.shape for array in column], pad_dim)
+        arrays = [_grown_to(array, shape, padding_value) for array in column]
         result._set_path(path, np.stack(arrays), False)
-        if mask_path is not None:
-            result._set_path((*mask_path, *path), np.stack(masks), False)
+        if masks is not None:
+            n = max(at + 1, ndim)
+            own = [_grown_to(np.ones(array.shape[:n], np.bool_), shape[:n], False) for array in column]
+            result._set_path((*masks, *path), np.stack(own), False)
     if out is not None:
         return out.update(result, inplace=True)
-    return nodes[0]._rewrap(tds[0], result) if mask_path is None else result
-
-
-def _mask_path(return_mask: bool | NestedKey) -> Path | None:
-    if isinstance(return_mask, bool):
-        return ("masks",) if return_mask else None
-    return require_path(return_mask)
+    return nodes[0]._rewrap(tds[0], result) if masks is None else result
 
 
 def _all_inside(row: dict[Path, Any], paths: list[Path], pad_dim: int, ndim: int) -> bool:
@@ -159,35 +150,25 @@ def _padded_size(sizes: list[Shape], inside: bool) -> Shape:
     return tuple(max(n) for n in zip(*sizes, strict=True))
 
 
-def _padded(
-    path: Path, column: list[Array], i: int, pad_dim: int, value: Any, batch_dims: int
-) -> tuple[Array, Array]:
-    """Row `i` grown to the longest of the column, and the mask of its own elements."""
-    array = column[i]
-    at = pad_dim if pad_dim >= 0 else array.ndim + pad_dim
-    if not 0 <= at < array.ndim:
-        raise RuntimeError(
-            f"Cannot pad scalars: the entry {path} of shape {array.shape} has no dim {pad_dim}."
-        )
-    if len({(a.shape[:at], a.shape[at + 1 :]) for a in column}) > 1:
-        raise RuntimeError(
-            f"pad_sequence failed for key {path}: shapes {[a.shape for a in column]} differ in more than "
-            f"dim {at}."
-        )
-    length = max(a.shape[at] for a in column)
-    after = [0] * at + [length - array.shape[at]]
-    before = [0] * (at + 1)
-    own = np.ones(array.shape[: max(at + 1, batch_dims)], np.bool_)
-    return grown(array, before, after, value), grown(own, before, after, False)
-
-
-def _objects(column: list[Any], size: Shape) -> NonTensorBase:
+def _padded_objects(column: list[Any], size: Shape) -> NonTensorBase:
     rows = []
     for entry in column:
         own = entry._objects()
-        own = own if own.ndim else np.broadcast_to(own, (1,) * len(size))
-        rows.append(grown(own, [0] * len(size), [n - m for n, m in zip(size, own.shape, strict=False)], None))
+        rows.append(_grown_to(own if own.ndim else own.reshape((1,) * len(size)), size, None))
     return NonTensorStack._wrap(np.stack(rows))
+
+
+def _longest(path: Path, shapes: list[Shape], pad_dim: int) -> tuple[Shape, int]:
+    """The shape that the arrays of one key are padded to, and the dimension that grows."""
+    first = shapes[0]
+    at = pad_dim if pad_dim >= 0 else len(first) + pad_dim
+    if not 0 <= at < len(first):
+        raise RuntimeError(f"Cannot pad scalars: the entry {path} of shape {first} has no dim {pad_dim}.")
+    if len({(shape[:at], shape[at + 1 :]) for shape in shapes}) > 1:
+        raise RuntimeError(
+            f"pad_sequence failed for key {path}: shapes {shapes} differ in more than dim {at}."
+        )
+    return (*first[:at], max(shape[at] for shape in shapes), *first[at + 1 :]), at
 
 
 def to_lazystack(td: Container, dim: int = 0) -> Any:
@@ -214,7 +195,7 @@ def densify(td: Container, padding_value: Any = 0.0, padding_side: str = "right"
     """Self with the lazy stacks in it made dense; ragged arrays are padded along their first dimension."""
     return map_tree(
         td,
-        lambda leaf, _: leaf,
+        keep,
         dense=lambda stack: stack.densify(padding_value, padding_side),  # type: ignore[attr-defined]
     )
 
@@ -251,7 +232,7 @@ def to_padded_tensor(td: Container, padding: Any = 0.0, mask_key: NestedKey | No
 
 
 def _padded_tree(td: Any, padding: Any) -> Any:
-    return map_tree(td, lambda leaf, _: leaf, dense=partial(_padded_stack, padding=padding))
+    return map_tree(td, keep, dense=partial(_padded_stack, padding=padding))
 
 
 def _padded_stack(stack: Any, padding: Any) -> Any:
@@ -296,9 +277,11 @@ def _grown_objects(entry: Any, size: Shape) -> Any:
     return NonTensorStack._wrap(_grown_to(entry._objects(), size, None))
 
 
-def _grown_to(array: Any, shape: Shape, value: Any) -> Any:
-    after = [n - m for n, m in zip(shape, array.shape, strict=True)]
-    return grown(array, [0] * len(shape), after, value)
+def _grown_to(array: Array, shape: Shape, value: Any) -> Array:
+    """The array with `value` (None for objects) after its elements, as far as `shape` has dimensions."""
+    size = array.shape[: len(shape)]
+    after = [n - m for n, m in zip(shape, size, strict=True)]
+    return Pad(size, [0] * len(size), after, value).array(array)
 
 
 def _largest(shapes: list[Shape], key: str = "") -> Shape:

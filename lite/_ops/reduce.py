@@ -23,7 +23,7 @@ from lite._tree.keys import require_path
 from lite._tree.nontensor import NonTensorData
 from lite._tree.numpy_protocol import implements
 from lite._tree.protocol import MISSING, Container
-from lite._tree.walks import leaves, map_tree
+from lite._tree.walks import keep, leaves, map_tree
 
 FEATURE = "feature"
 
@@ -165,7 +165,7 @@ def joined(td: Any, name: str, dim: Any) -> Array:
         pieces = [np.asarray(wrap(leaf)).reshape(-1) for leaf in leaves(td)]
         axis = 0
     else:
-        found = list(leaves(map_tree(td, lambda leaf, _: leaf, dense=partial(dense, name=name))))
+        found = list(leaves(map_tree(td, keep, dense=partial(dense, name=name))))
         if isinstance(dim, str):
             ndim = td.ndim
             pieces = [x.reshape((*x.shape[:ndim], math.prod(x.shape[ndim:]))) for x in found]

@@ -1,4 +1,8 @@
-"""The live, set-like view that `TensorDict.keys` returns."""
+"""The live, set-like view that `TensorDict.keys` returns, and the walk in the order of keys.
+
+`walk` is no part of `walks.py`: it gives paths, nodes after their content, leaves as a predicate says, and
+never stacks the leaves of a lazy stack if only their names are asked for.
+"""
 
 from __future__ import annotations
 

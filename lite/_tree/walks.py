@@ -58,7 +58,8 @@ def map_kept(td: T, fn: Callable[[Array], Any]) -> T:
     return out
 
 
-def _kept(entry: Any, node: Container) -> Any:
+def keep(entry: Any, node: Container) -> Any:
+    """For `map_tree`: the entry stays as it is."""
     return entry
 
 
@@ -69,7 +70,7 @@ def _like(node: Container, entries: dict[str, Any]) -> Any:
 def map_tree(
     td: Container,
     array: Callable[[Any, Container], Any],
-    payload: Callable[[NonTensorBase, Container], Any] = _kept,
+    payload: Callable[[NonTensorBase, Container], Any] = keep,
     node: Callable[[Any, dict[str, Any]], Any] = _like,
     dense: Callable[[Container], Container] | None = None,
 ) -> Any:
