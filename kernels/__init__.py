@@ -1,6 +1,17 @@
-"""Array kernels: returns and advantages, softmax of logits, sampling, ragged batches."""
+"""Array kernels: returns and advantages, softmax of logits, sampling, ragged batches.
 
-from lite.kernels._rows import get_num_threads, set_num_threads
+One file for each public function or family: `returns`, `advantages` and, under TorchRL's names,
+`value_estimates`; `multistep_return`; `log_softmax` and `token_log_probs`; `sample_tokens`; `ragged`. Each
+documents, checks and prepares, and calls a compiled half in `cpu/` or `cuda/`. `_layers` is called by
+`lite.nn`, `_warmup` calls everything.
+
+What they share: `_device` says where arrays lie, `_arrays` makes plain memory of them, `_integer` reads whole
+numbers. `_estimates` checks what recursions in time take, `_sequences` lays it out; `_logits` checks logits,
+`_row_numbers` runs kernels over their rows, `_outcomes` names what becomes of a draw. `_threads` hands rows
+to threads, and `_jit` is how everything is compiled.
+"""
+
+from lite.kernels._threads import get_num_threads, set_num_threads
 from lite.kernels._warmup import warmup
 from lite.kernels.advantages import Advantage, gae, vtrace
 from lite.kernels.log_softmax import LogSoftmaxStats, entropy, log_softmax_stats, masked_log_softmax

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from lite.kernels._device import in_cuda_memory
 
-Array: TypeAlias = Any  # NumPy's, or a DeviceArray (cuda/_arrays.py), which has the methods used of both
+Array: TypeAlias = Any  # NumPy's, or a DeviceMemory (cuda/_arrays.py), which has the methods used of both
 
 _LINE = 64  # bytes
 
@@ -40,7 +40,7 @@ def to_numpy(name: str, value: ArrayLike) -> NDArray[Any]:
 
 
 def as_array(name: str, value: ArrayLike) -> Array:
-    """`value` as a NumPy array, or as a DeviceArray where it lies in CUDA memory; neither is copied."""
+    """`value` as a NumPy array, or as a DeviceMemory where it lies in CUDA memory; neither is copied."""
     if isinstance(value, np.ndarray):
         return value
     if not in_cuda_memory(value):
@@ -95,6 +95,8 @@ def aligned_zeros(count: int) -> NDArray[np.float64]:
     Not left as it is found: kernels may compute with more of it than they use, and on some numbers
     processors are slow.
     """
+    if count < 1024:  # little: finding out where it begins takes longer
+        return np.zeros(count)
     memory = np.zeros(count + _LINE // 8)
     skip = -memory.__array_interface__["data"][0] % _LINE // 8
     return memory[skip : skip + count]

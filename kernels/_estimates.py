@@ -1,5 +1,6 @@
 """What the returns and advantages check alike, and how they call the compiled recursions."""
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,47 @@ from lite.kernels._sequences import Sequences
 
 if TYPE_CHECKING:
     from lite.kernels.cuda._gpu import Gpu
+
+_SHORT = 4096  # values: beyond, what is spared here is no part of the whole
+_FLAGS = np.dtype(np.bool_)
+
+
+def short_time(time_dim: int, flags: tuple[Any, ...], *numbers: Any) -> int:
+    """How many steps the sequences have if arrays are few values that compiled code can read as they are.
+
+    NumPy's, in C order and writable, the numbers all float32 or all float64, of the shape of the flags (and
+    one feature), time the last axis or followed by one of length 1. Otherwise 0: then all checks are made,
+    and the general way is taken.
+    """
+    done, first = flags[0], numbers[0]
+    if type(first) is not np.ndarray or type(done) is not np.ndarray or not 0 < first.size <= _SHORT:
+        return 0
+    shape, kind = first.shape, first.dtype
+    if kind.char not in "fd" or not kind.isnative or shape not in (done.shape, (*done.shape, 1)):
+        return 0
+    axes: tuple[int, ...] = done.shape
+    for a in numbers:
+        if not (type(a) is np.ndarray and a.dtype == kind and a.shape == shape and a.flags.carray):
+            return 0
+    for a in flags:
+        if not (type(a) is np.ndarray and a.dtype == _FLAGS and a.shape == axes and a.flags.carray):
+            return 0
+    if axes and time_dim in (-1, len(axes) - 1):
+        return axes[-1]
+    return axes[-2] if len(axes) > 1 and axes[-1] == 1 and time_dim in (-2, len(axes) - 2) else 0
+
+
+@functools.cache  # an import within a function takes as long as the recursion over a hundred steps
+def compiled() -> Any:
+    """The compiled recursions."""
+    from lite.kernels.cpu import returns
+
+    return returns
+
+
+def is_factor(value: Any) -> bool:
+    """Whether `value` is one of Python's numbers, and in [0, 1]."""
+    return type(value) in (float, int) and 0 <= value <= 1
 
 
 def number_array(name: str, value: ArrayLike) -> Array:

@@ -67,7 +67,7 @@ def _sources() -> str:
     """A digest of all that is compiled, and of how."""
     here = Path(__file__).parent
     digest = hashlib.sha256()
-    for path in sorted((*here.glob("_jit.py"), *here.glob("cpu/*.py"))):
+    for path in sorted((*here.glob("_*.py"), *here.glob("cpu/**/*.py"))):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.kernels._arrays import contiguous
-from lite.kernels._rows import for_rows
+from lite.kernels._threads import for_rows
 
 Floats = NDArray[np.float32]
 
@@ -42,4 +42,4 @@ def layer_norm(x: Floats, weight: Floats | None, bias: Floats | None, size: int,
 
 
 def _chunk(values: int) -> Any:
-    return _CHUNK if values > _SERIAL else values
+    return _CHUNK if values > _SERIAL else max(values, 1)

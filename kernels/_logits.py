@@ -1,28 +1,14 @@
-"""What the functions of logits check alike, and how they call the compiled rows."""
+"""What the functions of logits check alike."""
 
-import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite.kernels._arrays import (
-    Array,
-    as_array,
-    contiguous,
-    is_bfloat16,
-    is_float,
-    moveaxis,
-    native,
-    rows_of,
-)
-from lite.kernels._rows import for_rows
+from lite.kernels._arrays import Array, as_array, contiguous, is_bfloat16, is_float, moveaxis, native, rows_of
 
 SMALLEST = 2.0**-126  # of normal float32 numbers
 _HOTTEST = 2.0**100  # logits of any size are equal then; more of it would leave no float32 for its inverse
-_SERIAL = 300_000  # logits: below, starting a thread costs more than it saves
-_CHUNK = 400_000  # logits handed to a thread at a time
 
 
 class Logits:
@@ -101,55 +87,6 @@ class Logits:
         counted = contiguous(np.ones(self.shape) if flags is None else flags, np.bool_).reshape(-1)
         bfloat16 = is_bfloat16(self.array.dtype)
         return flat, bfloat16, starts, self.size, keep, keep_starts, counted, self.inverse
-
-    def run(self, kernel: Callable[..., None], *args: Any) -> None:
-        """Call `kernel(*args, start, stop)` over all rows, on threads where it pays."""
-        rows = math.prod(self.shape)
-        chunk = max(1, _CHUNK // max(self.size, 1)) if rows * self.size > _SERIAL else max(rows, 1)
-
-        def work(start: int, stop: int) -> None:
-            kernel(*args, start, stop)
-
-        for_rows(work, rows, chunk)
-
-    def numbers(
-        self,
-        tokens: Array | None = None,
-        ignore: int = -1,
-        *,
-        entropies: bool = False,
-        totals: bool = False,
-    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Log-probs of `tokens`, entropies, maxima and log-sums, each of the rows' shape; see `cpu.rows`.
-
-        What is not asked for is empty, or None. Rows with the token `ignore` do not count. Raises IndexError
-        for a token outside the vocabulary.
-        """
-        if self.gpu is not None:
-            from lite.kernels.cuda import log_softmax as cuda
-
-            return cuda.numbers(self.gpu, self, tokens, ignore, entropies=entropies, totals=totals)
-        from lite.kernels.cpu import log_softmax as cpu
-
-        rows = math.prod(self.shape)
-        ids, flags = np.empty(0, np.int64), None
-        if tokens is not None:
-            ids, flags = contiguous(tokens, np.int64).reshape(-1), tokens != ignore
-            if self.counted is not None:
-                flags &= self.counted
-        bad = np.full(1, -1, np.int64)
-        wanted = (tokens is not None, entropies, totals, totals)
-        out = [np.empty(rows if asked else 0, self.dtype) for asked in wanted]
-        spread = out[1] if entropies else None  # code for entropies is compiled only with an array for them
-        self.run(cpu.rows, *self.operands(flags), ids, bad, out[0], spread, *out[2:])
-        if bad[0] >= 0 and tokens is not None:
-            position = tuple(int(i) for i in np.unravel_index(int(bad[0]), self.shape))
-            raise IndexError(
-                f"tokens{list(position)} is {tokens[position]}, which is outside the vocabulary of "
-                f"{self.size}"
-            )
-        shaped = [a.reshape(self.shape) if asked else a for a, asked in zip(out, wanted, strict=True)]
-        return shaped[0], shaped[1], shaped[2], shaped[3]
 
 
 def token_array(tokens: ArrayLike, shape: tuple[int, ...]) -> Array:

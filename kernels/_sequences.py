@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from lite.kernels._arrays import Array, Memory, aligned_zeros, is_float, native
-from lite.kernels._rows import for_rows
+from lite.kernels._threads import for_rows
 
 _TILE = 2048  # entries that are worked out together: memory to work in stays in the first-level cache
 _ROWS = 1024  # the same of sequences that fit as a whole: what they are read from stays there, too

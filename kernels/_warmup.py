@@ -24,10 +24,11 @@ def warmup() -> None:
     for dtype in (np.float32, np.float64):  # returns of float16 and integers are computed in these
         reward = np.zeros((1, 2), dtype)
         multistep_return(reward, done, gamma=0.9, n_steps=2)
-        gae(reward, reward, reward, done, gamma=0.9, lmbda=0.9)
+        for gamma in (0.9, np.full((1, 2), 0.9)):  # few values have code of their own
+            gae(reward, reward, reward, done, gamma=gamma, lmbda=0.9)
+            td_lambda_return(reward, reward, done, gamma=gamma, lmbda=0.9)
         vtrace(reward, reward, reward, reward, reward, done, gamma=0.9)
-        for rolling in (True, False):
-            td_lambda_return(reward, reward, done, gamma=0.9, lmbda=0.9, rolling=rolling)
+        td_lambda_return(reward, reward, done, gamma=0.9, lmbda=0.9, rolling=False)
     for name in ("float16", "float32", "float64"):  # bfloat16 runs the code of float16
         logits = np.zeros((1, 2), name)
         tokens = np.zeros(1, np.int64)

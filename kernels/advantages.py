@@ -11,12 +11,15 @@ from lite.kernels._arrays import Array
 from lite.kernels._device import gpu_of
 from lite.kernels._estimates import (
     as_result,
+    compiled,
     factor,
     flag_array,
+    is_factor,
     number_array,
     result_dtype,
     same_shape,
     sequences_of,
+    short_time,
     with_features,
 )
 from lite.kernels._sequences import work_dtype
@@ -32,17 +35,10 @@ class Advantage(NamedTuple):
 
 
 def gae(
-    reward: ArrayLike,
-    value: ArrayLike,
-    next_value: ArrayLike,
-    done: ArrayLike,
-    terminated: ArrayLike | None = None,
-    *,
-    gamma: ArrayLike,
-    lmbda: ArrayLike,
-    time_dim: int = -1,
+    reward: ArrayLike, value: ArrayLike, next_value: ArrayLike, done: ArrayLike,
+    terminated: ArrayLike | None = None, *, gamma: ArrayLike, lmbda: ArrayLike, time_dim: int = -1,
     stream: Any = None,
-) -> Advantage:
+) -> Advantage:  # fmt: skip
     """Generalized advantage estimates.
 
     With W(t) the next value of step t, or 0 where that step terminated:
@@ -88,6 +84,11 @@ def gae(
         >>> target
         array([1.5, 1. , 1.5], dtype=float32)
     """
+    if stream is None and is_factor(gamma) and is_factor(lmbda):
+        ends = done if terminated is None else terminated
+        time = short_time(time_dim, (done, ends), reward, value, next_value)
+        if time:
+            return _short(reward, value, next_value, done, ends, gamma, lmbda, time)
     gpu = gpu_of(
         stream,
         reward=reward, value=value, next_value=next_value, done=done, terminated=terminated,
@@ -99,22 +100,24 @@ def gae(
     )
 
 
-def vtrace(
-    log_pi: ArrayLike,
-    log_mu: ArrayLike,
-    reward: ArrayLike,
-    value: ArrayLike,
-    next_value: ArrayLike,
-    done: ArrayLike,
-    terminated: ArrayLike | None = None,
-    *,
-    gamma: ArrayLike,
-    lmbda: ArrayLike = 1.0,
-    rho_thresh: float = 1.0,
-    c_thresh: float = 1.0,
-    time_dim: int = -1,
-    stream: Any = None,
+def _short(
+    reward: Any, value: Any, next_value: Any, done: Any, ends: Any, gamma: Any, lmbda: Any, time: int
 ) -> Advantage:
+    """`gae` of arrays that `short_time` has looked at."""
+    n, shape, kind = reward.size, reward.shape, reward.dtype
+    advantage, target, memory = np.empty(n, kind), np.empty(n, kind), np.empty(4 * n + n // time)
+    compiled().short_advantages(
+        reward.ravel(), value.ravel(), next_value.ravel(), done.ravel(), ends.ravel(), float(gamma),
+        float(lmbda), advantage, target, memory, time,
+    )  # fmt: skip
+    return Advantage(advantage.reshape(shape), target.reshape(shape))
+
+
+def vtrace(
+    log_pi: ArrayLike, log_mu: ArrayLike, reward: ArrayLike, value: ArrayLike, next_value: ArrayLike,
+    done: ArrayLike, terminated: ArrayLike | None = None, *, gamma: ArrayLike, lmbda: ArrayLike = 1.0,
+    rho_thresh: float = 1.0, c_thresh: float = 1.0, time_dim: int = -1, stream: Any = None,
+) -> Advantage:  # fmt: skip
     """Value targets and advantages of a policy, from the steps of another one.
 
     With w = exp(log_pi - log_mu), rho = min(w, rho_thresh), c = lambda min(w, c_thresh), and W as for `gae`:
@@ -166,37 +169,16 @@ def vtrace(
         if not threshold >= 0:
             raise ValueError(f"{name} must not be negative, got {threshold}")
     return _advantages(
-        gpu,
-        rewards,
-        value,
-        next_value,
-        done,
-        terminated,
-        learner,
-        actor,
-        gamma,
-        lmbda,
-        float(rho_thresh),
-        float(c_thresh),
-        time_dim,
-    )
+        gpu, rewards, value, next_value, done, terminated, learner, actor, gamma, lmbda, float(rho_thresh),
+        float(c_thresh), time_dim,
+    )  # fmt: skip
 
 
 def _advantages(
-    gpu: Any,
-    rewards: Array,
-    value: ArrayLike,
-    next_value: ArrayLike,
-    done: ArrayLike,
-    terminated: ArrayLike | None,
-    learner: Array | None,
-    actor: Array | None,
-    gamma: ArrayLike,
-    lmbda: ArrayLike,
-    rho_thresh: float,
-    c_thresh: float,
-    time_dim: int,
-) -> Advantage:
+    gpu: Any, rewards: Array, value: ArrayLike, next_value: ArrayLike, done: ArrayLike,
+    terminated: ArrayLike | None, learner: Array | None, actor: Array | None, gamma: ArrayLike,
+    lmbda: ArrayLike, rho_thresh: float, c_thresh: float, time_dim: int,
+) -> Advantage:  # fmt: skip
     values, nexts = number_array("value", value), number_array("next_value", next_value)
     same_shape("reward", rewards.shape, value=values, next_value=nexts)
     flags = flag_array("done", done)

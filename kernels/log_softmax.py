@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from lite.kernels._arrays import rows_of
 from lite.kernels._device import gpu_of
 from lite.kernels._logits import Logits
+from lite.kernels._row_numbers import numbers, run
 
 _CACHED = 1 << 22  # bytes: a larger result is written past the caches, which it would not fit
 
@@ -24,14 +25,9 @@ class LogSoftmaxStats(NamedTuple):
 
 
 def masked_log_softmax(
-    logits: ArrayLike,
-    mask: ArrayLike | None = None,
-    *,
-    axis: int = -1,
-    temperature: float = 1.0,
-    out: NDArray[Any] | None = None,
-    stream: Any = None,
-) -> NDArray[Any]:
+    logits: ArrayLike, mask: ArrayLike | None = None, *, axis: int = -1, temperature: float = 1.0,
+    out: NDArray[Any] | None = None, stream: Any = None,
+) -> NDArray[Any]:  # fmt: skip
     """Log-probs of all tokens: x - log(sum(exp(x))) with x = logits / temperature.
 
     Each row is read twice, the second time from a cache. Relative error below 1e-6 against float64 for
@@ -88,7 +84,7 @@ def masked_log_softmax(
         from lite.kernels.cpu import log_softmax as cpu
 
         past = target.nbytes > _CACHED and not same and flat.flags.aligned
-        rows.run(cpu.log_softmax, *rows.operands(), past, flat, starts)
+        run(cpu.log_softmax, rows, *rows.operands(), past, flat, starts)
         if not direct:
             target[...] = flat.reshape(target.shape)
     return result
@@ -105,13 +101,9 @@ def _result(rows: Logits, out: NDArray[Any] | None) -> NDArray[Any]:
 
 
 def entropy(
-    logits: ArrayLike,
-    mask: ArrayLike | None = None,
-    *,
-    axis: int = -1,
-    temperature: float = 1.0,
+    logits: ArrayLike, mask: ArrayLike | None = None, *, axis: int = -1, temperature: float = 1.0,
     stream: Any = None,
-) -> NDArray[Any]:
+) -> NDArray[Any]:  # fmt: skip
     """Entropy in nats of the softmax of each row of logits, in one pass over them.
 
     log(sum(exp(x))) - sum(x exp(x)) / sum(exp(x)) with x = logits / temperature, taken from the highest x
@@ -145,17 +137,13 @@ def entropy(
         [1.0986000299453735, 0.0]
     """
     gpu = gpu_of(stream, logits=logits, mask=mask)
-    return Logits(logits, mask, temperature, axis, gpu).numbers(entropies=True)[1]
+    return numbers(Logits(logits, mask, temperature, axis, gpu), entropies=True)[1]
 
 
 def log_softmax_stats(
-    logits: ArrayLike,
-    mask: ArrayLike | None = None,
-    *,
-    axis: int = -1,
-    temperature: float = 1.0,
+    logits: ArrayLike, mask: ArrayLike | None = None, *, axis: int = -1, temperature: float = 1.0,
     stream: Any = None,
-) -> LogSoftmaxStats:
+) -> LogSoftmaxStats:  # fmt: skip
     """The maximum and the log of the sum of exponentials of each row, in one pass over the logits.
 
     With them `logits / temperature - log_sum_exp[..., None]` is the log-softmax: enough to score any token
@@ -186,4 +174,4 @@ def log_softmax_stats(
         array([2.0794415], dtype=float32)
     """
     gpu = gpu_of(stream, logits=logits, mask=mask)
-    return LogSoftmaxStats(*Logits(logits, mask, temperature, axis, gpu).numbers(totals=True)[2:])
+    return LogSoftmaxStats(*numbers(Logits(logits, mask, temperature, axis, gpu), totals=True)[2:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -10,11 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite.kernels._arrays import Array, as_array, contiguous, is_float, native
 from lite.kernels._device import gpu_of
+from lite.kernels._estimates import is_factor, short_time
 from lite.kernels._integer import integer
-from lite.kernels._rows import for_rows
+from lite.kernels._threads import for_rows
 
 _SERIAL = 100_000  # values: below, starting a thread costs more than it saves
 _CHUNK = 30_000  # values handed to a thread at a time
+_OTHERS = [
+    np.dtype(kind) for kind in (np.int64, np.int64, np.float32, np.bool_)
+]  # types of what is said of windows beside their sums
 
 
 class MultiStepReturn(NamedTuple):
@@ -33,13 +38,7 @@ class MultiStepReturn(NamedTuple):
 
 
 def multistep_return(
-    reward: ArrayLike,
-    done: ArrayLike,
-    *,
-    gamma: float,
-    n_steps: int,
-    time_dim: int = -1,
-    stream: Any = None,
+    reward: ArrayLike, done: ArrayLike, *, gamma: float, n_steps: int, time_dim: int = -1, stream: Any = None
 ) -> MultiStepReturn:
     """Rewards summed over windows of `n_steps` that end early where an episode does.
 
@@ -86,6 +85,10 @@ def multistep_return(
         >>> gather_time(np.array([10, 20, 30, 40]), out.index)
         array([20, 30, 30, 40])
     """
+    if stream is None and type(n_steps) is int and n_steps > 0 and is_factor(gamma):
+        time = short_time(time_dim, (done,), reward)
+        if time:
+            return _few(reward, done, time, min(n_steps, time), float(gamma))
     gpu = gpu_of(stream, reward=reward, done=done)
     values, ends = as_array("reward", reward), as_array("done", done)
     if ends.dtype.kind not in "biu":
@@ -102,46 +105,68 @@ def multistep_return(
     if steps_asked < 1:
         raise ValueError(f"n_steps must be at least 1, got {n_steps}")
     _check_numbers(values)
-    window = max(1, min(steps_asked, ends.shape[axis]))
+    time = ends.shape[axis]
+    window = max(1, min(steps_asked, time))
     if gpu is not None:
         from lite.kernels.cuda import multistep_return as cuda
 
         return MultiStepReturn(*cuda.multistep_return(gpu, values, ends, axis, float(gamma), window))
 
     work = _accumulable(values)
-    outer, time, lanes = math.prod(ends.shape[:axis]), ends.shape[axis], math.prod(ends.shape[axis + 1 :])
-    shape = (outer, time, lanes)
-    features = math.prod(work.shape[ends.ndim :])
-    sums = np.empty((*shape, features), work.dtype)
-    steps, index = np.empty(shape, np.int64), np.empty(shape, np.int64)
-    discount, nonterminal = np.empty(shape, np.float32), np.empty(shape, np.bool_)
-    args = (
-        contiguous(work, work.dtype).reshape(-1),
-        contiguous(ends if ends.dtype == np.bool_ else ends != 0, np.bool_).reshape(-1),
-        time,
-        lanes,
-        features,
-        window,
-        float(gamma),
-        float(gamma) ** np.arange(window + 1.0),
-        *(out.reshape(-1) for out in (sums, steps, index, discount, nonterminal)),
-    )
-    if ends.size:
-        from lite.kernels.cpu import multistep_return as cpu
+    if not ends.size:
+        return MultiStepReturn(_as_rewards(work, values), *(np.empty(ends.shape, kind) for kind in _OTHERS))
+    flags = ends if ends.dtype == np.bool_ else ends != 0
+    lanes, features = math.prod(ends.shape[axis + 1 :]), work.size // ends.size
+    if lanes * features > 1:  # compiled code reads sequences that lie in one piece
+        work = work.reshape(-1, time, lanes, features).transpose(3, 0, 2, 1)
+        flags = flags.reshape(-1, time, lanes).swapaxes(1, 2)
+    reward_line, done_line = contiguous(work, work.dtype).ravel(), contiguous(flags, flags.dtype).ravel()
+    sums, *others = _sequences(reward_line, done_line, time, window, float(gamma))
+    if lanes * features > 1:
+        sums = np.ascontiguousarray(sums.reshape(features, -1, lanes, time).transpose(1, 3, 2, 0))
+        others = [np.ascontiguousarray(out.reshape(-1, lanes, time).swapaxes(1, 2)) for out in others]
+    return MultiStepReturn(_as_rewards(sums, values), *[out.reshape(ends.shape) for out in others])
 
-        chunk = max(1, _CHUNK // max(work.size // outer, 1)) if work.size > _SERIAL else outer
 
-        def walk(start: int, stop: int) -> None:
-            cpu.sequences(*args, *cpu.work_memory(time), start, stop)
+def _few(reward: Any, done: Any, time: int, window: int, gamma: float) -> MultiStepReturn:
+    """`multistep_return` of arrays that `short_time` has looked at."""
+    sums, *others = _sequences(reward.ravel(), done.ravel(), time, window, gamma)
+    shape = done.shape
+    return MultiStepReturn(sums.reshape(reward.shape), *[array.reshape(shape) for array in others])
 
-        for_rows(walk, outer, chunk)
-    return MultiStepReturn(
-        _as_rewards(sums, values),
-        steps.reshape(ends.shape),
-        index.reshape(ends.shape),
-        discount.reshape(ends.shape),
-        nonterminal.reshape(ends.shape),
-    )
+
+def _sequences(
+    reward: NDArray[Any], done: NDArray[Any], time: int, window: int, gamma: float
+) -> list[NDArray[Any]]:
+    """All results, flat as the arrays are; `reward` has the sequences of `done` once for each feature."""
+    cpu = _compiled()
+    out = [np.empty(reward.size, reward.dtype), *[np.empty(done.size, kind) for kind in _OTHERS]]
+    powers, rows = _powers(gamma, window), done.size // time
+    if reward.size <= _SERIAL:
+        memory = cpu.work_memory(done.size, window)
+        cpu.sequences(reward, done, time, window, powers, *out, memory, 0, rows)
+        return out
+
+    def walk(start: int, stop: int) -> None:
+        memory = cpu.work_memory((stop - start) * time, window)
+        cpu.sequences(reward, done, time, window, powers, *out, memory, start, stop)
+
+    for_rows(walk, rows, max(1, _CHUNK // time))
+    return out
+
+
+@functools.cache  # an import within a function takes as long as a hundred steps do
+def _compiled() -> Any:
+    from lite.kernels.cpu import multistep_return
+
+    return multistep_return
+
+
+@functools.lru_cache(maxsize=4)  # a program asks for few; they take longer than a sequence of a hundred steps
+def _powers(gamma: float, count: int) -> NDArray[np.float64]:
+    """gamma ** k for k from 0 to `count`."""
+    powers: NDArray[np.float64] = gamma ** np.arange(count + 1.0)
+    return powers
 
 
 def gather_time(
@@ -187,12 +212,17 @@ def gather_time(
     outer, time = math.prod(positions.shape[:axis]), positions.shape[axis]
     lanes = math.prod(positions.shape[axis + 1 :])
     target = positions.reshape(outer, time, lanes)
-    if (target == np.arange(time)[:, None]).all():
+    if np.logical_and.reduce(target == np.arange(time)[:, None], axis=None):
         same: NDArray[Any] = values
         return same
-    if int(target.min()) < 0 or int(target.max()) >= time:
-        raise IndexError(f"index must be in [0, {time}), got {int(target.min())} to {int(target.max())}")
-    flat = (np.arange(outer)[:, None, None] * time + target.astype(np.int64)) * lanes + np.arange(lanes)
+    least, most = int(np.minimum.reduce(target, axis=None)), int(np.maximum.reduce(target, axis=None))
+    if least < 0 or most >= time:
+        raise IndexError(f"index must be in [0, {time}), got {least} to {most}")
+    flat = target.astype(np.int64, copy=False)
+    if outer > 1:
+        flat = flat + np.arange(0, outer * time, time)[:, None, None]
+    if lanes > 1:
+        flat = flat * lanes + np.arange(lanes)
     rows = values.reshape(outer * time * lanes, -1)
     moved_rows: NDArray[Any] = rows.take(flat.reshape(-1), axis=0)
     return moved_rows.reshape(values.shape)

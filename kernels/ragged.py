@@ -75,13 +75,9 @@ def cu_seqlens(lengths: ArrayLike) -> NDArray[np.int32]:
 
 
 def pad_sequences(
-    sequences: Sequence[ArrayLike] | ArrayLike,
-    starts: ArrayLike | None = None,
-    *,
-    padding_value: Any = 0,
-    side: str = "right",
-    length: int | None = None,
-) -> Padded:
+    sequences: Sequence[ArrayLike] | ArrayLike, starts: ArrayLike | None = None, *, padding_value: Any = 0,
+    side: str = "right", length: int | None = None,
+) -> Padded:  # fmt: skip
     """Sequences of unequal lengths as the rows of one array.
 
     Args:

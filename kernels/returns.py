@@ -11,29 +11,24 @@ from lite.kernels._arrays import Array, broadcast_to, expand_dims
 from lite.kernels._device import gpu_of
 from lite.kernels._estimates import (
     as_result,
+    compiled,
     factor,
     flag_array,
+    is_factor,
     number_array,
     result_dtype,
     same_shape,
     sequences_of,
+    short_time,
     with_features,
 )
 from lite.kernels._sequences import work_dtype
 
 
 def td_lambda_return(
-    reward: ArrayLike,
-    next_value: ArrayLike,
-    done: ArrayLike,
-    terminated: ArrayLike | None = None,
-    *,
-    gamma: ArrayLike,
-    lmbda: ArrayLike,
-    time_dim: int = -1,
-    rolling: bool = True,
-    stream: Any = None,
-) -> NDArray[Any]:
+    reward: ArrayLike, next_value: ArrayLike, done: ArrayLike, terminated: ArrayLike | None = None, *,
+    gamma: ArrayLike, lmbda: ArrayLike, time_dim: int = -1, rolling: bool = True, stream: Any = None,
+) -> NDArray[Any]:  # fmt: skip
     """Mixtures of the returns of all lengths, weighted by powers of lambda.
 
     With W(t) the value after step t, or 0 where that step terminated:
@@ -82,6 +77,11 @@ def td_lambda_return(
         >>> td_lambda_return(reward, next_value, done, cut, gamma=0.5, lmbda=0.5)
         array([4.25, 5.  , 4.25, 5.  ], dtype=float32)
     """
+    if stream is None and rolling and is_factor(gamma) and is_factor(lmbda):
+        ends = done if terminated is None else terminated
+        time = short_time(time_dim, (done, ends), reward, next_value)
+        if time:
+            return _short(reward, next_value, done, ends, gamma, lmbda, time)
     gpu = gpu_of(
         stream,
         reward=reward, next_value=next_value, done=done, terminated=terminated, gamma=gamma, lmbda=lmbda,
@@ -96,16 +96,9 @@ def td_lambda_return(
 
 
 def td1_return(
-    reward: ArrayLike,
-    next_value: ArrayLike,
-    done: ArrayLike,
-    terminated: ArrayLike | None = None,
-    *,
-    gamma: ArrayLike,
-    time_dim: int = -1,
-    rolling: bool = True,
-    stream: Any = None,
-) -> NDArray[Any]:
+    reward: ArrayLike, next_value: ArrayLike, done: ArrayLike, terminated: ArrayLike | None = None, *,
+    gamma: ArrayLike, time_dim: int = -1, rolling: bool = True, stream: Any = None,
+) -> NDArray[Any]:  # fmt: skip
     """Sums of all rewards to the end of the episode, and the value there if it was cut off.
 
     `td_lambda_return` with lambda 1; arguments, results and errors are described there.
@@ -117,25 +110,13 @@ def td1_return(
         array([2.75, 3.5 , 5.  ])
     """
     return td_lambda_return(
-        reward,
-        next_value,
-        done,
-        terminated,
-        gamma=gamma,
-        lmbda=1.0,
-        time_dim=time_dim,
-        rolling=rolling,
+        reward, next_value, done, terminated, gamma=gamma, lmbda=1.0, time_dim=time_dim, rolling=rolling,
         stream=stream,
-    )
+    )  # fmt: skip
 
 
 def td0_return(
-    reward: ArrayLike,
-    next_value: ArrayLike,
-    terminated: ArrayLike,
-    *,
-    gamma: ArrayLike,
-    stream: Any = None,
+    reward: ArrayLike, next_value: ArrayLike, terminated: ArrayLike, *, gamma: ArrayLike, stream: Any = None
 ) -> NDArray[Any]:
     """The reward of each step and the discounted value after it: r + gamma (1 - terminated) next_value.
 
@@ -160,16 +141,9 @@ def td0_return(
 
         axis = longest_axis(shape)
     out = _returns(
-        gpu,
-        rewards.reshape(shape),
-        values.reshape(shape),
-        broadcast_to(ends, rewards.shape).reshape(shape),
-        None,
-        number_array("gamma", gamma),
-        np.zeros(()),
-        axis,
-        result_dtype(values),
-    )
+        gpu, rewards.reshape(shape), values.reshape(shape), broadcast_to(ends, rewards.shape).reshape(shape),
+        None, number_array("gamma", gamma), np.zeros(()), axis, result_dtype(values),
+    )  # fmt: skip
     return out.reshape(rewards.shape)
 
 
@@ -205,14 +179,9 @@ def reward_to_go(
 
 
 def discounted_return(
-    reward: ArrayLike,
-    done: ArrayLike,
-    last_value: ArrayLike | None = None,
-    *,
-    gamma: ArrayLike,
-    time_dim: int = -1,
-    stream: Any = None,
-) -> NDArray[Any]:
+    reward: ArrayLike, done: ArrayLike, last_value: ArrayLike | None = None, *, gamma: ArrayLike,
+    time_dim: int = -1, stream: Any = None,
+) -> NDArray[Any]:  # fmt: skip
     """`reward_to_go` of sequences that go on after the batch.
 
     Args:
@@ -241,6 +210,10 @@ def discounted_return(
         array([[2.75, 3.5 , 5.  ],
                [1.75, 1.5 , 1.  ]])
     """
+    if stream is None and last_value is None and is_factor(gamma):
+        time = short_time(time_dim, (done,), reward)
+        if time:
+            return _short(reward, np.zeros_like(reward), done, done, gamma, 1.0, time)
     gpu = gpu_of(stream, reward=reward, done=done, last_value=last_value, gamma=gamma)
     rewards = number_array("reward", reward)
     flags = flag_array("done", done)
@@ -259,19 +232,28 @@ def discounted_return(
     return _returns(gpu, rewards, last, flags, None, *factors, time_dim, result_dtype(rewards))
 
 
+def _short(reward: Any, value: Any, done: Any, ends: Any, gamma: Any, lmbda: Any, time: int) -> NDArray[Any]:
+    """Returns of arrays that `short_time` has looked at."""
+    n = reward.size
+    out, memory = np.empty(n, reward.dtype), np.empty(4 * n + n // time)
+    compiled().short_lambda_returns(
+        reward.ravel(),
+        value.ravel(),
+        done.ravel(),
+        ends.ravel(),
+        float(gamma),
+        float(lmbda),
+        out,
+        memory,
+        time,
+    )
+    return out.reshape(reward.shape)
+
+
 def _returns(
-    gpu: Any,
-    rewards: Array,
-    values: Array,
-    done: Array,
-    terminated: Array | None,
-    gamma: Array,
-    lmbda: Array,
-    time_dim: int,
-    dtype: np.dtype[Any],
-    *,
-    rolling: bool = True,
-) -> NDArray[Any]:
+    gpu: Any, rewards: Array, values: Array, done: Array, terminated: Array | None, gamma: Array,
+    lmbda: Array, time_dim: int, dtype: np.dtype[Any], *, rolling: bool = True,
+) -> NDArray[Any]:  # fmt: skip
     """`td_lambda_return` of values that broadcast to the rewards."""
     ends = with_features("done", done, rewards.shape)
     stops = ends if terminated is None else with_features("terminated", terminated, rewards.shape)

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from lite.kernels._arrays import Array, as_array, contiguous, is_float, to_numpy
 from lite.kernels._device import gpu_of, in_cuda_memory
 from lite.kernels._logits import SMALLEST
-from lite.kernels._rows import for_rows
+from lite.kernels._outcomes import check
+from lite.kernels._threads import for_rows
 from lite.kernels.token_log_probs import token_log_probs
 
-DRAWN, NOTHING, UNKNOWN = 0, 1, 2  # what kernels report of a row
 _SERIAL = 100_000  # logits: below, starting a thread costs more than it saves
 _HOTTEST = float(np.finfo(np.float32).max)  # -inf divided by more would be NaN
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -23,19 +23,11 @@ _SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 
 
 def sample_tokens(
-    logits: ArrayLike,
-    seeds: ArrayLike | np.random.Generator,
-    *,
-    step: ArrayLike = 0,
-    temperature: ArrayLike = 1.0,
-    top_k: ArrayLike = 0,
-    top_p: ArrayLike = 1.0,
-    min_p: ArrayLike = 0.0,
-    repetition_penalty: ArrayLike = 1.0,
-    previous: ArrayLike | Sequence[ArrayLike] | None = None,
-    mask: ArrayLike | None = None,
-    stream: Any = None,
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    logits: ArrayLike, seeds: ArrayLike | np.random.Generator, *, step: ArrayLike = 0,
+    temperature: ArrayLike = 1.0, top_k: ArrayLike = 0, top_p: ArrayLike = 1.0, min_p: ArrayLike = 0.0,
+    repetition_penalty: ArrayLike = 1.0, previous: ArrayLike | Sequence[ArrayLike] | None = None,
+    mask: ArrayLike | None = None, stream: Any = None,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:  # fmt: skip
     """Draw one token per row, and give the model's own log-prob of it.
 
     The filters work in the order of Hugging Face's `generate`: mask, repetition penalty, temperature,
@@ -111,7 +103,7 @@ def sample_tokens(
         from lite.kernels.cuda import sample_tokens as cuda
 
         drawn, outcome = cuda.draw(gpu, model, keep, before, before_starts, np.stack([*options, uniform]))
-        _check(outcome)
+        check(outcome)
         scores = token_log_probs(logits, drawn, stream=stream)
         return drawn, cuda.narrowed(gpu, scores)
     tokens, status = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
@@ -127,15 +119,10 @@ def sample_tokens(
         if cold.any():
             choices[cold] = 1, 1, 1, 0, 0  # the first of the highest scores
         args = (
-            narrow,
-            size,
-            np.empty(0, np.bool_) if keep is None else contiguous(keep, np.bool_).reshape(-1),
-            *_penalized(narrow, size, before, before_starts, penalty),
-            choices.reshape(-1),
-            tokens,
-            log_probs,
+            narrow, size, np.empty(0, np.bool_) if keep is None else contiguous(keep, np.bool_).reshape(-1),
+            *_penalized(narrow, size, before, before_starts, penalty), choices.reshape(-1), tokens, log_probs,
             status,
-        )
+        )  # fmt: skip
         memories: list[Any] = []  # of the threads
 
         def work(start: int, stop: int) -> None:
@@ -144,19 +131,16 @@ def sample_tokens(
             memories.append(memory)
 
         for_rows(work, rows, 1 if rows * size > _SERIAL else rows)
-        _check(status)
+        check(status)
     if model.dtype == np.float64 or np.isnan(log_probs).any():  # what float32 has rounded; infinite logits
         log_probs = token_log_probs(model, tokens).astype(np.float32)
     return tokens, log_probs
 
 
 def _penalized(
-    logits: NDArray[np.float32],
-    size: int,
-    previous: NDArray[np.int64],
-    starts: NDArray[np.int64],
+    logits: NDArray[np.float32], size: int, previous: NDArray[np.int64], starts: NDArray[np.int64],
     penalty: NDArray[np.float64],
-) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
+) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:  # fmt: skip
     """Tokens whose scores a penalty changes, these scores, and where those of each row begin."""
     if not previous.size or (penalty == 1.0).all():
         return np.empty(0, np.int64), np.empty(0, np.float32), np.zeros_like(starts)
@@ -168,14 +152,6 @@ def _penalized(
         factor = penalty[row].astype(np.float32)
         scores = np.where(scores < 0, scores * factor, scores / factor)
     return places, scores, np.searchsorted(row, np.arange(len(starts)))
-
-
-def _check(status: NDArray[np.int64]) -> None:
-    """Raise for the first row from which nothing was drawn."""
-    if status.any():
-        row = int(status.argmax())
-        why = "contains NaN" if status[row] == UNKNOWN else "has no token left that may be drawn"
-        raise ValueError(f"logits[{row}] {why}")
 
 
 def _on_host(name: str, value: ArrayLike, gpu: Any) -> NDArray[Any]:

@@ -8,17 +8,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite.kernels._device import gpu_of
 from lite.kernels._logits import Logits, token_array
+from lite.kernels._row_numbers import numbers
 
 
 def token_log_probs(
-    logits: ArrayLike,
-    tokens: ArrayLike,
-    mask: ArrayLike | None = None,
-    *,
-    temperature: float = 1.0,
-    ignore_index: int = -100,
-    stream: Any = None,
-) -> NDArray[Any]:
+    logits: ArrayLike, tokens: ArrayLike, mask: ArrayLike | None = None, *, temperature: float = 1.0,
+    ignore_index: int = -100, stream: Any = None,
+) -> NDArray[Any]:  # fmt: skip
     """Natural log-prob of each token under the softmax of its row of logits.
 
     `log_softmax(logits / temperature)[token]`, in one pass over the logits and without an array of
@@ -63,14 +59,9 @@ def token_log_probs(
 
 
 def token_log_probs_and_entropy(
-    logits: ArrayLike,
-    tokens: ArrayLike,
-    mask: ArrayLike | None = None,
-    *,
-    temperature: float = 1.0,
-    ignore_index: int = -100,
-    stream: Any = None,
-) -> tuple[NDArray[Any], NDArray[Any]]:
+    logits: ArrayLike, tokens: ArrayLike, mask: ArrayLike | None = None, *, temperature: float = 1.0,
+    ignore_index: int = -100, stream: Any = None,
+) -> tuple[NDArray[Any], NDArray[Any]]:  # fmt: skip
     """`token_log_probs` and `entropy` in the same pass over the logits, as policy gradients need them.
 
     Args:
@@ -100,16 +91,10 @@ def token_log_probs_and_entropy(
 
 
 def _scored(
-    logits: ArrayLike,
-    tokens: ArrayLike,
-    mask: ArrayLike | None,
-    temperature: float,
-    ignore_index: int,
-    stream: Any,
-    *,
-    entropies: bool,
-) -> tuple[NDArray[Any], NDArray[Any]]:
+    logits: ArrayLike, tokens: ArrayLike, mask: ArrayLike | None, temperature: float, ignore_index: int,
+    stream: Any, *, entropies: bool,
+) -> tuple[NDArray[Any], NDArray[Any]]:  # fmt: skip
     gpu = gpu_of(stream, logits=logits, tokens=tokens, mask=mask)
     rows = Logits(logits, mask, temperature, gpu=gpu)
     ids = token_array(tokens, rows.array.shape)
-    return rows.numbers(ids, ignore_index, entropies=entropies)[:2]
+    return numbers(rows, ids, ignore_index, entropies=entropies)[:2]

@@ -15,16 +15,9 @@ from lite.kernels.returns import reward_to_go, td0_return, td_lambda_return
 
 
 def generalized_advantage_estimate(
-    gamma: ArrayLike,
-    lmbda: ArrayLike,
-    state_value: ArrayLike,
-    next_state_value: ArrayLike,
-    reward: ArrayLike,
-    done: ArrayLike,
-    terminated: ArrayLike | None = None,
-    *,
-    time_dim: int = -2,
-) -> Advantage:
+    gamma: ArrayLike, lmbda: ArrayLike, state_value: ArrayLike, next_state_value: ArrayLike,
+    reward: ArrayLike, done: ArrayLike, terminated: ArrayLike | None = None, *, time_dim: int = -2,
+) -> Advantage:  # fmt: skip
     """`lite.kernels.gae` of arrays `(*batch, time, features)`.
 
     Example:
@@ -41,13 +34,9 @@ def generalized_advantage_estimate(
 
 
 def td0_return_estimate(
-    gamma: ArrayLike,
-    next_state_value: ArrayLike,
-    reward: ArrayLike,
-    terminated: ArrayLike | None = None,
-    *,
+    gamma: ArrayLike, next_state_value: ArrayLike, reward: ArrayLike, terminated: ArrayLike | None = None, *,
     done: ArrayLike | None = None,
-) -> NDArray[Any]:
+) -> NDArray[Any]:  # fmt: skip
     """`lite.kernels.td0_return`; `done` stands in for a missing `terminated`.
 
     Example:
@@ -64,13 +53,9 @@ def td0_return_estimate(
 
 
 def td0_advantage_estimate(
-    gamma: ArrayLike,
-    state_value: ArrayLike,
-    next_state_value: ArrayLike,
-    reward: ArrayLike,
-    done: ArrayLike,
+    gamma: ArrayLike, state_value: ArrayLike, next_state_value: ArrayLike, reward: ArrayLike, done: ArrayLike,
     terminated: ArrayLike | None = None,
-) -> NDArray[Any]:
+) -> NDArray[Any]:  # fmt: skip
     """`td0_return_estimate` less the value of each step's observation.
 
     Example:
@@ -87,16 +72,9 @@ def td0_advantage_estimate(
 
 
 def td_lambda_return_estimate(
-    gamma: ArrayLike,
-    lmbda: ArrayLike,
-    next_state_value: ArrayLike,
-    reward: ArrayLike,
-    done: ArrayLike,
-    terminated: ArrayLike | None = None,
-    rolling_gamma: bool | None = None,
-    *,
-    time_dim: int = -2,
-) -> NDArray[Any]:
+    gamma: ArrayLike, lmbda: ArrayLike, next_state_value: ArrayLike, reward: ArrayLike, done: ArrayLike,
+    terminated: ArrayLike | None = None, rolling_gamma: bool | None = None, *, time_dim: int = -2,
+) -> NDArray[Any]:  # fmt: skip
     """`lite.kernels.td_lambda_return` of arrays `(*batch, time, features)`.
 
     `rolling_gamma=False` is its `rolling=False`.
@@ -109,28 +87,16 @@ def td_lambda_return_estimate(
         [1.65625, 1.625, 1.5]
     """
     return td_lambda_return(
-        reward,
-        next_state_value,
-        done,
-        terminated,
-        gamma=gamma,
-        lmbda=lmbda,
-        time_dim=time_dim,
+        reward, next_state_value, done, terminated, gamma=gamma, lmbda=lmbda, time_dim=time_dim,
         rolling=rolling_gamma is not False,
-    )
+    )  # fmt: skip
 
 
 def td_lambda_advantage_estimate(
-    gamma: ArrayLike,
-    lmbda: ArrayLike,
-    state_value: ArrayLike,
-    next_state_value: ArrayLike,
-    reward: ArrayLike,
-    done: ArrayLike,
-    terminated: ArrayLike | None = None,
-    rolling_gamma: bool | None = None,
-    time_dim: int = -2,
-) -> NDArray[Any]:
+    gamma: ArrayLike, lmbda: ArrayLike, state_value: ArrayLike, next_state_value: ArrayLike,
+    reward: ArrayLike, done: ArrayLike, terminated: ArrayLike | None = None,
+    rolling_gamma: bool | None = None, time_dim: int = -2,
+) -> NDArray[Any]:  # fmt: skip
     """`td_lambda_return_estimate` less the value of each step's observation.
 
     Example:
@@ -150,14 +116,9 @@ def td_lambda_advantage_estimate(
 
 
 def td1_return_estimate(
-    gamma: ArrayLike,
-    next_state_value: ArrayLike,
-    reward: ArrayLike,
-    done: ArrayLike,
-    terminated: ArrayLike | None = None,
-    rolling_gamma: bool | None = None,
-    time_dim: int = -2,
-) -> NDArray[Any]:
+    gamma: ArrayLike, next_state_value: ArrayLike, reward: ArrayLike, done: ArrayLike,
+    terminated: ArrayLike | None = None, rolling_gamma: bool | None = None, time_dim: int = -2,
+) -> NDArray[Any]:  # fmt: skip
     """`td_lambda_return_estimate` with lambda 1.
 
     Example:
@@ -173,15 +134,9 @@ def td1_return_estimate(
 
 
 def td1_advantage_estimate(
-    gamma: ArrayLike,
-    state_value: ArrayLike,
-    next_state_value: ArrayLike,
-    reward: ArrayLike,
-    done: ArrayLike,
-    terminated: ArrayLike | None = None,
-    rolling_gamma: bool | None = None,
-    time_dim: int = -2,
-) -> NDArray[Any]:
+    gamma: ArrayLike, state_value: ArrayLike, next_state_value: ArrayLike, reward: ArrayLike, done: ArrayLike,
+    terminated: ArrayLike | None = None, rolling_gamma: bool | None = None, time_dim: int = -2,
+) -> NDArray[Any]:  # fmt: skip
     """`td1_return_estimate` less the value of each step's observation.
 
     Example:
@@ -197,18 +152,10 @@ def td1_advantage_estimate(
 
 
 def vtrace_advantage_estimate(
-    gamma: ArrayLike,
-    log_pi: ArrayLike,
-    log_mu: ArrayLike,
-    state_value: ArrayLike,
-    next_state_value: ArrayLike,
-    reward: ArrayLike,
-    done: ArrayLike,
-    terminated: ArrayLike | None = None,
-    rho_thresh: float = 1.0,
-    c_thresh: float = 1.0,
-    time_dim: int = -2,
-) -> Advantage:
+    gamma: ArrayLike, log_pi: ArrayLike, log_mu: ArrayLike, state_value: ArrayLike,
+    next_state_value: ArrayLike, reward: ArrayLike, done: ArrayLike, terminated: ArrayLike | None = None,
+    rho_thresh: float = 1.0, c_thresh: float = 1.0, time_dim: int = -2,
+) -> Advantage:  # fmt: skip
     """`lite.kernels.vtrace` of arrays `(*batch, time, features)`; `log_pi` is of the policy that learns.
 
     Example:
@@ -220,18 +167,9 @@ def vtrace_advantage_estimate(
         [1.875, 1.75, 1.5]
     """
     return vtrace(
-        log_pi,
-        log_mu,
-        reward,
-        state_value,
-        next_state_value,
-        done,
-        terminated,
-        gamma=gamma,
-        rho_thresh=rho_thresh,
-        c_thresh=c_thresh,
-        time_dim=time_dim,
-    )
+        log_pi, log_mu, reward, state_value, next_state_value, done, terminated, gamma=gamma,
+        rho_thresh=rho_thresh, c_thresh=c_thresh, time_dim=time_dim,
+    )  # fmt: skip
 
 
 def reward2go(reward: ArrayLike, done: ArrayLike, gamma: ArrayLike, *, time_dim: int = -2) -> NDArray[Any]:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from lite._arrays.dtypes import default_dtype, get_default_dtype, set_default_dtype
 from lite._arrays.foreign import from_dlpack
+from lite._arrays.public import belong_here as _belong_here
 from lite._arrays.settings import get_defaults_to_none, set_get_defaults_to_none
 from lite._constructors import (
     from_any,
@@ -36,6 +37,7 @@ from lite._files.functions import (
     to_arrow,
     unpack_memmap,
 )
+from lite._ops.choose import isin, remove_duplicates
 from lite._ops.combine import (
     cat,
     dense_stack_tds,
@@ -49,7 +51,7 @@ from lite._ops.combine import (
 from lite._ops.compare import assert_allclose_td, assert_close
 from lite._ops.create import empty_like, full_like, ones_like, rand_like, randn_like, zeros_like
 from lite._ops.padding import pad_sequence
-from lite._ops.rows import isin, remove_duplicates
+from lite._processes.former_names import register as _register_former_names
 from lite._show.options import get_printoptions, set_printoptions
 from lite._tensorclass.decorator import is_tensorclass, tensorclass
 from lite._tensorclass.tensorclass import TensorClass
@@ -136,6 +138,9 @@ __all__ = [
     "where",
     "zeros_like",
 ]
+
+_belong_here(globals())
+_register_former_names()
 
 
 def __getattr__(name: str) -> Any:

@@ -17,30 +17,25 @@ from lite._containers.dense import Dense
 from lite._containers.lazy import Lazy
 from lite._convert import from_python, pytree, tables, to_python, torch
 from lite._convert import state_dict as state_dicts
-from lite._files import loading, saving
+from lite._files import functions, methods
 from lite._ops import (
     access,
-    arithmetic,
     cast,
     choose,
     combine,
     compare,
     create,
     entries,
-    forms,
-    layout,
-    lifted,
     not_in_lite,
-    numpy_functions,  # noqa: F401  # which registers them
     padding,
     pointwise,
     rearrange,
-    reductions,
+    reduce,
     scans,
-    schema,
     structure,
 )
 from lite._ops import apply as applying
+from lite._ops import lifted as stacks
 from lite._ops import update as updates
 from lite._processes import map as maps
 from lite._processes import pickling, shared
@@ -52,7 +47,7 @@ from lite._tree.keys import NestedKey
 from lite._tree.names import check_names
 from lite._tree.protocol import kinds
 from lite._tree.shape import parse_batch_size
-from lite._tree.values import plain
+from lite._tree.walks import lifted
 
 
 class TensorDictBase(cast.DtypeCasts):
@@ -154,7 +149,7 @@ class TensorDictBase(cast.DtypeCasts):
         memo[id(self)] = out
         return out
 
-    # -- the batch: more than _tree/shape.py (_ops/rearrange.py, layout.py, padding.py, forms.py) --
+    # -- the batch: more than _tree/shape.py (_ops/rearrange.py, _ops/padding.py) -----------------
 
     _take = rearrange._take
     gather = rearrange.gather
@@ -163,20 +158,20 @@ class TensorDictBase(cast.DtypeCasts):
     roll = rearrange.roll
     flip = rearrange.flip
     narrow = rearrange.narrow
-    tile = layout.tile
-    rot90 = layout.rot90
-    fliplr = layout.fliplr
-    flipud = layout.flipud
-    atleast_1d = layout.atleast_1d
-    atleast_2d = layout.atleast_2d
-    atleast_3d = layout.atleast_3d
-    tensor_split = layout.tensor_split
-    broadcast_to = layout.broadcast_to
-    expand_as = layout.expand_as
+    tile = rearrange.tile
+    rot90 = rearrange.rot90
+    fliplr = rearrange.fliplr
+    flipud = rearrange.flipud
+    atleast_1d = rearrange.atleast_1d
+    atleast_2d = rearrange.atleast_2d
+    atleast_3d = rearrange.atleast_3d
+    tensor_split = rearrange.tensor_split
+    broadcast_to = rearrange.broadcast_to
+    expand_as = rearrange.expand_as
     pad = padding.pad
-    to_lazystack = forms.to_lazystack
-    densify = forms.densify
-    to_padded_tensor = forms.to_padded_tensor
+    to_lazystack = padding.to_lazystack
+    densify = padding.densify
+    to_padded_tensor = padding.to_padded_tensor
 
     # -- stacks of TensorDicts (_ops/combine.py) --------------------------------------------------
 
@@ -215,7 +210,7 @@ class TensorDictBase(cast.DtypeCasts):
     apply_ = applying.apply_
     named_apply = applying.named_apply
 
-    # -- new containers (_ops/create.py, _ops/schema.py) ------------------------------------------
+    # -- new containers (_ops/create.py) ----------------------------------------------------------
 
     new_zeros = create.new_zeros
     new_ones = create.new_ones
@@ -223,9 +218,9 @@ class TensorDictBase(cast.DtypeCasts):
     new_full = create.new_full
     zero_ = create.zero_
     fill_ = create.fill_
-    from_schema = classmethod(schema.from_schema)
-    new_tensor = schema.new_tensor
-    copy_at_ = schema.copy_at_
+    from_schema = classmethod(create.from_schema)
+    new_tensor = create.new_tensor
+    copy_at_ = create.copy_at_
 
     # -- dtypes, devices, memory (_ops/cast.py) ---------------------------------------------------
 
@@ -274,7 +269,7 @@ class TensorDictBase(cast.DtypeCasts):
         """False: arrays without memory do not exist here."""
         return False
 
-    # -- numbers, element by element (_ops/pointwise.py, _ops/arithmetic.py) ----------------------
+    # -- numbers, element by element: a row of the table for each (_ops/pointwise.py) -------------
 
     abs, abs_ = pointwise.unary("abs")
     neg, neg_ = pointwise.unary("neg")
@@ -338,66 +333,66 @@ class TensorDictBase(cast.DtypeCasts):
     logical_and, logical_and_ = pointwise.binary("logical_and")
     logical_or, logical_or_ = pointwise.binary("logical_or")
     logical_xor, logical_xor_ = pointwise.binary("logical_xor")
-    __add__, __radd__, __iadd__ = pointwise.operators("+", np.add)
-    __sub__, __rsub__, __isub__ = pointwise.operators("-", np.subtract)
-    __mul__, __rmul__, __imul__ = pointwise.operators("*", np.multiply)
-    __truediv__, __rtruediv__, __itruediv__ = pointwise.operators("/", np.true_divide)
-    __floordiv__, __rfloordiv__, __ifloordiv__ = pointwise.operators("//", np.floor_divide)
-    __mod__, __rmod__, __imod__ = pointwise.operators("%", np.remainder)
-    __pow__, __rpow__, __ipow__ = pointwise.operators("**", np.power)
-    __and__, __rand__, __iand__ = pointwise.operators("&", np.bitwise_and)
-    __or__, __ror__, __ior__ = pointwise.operators("|", np.bitwise_or)
-    __xor__, __rxor__, __ixor__ = pointwise.operators("^", np.bitwise_xor)
-    __lt__ = pointwise.comparison("<", np.less)
-    __le__ = pointwise.comparison("<=", np.less_equal)
-    __gt__ = pointwise.comparison(">", np.greater)
-    __ge__ = pointwise.comparison(">=", np.greater_equal)
-    __neg__ = pointwise.unary_operator("-", np.negative)
-    __pos__ = pointwise.unary_operator("+", np.positive)
-    __abs__ = pointwise.unary_operator("abs ", np.absolute)
-    __invert__ = pointwise.unary_operator("~", np.invert)
+    __add__, __radd__, __iadd__ = pointwise.operators("add")
+    __sub__, __rsub__, __isub__ = pointwise.operators("sub")
+    __mul__, __rmul__, __imul__ = pointwise.operators("mul")
+    __truediv__, __rtruediv__, __itruediv__ = pointwise.operators("div")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = pointwise.operators("floor_divide")
+    __mod__, __rmod__, __imod__ = pointwise.operators("remainder")
+    __pow__, __rpow__, __ipow__ = pointwise.operators("pow")
+    __and__, __rand__, __iand__ = pointwise.operators("bitwise_and")
+    __or__, __ror__, __ior__ = pointwise.operators("bitwise_or")
+    __xor__, __rxor__, __ixor__ = pointwise.operators("bitwise_xor")
+    __lt__ = pointwise.operator("lt")
+    __le__ = pointwise.operator("le")
+    __gt__ = pointwise.operator("gt")
+    __ge__ = pointwise.operator("ge")
+    __neg__ = pointwise.operator("neg")
+    __pos__ = pointwise.operator("positive")
+    __abs__ = pointwise.operator("abs")
+    __invert__ = pointwise.operator("bitwise_not")
 
     __eq__ = pointwise.eq
     __ne__ = pointwise.ne
     __hash__ = None  # type: ignore[assignment]
 
-    rsub = arithmetic.rsub
-    lerp = arithmetic.lerp
-    lerp_ = arithmetic.lerp_
-    addcmul = arithmetic.addcmul
-    addcmul_ = arithmetic.addcmul_
-    addcdiv = arithmetic.addcdiv
-    addcdiv_ = arithmetic.addcdiv_
-    clamp = arithmetic.clamp
-    clamp_ = arithmetic.clamp_
-    clip = arithmetic.clip
-    __divmod__ = arithmetic.divmod
-    __rdivmod__ = arithmetic.rdivmod
-    __matmul__ = arithmetic.matmul
-    __rmatmul__ = arithmetic.rmatmul
-    __array_ufunc__ = arithmetic.array_ufunc
+    rsub = pointwise.rsub
+    lerp = pointwise.lerp
+    lerp_ = pointwise.lerp_
+    addcmul = pointwise.addcmul
+    addcmul_ = pointwise.addcmul_
+    addcdiv = pointwise.addcdiv
+    addcdiv_ = pointwise.addcdiv_
+    clamp = pointwise.clamp
+    clamp_ = pointwise.clamp_
+    clip = pointwise.clip
+    __divmod__ = pointwise.divmod
+    __rdivmod__ = pointwise.rdivmod
+    __matmul__ = pointwise.matmul
+    __rmatmul__ = pointwise.rmatmul
+    __array_ufunc__ = pointwise.array_ufunc
     __array_function__ = numpy_protocol.array_function
 
-    # -- numbers, along dimensions (_ops/reductions.py, _ops/scans.py) ----------------------------
+    # -- numbers, along dimensions: a row for each (_ops/reduce.py, _ops/scans.py) ----------------
 
-    sum = reductions.reduction("sum")
-    prod = reductions.reduction("prod")
-    mean = reductions.reduction("mean")
-    nansum = reductions.reduction("nansum")
-    nanmean = reductions.reduction("nanmean")
-    std = reductions.reduction("std")
-    var = reductions.reduction("var")
-    amax = reductions.reduction("amax")
-    amin = reductions.reduction("amin")
-    argmax = reductions.reduction("argmax")
-    argmin = reductions.reduction("argmin")
-    max = reductions.reduction("max")
-    min = reductions.reduction("min")
-    all = reductions.reduction("all")
-    any = reductions.reduction("any")
-    norm = reductions.norm
-    quantile = reductions.quantile
-    logsumexp = reductions.logsumexp
+    sum = reduce.reduction("sum")
+    prod = reduce.reduction("prod")
+    mean = reduce.reduction("mean")
+    nansum = reduce.reduction("nansum")
+    nanmean = reduce.reduction("nanmean")
+    std = reduce.reduction("std")
+    var = reduce.reduction("var")
+    amax = reduce.reduction("amax")
+    amin = reduce.reduction("amin")
+    argmax = reduce.reduction("argmax")
+    argmin = reduce.reduction("argmin")
+    max = reduce.reduction("max")
+    min = reduce.reduction("min")
+    all = reduce.reduction("all")
+    any = reduce.reduction("any")
+    norm = reduce.norm
+    quantile = reduce.quantile
+    logsumexp = reduce.logsumexp
     cumsum = scans.scan("cumsum")
     cumprod = scans.scan("cumprod")
     cummax = scans.scan("cummax")
@@ -434,26 +429,26 @@ class TensorDictBase(cast.DtypeCasts):
     state_dict = state_dicts.state_dict
     load_state_dict = state_dicts.load_state_dict
 
-    # -- files (_files/saving.py, _files/loading.py) ----------------------------------------------
+    # -- files (_files/methods.py, _files/functions.py) ----------------------------------------------
 
-    memmap = saving.memmap
-    memmap_ = saving.memmap_
-    memmap_like = saving.memmap_like
-    save = saving.save
-    make_memmap = saving.make_memmap
-    make_memmap_from_tensor = saving.make_memmap_from_tensor
-    to_h5 = saving.to_h5
-    consolidate = saving.consolidate
-    is_consolidated = saving.is_consolidated
-    dumps = saving.save
-    load_memmap = classmethod(loading.load_memmap)
-    load = classmethod(loading.load)
-    load_memmap_ = loading.load_memmap_
-    load_ = loading.load_
-    memmap_refresh_ = loading.memmap_refresh_
-    is_memmap = loading.is_memmap
-    from_h5 = classmethod(loading.from_h5)
-    from_consolidated = classmethod(loading.from_consolidated)
+    memmap = methods.memmap
+    memmap_ = methods.memmap_
+    memmap_like = methods.memmap_like
+    save = methods.save
+    make_memmap = methods.make_memmap
+    make_memmap_from_tensor = methods.make_memmap_from_tensor
+    to_h5 = methods.to_h5
+    consolidate = methods.consolidate
+    is_consolidated = methods.is_consolidated
+    dumps = methods.save
+    load_memmap = classmethod(methods.load_memmap)
+    load = classmethod(methods.load)
+    load_memmap_ = methods.load_memmap_
+    load_ = methods.load_
+    memmap_refresh_ = methods.memmap_refresh_
+    is_memmap = methods.is_memmap
+    from_h5 = classmethod(methods.from_h5)
+    from_consolidated = staticmethod(functions.from_consolidated)
 
     @property
     def saved_path(self) -> Any:
@@ -462,7 +457,7 @@ class TensorDictBase(cast.DtypeCasts):
         Raises:
             AttributeError: they are not.
         """
-        return loading.saved_path(self)
+        return methods.saved_path(self)
 
     # -- processes (_processes) -------------------------------------------------------------------
 
@@ -558,49 +553,7 @@ class TensorDict(Dense, TensorDictBase):
         """A TensorDict without batch size that has `value` under every key."""
         return cls(dict.fromkeys(keys, value))
 
-    @classmethod
-    def from_dict(
-        cls,
-        input_dict: Mapping[Any, Any] | TensorCollection,
-        *,
-        auto_batch_size: bool | None = None,
-        batch_size: Any = None,
-        device: Any = None,
-        batch_dims: int | None = None,
-        names: Sequence[str | None] | None = None,
-    ) -> Any:
-        """Build from a (nested) mapping, optionally finding the batch size.
-
-        Values are converted as `from_any` does it: tuples, named tuples, dataclasses and structured
-        arrays become nested TensorDicts.
-
-        Args:
-            input_dict: the entries; a TensorDict is returned as it is.
-            auto_batch_size: use the longest leading shape that all entries share.
-            batch_size: the batch size, also for nested TensorDicts.
-            device: see `TensorDict`.
-            batch_dims: cap on the number of batch dimensions found; implies `auto_batch_size`.
-            names: dimension names.
-
-        Raises:
-            ValueError: both `batch_size` and `batch_dims` are given.
-
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> TensorDict.from_dict({"a": np.zeros((3, 2))}, auto_batch_size=True).batch_size
-            (3, 2)
-        """
-        if batch_size is not None and batch_dims is not None:
-            raise ValueError("Cannot pass both batch_size and batch_dims to `from_dict`.")
-        if isinstance(input_dict, TensorCollection):
-            return input_dict
-        out = cls(plain(input_dict), batch_size=batch_size, device=device)
-        if auto_batch_size or batch_dims is not None:
-            out.auto_batch_size_(batch_dims)
-        if names is not None:
-            out.names = list(names)
-        return out
+    from_dict = classmethod(from_python.from_dict)
 
 
 class LazyStackedTensorDict(Lazy, TensorDictBase):
@@ -697,23 +650,23 @@ class LazyStackedTensorDict(Lazy, TensorDictBase):
         """A TensorDict, which is no lazy stack, with `value` under every key."""
         return TensorDict.fromkeys(keys, value)
 
-    # -- what is done part by part (_ops/lifted.py) -------------------------------------------
+    # -- operations on every part (_tree/walks.py), and what is done otherwise (_ops/lifted.py) ----
 
-    select = lifted.select
-    _selected = lifted._selected
-    exclude = lifted.exclude
-    _excluded = lifted._excluded
-    rename_key_ = lifted.rename_key_
-    flatten_keys = lifted.flatten_keys
-    unflatten_keys = lifted.unflatten_keys
-    split_keys = lifted.split_keys
-    del_ = lifted.del_
-    filter_empty_ = lifted.filter_empty_
-    clear = lifted.clear
-    empty = lifted.empty
-    update_at_ = lifted.update_at_
-    to_tensordict = lifted.to_tensordict
-    densify = lifted.densify
+    select = lifted(structure.select)
+    _selected = lifted(structure._selected)
+    exclude = lifted(structure.exclude)
+    _excluded = lifted(structure._excluded)
+    rename_key_ = lifted(structure.rename_key_)
+    filter_empty_ = lifted(structure.filter_empty_)
+    clear = lifted(access.clear, inplace=True)
+    flatten_keys = stacks.flatten_keys
+    unflatten_keys = stacks.unflatten_keys
+    split_keys = stacks.split_keys
+    del_ = stacks.del_
+    empty = stacks.empty
+    update_at_ = stacks.update_at_
+    to_tensordict = stacks.to_tensordict
+    densify = stacks.densify
 
 
 kinds.dense = TensorDict

@@ -1,1 +1,6 @@
-"""The compiled halves of the kernels, one file each; imported on a kernel's first call."""
+"""The compiled halves of the kernels, imported on a kernel's first call.
+
+`returns` has the recursions backwards in time, `multistep_return` the windows of n steps, `log_softmax` rows
+of logits, `sample_tokens` draws from them, `layers` what `lite.nn` calls. `vectors/` is how formulas become
+vector instructions.
+"""

@@ -5,36 +5,36 @@ from typing import Any
 import numpy as np
 
 from lite.kernels._jit import jit
-from lite.kernels.cpu import _gelu
-from lite.kernels.cpu._blocks import _exp
-from lite.kernels.cpu._width import full_width
+from lite.kernels.cpu.vectors.blocks import exp
+from lite.kernels.cpu.vectors.gelu import BY_TANH, END, EXACT
+from lite.kernels.cpu.vectors.width import full_width
 
-_END = np.float32(_gelu.END)
-_E6, _E5, _E4, _E3, _E2, _E1, _E0 = map(np.float32, _gelu.EXACT)
-_T1, _T0 = map(np.float32, _gelu.BY_TANH)
+_END = np.float32(END)
+_E6, _E5, _E4, _E3, _E2, _E1, _E0 = map(np.float32, EXACT)
+_T1, _T0 = map(np.float32, BY_TANH)
 _TOP = np.float32(80.0)  # 1 / (1 + exp(80)) and less is 0, so that x may be any number
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 
 
 @jit(entry=True)
 def gelu(x: Any, out: Any) -> None:
-    """x times the probability that a standard normal number is below x; see `_gelu`."""
+    """x times the probability that a standard normal number is below x; see `vectors/gelu.py`."""
     full_width()
     for i in range(x.size):
         s = x[i] * x[i]
         s = _END if s > _END else s
         u = ((((((_E6 * s + _E5) * s + _E4) * s + _E3) * s + _E2) * s + _E1) * s + _E0) * x[i]
-        _, e = _exp(_TOP if u > _TOP else u)
+        _, e = exp(_TOP if u > _TOP else u)
         out[i] = x[i] * (_ZERO if u > _TOP else _ONE / (_ONE + e))
 
 
 @jit(entry=True)
 def gelu_by_tanh(x: Any, out: Any) -> None:
-    """x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2; see `_gelu`."""
+    """x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2; see `vectors/gelu.py`."""
     full_width()
     for i in range(x.size):
         u = (_T1 * (x[i] * x[i]) + _T0) * x[i]
-        _, e = _exp(_TOP if u > _TOP else u)
+        _, e = exp(_TOP if u > _TOP else u)
         out[i] = x[i] * (_ZERO if u > _TOP else _ONE / (_ONE + e))
 
 
@@ -44,7 +44,7 @@ def silu(x: Any, out: Any) -> None:
     full_width()
     for i in range(x.size):
         u = -x[i]
-        _, e = _exp(_TOP if u > _TOP else u)
+        _, e = exp(_TOP if u > _TOP else u)
         out[i] = x[i] * (_ZERO if u > _TOP else _ONE / (_ONE + e))
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from lite.kernels._jit import jit
-from lite.kernels.cpu._blocks import log_total, maximum, statistics
-from lite.kernels.cpu._vectors import written
+from lite.kernels.cpu.vectors.blocks import log_total, maximum, statistics
+from lite.kernels.cpu.vectors.formulas import written
 
 
 @jit(entry=True)

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from lite.kernels._jit import jit
-from lite.kernels.cpu._blocks import _exp
-from lite.kernels.cpu._width import full_width
+from lite.kernels.cpu.vectors.blocks import exp
+from lite.kernels.cpu.vectors.width import full_width
 
 _SIDE = 8  # sequences whose recursions run side by side in registers
 
@@ -172,6 +172,43 @@ def lambda_returns(
             until = t
 
 
+@jit
+def _recursions(a: Any, b: Any, time: Any, tails: Any) -> None:
+    """x = a + b x of the next step, in the place of `a`, for whole sequences of `time` steps."""
+    rows = a.size // time
+    together = rows - rows % _SIDE
+    for row in range(0, together, _SIDE):
+        _side_by_side(a, b, row * time, time, tails, row)
+    for row in range(together, rows):
+        x = tails[np.uintp(row)]
+        for i in range(time):
+            k = np.uintp(row * time + time - 1 - i)
+            x = a[k] + b[k] * x if b[k] != 0.0 else a[k]
+            a[k] = x
+
+
+@jit(entry=True)
+def short_lambda_returns(
+    reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, out: Any, memory: Any,
+    time: Any,
+) -> None:  # fmt: skip
+    """`lambda_returns` of few sequences in one piece, with one gamma and lmbda: less to hand over.
+
+    `memory` has room for four numbers a step, and one more for each sequence.
+    """
+    n = reward.size
+    a, b, more = memory[:n], memory[n : 2 * n], memory[2 * n :]
+    gammas, lmbdas, tails = more[:n], more[n : 2 * n], more[2 * n :]
+    gammas[:], lmbdas[:] = gamma, lmbda
+    numbers, ends, stops = (value, 0, time, 1), (done, 0, time, 1), (terminated, 0, time, 1)
+    _after(numbers, stops, 0, 0, time, True, n // time, tails)
+    _lambda_terms(
+        (reward, 0, 0, 1), numbers, ends, stops, (gammas, 0, 0, 1), (lmbdas, 0, 0, 1), 0, 0, 0, a, b, 0, n
+    )
+    _recursions(a, b, time, tails)
+    _put(a, 0, n, (out, 0, 0, 1), 0, 0, 0)
+
+
 @jit(entry=True)
 def fixed_lambda_returns(
     reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, out: Any,
@@ -225,7 +262,7 @@ def _ratios(weight: Any, row: Any, line: Any, since: Any, out: Any, first: Any, 
     for i in range(n):
         x = above[np.uintp(j + i)] - below[np.uintp(k + i)]
         y = x - taken if x > most else x
-        _, e = _exp(most if y > most else y)
+        _, e = exp(most if y > most else y)
         e = e * scale if x > most else e
         out[np.uintp(first + i)] = 0.0 if x < least else np.float64(e)
 
@@ -398,3 +435,22 @@ def advantages(
                 for k in range(runs):
                     _put_both(value, row, line + k, since, a, k * n, length, advantage, target)
             until = t
+
+
+@jit(entry=True)
+def short_advantages(
+    reward: Any, value: Any, next_value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any,
+    advantage: Any, target: Any, memory: Any, time: Any,
+) -> None:  # fmt: skip
+    """`advantages` without weights, of few sequences in one piece; see `short_lambda_returns`."""
+    n = reward.size
+    a, b, more = memory[:n], memory[n : 2 * n], memory[2 * n :]
+    gammas, lmbdas, tails = more[:n], more[n : 2 * n], more[2 * n :]
+    gammas[:], lmbdas[:], tails[:] = gamma, lmbda, 0.0
+    values = value, 0, 0, 1
+    _gain_terms(
+        (reward, 0, 0, 1), values, (next_value, 0, 0, 1), (done, 0, 0, 1), (terminated, 0, 0, 1), None,
+        (gammas, 0, 0, 1), (lmbdas, 0, 0, 1), 1.0, 1.0, b, 0, 0, 0, a, b, 0, n,
+    )  # fmt: skip
+    _recursions(a, b, time, tails)
+    _put_both(values, 0, 0, 0, a, 0, n, (advantage, 0, 0, 1), (target, 0, 0, 1))

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.kernels._jit import jit
-from lite.kernels.cpu._blocks import BLOCK, log_total, sums_apart
-from lite.kernels.cpu._width import full_width
+from lite.kernels._outcomes import NOTHING, UNKNOWN
+from lite.kernels.cpu.vectors.blocks import BLOCK, log_total, sums_apart
+from lite.kernels.cpu.vectors.width import full_width
 
-DRAWN, NOTHING, UNKNOWN = 0, 1, 2
 _GROUP = 64  # entries per maximum
 _SLACK = 1e-3  # by which bounds are loosened against rounding
 _TINY = 5e-324

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lite.kernels.cuda._jit import SIMULATED, cuda
 
 
-class DeviceArray:
+class DeviceMemory:
     """An array in CUDA memory as far as the host knows it.
 
     Shapes and strides are NumPy's, computed on a stand-in whose memory is never read.
@@ -31,7 +31,7 @@ class DeviceArray:
         self.size = view.size
         self.dtype = view.dtype
 
-    def reshape(self, shape: Sequence[int]) -> "DeviceArray":
+    def reshape(self, shape: Sequence[int]) -> "DeviceMemory":
         """The same memory in another shape.
 
         Raises:
@@ -39,16 +39,16 @@ class DeviceArray:
         """
         return self._like(self.view.reshape(tuple(shape), copy=False))
 
-    def broadcast_to(self, shape: tuple[int, ...]) -> "DeviceArray":
+    def broadcast_to(self, shape: tuple[int, ...]) -> "DeviceMemory":
         return self._like(np.broadcast_to(self.view, shape))
 
-    def expand_dims(self, axis: int) -> "DeviceArray":
+    def expand_dims(self, axis: int) -> "DeviceMemory":
         return self._like(np.expand_dims(self.view, axis))
 
-    def moveaxis(self, source: int, target: int) -> "DeviceArray":
+    def moveaxis(self, source: int, target: int) -> "DeviceMemory":
         return self._like(np.moveaxis(self.view, source, target))
 
-    def real_parts(self) -> "DeviceArray":
+    def real_parts(self) -> "DeviceMemory":
         """Complex numbers as pairs on a new last axis."""
         part = self.view.real.dtype
         shape, strides = (*self.shape, 2), (*self.view.strides, part.itemsize)
@@ -82,16 +82,16 @@ class DeviceArray:
         """In elements."""
         return tuple(stride // self.view.itemsize for stride in self.view.strides)
 
-    def _like(self, view: NDArray[Any]) -> "DeviceArray":
-        return DeviceArray(self.owner, self.address, view)
+    def _like(self, view: NDArray[Any]) -> "DeviceMemory":
+        return DeviceMemory(self.owner, self.address, view)
 
 
-def device_array(name: str, value: Any) -> DeviceArray:
+def device_array(name: str, value: Any) -> DeviceMemory:
     """`value`, which lies in CUDA memory; `name` is the argument's, for errors."""
     if SIMULATED and hasattr(type(value), "__cuda_ndarray__"):
         host = value._ary  # the simulator's arrays have no interface
         view = _stand_in(host.shape, host.strides, host.dtype)
-        return DeviceArray(value, host.ctypes.data, view)
+        return DeviceMemory(value, host.ctypes.data, view)
     interface = value.__cuda_array_interface__
     if interface.get("mask") is not None:
         raise TypeError(f"{name} must not be a masked array")
@@ -103,7 +103,7 @@ def device_array(name: str, value: Any) -> DeviceArray:
         strides = tuple(dtype.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
     if any(stride % dtype.itemsize for stride in strides):
         raise TypeError(f"the strides of {name} must be whole elements, got {strides} bytes for {dtype}")
-    return DeviceArray(value, interface["data"][0] or 0, _stand_in(shape, tuple(strides), dtype))
+    return DeviceMemory(value, interface["data"][0] or 0, _stand_in(shape, tuple(strides), dtype))
 
 
 def ordinal_of(value: Any) -> int:

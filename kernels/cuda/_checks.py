@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lite.kernels.cuda._arrays import DeviceArray
+from lite.kernels.cuda._arrays import DeviceMemory
 from lite.kernels.cuda._copies import c_ordered
 from lite.kernels.cuda._gpu import Gpu
 from lite.kernels.cuda._jit import SIMULATED, cuda, kernel
@@ -11,7 +11,7 @@ from lite.kernels.cuda._numbers import widen
 _THREADS = 16 if SIMULATED else 256
 
 
-def check_range(gpu: Gpu, name: str, array: DeviceArray, low: float, high: float) -> None:
+def check_range(gpu: Gpu, name: str, array: DeviceMemory, low: float, high: float) -> None:
     """Raise ValueError unless all entries are in [low, high]; NaN is not. Waits for the device."""
     if not array.size:
         return

@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from lite.kernels.cuda._arrays import DeviceArray, device_array
+from lite.kernels.cuda._arrays import DeviceMemory, device_array
 from lite.kernels.cuda._gpu import Gpu
 from lite.kernels.cuda._jit import SIMULATED, cuda, device, kernel
 
 _THREADS = 16 if SIMULATED else 256
 
 
-def c_ordered(gpu: Gpu, array: DeviceArray, dtype: DTypeLike | None = None) -> DeviceArray:
+def c_ordered(gpu: Gpu, array: DeviceMemory, dtype: DTypeLike | None = None) -> DeviceMemory:
     """A C-ordered copy of `array`, of whatever strides, in another type where one is given."""
     out = device_array("copy", gpu.empty(array.shape, array.dtype if dtype is None else dtype))
     if array.size:
@@ -22,14 +22,14 @@ def c_ordered(gpu: Gpu, array: DeviceArray, dtype: DTypeLike | None = None) -> D
     return out
 
 
-def fetched(gpu: Gpu, array: DeviceArray) -> NDArray[Any]:
+def fetched(gpu: Gpu, array: DeviceMemory) -> NDArray[Any]:
     """`array`, of integers or float32 or float64, on the host. Waits for the device."""
     if not array.size:
         return np.empty(array.shape, array.dtype)
     return gpu.fetch(c_ordered(gpu, array).memory()[0]).reshape(array.shape)
 
 
-def copy_into(gpu: Gpu, target: DeviceArray, source: DeviceArray) -> None:
+def copy_into(gpu: Gpu, target: DeviceMemory, source: DeviceMemory) -> None:
     """Write a C-ordered array to one of the same shape and type, of whatever strides."""
     if target.size:
         memory, first = target.memory()

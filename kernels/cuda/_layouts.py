@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from lite.kernels.cuda._arrays import DeviceArray
+from lite.kernels.cuda._arrays import DeviceMemory
 from lite.kernels.cuda._copies import c_ordered
 from lite.kernels.cuda._gpu import Gpu
 from lite.kernels.cuda._vectors import BYTES
@@ -15,7 +15,7 @@ Layout: TypeAlias = Any  # integers: the place of row 0, lengths of the last two
 C_ORDER: Layout = (0, 1, 1, 0, 0, 0)
 
 
-def layout_of(gpu: Gpu, array: DeviceArray) -> tuple[Any, Layout, int]:
+def layout_of(gpu: Gpu, array: DeviceMemory) -> tuple[Any, Layout, int]:
     """The memory of `array`, whose last axis is a row; its layout; elements between the last multiple of
     `BYTES` and the start of the memory.
 
@@ -31,7 +31,7 @@ def layout_of(gpu: Gpu, array: DeviceArray) -> tuple[Any, Layout, int]:
     return memory, (first, inner, middle, outer, between, step), shift
 
 
-def flat(gpu: Gpu, array: DeviceArray | NDArray[Any]) -> Any:
+def flat(gpu: Gpu, array: DeviceMemory | NDArray[Any]) -> Any:
     """The elements of `array` in C order; one number may be on the host."""
     if isinstance(array, np.ndarray):
         return gpu.upload(array.reshape(-1))
@@ -51,7 +51,7 @@ def _nothing(ordinal: int, dtype: np.dtype[Any]) -> Any:
         return cuda.device_array((2,), dtype)
 
 
-def merged(array: DeviceArray) -> list[tuple[int, int]] | None:
+def merged(array: DeviceMemory) -> list[tuple[int, int]] | None:
     """Lengths and strides of the axes before the last, as few as possible; None: more than three."""
     axes: list[tuple[int, int]] = []
     for length, stride in zip(array.shape[:-1], array.strides()[:-1], strict=True):

@@ -1,7 +1,7 @@
 """Reading and writing numbers of any type in a kernel.
 
 bfloat16 reaches a kernel as its bits in uint16 memory (Numba has no such type on every GPU), so memory of
-that type always means bfloat16: unsigned 16-bit integers are converted before (`DeviceArray.memory`).
+that type always means bfloat16: unsigned 16-bit integers are converted before (`DeviceMemory.memory`).
 """
 
 from typing import Any

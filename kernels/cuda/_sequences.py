@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from lite.kernels.cuda._arrays import DeviceArray, device_array
+from lite.kernels.cuda._arrays import DeviceMemory, device_array
 from lite.kernels.cuda._copies import c_ordered
 from lite.kernels.cuda._gpu import Gpu
 
@@ -55,7 +55,7 @@ class Sequences:
         axis: of time.
     """
 
-    def __init__(self, gpu: Gpu, like: DeviceArray, axis: int) -> None:
+    def __init__(self, gpu: Gpu, like: DeviceMemory, axis: int) -> None:
         shape = like.shape
         self.gpu = gpu
         self.shape = shape
@@ -68,9 +68,9 @@ class Sequences:
     def operand(self, array: Any, dtype: DTypeLike | None = None) -> Operand:
         """`array`, broadcast to the shape: on the device in its own type, or a number."""
         if not self.sequences * self.time:
-            np.broadcast_to(array.view if isinstance(array, DeviceArray) else array, self.shape)
+            np.broadcast_to(array.view if isinstance(array, DeviceMemory) else array, self.shape)
             return _NOTHING
-        if not isinstance(array, DeviceArray):
+        if not isinstance(array, DeviceMemory):
             memory, _ = self._like.memory()  # any will do
             return (memory, *_integers(-1, 0, 0, 0), float(np.asarray(array).item()))
         spread = array.broadcast_to(self.shape)
@@ -90,7 +90,7 @@ class Sequences:
         return out, self.operand(device_array("out", out))
 
     def weights(
-        self, work: DTypeLike, learner: DeviceArray | None, actor: DeviceArray | None
+        self, work: DTypeLike, learner: DeviceMemory | None, actor: DeviceMemory | None
     ) -> tuple[Operand, Operand]:
         """Logarithms of the two probabilities whose ratio is a step's weight, for the kernel to use."""
         return self.operand(learner or 0.0), self.operand(actor or 0.0)
@@ -114,7 +114,7 @@ class Sequences:
         return (*_integers(*numbers, size=self.sequences), tiles.time_fast)
 
 
-def _innermost(array: DeviceArray, axis: int) -> bool:
+def _innermost(array: DeviceMemory, axis: int) -> bool:
     """Whether steps along `axis` are the shortest in memory."""
     strides = [
         abs(stride) for stride, n in zip(array.strides(), array.shape, strict=True) if n > 1 and stride

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lite.kernels._logits import Logits
-from lite.kernels.cuda._arrays import DeviceArray, device_array
+from lite.kernels.cuda._arrays import DeviceMemory, device_array
 from lite.kernels.cuda._copies import copy_into
 from lite.kernels.cuda._gpu import Gpu
 from lite.kernels.cuda._jit import SIMULATED, cuda, device, kernel
@@ -30,7 +30,7 @@ _EACH_WRITTEN = 128  # fewer if the row is read again: rows at work must fit the
 _OCCUPIED = 4 if SIMULATED else 1024  # threads that keep a multiprocessor's memory busy
 
 
-class Rows:
+class RowLayout:
     """Checked logits as the kernels read them.
 
     Args:
@@ -69,7 +69,7 @@ class Rows:
 
 
 def numbers(
-    gpu: Gpu, logits: Logits, tokens: DeviceArray | None, ignore: int, *, entropies: bool, totals: bool
+    gpu: Gpu, logits: Logits, tokens: DeviceMemory | None, ignore: int, *, entropies: bool, totals: bool
 ) -> tuple[Any, Any, Any, Any]:
     """Log-probs of `tokens`, entropies, maxima and log-sums; None for what is not asked for.
 
@@ -82,7 +82,7 @@ def numbers(
     out = [gpu.empty(logits.shape, logits.dtype) if asked else None for asked in wanted]
     if not math.prod(logits.shape):
         return out[0], out[1], out[2], out[3]
-    rows = Rows(gpu, logits)
+    rows = RowLayout(gpu, logits)
     one = next(array for array in out if array is not None)  # stands in for what is not there
     flat_out = [device_array("out", one if array is None else array).memory()[0] for array in out]
     bits = SCORES * (tokens is not None) | SPREADS * entropies | TOTALS * totals
@@ -123,7 +123,7 @@ def masked_log_softmax(gpu: Gpu, logits: Logits, out: Any) -> Any:
     return result
 
 
-def _direct(target: DeviceArray, source: DeviceArray) -> bool:
+def _direct(target: DeviceMemory, source: DeviceMemory) -> bool:
     """Whether rows can be written to `target` one by one while others are still read from `source`."""
     if (target.shape[-1] > 1 and target.strides()[-1] != 1) or merged(target) is None:
         return False
@@ -134,8 +134,8 @@ def _direct(target: DeviceArray, source: DeviceArray) -> bool:
     return high <= begin or end <= low
 
 
-def _write(gpu: Gpu, logits: Logits, target: DeviceArray) -> None:
-    rows = Rows(gpu, logits, _EACH_WRITTEN)
+def _write(gpu: Gpu, logits: Logits, target: DeviceMemory) -> None:
+    rows = RowLayout(gpu, logits, _EACH_WRITTEN)
     memory, layout, _ = layout_of(gpu, target)
     partials = gpu.scratch(4 * rows.count * rows.parts if rows.parts > 1 else 1, logits.dtype)
     if rows.parts > 1:
@@ -157,7 +157,7 @@ def row_numbers(
     entropies: Any, maxima: Any, totals: Any, faults: Any, partials: Any, parts: Any, pieces: Any, rows: Any,
     lanes: Any, stage: Any,
 ) -> None:  # fmt: skip
-    """Numbers of rows, or of a part of a row to `partials`; see `Rows` and `numbers`."""
+    """Numbers of rows, or of a part of a row to `partials`; see `RowLayout` and `numbers`."""
     thread = cuda.threadIdx.x
     values = cuda.local.array(VALUES, log_probs.dtype)
     slots = cuda.shared.array(0, log_probs.dtype)

@@ -7,7 +7,7 @@ import numpy as np
 
 from lite.kernels._arrays import is_float
 from lite.kernels.cuda import scans
-from lite.kernels.cuda._arrays import DeviceArray, device_array
+from lite.kernels.cuda._arrays import DeviceMemory, device_array
 from lite.kernels.cuda._copies import c_ordered
 from lite.kernels.cuda._gpu import Gpu
 from lite.kernels.cuda._jit import SIMULATED, cuda, kernel
@@ -18,7 +18,7 @@ _BLOCKS = 8  # for each multiprocessor: as many as it runs at a time
 
 
 def multistep_return(
-    gpu: Gpu, reward: DeviceArray, done: DeviceArray, axis: int, gamma: float, window: int
+    gpu: Gpu, reward: DeviceMemory, done: DeviceMemory, axis: int, gamma: float, window: int
 ) -> tuple[Any, Any, Any, Any, Any]:
     """The results for checked arguments, in the order of `MultiStepReturn`."""
     dtype = reward.dtype if is_float(reward.dtype) or reward.dtype.kind == "c" else np.dtype(np.float32)
@@ -50,7 +50,7 @@ def multistep_return(
     return results
 
 
-def gather_time(gpu: Gpu, array: DeviceArray, index: DeviceArray, axis: int) -> Any:
+def gather_time(gpu: Gpu, array: DeviceMemory, index: DeviceMemory, axis: int) -> Any:
     """`array` moved along axis `axis` of `index`. Waits for the device, which checks the index.
 
     Raises:

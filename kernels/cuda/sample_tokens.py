@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.kernels.cuda._arrays import DeviceArray, device_array
+from lite.kernels._outcomes import DRAWN, NOTHING, UNKNOWN
+from lite.kernels.cuda._arrays import DeviceMemory, device_array
 from lite.kernels.cuda._copies import c_ordered
 from lite.kernels.cuda._gpu import Gpu
 from lite.kernels.cuda._jit import SIMULATED, cuda, device, kernel
@@ -20,7 +21,6 @@ from lite.kernels.cuda._layouts import C_ORDER, Layout, flat, layout_of, nothing
 from lite.kernels.cuda._numbers import as_bits, as_float, greatest, least, widen
 from lite.kernels.cuda._softmax import place
 from lite.kernels.cuda._threads import before, meet, together
-from lite.kernels.sample_tokens import DRAWN, NOTHING, UNKNOWN
 
 _THREADS = 2 if SIMULATED else 512
 _WARPS = 32  # of a block at most
@@ -32,8 +32,8 @@ _SIGN = 0x80000000
 
 def draw(
     gpu: Gpu,
-    logits: DeviceArray,
-    keep: DeviceArray | None,
+    logits: DeviceMemory,
+    keep: DeviceMemory | None,
     previous: Any,
     starts: NDArray[np.int64],
     options: NDArray[np.float64],

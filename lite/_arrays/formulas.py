@@ -1,7 +1,7 @@
-"""Functions that NumPy does not have, each once; and the table of pointwise functions.
+"""Functions that NumPy does not have, each once.
 
 The formulas (`sigmoid` ... `log_sum_exp`) take arrays of floats. `of_numbers` makes of one a function of any
-numbers, which is what the tables at the end hold.
+numbers, which is what TensorDicts need.
 """
 
 from __future__ import annotations
@@ -364,100 +364,26 @@ def _gives_floats(ufunc: np.ufunc) -> bool:
         return False
 
 
-def _reciprocal(x: Array) -> Any:
+def reciprocal(x: Array) -> Any:
     # np.reciprocal of an integer is an integer, 0 for everything above 1.
     return np.true_divide(1, _float_if_bool(x))
 
 
-def _frac(x: Array) -> Any:
+def frac(x: Array) -> Any:
     return x - np.trunc(x)
 
 
-def _rsqrt(x: Array) -> Any:
+def rsqrt(x: Array) -> Any:
     return np.true_divide(1, np.sqrt(_float_if_bool(x)))
 
 
-def _round(x: Array) -> Any:
+def nearest(x: Array) -> Any:
     return np.round(_float_if_bool(x))
 
 
 def relu(x: Any) -> Any:
     """max(x, 0)."""
     return np.maximum(x, 0)
-
-
-UNARY: dict[str, Pointwise] = {
-    "abs": np.absolute,
-    "neg": np.negative,
-    "exp": np.exp,
-    "expm1": np.expm1,
-    "log": np.log,
-    "log10": np.log10,
-    "log1p": np.log1p,
-    "log2": np.log2,
-    "sqrt": np.sqrt,
-    "square": np.square,
-    "rsqrt": _rsqrt,
-    "reciprocal": _reciprocal,
-    "sigmoid": of_numbers(sigmoid),
-    "relu": relu,
-    "sign": np.sign,
-    "sin": np.sin,
-    "cos": np.cos,
-    "tan": np.tan,
-    "sinh": np.sinh,
-    "cosh": np.cosh,
-    "tanh": np.tanh,
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "asinh": np.arcsinh,
-    "acosh": np.arccosh,
-    "atanh": np.arctanh,
-    "ceil": np.ceil,
-    "floor": np.floor,
-    "round": _round,
-    "trunc": np.trunc,
-    "frac": _frac,
-    "erf": of_numbers(erf),
-    "erfc": of_numbers(erfc, _FLOAT64),
-    "lgamma": of_numbers(log_gamma, _FLOAT64),
-    "logical_not": np.logical_not,
-    "bitwise_not": np.invert,
-}
-
-PREDICATES: dict[str, Pointwise] = {
-    "isfinite": np.isfinite,
-    "isinf": np.isinf,
-    "isnan": np.isnan,
-    "isneginf": np.isneginf,
-    "isposinf": np.isposinf,
-    "isreal": np.isreal,
-}
-
-BINARY: dict[str, Pointwise] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": np.true_divide,
-    "floor_divide": np.floor_divide,
-    "remainder": np.remainder,
-    "mod": np.remainder,
-    "pow": np.power,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-    "clamp_min": np.maximum,
-    "clamp_max": np.minimum,
-    "atan2": np.arctan2,
-    "bitwise_and": np.bitwise_and,
-    "bitwise_or": np.bitwise_or,
-    "bitwise_xor": np.bitwise_xor,
-    "logical_and": np.logical_and,
-    "logical_or": np.logical_or,
-    "logical_xor": np.logical_xor,
-}
-
-COMPARISONS = frozenset({np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal})
 
 
 def swapped(fn: Pointwise) -> Pointwise:

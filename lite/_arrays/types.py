@@ -75,6 +75,14 @@ def is_array(value: Any) -> bool:
     )
 
 
+def host_array(entry: Any, key: str) -> Array:
+    """The NumPy array of a leaf, for what writes its bytes; TypeError if it is on a device."""
+    array = raw(entry)
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"the array at key {key!r} is on a device; move it first: td.to('cpu').")
+    return array
+
+
 class MaskedArrayError(TypeError):
     """A masked array was to be stored or written; `path` is the key that it was given under, if known."""
 

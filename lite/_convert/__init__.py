@@ -1,1 +1,3 @@
-"""Python, pytrees, torch, tables, state dicts to TensorDicts and back."""
+"""Other forms of data, to TensorDicts and back: `from_python` and `to_python` (dicts, tuples, dataclasses,
+lists, structured arrays), `pytree`, `torch`, `tables`, `state_dict`.
+"""

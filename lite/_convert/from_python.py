@@ -1,4 +1,4 @@
-"""Enter the TensorDict world: from named tuples, dataclasses, structured arrays, lists of rows."""
+"""Enter the TensorDict world: from mappings, named tuples, dataclasses, structured arrays, lists of rows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.types import Array
+from lite._ops.combine import lazy_stack, maybe_dense_stack, stack
 from lite._tree.collection import TensorCollection
 from lite._tree.protocol import Container, kinds
 from lite._tree.shape import as_shape
@@ -55,6 +56,50 @@ def from_any(
     if batch_size is None and not auto_batch_size and batch_dims is None:
         batch_size = _own_batch_size(obj)
     return _build(value, "from_any", auto_batch_size, batch_dims, device, batch_size)
+
+
+def from_dict(
+    cls: type[Any],
+    input_dict: Mapping[Any, Any] | TensorCollection,
+    *,
+    auto_batch_size: bool | None = None,
+    batch_size: Any = None,
+    device: Any = None,
+    batch_dims: int | None = None,
+    names: Sequence[str | None] | None = None,
+) -> Any:
+    """Build from a (nested) mapping, optionally finding the batch size.
+
+    Values are converted as `from_any` does it: tuples, named tuples, dataclasses and structured
+    arrays become nested TensorDicts.
+
+    Args:
+        input_dict: the entries; a TensorDict is returned as it is.
+        auto_batch_size: use the longest leading shape that all entries share.
+        batch_size: the batch size, also for nested TensorDicts.
+        device: see `TensorDict`.
+        batch_dims: cap on the number of batch dimensions found; implies `auto_batch_size`.
+        names: dimension names.
+
+    Raises:
+        ValueError: both `batch_size` and `batch_dims` are given.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> TensorDict.from_dict({"a": np.zeros((3, 2))}, auto_batch_size=True).batch_size
+        (3, 2)
+    """
+    if batch_size is not None and batch_dims is not None:
+        raise ValueError("Cannot pass both batch_size and batch_dims to `from_dict`.")
+    if isinstance(input_dict, TensorCollection):
+        return input_dict
+    out = cls(plain(input_dict), batch_size=batch_size, device=device)
+    if auto_batch_size or batch_dims is not None:
+        out.auto_batch_size_(batch_dims)
+    if names is not None:
+        out.names = list(names)
+    return out
 
 
 def from_tuple(
@@ -214,8 +259,6 @@ def from_list(
         >>> td.batch_size, td["a"]
         ((2,), array([1, 2]))
     """
-    from lite._ops.combine import lazy_stack, maybe_dense_stack, stack
-
     if batch_size is not None:
         batch_size = as_shape((batch_size,), "batch_size")
         if not batch_size or batch_size[0] != len(input):

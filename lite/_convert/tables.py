@@ -1,4 +1,8 @@
-"""Data frames and Parquet files: a column per array and object, a row per element of the batch."""
+"""Data frames, Arrow tables and Parquet files: a column per array and object.
+
+A row stands for an element of the first batch dimension. pandas and pyarrow are imported when they are
+needed.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from lite._arrays.dtypes import as_dtype
-from lite._arrays.types import is_array
+from lite._arrays.types import host_array, is_array
 from lite._tree.collection import is_leaf_nontensor
 from lite._tree.key_views import walk
-from lite._tree.keys import to_key
+from lite._tree.keys import require_utf8, to_key
 from lite._tree.protocol import Container, kinds
 
 
@@ -112,9 +116,7 @@ def to_parquet(
         >>> TensorDict.from_parquet(path, separator=".")["n", "b"].shape
         (2, 3)
     """
-    from lite._convert.arrow import parquet, table
-
-    parquet().write_table(table(columns_of(td, separator)), os.fspath(path), **kwargs)
+    _parquet().write_table(arrow_table(columns_of(td, separator)), os.fspath(path), **kwargs)
 
 
 def from_parquet(
@@ -147,10 +149,8 @@ def from_parquet(
         ImportError: without pyarrow.
         KeyError: a column name is both an entry and the beginning of others.
     """
-    from lite._convert.arrow import from_arrow, parquet
-
     chosen = None if columns is None else list(columns)
-    found = from_arrow(parquet().read_table(os.fspath(path), columns=chosen, **kwargs))
+    found = from_arrow(_parquet().read_table(os.fspath(path), columns=chosen, **kwargs))
     size = found.batch_size if batch_size is None else batch_size
     return _assembled(cls, dict(found.items()), size, device, separator, dtype)
 
@@ -182,7 +182,6 @@ def _values(series: Any) -> Any:
 def _assembled(
     cls: Any, columns: dict[str, Any], size: Any, device: Any, separator: str | None, dtype: DTypeLike | None
 ) -> Any:
-
     kind = None if dtype is None else as_dtype(dtype)
     td = kinds.dense({}, size, device)
     for name, value in columns.items():
@@ -200,3 +199,79 @@ def _pandas() -> Any:
     except ImportError as error:
         raise ImportError('data frames need pandas: pip install "tensordict-lite[files]"') from error
     return pandas
+
+
+# -- Arrow -----------------------------------------------------------------------------------------
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise ImportError(
+            'Arrow tables need the package pyarrow: pip install "tensordict-lite[files]"'
+        ) from error
+    return pyarrow
+
+
+def _parquet() -> Any:
+    """The module that reads and writes Parquet files."""
+    _pyarrow()
+    import pyarrow.parquet
+
+    return pyarrow.parquet
+
+
+def arrow_table(columns: dict[str, Any]) -> Any:
+    """A table of arrays and objects by column name."""
+    package = _pyarrow()
+    for name in columns:
+        require_utf8(name, "the key")
+    return package.table({name: _arrow_column(package, entry, name) for name, entry in columns.items()})
+
+
+def _arrow_column(package: Any, entry: Any, key: str) -> Any:
+    if not is_array(entry):
+        objects = entry._objects().tolist()
+        try:
+            return package.array(objects)
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"the text at key {key!r} cannot be written: {error.object[:80]!r} is no UTF-8."
+            ) from None
+    array = np.ascontiguousarray(host_array(entry, key))
+    if array.dtype.kind in "cV":
+        raise ValueError(f"Arrow has no type for the {array.dtype} array at key {key!r}.")
+    column = package.array(array.reshape(-1))
+    for size in reversed(array.shape[1:]):
+        column = package.FixedSizeListArray.from_arrays(column, size)
+    return column
+
+
+def from_arrow(table: Any) -> Any:
+    """See `lite.from_arrow`."""
+    package = _pyarrow()
+    out = kinds.dense({}, [table.num_rows])
+    for name in table.column_names:
+        out.set(name, _arrow_values(package, table.column(name)))
+    return out
+
+
+def _arrow_values(package: Any, column: Any) -> Any:
+    chunks = column.combine_chunks() if isinstance(column, package.ChunkedArray) else column
+    array = package.concat_arrays(chunks.chunks) if isinstance(chunks, package.ChunkedArray) else chunks
+    shape = [len(array)]
+    inner = array
+    while package.types.is_fixed_size_list(inner.type) and not inner.null_count:
+        shape.append(inner.type.list_size)
+        inner = inner.flatten()
+    kind = inner.type
+    number = (
+        package.types.is_integer(kind) or package.types.is_floating(kind) or package.types.is_boolean(kind)
+    )
+    if number and not inner.null_count:
+        return np.array(inner.to_numpy(zero_copy_only=False)).reshape(shape)
+    objects = np.empty(len(array), object)
+    for i, item in enumerate(array.to_pylist()):
+        objects[i] = item
+    return objects

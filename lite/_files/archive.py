@@ -1,29 +1,53 @@
-"""Read `.tdz` archives: a zip file of a saved folder, whose leaves are mapped where they lie."""
+"""`.tdz` archives: a zip file of a saved folder, whose leaves are mapped where they lie.
+
+`Archive` reads one, `write_archive` writes one; `pack` and `unpack` turn folders into archives and back.
+"""
 
 from __future__ import annotations
 
+import errno
 import lzma
 import math
 import mmap
 import os
+import shutil
 import struct
+import time
 import zipfile
 import zlib
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lite._arrays.types import Array, Shape
-from lite._files.mapping import open_regular
+from lite._files.commit import COMMIT, finish, new_file, outermost, replace_tree
+from lite._files.mapping import bytes_of, open_regular
 from lite._files.meta import MAX_BYTES, NAME
+from lite._tree.keys import require_utf8
 
-LOCAL_HEADER = struct.Struct("<4s5H3I2H")
-LOCAL_SIGNATURE = b"PK\x03\x04"
+_LOCAL_HEADER = struct.Struct("<4s5H3I2H")
+_LOCAL_SIGNATURE = b"PK\x03\x04"
 # What zipfile raises for damaged files: IndexError for an entry without a name.
-BAD_ZIP = (
+_BAD_ZIP = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, struct.error, OSError,
     IndexError,
 )  # fmt: skip
+_ALIGNMENT = 64
+_PAD = struct.Struct("<HH")
+_PAD_ID = 0x6474
+_ZIP64_EXTRA = 20  # what zipfile adds to a header written with force_zip64
+_CHUNK = 1 << 24
+# What the system answers to names and positions in damaged archives.
+_BAD_NAMES = (errno.EINVAL, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
+_COMPRESSION = {
+    "stored": zipfile.ZIP_STORED,
+    "deflate": zipfile.ZIP_DEFLATED,
+    "deflated": zipfile.ZIP_DEFLATED,
+    "bzip2": zipfile.ZIP_BZIP2,
+    "lzma": zipfile.ZIP_LZMA,
+}
 
 
 def is_archive(path: str) -> bool:
@@ -33,18 +57,18 @@ def is_archive(path: str) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             return NAME in archive.namelist()
-    except BAD_ZIP:
+    except _BAD_ZIP:
         return False
 
 
 def payload_offset(file: Any, info: zipfile.ZipInfo, where: str) -> int:
     """Where the bytes of an entry start, which only the header before them tells."""
     file.seek(info.header_offset)
-    header = file.read(LOCAL_HEADER.size)
-    if len(header) != LOCAL_HEADER.size or header[:4] != LOCAL_SIGNATURE:
+    header = file.read(_LOCAL_HEADER.size)
+    if len(header) != _LOCAL_HEADER.size or header[:4] != _LOCAL_SIGNATURE:
         raise ValueError(f"{where} is damaged: no header where the entry {info.filename!r} should be.")
     name_length, extra_length = struct.unpack_from("<2H", header, 26)
-    return int(info.header_offset + LOCAL_HEADER.size + name_length + extra_length)
+    return int(info.header_offset + _LOCAL_HEADER.size + name_length + extra_length)
 
 
 class Archive:
@@ -123,7 +147,7 @@ class Archive:
         try:
             with self._zip.open(info) as file:
                 data = file.read(limit + 1)
-        except (*BAD_ZIP, RuntimeError) as error:
+        except (*_BAD_ZIP, RuntimeError) as error:
             raise ValueError(f"{self.where} is damaged or encrypted: entry {info.filename!r}.") from error
         if len(data) > limit or len(data) != info.file_size:
             raise ValueError(
@@ -136,3 +160,160 @@ class Archive:
             raise RuntimeError(
                 f"cannot open {self.where} with mode='r+': {reason}, so that writes could not reach the file."
             )
+
+
+# -- writing ---------------------------------------------------------------------------------------
+
+
+def compression_type(compression: str | int | None) -> int:
+    """The zipfile constant for a compression given by name or number.
+
+    Raises:
+        ValueError: unknown compression.
+    """
+    if compression is None:
+        return zipfile.ZIP_STORED
+    if isinstance(compression, str):
+        compression = _COMPRESSION.get(compression.lower(), -1)
+    if compression not in _COMPRESSION.values():
+        raise ValueError(f"compression must be one of {sorted(_COMPRESSION)} or a zipfile constant.")
+    return compression
+
+
+def write_archive(
+    path: str, files: Iterable[tuple[str, Any]], compression: str | int | None, level: int | None = None
+) -> None:
+    """Write files, given as (path, array | bytes | Path), to an archive; replaces what is there at once.
+
+    Leaves start at multiples of 64 bytes, so that they can be mapped.
+    """
+    kind = compression_type(compression)
+    if os.path.isdir(path):
+        raise ValueError(f"cannot write the archive {path}: it is a folder.")
+    if os.path.exists(path) and not os.access(path, os.W_OK):
+        raise PermissionError(f"cannot overwrite {path}: the file is not writable.")
+    with new_file(path) as out:
+        with zipfile.ZipFile(out, "w", allowZip64=True) as archive:
+            for name, content in files:
+                leaf = name.endswith(".memmap")
+                _add(archive, name, content, kind if leaf else zipfile.ZIP_STORED, level, leaf)
+        if os.path.exists(path):
+            shutil.copymode(path, out.name)
+
+
+def archive_order(files: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Files by path as archives list them: those of a folder before its folders, `meta.json` first."""
+
+    def position(file: tuple[str, Any]) -> list[tuple[int, str]]:
+        *folders, name = file[0].split("/")
+        return [*((2, folder) for folder in folders), (0 if name == NAME else 1, name)]
+
+    return sorted(files, key=position)
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: Any, kind: int, level: int | None, leaf: bool) -> None:
+    require_utf8(name, "the file name")
+    info = zipfile.ZipInfo(name, time.localtime()[:6])
+    info.compress_type = kind
+    info.external_attr = 0o644 << 16
+    if level is not None:
+        info._compresslevel = level  # type: ignore[attr-defined]
+    if leaf and kind == zipfile.ZIP_STORED:
+        start = archive.start_dir + 30 + len(info.filename.encode()) + _PAD.size + _ZIP64_EXTRA
+        pad = -start % _ALIGNMENT
+        info.extra = _PAD.pack(_PAD_ID, pad) + bytes(pad)
+    with archive.open(info, "w", force_zip64=True) as out:
+        if isinstance(content, Path):
+            with open(content, "rb") as source:
+                shutil.copyfileobj(source, out, _CHUNK)
+            return
+        view = memoryview(bytes_of(content) if isinstance(content, np.ndarray) else content)
+        for at in range(0, len(view), _CHUNK):
+            out.write(view[at : at + _CHUNK])
+
+
+def pack(root: Path, archive: Path, compression: str | int | None, compresslevel: int | None) -> Path:
+    """See `pack_memmap`."""
+    finish(outermost(os.path.abspath(root))[0])
+    if not (root / NAME).is_file():
+        raise ValueError(f"{root} does not look like a saved tensordict: it has no {NAME}.")
+    if archive.resolve().is_relative_to(root.resolve()):
+        raise ValueError(f"the archive {archive} must lie outside of the folder {root}.")
+    files = {}
+    for folder, subfolders, names in os.walk(root):
+        for name in [*subfolders, *names]:
+            if os.path.islink(os.path.join(folder, name)):
+                raise ValueError(f"refusing to follow the symbolic link {os.path.join(folder, name)}.")
+        subfolders[:] = [name for name in subfolders if not name.startswith("%new-")]
+        for name in names:
+            file = Path(folder, name)
+            files[file.relative_to(root).as_posix()] = file
+    write_archive(str(archive), archive_order(files.items()), compression, compresslevel)
+    return archive
+
+
+def unpack(path: Path, root: Path) -> Path:
+    """See `unpack_memmap`."""
+    if not is_archive(str(path)):
+        raise ValueError(f"{path} is not a memory-mapped tensordict archive.")
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            parts = info.filename.replace("\\", "/").split("/")
+            outside = info.filename.startswith("/") or ".." in parts or ":" in parts[0] or COMMIT in parts
+            if outside or info.external_attr >> 28 == 0xA:
+                raise ValueError(f"refusing to unpack the entry {info.filename!r} of {path}.")
+        replace_tree(os.path.abspath(root), lambda stage, _: _extract(archive, stage, path))
+    return root
+
+
+def _extract(archive: zipfile.ZipFile, folder: str, path: Path) -> None:
+    try:
+        archive.extractall(folder)
+    except (*_BAD_ZIP, RuntimeError) as error:
+        if isinstance(error, OSError) and error.errno not in _BAD_NAMES:
+            raise  # the disk's fault, not the archive's
+        raise ValueError(f"{path} is damaged or encrypted: {error}") from error
+
+
+def refresh_checksums(path: Path) -> Path:
+    """See `refresh_archive_checksums`."""
+    if not is_archive(str(path)):
+        raise ValueError(f"{path} is not a memory-mapped tensordict archive.")
+    with zipfile.ZipFile(path) as archive:
+        entries = archive.infolist()
+        directory = archive.start_dir
+    with open(path, "r+b") as file:
+        sums = [_checksum(file, info, str(path)) for info in entries]
+        for info, checksum in zip(entries, sums, strict=True):
+            _patch(file, info.header_offset + 14, checksum)
+        at = directory
+        for checksum in sums:
+            file.seek(at)
+            record = file.read(46)
+            if record[:4] != b"PK\x01\x02":
+                raise ValueError(f"{path} is damaged: its list of entries cannot be read.")
+            _patch(file, at + 16, checksum)
+            at += 46 + sum(struct.unpack_from("<3H", record, 28))
+    return path
+
+
+def _checksum(file: Any, info: zipfile.ZipInfo, where: str) -> int:
+    if info.flag_bits & 8:
+        raise ValueError(f"{where} was written as a stream; its checksums cannot be replaced.")
+    start = payload_offset(file, info, where)
+    if info.compress_type != zipfile.ZIP_STORED:
+        return info.CRC
+    file.seek(start)
+    checksum, left = 0, info.file_size
+    while left:
+        chunk = file.read(min(left, _CHUNK))
+        if not chunk:
+            raise ValueError(f"{where} is damaged: the entry {info.filename!r} is cut off.")
+        checksum = zlib.crc32(chunk, checksum)
+        left -= len(chunk)
+    return checksum
+
+
+def _patch(file: Any, at: int, checksum: int) -> None:
+    file.seek(at)
+    file.write(struct.pack("<I", checksum))

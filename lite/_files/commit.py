@@ -23,7 +23,6 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from lite._files import meta
 from lite._files.mapping import read_file
-from lite._files.plan import PICKLES
 
 fcntl: Any
 try:
@@ -98,7 +97,7 @@ def _add_ancestors(top: str, below: str, stage: str) -> None:
     """
     at = ""
     for name in below.split("/") if below else ():
-        for file in (meta.NAME, *PICKLES):
+        for file in (meta.NAME, *meta.PICKLES):
             with suppress(FileNotFoundError):
                 shutil.copyfile(f"{top}{at}/{file}", f"{stage}{at}/{file}", follow_symlinks=False)
         at += f"/{name}"
@@ -211,11 +210,11 @@ def _move(source: str, target: str) -> None:
         _move(f"{source}/{name}", f"{target}/{name}")
     order = sorted(files, key=lambda name: name == meta.NAME)
     if meta.NAME in files:
-        kept = files.intersection(PICKLES)
+        kept = files.intersection(meta.PICKLES)
         if kept:
             # As long as a pickle waits here, meta.json must not say that there is none.
             order.sort(key=lambda name: name != meta.NAME)
-        for name in set(PICKLES) - kept:
+        for name in set(meta.PICKLES) - kept:
             with suppress(FileNotFoundError):
                 os.unlink(f"{target}/{name}")
         _drop_parts(f"{source}/{meta.NAME}", target)

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.dtypes import dtype_name, dtype_of
-from lite._arrays.types import Array, is_array
+from lite._arrays.types import Array, host_array, is_array
 from lite._files import meta, payload
 from lite._files.commit import new_file
 from lite._files.mapping import bytes_of, open_regular
-from lite._files.plan import host_array
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
 from lite._tree.protocol import kinds

@@ -1,36 +1,48 @@
 """Files that hold arrays by name: .npz and .safetensors.
 
 A tree becomes named arrays ("n.b" for the entry b of n) and a JSON description that says how they belong
-together. A file without description gives a flat TensorDict of its arrays.
+together. A file without description gives a flat TensorDict of its arrays. In .npz, a zip file of .npy files,
+the description is one more array; in .safetensors it is metadata.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import struct
+import tokenize
+import zipfile
+import zlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy
 
 from lite._arrays.dtypes import dtype_name, dtype_of
-from lite._arrays.types import Array, is_array
-from lite._files import meta, npz, payload, safetensors
-from lite._files.keys import require_utf8
-from lite._files.plan import host_array
+from lite._arrays.types import Array, host_array, is_array
+from lite._files import meta, payload
+from lite._files.commit import new_file
 from lite._files.read import tensorclass_named
+from lite._tree.keys import require_utf8
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
 from lite._tree.protocol import kinds
 
 Arrays = dict[str, Array]
-_WRITERS: dict[str, Callable[[str, Arrays, str], None]] = {
-    ".npz": npz.write,
-    ".safetensors": safetensors.write,
-}
-_READERS: dict[str, Callable[[str], tuple[Arrays, str | None]]] = {
-    ".npz": npz.read,
-    ".safetensors": safetensors.read,
+_DESCRIPTION = "%lite"
+# What NumPy and zipfile raise for damaged files; the last for arrays that say they are huge.
+_DAMAGE = (
+    OSError, EOFError, LookupError, TypeError, AttributeError, ValueError, RuntimeError, SyntaxError,
+    zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError, MemoryError,
+)  # fmt: skip
+_METADATA = "lite"
+# The format's names of dtypes that NumPy has through ml_dtypes.
+_EXTENSION = {
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E8M0": "float8_e8m0fnu",
 }
 
 
@@ -148,3 +160,106 @@ def _array(member: Any, arrays: Arrays) -> Array:
     if array.size != math.prod(size) or array.dtype.itemsize != dtype.itemsize:
         raise ValueError(f"the array {name!r} is of {array.dtype} {array.shape}, expected {dtype} {size}.")
     return array.reshape(size) if array.dtype == dtype else array.view(dtype).reshape(size)
+
+
+# -- .npz -------------------------------------------------------------------------------------------
+
+
+def write_npz(path: str, arrays: dict[str, Array], description: str) -> None:
+    """Write arrays and their description; `np.load` reads the file."""
+    text = np.frombuffer(description.encode(), np.uint8)
+    names = _entry_names([*arrays])
+    with new_file(path) as file, zipfile.ZipFile(file, "w", allowZip64=True) as archive:
+        for name, array in [*zip(names, arrays.values(), strict=True), (_DESCRIPTION, text)]:
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as out:
+                npy.write_array(out, _in_known_dtype(array), allow_pickle=False)
+
+
+def _entry_names(names: list[str]) -> list[str]:
+    # zipfile ends a name at a NUL, and the description has a name of its own.
+    return [name.replace("%", "%25").replace("\0", "%00") for name in names]
+
+
+def _in_known_dtype(array: Array) -> Array:
+    """The same bytes in a dtype that .npy files know."""
+    return array if array.dtype.isbuiltin != 2 else array.view(f"u{array.dtype.itemsize}")
+
+
+def read_npz(path: str) -> tuple[dict[str, Array], str | None]:
+    """Arrays and description (None in a file that something else wrote).
+
+    Raises:
+        ValueError: no .npz file, a damaged one, or one with pickled objects.
+    """
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            found: dict[str, Any] = {name: archive[name] for name in archive.files}
+    except _DAMAGE as error:
+        raise ValueError(f"{path} is damaged or foreign: {error}") from error
+    text = found.pop(_DESCRIPTION, None)
+    if text is None:
+        return found, None
+    arrays = {name.replace("%00", "\0").replace("%25", "%"): array for name, array in found.items()}
+    return arrays, text.tobytes().decode()
+
+
+# -- .safetensors -----------------------------------------------------------------------------------
+
+
+def _package() -> Any:
+    try:
+        import safetensors.numpy
+    except ImportError as error:
+        raise ImportError(
+            'files of type .safetensors need the package safetensors: pip install "tensordict-lite[files]"'
+        ) from error
+    return safetensors
+
+
+def write_safetensors(path: str, arrays: dict[str, Array], description: str) -> None:
+    """Write arrays, and their description as metadata.
+
+    Raises:
+        ImportError: without the package.
+        ValueError: a dtype that the format does not have.
+    """
+    package = _package()
+    dense = {
+        name: np.ascontiguousarray(a, a.dtype.newbyteorder("<")).reshape(a.shape)
+        for name, a in arrays.items()
+    }
+    with new_file(path) as file:
+        try:
+            package.numpy.save_file(dense, file.name, {_METADATA: description})
+        except package.SafetensorError as error:
+            raise ValueError(f"{path} cannot be written: {error}") from error
+
+
+def read_safetensors(path: str) -> tuple[dict[str, Array], str | None]:
+    """Arrays and description (None in a file that something else wrote).
+
+    Raises:
+        ImportError: without the package, or ml_dtypes for the dtypes that need it.
+        ValueError: a damaged file.
+    """
+    package = _package()
+    try:
+        with package.safe_open(path, framework="np") as file:
+            names = list(file.keys())
+            for kind in {file.get_slice(name).get_dtype() for name in names} & _EXTENSION.keys():
+                dtype_of(_EXTENSION[kind])  # NumPy knows the name from then on
+            arrays = {name: file.get_tensor(name) for name in names}
+            metadata = file.metadata() or {}
+    except (package.SafetensorError, OSError) as error:
+        raise ValueError(f"{path} is damaged or foreign: {error}") from error
+    return arrays, metadata.get(_METADATA)
+
+
+_WRITERS: dict[str, Callable[[str, Arrays, str], None]] = {
+    ".npz": write_npz,
+    ".safetensors": write_safetensors,
+}
+_READERS: dict[str, Callable[[str], tuple[Arrays, str | None]]] = {
+    ".npz": read_npz,
+    ".safetensors": read_safetensors,
+}

@@ -1,4 +1,4 @@
-"""Saving and loading as functions, for those who know tensordict's."""
+"""Saving and loading as functions, for those who know tensordict. Formats are imported on the first call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import Any, Unpack
 
-from lite._files.saving import MemmapOptions
+from lite._convert import tables
+from lite._files.methods import MemmapOptions
 from lite._tree.protocol import kinds
 
 
@@ -103,10 +104,7 @@ def to_arrow(td: Any) -> Any:
         >>> to_arrow(TensorDict({"a": np.arange(2), "n": {"b": np.ones((2, 3))}}, [2])).column_names
         ['a', 'n.b']
     """
-    from lite._convert.arrow import table
-    from lite._convert.tables import columns_of
-
-    return table(columns_of(td, "."))
+    return tables.arrow_table(tables.columns_of(td, "."))
 
 
 def from_arrow(table: Any) -> Any:
@@ -121,9 +119,7 @@ def from_arrow(table: Any) -> Any:
         >>> from_arrow(pyarrow.table({"a": [1, 2], "s": ["x", "y"]}))["a"]
         array([1, 2])
     """
-    from lite._convert import arrow
-
-    return arrow.from_arrow(table)
+    return tables.from_arrow(table)
 
 
 def is_memmap_archive(path: str | os.PathLike[str]) -> bool:
@@ -167,7 +163,7 @@ def pack_memmap(
         >>> TensorDict.load_memmap(pack_memmap(f"{folder}/td", f"{folder}/td.tdz"))["a"]
         array(1., dtype=float32)
     """
-    from lite._files.archive_write import pack
+    from lite._files.archive import pack
 
     return pack(Path(prefix), Path(archive_path), compression, compresslevel)
 
@@ -181,7 +177,7 @@ def unpack_memmap(archive_path: str | os.PathLike[str], prefix: str | os.PathLik
         ValueError: not an archive, or a damaged one; or an entry that would be written outside of the
             folder, or is a link.
     """
-    from lite._files.archive_write import unpack
+    from lite._files.archive import unpack
 
     return unpack(Path(archive_path), Path(prefix))
 
@@ -194,6 +190,6 @@ def refresh_archive_checksums(archive_path: str | os.PathLike[str]) -> Path:
     Raises:
         ValueError: not an archive, or a damaged one.
     """
-    from lite._files.archive_write import refresh_checksums
+    from lite._files.archive import refresh_checksums
 
     return refresh_checksums(Path(archive_path))

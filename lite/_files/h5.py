@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import is_array
+from lite._arrays.types import host_array, is_array
 from lite._files.commit import new_file
-from lite._files.keys import require_utf8
-from lite._files.plan import host_array
+from lite._tree.keys import require_utf8
 from lite._tree.nontensor import NonTensorData
 from lite._tree.protocol import kinds
 

@@ -61,19 +61,3 @@ def file_name(key: str, suffix: str, robust: bool) -> str:
             f"the key {key[:40]!r}... is too long for a file name ({size} bytes, at most {_MAX_NAME})."
         )
     return name
-
-
-def require_utf8(text: str, what: str) -> None:
-    """Raise ValueError for text with lone surrogates, which formats of UTF-8 have no place for.
-
-    Args:
-        text: a key, or an object.
-        what: what to call it in the error.
-    """
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            f"{what} {text[:80]!r} cannot be written: this format is UTF-8, and character {error.start} is "
-            f"a lone surrogate."
-        ) from None

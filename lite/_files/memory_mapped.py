@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from lite._arrays.dtypes import get_default_dtype
 from lite._arrays.types import Array, Shape
 from lite._files.commit import new_file
-from lite._files.filemap import FileMap
-from lite._files.mapping import anonymous_leaf, bytes_of, map_leaf, source_of
+from lite._files.mapping import FileMap, anonymous_leaf, bytes_of, map_leaf, source_of
 
 _PathLike = str | os.PathLike[str]
 

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 Json: TypeAlias = dict[str, Any]
 
 NAME = "meta.json"
+PICKLES = ("other.pickle", "pickle.pkl")  # beside it: an object, or a stack of them, that JSON cannot hold
 MAX_BYTES = 1 << 28
 TENSORDICT = "<class 'tensordict._td.TensorDict'>"
 LAZY_STACK = "<class 'tensordict._lazy.LazyStackedTensorDict'>"

@@ -1,7 +1,14 @@
-"""Build containers from saved trees. Nothing is trusted: what does not fit together raises ValueError."""
+"""Read saved trees: folders (whole, or a part of one) and archives.
+
+A `Reader` builds containers. It trusts nothing: what does not fit together raises ValueError. `load`
+opens the files and reads again where a writer has been at work meanwhile; `fill` puts what was read into
+a container.
+"""
 
 from __future__ import annotations
 
+import os
+import time
 from typing import Any
 
 import numpy as np
@@ -9,13 +16,18 @@ import numpy as np
 from lite._arrays.dtypes import dtype_of
 from lite._arrays.types import Array, Shape
 from lite._files import meta, payload
+from lite._files.archive import Archive
+from lite._files.commit import COMMIT, outermost
 from lite._files.keys import encode_key, is_plain
-from lite._files.store import Store
+from lite._files.stores import Folder, Store
+from lite._tree.keys import to_path
+from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorData, NonTensorStack
 from lite._tree.protocol import kinds
 
 _MAX_DEPTH = 200
+_RETRIES = 200
 _DATA = (meta.NON_TENSOR_DATA, meta.META_DATA)
 
 
@@ -221,10 +233,121 @@ def _device(value: Any) -> str | None:
 
 
 def tensorclass_named(name: str) -> Any:
+    """The tensorclass that a file names; those of lite by their last name, as their modules have moved."""
+    own = name.rpartition(".")[2] if name.startswith("<class 'lite.") else None
     waiting: list[Any] = [kinds.tensorclass]
     while waiting:
         cls = waiting.pop()
-        if str(cls) == name:
+        if str(cls) == name or (cls.__module__.startswith("lite.") and f"{cls.__qualname__}'>" == own):
             return cls
         waiting.extend(cls.__subclasses__())
     return None
+
+
+# -- whole trees ------------------------------------------------------------------------------------
+
+
+def load(prefix: str, subpath: Any, mode: str, robust: bool, allow_pickle: bool) -> Any:
+    """The entry saved at `prefix`; see `TensorDict.load_memmap`."""
+    if mode not in ("r", "r+"):
+        raise ValueError(f"mode must be 'r' or 'r+', got {mode!r}.")
+    if not isinstance(allow_pickle, bool):
+        raise TypeError(f"allow_pickle must be a bool, got {allow_pickle!r}.")
+    keys = _subpath(subpath)
+    if os.path.isfile(prefix):
+        archive = Archive(prefix, mode == "r+")
+        try:
+            return _read(Reader(archive, robust, allow_pickle), "", keys, prefix)
+        finally:
+            archive.close()
+    folder = os.path.abspath(prefix)
+    top, below = outermost(folder)
+    for attempt in range(_RETRIES):
+        # Where new files wait in the outermost folder, what is below it belongs to them.
+        waiting = below and os.path.isdir(f"{top}/{COMMIT}")
+        root, at = (top, below) if waiting else (folder, "")
+        store = Folder(root)
+        try:
+            try:
+                out, failure = _read(Reader(store, robust, allow_pickle), at, keys, prefix), None
+            except (OSError, ValueError, RuntimeError) as error:
+                out, failure = None, error
+            begun = below and not waiting and os.path.isdir(f"{top}/{COMMIT}")
+            if store.is_current() and not begun:
+                if failure is not None:
+                    raise failure
+                return out
+        finally:
+            store.close()
+        time.sleep(min(0.001 * attempt, 0.02))
+    raise RuntimeError(f"{prefix} was replaced each of {_RETRIES} times that it was read.")
+
+
+def _read(reader: Reader, at: str, keys: tuple[str, ...], prefix: str) -> Any:
+    for key in keys:
+        at = reader.folder(at, key)
+    try:
+        return reader.node(at)
+    except FileNotFoundError as error:
+        if keys:
+            raise ValueError(
+                f"there is no tensordict under {'/'.join(keys)!r} in {prefix}: {error}"
+            ) from error
+        raise
+
+
+def _subpath(subpath: Any) -> tuple[str, ...]:
+    if subpath is None:
+        return ()
+    path = tuple(p for p in subpath.split("/") if p) if isinstance(subpath, str) else to_path(subpath)
+    if not path:
+        raise ValueError(f"subpath must be a key or a path with '/', got {subpath!r}.")
+    return path
+
+
+# -- into a container that is there ------------------------------------------------------------------
+
+
+def fill(out: Any, found: Any) -> Any:
+    """Make the entries of `out` those of `found`; returns `out`.
+
+    Raises:
+        RuntimeError: `out` is locked, or `found` does not start with its batch size.
+        ValueError: lazy stacks of different length.
+    """
+    target, source = getattr(out, "_tensordict", out), getattr(found, "_tensordict", found)
+    if target.is_locked:
+        raise RuntimeError(LOCK_ERROR)
+    _check(target, source)
+    _replace(target, source)
+    return out
+
+
+def _check(target: Any, source: Any) -> None:
+    ours, theirs = target._parts(), source._parts()
+    if ours is not None and theirs is not None and len(ours[0]) != len(theirs[0]):
+        raise ValueError(f"cannot load {len(theirs[0])} stacked tensordicts into a stack of {len(ours[0])}.")
+    size = target.batch_size
+    if source.batch_size[: len(size)] != size:
+        raise RuntimeError(
+            f"batch dimension mismatch, got self.batch_size={size} and value.shape={source.batch_size}."
+        )
+
+
+def _replace(target: Any, source: Any) -> None:
+    ours, theirs = target._parts(), source._parts()
+    if ours is not None and theirs is not None:
+        for mine, its in zip(ours[0], theirs[0], strict=True):
+            _replace(mine, its)
+    else:
+        for key in list(target._keys()):
+            if source._peek(key) is None:
+                target._remove(key)
+        for key, entry in source._items():
+            mine, its = target._as_node(target._get_str(key)), target._as_node(entry)
+            if mine is None or its is None or (mine._parts() is None) != (its._parts() is None):
+                target._put(key, target._convert(entry))
+            else:
+                _check(mine, its)
+                _replace(mine, its)
+    target._source = getattr(source, "_source", None)

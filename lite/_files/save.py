@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite._arrays.types import Array
-from lite._files.load import load
-from lite._files.plan import Plan
-from lite._files.write import with_leaves, write_folder
+from lite._files.archive import archive_order, write_archive
+from lite._files.folder import FolderPlan, with_leaves, write_folder
+from lite._files.read import load
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -59,13 +59,11 @@ def _save_archive(
     robust: bool,
     allow_pickle: bool,
 ) -> Any:
-    from lite._files.archive_write import write_archive
-
     if not existsok and os.path.exists(path):
         raise RuntimeError(f"The file {path} already exists.")
-    plan = Plan(robust, allow_pickle)
+    plan = FolderPlan(robust, allow_pickle)
     plan.add(td, "", "")
-    files = plan.in_archive_order()
+    files = archive_order(plan.files())
     write_archive(path, ((name, _zeros(file)) for name, file in files) if like else files, compression)
     return load(path, None, "r+" if like else "r", robust, allow_pickle).lock_()
 

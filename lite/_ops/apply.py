@@ -1,4 +1,8 @@
-"""Call a function on every leaf: `apply`, `apply_`, `named_apply`."""
+"""Call a function on every leaf: `apply`, `apply_`, `named_apply`.
+
+The walk is its own: the function may leave entries out, with the nodes that become empty, may get nodes for
+leaves, and results may go to another tree, in place, when all are there.
+"""
 
 from __future__ import annotations
 

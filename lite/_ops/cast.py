@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from lite._arrays.device import move, parse_device, wrap
+from lite._arrays.device import move, on_leaves, parse_device, wrap
 from lite._arrays.dtypes import as_dtype, is_floating
-from lite._arrays.types import Array, is_array, raw
+from lite._arrays.types import raw
 from lite._ops.methods import SelfMethod, described
 from lite._tree.collection import TensorCollection
 from lite._tree.protocol import Container, T
 from lite._tree.undo import as_before
-from lite._tree.walks import leaves, map_kept
+from lite._tree.walks import leaves, map_kept, map_tree, nodes
 
 
 def _astype(td: Any, dtype: np.dtype[Any]) -> Any:
@@ -62,16 +62,6 @@ class DtypeCasts(Container):
     complex128 = _cast("complex128", "complex128")
 
 
-def _make_dense(td: Any) -> None:
-    """Replace the lazy stacks nested in a tree that nobody else holds."""
-    for key, entry in list(td._items()):
-        node = td._as_node(entry)
-        if node is not None and node._parts() is not None:
-            td._put(key, td._rewrap(entry, node.contiguous()))
-        elif node is not None:
-            _make_dense(node)
-
-
 def to(
     td: T,
     dest: Any = None,
@@ -91,7 +81,7 @@ def to(
         non_blocking: accepted for compatibility.
 
     Returns:
-        T if it is on the device already and no dtype is asked for, else a new TensorDict whose
+        Self if it is on the device already and no dtype is asked for, else a new TensorDict whose
         arrays are copied only where they change.
 
     Raises:
@@ -127,19 +117,13 @@ def to(
 
 def _on(td: T, device: str | None) -> T:
     """An unlocked copy that is bound to a device, its arrays moved there."""
-    stacked = td._parts()
-    if stacked is not None:
-        return td._from_parts([part._on(device) for part in stacked[0]])
-    entries: dict[str, Any] = {}
-    for key, entry in td._items():
-        node = td._as_node(entry)
-        if node is not None:
-            entries[key] = td._rewrap(entry, node._on(device))
-        else:
-            entries[key] = move(entry, device) if is_array(entry) else entry
-    out = td._with(entries)
-    out._set_device(device)
-    return out
+
+    def bound(node: Any, entries: dict[str, Any]) -> Any:
+        out = node._with(entries)
+        out._set_device(device)
+        return out
+
+    return map_tree(td, lambda leaf, _: move(leaf, device), node=bound)
 
 
 def type(td: T, dst_type: DTypeLike) -> T:
@@ -159,16 +143,9 @@ def cuda(td: T, device: int | None = None) -> T:
 
 def clear_device_(td: T) -> T:
     """Remove the device constraint, here and in nested TensorDicts; arrays stay where they are."""
-    stacked = td._parts()
-    if stacked is not None:
-        for part in stacked[0]:
-            part.clear_device_()
-        return td
-    td._set_device(None)
-    for _, entry in td._items():
-        node = td._as_node(entry)
-        if node is not None:
-            node.clear_device_()
+    for node in nodes(td):
+        if node._parts() is None:
+            node._set_device(None)
     return td
 
 
@@ -196,17 +173,10 @@ def contiguous(td: Container, *, canonical: bool = False, inplace: bool = False)
         inplace: give self the arrays, and return it.
 
     Raises:
-        RuntimeError: a lazy stack with arrays of different shapes.
+        RuntimeError: a lazy stack in it has arrays of different shapes.
     """
-    if td._parts() is None:
-        out = td._map_leaves(_contiguous)
-        _make_dense(out)
-        return td._adopt(out, "contiguous") if inplace else out
-    out = td._blank()
-    for key, entry in td._items():
-        node = td._as_node(entry)
-        out._put(key, entry if node is None else td._rewrap(entry, node.contiguous()))
-    return out
+    out = map_tree(td, _contiguous, dense=lambda stack: stack.contiguous())
+    return td._adopt(out, "contiguous") if inplace else out
 
 
 def detach(td: T) -> T:
@@ -258,7 +228,7 @@ def _counted(td: Container, count_duplicates: bool) -> list[Any]:
     return arrays if count_duplicates else list({id(leaf): leaf for leaf in arrays}.values())
 
 
-def _contiguous(leaf: Array) -> Array:
-    if leaf.flags.c_contiguous:
-        return leaf
-    return np.array(leaf, order="C") if isinstance(leaf, np.ndarray) else leaf.copy()
+def _contiguous(leaf: Any, node: Container) -> Any:
+    if isinstance(leaf, np.ndarray):
+        return leaf if leaf.flags.c_contiguous else np.array(leaf, order="C")
+    return leaf if wrap(leaf).flags.c_contiguous else on_leaves(lambda array: array.copy(), leaf)

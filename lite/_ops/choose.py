@@ -1,17 +1,19 @@
-"""Choose elements by a mask: `where`, `masked_select`, `masked_fill`."""
+"""Choose elements by a mask (`where`, `masked_select`, `masked_fill`), or by the values of one entry."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from lite._arrays.types import Array, as_array, is_array
-from lite._ops.elementwise import columns_of, elementwise
-from lite._ops.operands import Node, Operand, Rows
-from lite._ops.pointwise import required
+from lite._ops.elementwise import choose
+from lite._ops.operands import Node
+from lite._ops.pointwise import run
+from lite._tree.keys import NestedKey
 from lite._tree.nontensor import NonTensorBase, NonTensorStack, same_object
-from lite._tree.protocol import MISSING, Container, T
+from lite._tree.protocol import Container, T
 
 
 def where(
@@ -50,11 +52,7 @@ def where(
         raise RuntimeError(f"condition has shape {mask.shape}, more dims than batch size {td.batch_size}.")
     if mask.ndim < td.ndim:
         mask = mask.reshape(mask.shape + (1,) * (td.ndim - mask.ndim))
-    default = MISSING if pad is None else pad
-    result = _chosen(td, mask, other)
-    if result is None:
-        result = elementwise(td, _choose, (other, mask), default, _choose_objects)
-        result = required(result, "where", other)
+    result = run(td, "where", choose, other, mask, default=pad, objects=_choose_objects)
     if out is None:
         return result
     return out.update(result, update_batch_size=True) if update_batch_size else out.update_(result)
@@ -118,25 +116,7 @@ def _fill_masked(td: Any, mask: Array, value: Any) -> None:
             entry[mask] = value
 
 
-def _chosen(td: Any, mask: Array, other: Any) -> Any:
-    """`where` of the most frequent case at little cost: arrays only, and a number or a like TensorDict.
-
-    None if it is not that case.
-    """
-    columns = columns_of(td, np.where, (other,)) if mask.ndim and mask.shape == td.batch_size else None
-    if columns is None:
-        return None
-    rows = Rows(mask)
-    triples = zip(td._keys(), *columns, strict=True)
-    out = td._with({key: np.where(rows.leaf(key, leaf), leaf, value) for key, leaf, value in triples})
-    return out.lock_() if td._locked else out
-
-
-def _choose(leaf: Any, other: Any, mask: Array) -> Any:
-    return np.where(mask, leaf, other)
-
-
-def _choose_objects(td: Any, entry: NonTensorBase, operands: list[Operand], key: str) -> Any:
+def _choose_objects(td: Container, key: str, entry: Any, operands: Sequence[Any]) -> Any:
     """Per-element objects where the two sides differ; the entry of self where there is no other."""
     other = operands[0].leaf(key, entry) if isinstance(operands[0], Node) else None
     if not isinstance(other, NonTensorBase):
@@ -145,3 +125,82 @@ def _choose_objects(td: Any, entry: NonTensorBase, operands: list[Operand], key:
     if all(same_object(a, b) for a, b in np.broadcast(mine, theirs)):
         return entry
     return NonTensorStack._wrap(np.where(operands[1].leaf(key, entry), mine, theirs))
+
+
+def isin(input: Any, reference: Any, key: NestedKey, dim: int = 0) -> Array:
+    """Tell for every index of a batch dimension whether its values of `key` are in `reference`, too.
+
+    Args:
+        input: the TensorDict to test.
+        reference: a TensorDict of as many batch dimensions.
+        key: an array in both, of shapes that differ in `dim` only.
+        dim: the batch dimension.
+
+    Returns:
+        A bool array with one element per index of `dim`.
+
+    Raises:
+        KeyError: one of the two has no array at `key`.
+        ValueError: numbers of batch dimensions differ, `dim` is no batch dimension, or the shapes of the
+            arrays differ elsewhere.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, isin
+        >>> rows = TensorDict({"a": np.array([[1, 2], [3, 4], [1, 2]])}, [3])
+        >>> isin(rows, TensorDict({"a": np.array([[1, 2], [9, 9]])}, [2]), "a")
+        array([ True, False,  True])
+    """
+    if input.ndim != reference.ndim:
+        raise ValueError(
+            f"input and reference must have as many batch dims, got {input.batch_size} and "
+            f"{reference.batch_size}."
+        )
+    mine, theirs = (_column(td, key, dim, name) for td, name in ((input, "input"), (reference, "reference")))
+    if mine.shape[1:] != theirs.shape[1:]:
+        raise ValueError(f"the arrays at {key!r} differ in shape: rows {mine.shape[1:]}, {theirs.shape[1:]}.")
+    numbers = _group_numbers(np.concatenate([theirs, mine]))
+    return np.isin(numbers[len(theirs) :], numbers[: len(theirs)])
+
+
+def remove_duplicates(input: Any, key: NestedKey, dim: int = 0, *, return_indices: bool = False) -> Any:
+    """The first of every group of indices whose values of `key` are equal, in the order of these values.
+
+    Args:
+        input: a TensorDict.
+        key: an array in it.
+        dim: the batch dimension.
+        return_indices: also return, for every index of `input`, where its values are in the result.
+
+    Raises:
+        KeyError: there is no array at `key`.
+        ValueError: `dim` is no batch dimension.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, remove_duplicates
+        >>> td = TensorDict({"a": np.array([1, 3, 1]), "b": np.arange(3)}, [3])
+        >>> remove_duplicates(td, "a")["b"]
+        array([0, 1])
+    """
+    numbers = _group_numbers(_column(input, key, dim, "input"))
+    first = np.unique(numbers, return_index=True)[1]
+    out = input[(*[slice(None)] * (dim % input.ndim), first)]
+    return (out, numbers) if return_indices else out
+
+
+def _column(td: Any, key: NestedKey, dim: int, name: str) -> Array:
+    """The array at `key` with `dim` in front."""
+    array = td.get(key, None)
+    if not isinstance(array, np.ndarray):
+        raise KeyError(f"{name} has no array at {key!r}.")
+    if not -td.ndim <= dim < td.ndim:
+        raise ValueError(f"dim {dim} is no batch dimension of {name}, whose batch size is {td.batch_size}.")
+    return np.moveaxis(array, dim % td.ndim, 0)
+
+
+def _group_numbers(rows: Array) -> Array:
+    """One number per row, the same for equal rows."""
+    if not len(rows):
+        return np.zeros(0, np.int64)
+    return np.unique(rows.reshape(len(rows), -1), axis=0, return_inverse=True)[1].reshape(-1)

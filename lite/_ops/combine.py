@@ -1,4 +1,4 @@
-"""Functions of TensorDicts for users: stack, concatenate, merge, choose, pad."""
+"""Functions of several TensorDicts: stack, concatenate, merge; and `where` and `pad` as functions."""
 
 from __future__ import annotations
 

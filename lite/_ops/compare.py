@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite._ops.elementwise import elementwise
-from lite._ops.pointwise import required
+from lite._ops.pointwise import run
 from lite._tree.keys import NestedKey
 from lite._tree.nontensor import NonTensorBase, equal_objects
+from lite._tree.numpy_protocol import implements, implements_with
 from lite._tree.protocol import Container, T
 from lite._tree.walks import leaves
 
@@ -25,7 +25,7 @@ def isclose(td: T, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan
         array([ True, False])
     """
     fn = partial(np.isclose, rtol=rtol, atol=atol, equal_nan=equal_nan)
-    return required(elementwise(td, fn, (other,)), "isclose", other)
+    return run(td, "isclose", fn, other)
 
 
 def allclose(
@@ -33,6 +33,18 @@ def allclose(
 ) -> bool:
     """Whether `isclose` holds everywhere."""
     return all(bool(np.all(leaf)) for leaf in leaves(td.isclose(other, rtol, atol, equal_nan)))
+
+
+implements_with(np.isclose, "isclose")
+implements_with(np.allclose, "allclose")
+
+
+@implements(np.array_equal)
+def _numpy_array_equal(a1: Any, a2: Any) -> bool:
+    """Whether batch size, keys and all values are equal."""
+    if np.shape(a1) != np.shape(a2) or set(a1.keys(True)) != set(a2.keys(True)):
+        return False
+    return bool((a1 == a2).all())
 
 
 def assert_close(
@@ -89,6 +101,7 @@ def _assert_close(
     msg: str,
     path: tuple[str, ...],
 ) -> None:
+    """The walk is its own, as the message of a failure names the path, and nothing is made."""
     first, second = actual._parts(), expected._parts()
     if first is not None and second is not None and first[1] == second[1] and len(first[0]) == len(second[0]):
         for mine, theirs in zip(first[0], second[0], strict=True):

@@ -1,8 +1,8 @@
-"""New TensorDicts with the structure of another one."""
+"""New TensorDicts in the form of another one, or of a description, and what fills their arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,12 +10,14 @@ from numpy.typing import DTypeLike
 
 from lite._arrays.device import beside, unwrap, wrap, write_leaf
 from lite._arrays.dtypes import as_dtype
-from lite._arrays.types import Array, Shape
-from lite._tree.nontensor import NonTensorBase, NonTensorData
+from lite._arrays.types import Array, Shape, is_array
+from lite._tree.keys import NestedKey, require_path
+from lite._tree.names import check_names
+from lite._tree.nontensor import NonTensorData
 from lite._tree.numpy_protocol import implements
-from lite._tree.protocol import Container, T
+from lite._tree.protocol import Container, T, kinds
 from lite._tree.shape import as_shape
-from lite._tree.walks import leaves, map_kept
+from lite._tree.walks import leaves, map_kept, map_tree, nodes
 
 Like = TypeVar("Like", bound=Any)
 
@@ -127,6 +129,11 @@ def randn_like(
     return _like(td, _drawn(source.standard_normal), dtype, device)
 
 
+@implements(np.copy)
+def _numpy_copy(a: Any, order: str = "K", subok: bool = False) -> Any:
+    return a.clone()
+
+
 def _drawn(draw: Callable[..., Any]) -> Callable[[Shape, np.dtype[Any]], Array]:
     def make(shape: Shape, dtype: np.dtype[Any]) -> Array:
         if dtype.kind not in "fV":
@@ -199,24 +206,142 @@ def fill_(td: T, key: Any, value: Any) -> T:
 
 
 def _resized(td: Any, shape: Shape, make: Callable[..., Array], dtype: np.dtype[Any] | None) -> Any:
-    """A new array for every array; one object per element has no place in another batch size."""
-    if td._parts() is not None:
-        td = td.contiguous()
-    out = td._blank()
+    """A new array for every array, with `shape` in the place of the batch size of `td`."""
     ndim = td.ndim
-    names = td.names
-    out.names = None
-    out.batch_size = shape
-    # As feature dimensions stay on the right, so do the names.
-    out.names = [None] * (len(shape) - ndim) + names[max(0, ndim - len(shape)) :]
-    for key, entry in td._items():
-        node = td._as_node(entry)
-        if node is not None:
-            inner = _resized(node, shape + node.batch_size[ndim:], make, dtype)
-            out._put(key, td._rewrap(entry, inner))
-        elif isinstance(entry, NonTensorData):
-            out._put(key, entry._rebatch(shape))
-        elif not isinstance(entry, NonTensorBase):
-            made = make(shape + tuple(entry.shape[ndim:]), entry.dtype if dtype is None else dtype)
-            out._put(key, unwrap(beside(wrap(entry), made)))
-    return out
+
+    def array(leaf: Any, node: Container) -> Any:
+        made = make(shape + tuple(leaf.shape[ndim:]), leaf.dtype if dtype is None else dtype)
+        return unwrap(beside(wrap(leaf), made))
+
+    return _remade(td, array, lambda size: shape + size[ndim:])
+
+
+def _remade(td: Any, array: Callable[[Any, Container], Any], resized: Callable[[Shape], Shape]) -> Any:
+    """Dense, of another batch size; one object per element has no place there."""
+
+    def payload(entry: Any, node: Container) -> Any:
+        return entry._rebatch(resized(node.batch_size)) if isinstance(entry, NonTensorData) else None
+
+    def node(old: Any, entries: dict[str, Any]) -> Any:
+        size, names = resized(old.batch_size), old._names
+        if names is not None:  # as feature dimensions stay on the right, so do the names
+            more = len(size) - len(names)
+            names = check_names([None] * more + names[max(0, -more) :], len(size))
+        return old._make(entries, size, old.device, names)
+
+    return map_tree(td, array, payload, node, lambda stack: stack.contiguous())
+
+
+_STORAGES = (None, "memmap", "h5", "zarr", "shared", "redis", "dragonfly")
+
+
+def from_schema(
+    cls: type[Any],
+    /,
+    schema: Mapping[NestedKey, tuple[Sequence[int], DTypeLike]],
+    *,
+    batch_size: Any = None,
+    storage: str | None = None,
+    device: str | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Zeros for every entry of a description.
+
+    Args:
+        schema: for every key the shape of one element and the dtype.
+        batch_size: the batch size.
+        storage: None for arrays in memory, "memmap" for files below `prefix`.
+        device: see `TensorDict`.
+        kwargs: arguments of `memmap_`, with "memmap".
+
+    Raises:
+        ValueError: an unknown storage.
+        NotImplementedError: a storage that tensordict has and lite does not.
+
+    Example:
+        >>> from lite import TensorDict
+        >>> td = TensorDict.from_schema({"a": ((3,), "float32"), ("n", "b"): ((), int)}, batch_size=[2])
+        >>> td["a"].shape, td["n", "b"].dtype
+        ((2, 3), dtype('int64'))
+    """
+
+    if storage not in _STORAGES:
+        raise ValueError(f"Unknown storage backend {storage!r}. Expected one of {_STORAGES}.")
+    if storage not in (None, "memmap"):
+        raise NotImplementedError(f"storage={storage!r} is not available; use None or 'memmap'.")
+    out = kinds.dense({}, batch_size, device)
+    for key, (shape, dtype) in schema.items():
+        full = out.batch_size + tuple(int(n) for n in shape)
+        out._set_path(require_path(key), np.zeros(full, as_dtype(dtype)), False)
+    if storage is None:
+        if kwargs:
+            raise TypeError(f"from_schema got unexpected arguments {sorted(kwargs)}.")
+        return out
+    return out.memmap_(**kwargs)
+
+
+def new_tensor(td: Container, data: Any, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+    """A TensorDict with self's keys whose entries are copies of `data`, in the dtypes of self.
+
+    Args:
+        data: an array, which every entry becomes and whose shape is the batch size; or a
+            TensorDict with self's keys.
+        dtype: dtype of all entries.
+        device: see `TensorDict`.
+
+    Raises:
+        KeyError: a TensorDict `data` lacks a key.
+    """
+    wanted = None if dtype is None else as_dtype(dtype)
+    node = td._as_node(data)
+    if node is None:
+        array = np.asarray(data)
+        shape = as_shape((array.shape,), "data")
+        out = _remade(
+            td, lambda leaf, _: array.astype(leaf.dtype if wanted is None else wanted), lambda _: shape
+        )
+        out.names = None
+    else:
+        out = node.empty().update(
+            td.apply(
+                lambda leaf, new: new.astype(leaf.dtype if wanted is None else wanted),
+                node,
+                batch_size=node.batch_size,
+                filter_empty=False,
+            )
+        )
+    return out if device is None else out.to(device)
+
+
+def copy_at_(td: T, tensordict: Any, idx: Any, non_blocking: bool = False, *, fast: bool | None = True) -> T:
+    """Copy the entries of a TensorDict into self's arrays at a batch index; returns self.
+
+    Args:
+        tensordict: the rows to write; it has self's keys.
+        idx: an index into the batch.
+        non_blocking: accepted for compatibility.
+        fast: accept only what needs no conversion: dense TensorDicts of arrays, rows of exactly
+            the indexed batch size.
+
+    Raises:
+        RuntimeError: `fast` and the arguments are not of that kind.
+        KeyError: self lacks an entry.
+    """
+    node = td._as_node(tensordict)
+    if fast:
+        plain = node is not None and _plain(td) and _plain(node)
+        if not plain or td._index(idx).batch_size != node.batch_size:
+            raise RuntimeError(
+                "copy_at_(fast=True) takes dense TensorDicts of arrays whose batch size is that of "
+                "self[idx]; use fast=False or update_at_."
+            )
+    return td.update_at_(tensordict, idx)
+
+
+def _plain(td: Container) -> bool:
+    """Whether there are only arrays and dense TensorDicts."""
+    return all(
+        node._parts() is None
+        and all(is_array(entry) or td._as_node(entry) is not None for entry in node._values())
+        for node in nodes(td)
+    )

@@ -1,26 +1,34 @@
-"""Run one function over the leaves of a TensorDict and those of its operands."""
+"""The engine of pointwise operations: one function over the leaves of a TensorDict and those of its operands.
+
+Arithmetic, comparisons, `where`, `clamp` and ufuncs all end here, and so do their in-place forms, which
+go the same way, note what is to be computed, and compute it when everything has been checked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from itertools import repeat
 from typing import Any
 
 import numpy as np
 
-from lite._arrays.device import on_leaves, wrap
-from lite._arrays.formulas import COMPARISONS, Pointwise, for_bools
+from lite._arrays.device import on_leaves, unwrap, wrap, write_leaf
+from lite._arrays.dtypes import is_numeric
+from lite._arrays.formulas import Pointwise, for_bools
 from lite._arrays.numbers import NUMBERS, SCALARS, beside
-from lite._arrays.types import as_array, is_array
-from lite._ops.operands import Const, Node, Operand, as_operand, widened
+from lite._arrays.types import Shape, as_array, is_array
+from lite._ops.operands import Const, Node, Operand, Rows, as_operand, widened
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import MISSING, Container
+from lite._tree.walks import leaves, zip_tree
 
 INTERSECTION = "intersection"
+COMPARISONS = frozenset({np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal})
 
-# (td, non-tensor entry, operands, key) -> the entry of the result
-Objects = Callable[[Any, NonTensorBase, list[Operand], str], Any]
+# (container, key, non-tensor entry there, operands) -> the entry of the result
+Objects = Callable[[Container, str, Any, Sequence[Any]], Any]
 
 
 def elementwise(
@@ -45,57 +53,127 @@ def elementwise(
     Raises:
         KeyError: key sets differ and there is no default.
     """
-    quick = None if objects is not None else _quick(td, fn, others)
-    if quick is not None:
-        return quick
-    fn = for_bools(fn)
-    operands = [as_operand(other, td) for other in others]
-    if None in operands:
-        return NotImplemented
-    source = td
-    td, resolved = aligned(td, operands)  # type: ignore[arg-type]
     compare = fn in COMPARISONS
-    if compare:
-        objects = partial(_compared, fn)
-    fn = _as_array(fn) if _has_scalars(td) else fn
-    if objects is not None or not all(type(operand) is Const for operand in resolved):
-        out = walk(td, fn, resolved, default, objects)
+    entries = _quick(td, fn, others, objects is None and not compare)
+    if entries is not None:
+        out = td._with(entries)
+        locks = td._locked
     else:
-        out = td._map_leaves(_bound(fn, [wrap(operand.leaf("", None)) for operand in resolved]))
+        operands = [as_operand(other, td) for other in others]
+        if None in operands:
+            return NotImplemented
+        same, resolved = _aligned(td, operands)  # type: ignore[arg-type]
+        if compare:
+            objects = partial(_compared, fn)
+        fn = for_bools(fn)
+        fn = _giving_arrays(fn) if _has_scalars(same) else fn
+        if objects is None and all(type(operand) is Const for operand in resolved):
+            # With nothing to look up: 20 instead of 35 microseconds for the 12 leaves of a lazy stack.
+            out = same._map_leaves(_bound(fn, [wrap(operand.value) for operand in resolved]))  # type: ignore[attr-defined]
+        else:
+            run = _Run(fn, default, objects)
+            out = zip_tree(same, resolved, run.leaf, run.payload, run.check, run.finish)
+        locks = same is td and td.is_locked
     if compare:
         if out._names is not None:
             out.names = None
-    elif source.is_locked and td is source:
+    elif locks:
         out.lock_()
     return out
 
 
-def _quick(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
-    """The most frequent case at little cost: arrays only, and a number or a like TensorDict.
+def elementwise_(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
+    """As `elementwise`, into the arrays of `td`; everything is checked before anything is written.
 
-    None if it is not that case.
+    Raises:
+        RuntimeError: an operand has more batch dimensions or elements than `td`.
+        TypeError: a result cannot be cast to the dtype of its array.
+        ValueError: an array is read-only.
     """
-    compare = fn in COMPARISONS
-    columns = columns_of(td, fn, others) if td.batch_size else None
+    columns = _columns(td, fn, others)
     if columns is not None:
-        form = for_bools(fn, td._keys().values())
-        entries: dict[str, Any] | None = dict(zip(td._keys(), map(form, *columns)))  # noqa: B905
-    elif len(others) < 2 and not compare and td.batch_size and _is_plain(td):
-        entries = _entries(td, fn, others)
+        calls: list[tuple[Any, ...]] = list(zip(*columns, strict=False))
     else:
-        entries = None
-    if entries is None:
+        operands = [as_operand(other, td) for other in others]
+        if None in operands:
+            return NotImplemented
+        calls = _without_device_leaves(fn, _noted(td, operands))  # type: ignore[arg-type]
+    _check_targets(fn, calls)
+    if isinstance(fn, np.ufunc):
+        for args in calls:
+            fn(*args, out=args[0])
+    else:
+        results = [fn(*args) for args in calls]
+        for args, result in zip(calls, results, strict=True):
+            _check_cast(np.asarray(result).dtype, args[0].dtype)
+        for args, result in zip(calls, results, strict=True):
+            np.copyto(args[0], result, casting="same_kind")
+    return td
+
+
+def choose(leaf: Any, other: Any, mask: Any) -> Any:
+    """The function of arrays behind `where`."""
+    return np.where(mask, leaf, other)
+
+
+# -- the short ways -----------------------------------------------------------------------------------
+
+
+def _quick(td: Any, fn: Pointwise, others: Sequence[Any], nested: bool) -> dict[str, Any] | None:
+    """The results where operands are numbers, rows or like trees; also below, if `nested`; else None."""
+    columns = _columns(td, fn, others)
+    if columns is None and not (nested and len(others) < 2 and _is_plain(td)):
         return None
-    out = td._with(entries)
-    if compare:
-        out._names = None
-    elif td._locked:
-        out.lock_()
-    return out
+    if columns is None:
+        return _nested(td, fn if td.batch_size else _giving_arrays(for_bools(fn)), others)
+    form = for_bools(fn, columns[0])
+    call = form if td._batch_size else _giving_arrays(form)
+    return dict(zip(td._keys(), map(call, *columns)))  # noqa: B905
 
 
-def _entries(td: Any, fn: Pointwise, others: Sequence[Any]) -> dict[str, Any] | None:
-    """The results for a node and those below it, if the other side is a number or has the same tree."""
+def _columns(td: Any, fn: Pointwise, others: Sequence[Any]) -> list[Iterable[Any]] | None:
+    """The arrays, and for each operand what goes with them, if there is nothing else and the operands fit.
+
+    Eight arrays and eight others take 4.7 microseconds this way and 7.1 the next; 4.6 and 13 to compare them.
+    """
+    flat = td._flat()
+    if not flat:
+        return None
+    columns: list[Iterable[Any]] = [flat.values()]
+    for other in others:
+        column = _column(td, flat, fn, other)
+        if column is None:
+            return None
+        columns.append(column)
+    return columns
+
+
+def _column(td: Any, flat: dict[str, Any], fn: Pointwise, other: Any) -> Iterable[Any] | None:
+    if type(other) in NUMBERS:
+        adopts = isinstance(fn, np.ufunc) or fn is choose  # the dtype of the leaf
+        return beside(other, flat.values()) if adopts else repeat(other)
+    if type(other) is np.ndarray:
+        if not other.ndim or other.shape != td._batch_size or not is_numeric(other.dtype):
+            return None
+        rows = Rows(other)
+        return [rows.leaf(key, leaf) for key, leaf in flat.items()]
+    theirs: Any = other._keys() if isinstance(other, Container) else None
+    if type(theirs) is not dict or len(theirs) != len(flat) or td._batch_size != other._batch_size:
+        return None
+    values = []
+    for key, leaf in flat.items():
+        value = theirs.get(key)
+        if type(value) is not np.ndarray or value.ndim != leaf.ndim:
+            return None
+        values.append(value)
+    return values
+
+
+def _nested(td: Any, fn: Pointwise, others: Sequence[Any]) -> dict[str, Any] | None:
+    """The results for a node and those below it, if the other side is a number or has the same tree.
+
+    Four arrays in three nodes and a like tree take 6.5 microseconds this way and 14.6 by the walk.
+    """
     other: Any = others[0] if others else 0
     mine: Any = td._keys()
     constant = type(other) in NUMBERS
@@ -112,7 +190,7 @@ def _entries(td: Any, fn: Pointwise, others: Sequence[Any]) -> dict[str, Any] | 
         if isinstance(entry, NonTensorBase):
             out[key] = entry
         elif isinstance(entry, Container):
-            inner = _entries(entry, fn, values)
+            inner = _nested(entry, fn, values)
             if inner is None:
                 return None
             out[key] = entry._with(inner)
@@ -135,30 +213,10 @@ def _is_plain(td: Any) -> bool:
     return True
 
 
-def columns_of(td: Any, fn: Pointwise, others: Sequence[Any]) -> tuple[Iterable[Any], ...] | None:
-    """The arrays and what goes with each, if there are only arrays, and a number or a like TensorDict."""
-    flat = td._flat()
-    if not flat or len(others) > 1:
-        return None
-    if not others:
-        return (flat.values(),)
-    other = others[0]
-    if type(other) in NUMBERS:
-        weak = isinstance(fn, np.ufunc) or fn is np.where
-        return flat.values(), beside(other, flat.values()) if weak else repeat(other)
-    theirs: Any = other._keys() if isinstance(other, Container) else None
-    if type(theirs) is not dict or len(theirs) != len(flat) or td._batch_size != other._batch_size:
-        return None
-    values = []
-    for key, leaf in flat.items():
-        value = theirs.get(key)
-        if type(value) is not np.ndarray or value.ndim != leaf.ndim:
-            return None
-        values.append(value)
-    return flat.values(), values
+# -- the way of all others ----------------------------------------------------------------------------
 
 
-def aligned(td: Any, operands: list[Operand]) -> tuple[Any, list[Operand]]:
+def _aligned(td: Any, operands: list[Operand]) -> tuple[Any, list[Operand]]:
     """The TensorDict and its operands with one common batch size."""
     size = td.batch_size
     if all(type(operand) is Const or operand.batch_size == size for operand in operands):
@@ -185,7 +243,7 @@ def _has_scalars(td: Any) -> bool:
     return any(node is not None and _has_scalars(node) for node in nodes)
 
 
-def _as_array(fn: Pointwise) -> Pointwise:
+def _giving_arrays(fn: Pointwise) -> Pointwise:
     # A ufunc of 0-d arrays gives a scalar, and leaves are arrays.
     def call(*args: Any) -> Any:
         return as_array(fn(*args))
@@ -202,95 +260,89 @@ def _bound(fn: Pointwise, values: list[Any]) -> Pointwise:
     return lambda leaf: fn(leaf, *values)
 
 
-def walk(td: Any, fn: Pointwise, operands: list[Operand], default: Any, objects: Objects | None) -> Any:
-    stacked = td._parts()
-    if stacked is not None:
-        parts, dim = stacked
-        columns = [operand.parts(len(parts), dim) for operand in operands]
-        return td._from_parts(
-            [walk(part, fn, [c[i] for c in columns], default, objects) for i, part in enumerate(parts)]
-        )
-    nodes = [operand for operand in operands if isinstance(operand, Node)]
-    if default is MISSING:
-        for node in nodes:
-            _check_keys(td, node.td, objects is not None)
-    entries: dict[str, Any] = {}
-    for key, entry in td._items():
-        if type(entry) is np.ndarray or is_array(entry):
-            values = [operand.leaf(key, entry) for operand in operands]
-            ndim = entry.ndim
-            for value in values:
-                if type(value) is np.ndarray:
-                    if value.ndim > ndim:
-                        ndim = value.ndim
-                elif value is None or not isinstance(value, _VALUES):
-                    break
-            else:
-                if ndim > entry.ndim and nodes and type(entry) is np.ndarray:
-                    entry = widened(entry, ndim, td.batch_dims)
-                    values = [operand.leaf(key, entry) for operand in operands]
-                entries[key] = (
-                    fn(entry, *values) if type(entry) is np.ndarray else on_leaves(fn, entry, *values)
-                )
-                continue
-            result = _with_default(fn, entry, values, default, key)
-        elif isinstance(entry, NonTensorBase):
-            result = entry if objects is None else objects(td, entry, operands, key)
-        else:
-            child = td._as_node(entry)
-            result = walk(child, fn, [operand.child(key) for operand in operands], default, objects)
-            if default == INTERSECTION and result.is_empty() and not child.is_empty():
-                continue
-            result = td._rewrap(entry, result)
-        if result is not None:
-            entries[key] = result
-    if default is not MISSING and default != INTERSECTION:
-        _add_missing(td, fn, operands, default, entries)
-    return td._with(entries)
-
-
 _VALUES = (np.ndarray, *SCALARS)
 
 
-def _with_default(fn: Pointwise, entry: Any, values: list[Any], default: Any, key: str) -> Any:
-    """The result for a leaf that some operand lacks, or None to leave it out."""
-    for value in values:
-        if value is not None and not isinstance(value, _VALUES) and not is_array(value):
-            raise KeyError(f"key {key!r} is an array on one side and a {type(value).__name__} on the other.")
-    if all(value is not None for value in values):
-        return on_leaves(fn, entry, *values)
-    if default is MISSING:
-        raise KeyError(f"key {key!r} is an array on one side and missing on the other.")
-    if default == INTERSECTION:
-        return None
-    return on_leaves(fn, entry, *(default if value is None else value for value in values))
+@dataclass(slots=True)
+class _Run:
+    """What one operation does at the places of a tree."""
 
+    fn: Pointwise
+    default: Any
+    objects: Objects | None
 
-def _add_missing(
-    td: Any, fn: Pointwise, operands: list[Operand], default: Any, entries: dict[str, Any]
-) -> None:
-    """Entries that only the operand has, computed from the default."""
-    for operand in operands:
-        if not isinstance(operand, Node):
-            continue
-        for key, entry in operand.td._items():
-            if key in entries or isinstance(entry, NonTensorBase):
+    def check(self, td: Container, operands: Sequence[Any]) -> None:
+        """KeyError if a TensorDict has other keys, and there is no default for what is missing."""
+        if self.default is MISSING:
+            for operand in operands:
+                if isinstance(operand, Node):
+                    _check_keys(td, operand.td, self.objects is not None)
+
+    def leaf(self, td: Container, key: str, entry: Any, operands: Sequence[Any]) -> Any:
+        values = [operand.leaf(key, entry) for operand in operands]
+        ndim = entry.ndim
+        for value in values:
+            if type(value) is np.ndarray:
+                ndim = max(ndim, value.ndim)
+            elif value is None or not isinstance(value, _VALUES):
+                return self._with_default(entry, values, key)
+        if type(entry) is not np.ndarray:
+            return on_leaves(self.fn, entry, *values)
+        if ndim > entry.ndim and any(isinstance(operand, Node) for operand in operands):
+            entry = widened(entry, ndim, td.batch_dims)
+            values = [operand.leaf(key, entry) for operand in operands]
+        return self.fn(entry, *values)
+
+    def _with_default(self, entry: Any, values: list[Any], key: str) -> Any:
+        """The result for a leaf that some operand lacks, or None to leave it out."""
+        for value in values:
+            if value is not None and not isinstance(value, _VALUES) and not is_array(value):
+                raise KeyError(
+                    f"key {key!r} is an array on one side and a {type(value).__name__} on the other."
+                )
+        if all(value is not None for value in values):
+            return on_leaves(self.fn, entry, *values)
+        if self.default is MISSING:
+            raise KeyError(f"key {key!r} is an array on one side and missing on the other.")
+        if self.default == INTERSECTION:
+            return None
+        return on_leaves(self.fn, entry, *(self.default if value is None else value for value in values))
+
+    def payload(self, td: Container, key: str, entry: Any, operands: Sequence[Any]) -> Any:
+        return entry if self.objects is None else self.objects(td, key, entry, operands)
+
+    def finish(self, td: Container, entries: dict[str, Any], operands: Sequence[Any]) -> Any:
+        if self.default is MISSING:
+            return td._with(entries)
+        if self.default == INTERSECTION:
+            for key in [key for key, entry in entries.items() if _became_empty(td, key, entry)]:
+                del entries[key]
+        else:
+            self._add_missing(td, entries, operands)
+        return td._with(entries)
+
+    def _add_missing(self, td: Container, entries: dict[str, Any], operands: Sequence[Any]) -> None:
+        """Entries that only the operand has, computed from the default."""
+        for operand in operands:
+            if not isinstance(operand, Node):
                 continue
-            node = td._as_node(entry)
-            if node is not None:
-                entries[key] = walk(node.empty(), fn, [o.child(key) for o in operands], default, None)
-                continue
-            values = [default if (v := o.leaf(key, entry)) is None else v for o in operands]
-            entries[key] = np.asarray(fn(default, *values))
+            for key, entry in operand.td._items():
+                if key in entries or isinstance(entry, NonTensorBase):
+                    continue
+                node = td._as_node(entry)
+                if node is not None:
+                    below = [o.child(key) for o in operands]
+                    entries[key] = zip_tree(
+                        node.empty(), below, self.leaf, self.payload, self.check, self.finish
+                    )
+                    continue
+                values = [self.default if (v := o.leaf(key, entry)) is None else v for o in operands]
+                entries[key] = np.asarray(self.fn(self.default, *values))
 
 
-def _compared(fn: Pointwise, td: Any, entry: NonTensorBase, operands: list[Operand], key: str) -> Any:
-    """Payloads compared one by one; an empty node where there is no payload to compare with."""
-    other = operands[0].leaf(key, entry) if isinstance(operands[0], Node) else None
-    if fn not in (np.equal, np.not_equal) or not isinstance(other, NonTensorBase):
-        return td._blank()
-    equal = np.asarray(entry == other)
-    return equal if fn is np.equal else ~equal
+def _became_empty(td: Container, key: str, entry: Any) -> bool:
+    node = td._as_node(entry)
+    return node is not None and node.is_empty() and not td._as_node(td._get_str(key)).is_empty()
 
 
 def _check_keys(td: Any, other: Any, payloads: bool) -> None:
@@ -309,3 +361,93 @@ def _check_keys(td: Any, other: Any, payloads: bool) -> None:
             f"keys in tensordicts mismatch. The first TD has keys {sorted(first - second)} that the second "
             f"does not have. The second TD has keys {sorted(second - first)} that the first does not have."
         )
+
+
+def _compared(fn: Pointwise, td: Container, key: str, entry: Any, operands: Sequence[Any]) -> Any:
+    """Payloads compared one by one; an empty node where there is no payload to compare with."""
+    other = operands[0].leaf(key, entry) if isinstance(operands[0], Node) else None
+    if fn not in (np.equal, np.not_equal) or not isinstance(other, NonTensorBase):
+        return td._blank()
+    equal = np.asarray(entry == other)
+    return equal if fn is np.equal else ~equal
+
+
+# -- in place -----------------------------------------------------------------------------------------
+
+
+def _noted(td: Any, operands: list[Operand]) -> list[tuple[Any, ...]]:
+    """The arguments of every call, nothing computed; RuntimeError if a result would have another shape."""
+    same, resolved = _aligned(td, operands)
+    if same is not td:
+        raise RuntimeError(
+            f"an in-place operation cannot change the batch size {td.batch_size} to {same.batch_size}."
+        )
+    calls: list[tuple[Any, ...]] = []
+
+    def note(*args: Any) -> Any:
+        calls.append(args)
+        return args[0]
+
+    run = _Run(note, MISSING, None)
+    met = zip_tree(td, resolved, run.leaf, run.payload, run.check, run.finish)
+    for leaf, wide in zip(leaves(td), leaves(met), strict=True):
+        if leaf.shape != wide.shape:
+            raise RuntimeError(f"an operand with more features does not fit a leaf's shape {leaf.shape}.")
+    return calls
+
+
+def _without_device_leaves(fn: Pointwise, calls: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Write the results for device leaves, which their own operators compute; the other calls."""
+    results = [
+        (unwrap(args[0]), on_leaves(fn, *args)) for args in calls if not isinstance(args[0], np.ndarray)
+    ]
+    for leaf, result in results:
+        write_leaf(leaf, ..., result)
+    return [args for args in calls if isinstance(args[0], np.ndarray)]
+
+
+def _check_targets(fn: Pointwise, calls: list[tuple[Any, ...]]) -> None:
+    """Raise if one of the calls `fn(*args)` cannot be written to its first argument."""
+    dtype = number = None
+    for args in calls:
+        leaf = args[0]
+        if not leaf.flags.writeable:
+            raise ValueError("an in-place operation needs writeable arrays, and an array is read-only.")
+        if leaf.dtype is dtype and len(args) == 2 and args[1] is number:
+            continue  # the number, and the dtype, of the leaf before
+        kinds = [leaf.dtype]
+        for arg in args[1:]:
+            if type(arg) in NUMBERS:
+                kinds.append(_KINDS[type(arg)])
+                continue
+            if arg.ndim and arg.shape != leaf.shape:
+                _check_fits(arg.shape, leaf.shape)
+            kinds.append(arg.dtype)
+        if isinstance(fn, np.ufunc):
+            _check_cast(_result_dtype(fn, tuple(kinds)), leaf.dtype)
+        dtype = leaf.dtype
+        number = args[1] if len(args) == 2 and (type(args[1]) in NUMBERS or not args[1].ndim) else None
+
+
+def _check_fits(shape: Shape, target: Shape) -> None:
+    try:
+        fits = np.broadcast_shapes(shape, target) == target
+    except ValueError:
+        fits = False
+    if not fits:
+        raise RuntimeError(f"an operand of shape {shape} does not fit a leaf's shape {target}.")
+
+
+# What decides the dtype of a result where an argument is no array: for most numbers their type.
+_KINDS: dict[type, Any] = {bool: np.dtype(np.bool_), int: int, float: float, complex: complex}
+
+
+@lru_cache(maxsize=1024)
+def _result_dtype(fn: np.ufunc, kinds: tuple[Any, ...]) -> np.dtype[Any]:
+    dtype: np.dtype[Any] = fn.resolve_dtypes((*kinds, None))[-1]
+    return dtype
+
+
+def _check_cast(result: np.dtype[Any], target: np.dtype[Any]) -> None:
+    if result is not target and not np.can_cast(result, target, "same_kind"):
+        raise TypeError(f"cannot write a {result} result into a {target} array in place.")

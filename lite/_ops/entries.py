@@ -16,7 +16,7 @@ from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import MISSING, Container, T
-from lite._tree.walks import leaves
+from lite._tree.walks import leaves, map_tree, nodes
 
 
 def cat_tensors(td: T, *keys: NestedKey, out_key: NestedKey, dim: int = 0, keep_entries: bool = False) -> T:
@@ -159,17 +159,8 @@ def _without_empty_nodes(td: Container, paths: list[Path], out: Any) -> Any:
 
 def filter_non_tensor_data(td: T) -> T:
     """A TensorDict without non-tensor entries, at any depth; arrays are aliased."""
-    stacked = td._parts()
-    if stacked is not None:
-        return td._from_parts([part.filter_non_tensor_data() for part in stacked[0]])
-    entries: dict[str, Any] = {}
-    for key, entry in td._items():
-        node = td._as_node(entry)
-        if node is not None:
-            entries[key] = td._rewrap(entry, node.filter_non_tensor_data())
-        elif not isinstance(entry, NonTensorBase):
-            entries[key] = entry
-    return td._with(entries)
+    out: T = map_tree(td, lambda leaf, _: leaf, lambda payload, _: None)
+    return out
 
 
 def non_tensor_items(td: Container, include_nested: bool = False) -> Iterator[tuple[NestedKey, Any]]:
@@ -223,31 +214,13 @@ def data_ptr(td: Container, *, storage: bool = False) -> Any:
     )
 
 
-def is_cpu(td: Container) -> bool:
-    """Whether self is bound to the CPU (see `device`)."""
-    return td.device == "cpu"
-
-
-def is_cuda(td: Container) -> bool:
-    """Whether self is bound to a GPU (see `device`)."""
-    return td.device is not None and td.device.startswith("cuda")
-
-
-def is_meta(td: Container) -> bool:
-    """False: arrays without memory do not exist here."""
-    return False
-
-
 def auto_device_(td: T) -> T:
     """Bind to the device that all arrays are on, or to none if they differ; returns self."""
-    stacked = td._parts()
-    if stacked is not None:
-        for part in stacked[0]:
-            part.auto_device_()
-        return td
     devices = {"cpu" if isinstance(leaf, HOST_LEAVES) else "cuda" for leaf in leaves(td)}
     device = devices.pop() if len(devices) == 1 else None
-    _bind(td, device)
+    for node in nodes(td):
+        if node._parts() is None:
+            node._set_device(device)
     return td
 
 
@@ -277,14 +250,6 @@ def rename(td: T, *names: Any, **rename_map: str) -> T:
     """A copy of the containers with other dimension names; see `rename_`."""
     out: Any = td._clone(False)
     return out.rename_(*names, **rename_map)
-
-
-def _bind(td: Any, device: str | None) -> None:
-    td._set_device(device)
-    for _, entry in td._items():
-        node = td._as_node(entry)
-        if node is not None:
-            node.auto_device_() if node._parts() is not None else _bind(node, device)
 
 
 def _address(leaf: Array, storage: bool) -> int:

@@ -1,11 +1,12 @@
-"""What lazy stacks do part by part instead of entry by entry, so that ragged and exclusive entries take part.
+"""What lazy stacks do in a way of their own, so that ragged and exclusive entries take part.
 
-The facade lists these for `LazyStackedTensorDict` in the place of the operations of the same names.
+The facade lists these for `LazyStackedTensorDict` in the place of the operations of the same names. What is
+the operation on every part, and no more, is `lifted` there (`_tree/walks.py`) and has no code here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,26 +15,13 @@ from lite._arrays.types import Path
 from lite._containers.lazy_entries import require_shared
 from lite._containers.ragged import read
 from lite._ops import update as updates
-from lite._ops.structure import rename_paths
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.protocol import MISSING, kinds
 from lite._tree.undo import flattened, unflattened
+from lite._tree.walks import change_parts, each_part
 from lite._tree.writes import Writes
-
-
-def _each(td: Any, fn: Callable[[Any], Any], inplace: bool = False) -> Any:
-    """Apply `fn` to every part and stack the results; or change every part and return self."""
-    if inplace:
-        if td.is_locked:
-            raise RuntimeError(LOCK_ERROR)
-        with Writes() as writes:
-            writes.keep(td)  # a part may fail when others are done
-            for part in {id(part): part for part in td.tensordicts}.values():
-                fn(part)
-        return td
-    return td._from_parts([fn(part) for part in td.tensordicts])
 
 
 def _require_all(td: Any, paths: Iterable[Path]) -> None:
@@ -42,55 +30,19 @@ def _require_all(td: Any, paths: Iterable[Path]) -> None:
             raise td._missing(path)
 
 
-def select(
-    td: Any, *keys: NestedKey, inplace: bool = False, strict: bool = True, as_tensordict: bool = False
-) -> Any:
-    """Keep only some keys of every part; with `strict`, each must be common to all parts."""
-    paths = [require_path(key) for key in keys]
-    if strict:
-        _require_all(td, paths)
-    return _each(td, lambda part: part.select(*paths, inplace=inplace, strict=False), inplace)
-
-
-def _selected(td: Any, paths: list[Path], strict: bool) -> Any:
-    return td.select(*paths, strict=strict)
-
-
-def exclude(td: Any, *keys: NestedKey, inplace: bool = False) -> Any:
-    """Drop some keys from every part that has them."""
-    return _each(td, lambda part: part.exclude(*keys, inplace=inplace), inplace)
-
-
-def _excluded(td: Any, keys: Sequence[str | Path]) -> Any:
-    return td.exclude(*keys)
-
-
-def rename_key_(td: Any, old_key: NestedKey, new_key: NestedKey, safe: bool = False) -> Any:
-    """Move an entry of every part to another key; KeyError unless all parts have it."""
-    old, new = rename_paths(old_key, new_key)
-    if old == new:
-        return td
-    if td.is_locked:
-        raise RuntimeError(LOCK_ERROR)
-    _require_all(td, [old])
-    if safe and any(part._peek_path(new) is not None for part in td.tensordicts):
-        raise KeyError(f"key {new_key} already present in TensorDict.")
-    return _each(td, lambda part: part.rename_key_(old, new), True)
-
-
 def flatten_keys(
     td: Any, separator: str = ".", inplace: bool = False, is_leaf: Callable[[type], bool] | None = None
 ) -> Any:
     """Bring nested entries of every part to its top; RuntimeError if parts have exclusive keys."""
     require_shared(td, "flatten_keys")
-    out = _each(td, lambda part: part.flatten_keys(separator, inplace=inplace, is_leaf=is_leaf), inplace)
+    out = each_part(td, lambda part: part.flatten_keys(separator, inplace=inplace, is_leaf=is_leaf), inplace)
     return td._remember(out, unflattened(separator))
 
 
 def unflatten_keys(td: Any, separator: str = ".", inplace: bool = False) -> Any:
     """Inverse of `flatten_keys`, in every part."""
     require_shared(td, "unflatten_keys")
-    out = _each(td, lambda part: part.unflatten_keys(separator, inplace=inplace), inplace)
+    out = each_part(td, lambda part: part.unflatten_keys(separator, inplace=inplace), inplace)
     return td._remember(out, flattened(separator))
 
 
@@ -130,21 +82,8 @@ def del_(td: Any, key: NestedKey) -> Any:
     holders = [part for part in td.tensordicts if part._peek_path(path) is not None]
     if not holders:
         raise td._missing(path)
-    with Writes() as writes:
-        writes.keep(td)  # a part may be locked
-        for part in {id(part): part for part in holders}.values():
-            part.del_(path)
+    change_parts(td, holders, lambda part: part.del_(path))
     return td
-
-
-def filter_empty_(td: Any) -> Any:
-    """Remove nested TensorDicts without any leaf from every part; returns self."""
-    return _each(td, lambda part: part.filter_empty_(), True)
-
-
-def clear(td: Any) -> Any:
-    """Remove every entry of every part; returns self."""
-    return _each(td, lambda part: part.clear(), True)
 
 
 def empty(
@@ -152,7 +91,7 @@ def empty(
 ) -> Any:
     """A lazy stack of empty parts; with another batch size, device or names a dense TensorDict."""
     if batch_size is None and device is None and names is None:
-        return _each(td, lambda part: part.empty(recurse))
+        return each_part(td, lambda part: part.empty(recurse))
     size = td.batch_size if batch_size is None else batch_size
     return td.contiguous().empty(recurse, batch_size=size, device=device, names=names)
 

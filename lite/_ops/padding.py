@@ -1,19 +1,22 @@
-"""`pad` and `pad_sequence`: grow batches and sequences to a common size."""
+"""Grow batches and sequences to a common size: `pad`, `pad_sequence`, and lazy stacks made dense."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from lite._arrays.types import Array, Path, Shape, is_array
+from lite._containers.joining import STACK
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection, is_leaf_nontensor
 from lite._tree.key_views import walk
 from lite._tree.keys import NestedKey, require_path
-from lite._tree.nontensor import NonTensorBase, NonTensorStack
-from lite._tree.protocol import Container, T
+from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
+from lite._tree.protocol import Container, T, kinds
+from lite._tree.walks import map_tree
 
 
 class Pad(BatchOp):
@@ -185,3 +188,129 @@ def _objects(column: list[Any], size: Shape) -> NonTensorBase:
         own = own if own.ndim else np.broadcast_to(own, (1,) * len(size))
         rows.append(grown(own, [0] * len(size), [n - m for n, m in zip(size, own.shape, strict=False)], None))
     return NonTensorStack._wrap(np.stack(rows))
+
+
+def to_lazystack(td: Container, dim: int = 0) -> Any:
+    """A lazy stack of the slices along a batch dimension, whose arrays are views.
+
+    Raises:
+        IndexError: `dim` is no batch dimension.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> td = TensorDict({"a": np.zeros((2, 3))}, batch_size=[2])
+        >>> type(td.to_lazystack()).__name__, len(td.to_lazystack().tensordicts)
+        ('LazyStackedTensorDict', 2)
+    """
+
+    d = td._dim(dim)
+    size, names = td.batch_size, td._names
+    name = None if names is None else names[d]
+    return kinds.lazy._make(list(td.unbind(d)), d, name, size[:d] + size[d + 1 :])
+
+
+def densify(td: Container, padding_value: Any = 0.0, padding_side: str = "right") -> Any:
+    """Self with the lazy stacks in it made dense; ragged arrays are padded along their first dimension."""
+    return map_tree(
+        td,
+        lambda leaf, _: leaf,
+        dense=lambda stack: stack.densify(padding_value, padding_side),  # type: ignore[attr-defined]
+    )
+
+
+def to_padded_tensor(td: Container, padding: Any = 0.0, mask_key: NestedKey | None = None) -> Any:
+    """A dense TensorDict: ragged batches and arrays are padded at their ends.
+
+    Args:
+        padding: fills arrays; objects are padded with None.
+        mask_key: key of a bool array over the batch that tells elements from padding.
+
+    Raises:
+        RuntimeError: `mask_key` without a ragged batch, or arrays of different dtypes' kinds or
+            numbers of dimensions.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, lazy_stack
+        >>> rows = lazy_stack([TensorDict({"a": np.ones(n)}, batch_size=[n]) for n in (1, 2)])
+        >>> out = rows.to_padded_tensor(mask_key="mask")
+        >>> out["a"], out["mask"]
+        (array([[1., 0.],
+               [1., 1.]]), array([[ True, False],
+               [ True,  True]]))
+    """
+    if mask_key is not None and -1 not in td.batch_size:
+        raise RuntimeError(
+            "mask_key should only be provided if the heterogenous dimension is part of the batch-size."
+        )
+    out = _padded_tree(td, padding)
+    if mask_key is not None:
+        out._set_path(require_path(mask_key), _batch_mask(td, out.batch_size), False)
+    return out
+
+
+def _padded_tree(td: Any, padding: Any) -> Any:
+    return map_tree(td, lambda leaf, _: leaf, dense=partial(_padded_stack, padding=padding))
+
+
+def _padded_stack(stack: Any, padding: Any) -> Any:
+    parts, dim = stack._parts()
+    dense = [_padded_tree(part, padding) for part in parts]
+    if not dense:
+        return stack.contiguous()
+    out = STACK.nodes(_unified(dense, padding), dim)
+    out._names = stack._names
+    return out
+
+
+def _unified(tds: list[Any], padding: Any) -> list[Any]:
+    """Dense TensorDicts padded to one batch size and one shape per key; keys that all have."""
+    size = _largest([td.batch_size for td in tds])
+    keys = [key for key in tds[0]._keys() if all(td._get_str(key) is not None for td in tds[1:])]
+    columns = {key: _unified_column([td._get_str(key) for td in tds], size, padding, key) for key in keys}
+    return [
+        td._make({key: columns[key][i] for key in keys}, size, td.device, td._names)
+        for i, td in enumerate(tds)
+    ]
+
+
+def _unified_column(column: list[Any], size: Shape, padding: Any, key: str) -> list[Any]:
+    nodes = [Container._as_node(entry) for entry in column]
+    if all(node is not None for node in nodes):
+        unified = _unified(nodes, padding)
+        return [nodes[i]._rewrap(entry, unified[i]) for i, entry in enumerate(column)]
+    if all(is_array(entry) for entry in column):
+        shape = _largest([entry.shape for entry in column], key)
+        return [entry if entry.shape == shape else _grown_to(entry, shape, padding) for entry in column]
+    if all(isinstance(entry, NonTensorBase) for entry in column):
+        return [_grown_objects(entry, size) for entry in column]
+    raise RuntimeError(f"the entries {key!r} are of different kinds: {[type(e).__name__ for e in column]}.")
+
+
+def _grown_objects(entry: Any, size: Shape) -> Any:
+    if entry.batch_size == size:
+        return entry
+    if isinstance(entry, NonTensorData):
+        return entry._rebatch(size)
+    return NonTensorStack._wrap(_grown_to(entry._objects(), size, None))
+
+
+def _grown_to(array: Any, shape: Shape, value: Any) -> Any:
+    after = [n - m for n, m in zip(shape, array.shape, strict=True)]
+    return grown(array, [0] * len(shape), after, value)
+
+
+def _largest(shapes: list[Shape], key: str = "") -> Shape:
+    if len({len(shape) for shape in shapes}) > 1:
+        raise RuntimeError(f"entries {key!r} of shapes {shapes} have no common padded shape.")
+    return tuple(max(n) for n in zip(*shapes, strict=True))
+
+
+def _batch_mask(td: Any, size: Shape) -> Any:
+    stacked = td._parts()
+    if stacked is None:
+        return _grown_to(np.ones(td.batch_size, np.bool_), size, False)
+    parts, dim = stacked
+    inner = size[:dim] + size[dim + 1 :]
+    return np.stack([_batch_mask(part, inner) for part in parts], dim)

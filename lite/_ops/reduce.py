@@ -1,22 +1,29 @@
-"""Run a reduction over the arrays of a tree: over batch dimensions, over features, or over all."""
+"""Reductions over batch dimensions, features or everything: one row per method, and the walk they share."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
+from lite._arrays import reductions as over
 from lite._arrays.device import unwrap, wrap
+from lite._arrays.dtypes import as_dtype
+from lite._arrays.formulas import log_sum_exp
 from lite._arrays.reductions import Reducer
-from lite._arrays.types import Array, Names, Shape, as_array, is_array
+from lite._arrays.types import Array, Names, Shape, as_array
+from lite._ops.methods import AnyMethod, described
 from lite._tree.collection import is_leaf_nontensor
 from lite._tree.keys import require_path
-from lite._tree.nontensor import NonTensorBase, NonTensorData
-from lite._tree.protocol import MISSING
-from lite._tree.walks import leaves
+from lite._tree.nontensor import NonTensorData
+from lite._tree.numpy_protocol import implements
+from lite._tree.protocol import MISSING, Container
+from lite._tree.walks import leaves, map_tree
 
 FEATURE = "feature"
 
@@ -111,17 +118,33 @@ def reduced(td: Any, name: str, fn: Reducer, scope: Scope) -> Any:
     Data shared by the batch is kept. One object per element has no reduction and is left out, unless the
     batch size stays as it is.
     """
-    return _walk(dense(td, name), name, fn, scope)
+    dims, keepdim, feature = scope.dims, scope.keepdim, scope.feature
+
+    def array(entry: Any, node: Container) -> Any:
+        if type(entry) is np.ndarray and not feature:
+            out = fn(entry, dims, keepdim)
+            return out if type(out) is np.ndarray else as_array(out)
+        return unwrap(scope.array(fn, wrap(entry), node.ndim))
+
+    def payload(entry: Any, node: Container) -> Any:
+        size = node.batch_size
+        shape = scope.size(size)
+        if isinstance(entry, NonTensorData):
+            return entry._rebatch(shape)
+        return entry if shape == size else None
+
+    def node(old: Any, entries: dict[str, Any]) -> Any:
+        return old._make(entries, scope.size(old.batch_size), old.device, scope.names(old._names))
+
+    return map_tree(td, array, payload, node, partial(dense, name=name))
 
 
 def dense(td: Any, name: str) -> Any:
-    """The TensorDict itself, or the dense form of a lazy stack.
+    """The dense form of a lazy stack.
 
     Raises:
         RuntimeError: parts of a lazy stack differ in shape, so that there is no dense form.
     """
-    if td._parts() is None:
-        return td
     try:
         return td.contiguous()
     except RuntimeError as error:
@@ -129,27 +152,6 @@ def dense(td: Any, name: str) -> Any:
             f"{name} requires this object to be cast to a regular TensorDict, which its ragged entries "
             "prevent."
         ) from error
-
-
-def _walk(td: Any, name: str, fn: Reducer, scope: Scope) -> Any:
-    size, ndim = td.batch_size, td.ndim
-    shape = scope.size(size)
-    dims, keepdim, feature = scope.dims, scope.keepdim, scope.feature
-    entries: dict[str, Any] = {}
-    for key, entry in td._items():
-        if type(entry) is np.ndarray and not feature:
-            out = fn(entry, dims, keepdim)
-            entries[key] = out if type(out) is np.ndarray else as_array(out)
-        elif is_array(entry):
-            entries[key] = unwrap(scope.array(fn, wrap(entry), ndim))
-        elif isinstance(entry, NonTensorData):
-            entries[key] = entry._rebatch(shape)
-        elif not isinstance(entry, NonTensorBase):
-            node = dense(td._as_node(entry), name)
-            entries[key] = td._rewrap(entry, _walk(node, name, fn, scope))
-        elif shape == size:
-            entries[key] = entry
-    return td._make(entries, shape, td.device, scope.names(td._names))
 
 
 def joined(td: Any, name: str, dim: Any) -> Array:
@@ -163,7 +165,7 @@ def joined(td: Any, name: str, dim: Any) -> Array:
         pieces = [np.asarray(wrap(leaf)).reshape(-1) for leaf in leaves(td)]
         axis = 0
     else:
-        found = list(_dense_leaves(td, name))
+        found = list(leaves(map_tree(td, lambda leaf, _: leaf, dense=partial(dense, name=name))))
         if isinstance(dim, str):
             ndim = td.ndim
             pieces = [x.reshape((*x.shape[:ndim], math.prod(x.shape[ndim:]))) for x in found]
@@ -181,17 +183,343 @@ def joined(td: Any, name: str, dim: Any) -> Array:
         ) from error
 
 
-def _dense_leaves(td: Any, name: str) -> Iterable[Array]:
-    for _, entry in dense(td, name)._items():
-        if is_array(entry):
-            yield entry
-        elif (node := td._as_node(entry)) is not None:
-            yield from _dense_leaves(node, name)
-
-
 def with_keys(td: Any, transform: Callable[[Any], Any]) -> Any:
     """The entries of `td` under the keys that `transform` gives."""
     out = td._blank()
     for key, entry in td.items(True, True, is_leaf=is_leaf_nontensor):
         out._set_path(require_path(transform(key)), entry, False)
     return out
+
+
+_ARGUMENTS = """
+        Args:
+            dim: batch dimension(s), negative ones count from the last batch dimension; "feature" for
+                the features of every entry; without it every array is reduced to one number.
+            keepdim: keep reduced dimensions with size 1.
+            {option}reduce: join the arrays of all entries first, and return one array.
+            key_transform: gives the key of a result from the key of its entry.
+
+        Raises:
+            IndexError: `dim` is no batch dimension.
+            RuntimeError: entries of a lazy stack are ragged.
+        """
+
+
+def _documented(method: Any, name: str, what: str, option: str = "") -> AnyMethod:
+    out: AnyMethod = described(method, name, f"{what}\n{_ARGUMENTS.format(option=option)}")
+    return out
+
+
+def _run(
+    td: Any,
+    name: str,
+    fn: Reducer,
+    dim: Any,
+    keepdim: bool,
+    reduce: bool | None,
+    key_transform: Callable[[Any], Any] | None = None,
+    lead: Shape = (),
+) -> Any:
+    if reduce:
+        return _run_joined(td, name, fn, dim, keepdim)
+    out = reduced(td, name, fn, scope_of(td, dim, keepdim, lead))
+    return out if key_transform is None else with_keys(out, key_transform)
+
+
+def _run_joined(td: Any, name: str, fn: Reducer, dim: Any, keepdim: bool) -> Any:
+    scope = scope_of(td, dim, keepdim)
+    array = joined(td, name, FEATURE if scope.feature else scope.dims)
+    return np.asarray(fn(array, -1 if scope.feature else scope.dims, keepdim))
+
+
+def _with_dtype(name: str, make: Callable[[Any], Reducer], what: str) -> AnyMethod:
+    """Methods that have a `dtype`."""
+    plain = make(None)
+
+    def method(
+        self: Any,
+        dim: Any = MISSING,
+        keepdim: bool = False,
+        *,
+        dtype: DTypeLike | None = None,
+        reduce: bool | None = None,
+        key_transform: Callable[[Any], Any] | None = None,
+    ) -> Any:
+        fn = plain if dtype is None else make(as_dtype(dtype))
+        return _run(self, name, fn, dim, keepdim, reduce, key_transform)
+
+    return _documented(method, name, what, "dtype: dtype of the computation and of the result.\n            ")
+
+
+def _with_correction(name: str, root: bool, what: str) -> AnyMethod:
+    """Methods that have a `correction`, which NumPy calls ddof."""
+
+    def method(
+        self: Any,
+        dim: Any = MISSING,
+        keepdim: bool = False,
+        *,
+        correction: float = 1,
+        reduce: bool | None = None,
+        key_transform: Callable[[Any], Any] | None = None,
+    ) -> Any:
+        return _run(self, name, over.variance(correction, root), dim, keepdim, reduce, key_transform)
+
+    option = "correction: subtracted from the number of elements in the denominator.\n            "
+    return _documented(method, name, what, option)
+
+
+def _plain(name: str, fn: Reducer, what: str) -> AnyMethod:
+    """Methods without arguments of their own."""
+
+    def method(
+        self: Any,
+        dim: Any = MISSING,
+        keepdim: bool = False,
+        *,
+        reduce: bool | None = None,
+        key_transform: Callable[[Any], Any] | None = None,
+    ) -> Any:
+        return _run(self, name, fn, dim, keepdim, reduce, key_transform)
+
+    return _documented(method, name, what)
+
+
+def _extremes(name: str, fns: tuple[Reducer, Reducer], what: str) -> AnyMethod:
+    """Methods that give values and where they were found."""
+    value, where = fns
+
+    def method(
+        self: Any,
+        dim: Any = MISSING,
+        keepdim: bool = False,
+        *,
+        reduce: bool | None = None,
+        return_indices: bool = True,
+    ) -> Any:
+        values = _run(self, name, value, dim, keepdim, reduce)
+        if dim is MISSING or dim is None or not return_indices:
+            return values
+        return Extremes(values, _run(self, name, where, dim, keepdim, reduce))
+
+    out: AnyMethod = described(method, name, f"{what}\n{_EXTREMES}")
+    return out
+
+
+_EXTREMES = """
+        Args:
+            dim: batch dimension(s), or "feature"; without it every array is reduced to one number.
+            keepdim: keep reduced dimensions with size 1.
+            reduce: join the arrays of all entries first, and return arrays.
+            return_indices: with `dim`, return `(values, indices)`, not only the values. Over several
+                dimensions the indices are row-major.
+
+        Raises:
+            IndexError: `dim` is no batch dimension.
+            RuntimeError: entries of a lazy stack are ragged.
+        """
+
+
+def _truth(name: str, fns: tuple[Reducer, Callable[[Any], bool]], what: str) -> AnyMethod:
+    """Methods that give a bool of all arrays, unless there is a dimension."""
+    fn, found = fns
+
+    def method(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
+        if dim is None or dim is MISSING:
+            return found(bool(fn(wrap(leaf), None, False)) for leaf in leaves(self))
+        try:
+            scope = scope_of(self, dim, keepdim)
+        except IndexError as error:
+            raise RuntimeError(
+                "dim must be greater than or equal to -tensordict.batch_dims and smaller than "
+                f"tensordict.batch_dims, got dim={dim} for {self.ndim} batch dims."
+            ) from error
+        return reduced(self, name, fn, scope)
+
+    out: AnyMethod = described(method, name, what)
+    return out
+
+
+_ALL = """Whether every element is true: a bool over all arrays, or a TensorDict over `dim`.
+
+        Args:
+            dim: batch dimension(s), or "feature".
+            keepdim: keep reduced dimensions with size 1.
+
+        Raises:
+            RuntimeError: `dim` is no batch dimension.
+
+        Example:
+            >>> import numpy as np
+            >>> from lite import TensorDict
+            >>> td = TensorDict({"a": np.array([True, False])}, batch_size=[2])
+            >>> td.all(), td.any(), td.all(dim=0)["a"]
+            (False, True, array(False))
+        """
+
+_MAX, _MIN = over.extreme(np.maximum), over.extreme(np.minimum)
+_ARGMAX, _ARGMIN = over.position(np.argmax), over.position(np.argmin)
+
+
+class _Row(NamedTuple):
+    """A reduction: the family of its arguments, what that needs, its doc, and NumPy's function."""
+
+    family: Callable[[str, Any, str], AnyMethod]
+    fn: Any
+    doc: str
+    numpy: Callable[..., Any] | None = None
+
+
+_ROWS = {
+    "sum": _Row(_with_dtype, partial(over.total, np.add), "Sum of every array.", np.sum),
+    "prod": _Row(_with_dtype, partial(over.total, np.multiply), "Product of every array.", np.prod),
+    "mean": _Row(_with_dtype, over.mean, "Mean of every array; of integers in float64.", np.mean),
+    "nansum": _Row(_with_dtype, over.nan_total, "Sum of every array with NaN counted as 0.", np.nansum),
+    "nanmean": _Row(_with_dtype, over.nan_mean, "Mean of what is not NaN in every array.", np.nanmean),
+    "std": _Row(_with_correction, True, "Standard deviation of every array.", np.std),
+    "var": _Row(_with_correction, False, "Variance of every array.", np.var),
+    "amax": _Row(_plain, _MAX, "Largest value of every array.", np.max),
+    "amin": _Row(_plain, _MIN, "Smallest value of every array.", np.min),
+    "argmax": _Row(_plain, _ARGMAX, "Position of the largest value, row-major over several dims.", np.argmax),
+    "argmin": _Row(
+        _plain, _ARGMIN, "Position of the smallest value, row-major over several dims.", np.argmin
+    ),
+    "max": _Row(_extremes, (_MAX, _ARGMAX), "Largest value of every array, and its position."),
+    "min": _Row(_extremes, (_MIN, _ARGMIN), "Smallest value of every array, and its position."),
+    "all": _Row(_truth, (over.every, all), _ALL, np.all),
+    "any": _Row(_truth, (over.some, any), "Whether any element is true; see `all`.", np.any),
+}
+
+
+def _numpy_form(name: str, has_ddof: bool) -> Callable[..., Any]:
+    """`np.sum(td, axis, keepdims=...)` as `td.sum(dim, keepdim)`."""
+
+    def call(a: Any, axis: Any = None, *, keepdims: bool = False, **options: Any) -> Any:
+        if has_ddof:
+            options["correction"] = options.pop("ddof", 0)
+        return getattr(a, name)(MISSING if axis is None else axis, keepdims, **options)
+
+    return call
+
+
+for _name, _row in _ROWS.items():
+    if _row.numpy is not None:
+        implements(_row.numpy)(_numpy_form(_name, _row.family is _with_correction))
+
+
+@implements(np.quantile)
+def _numpy_quantile(
+    a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+) -> Any:
+    return a.quantile(q, MISSING if axis is None else axis, keepdims, interpolation=method)
+
+
+def reduction(name: str) -> AnyMethod:
+    """The method of a reduction over batch dimensions, over features, or of everything.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> td = TensorDict({"a": np.arange(6.0).reshape(2, 3), "n": {"b": np.ones(2)}}, batch_size=[2])
+        >>> td.sum(dim=0)["a"], td.mean()["a"], td.sum("feature")["a"]
+        (array([3., 5., 7.]), array(2.5), array([ 3., 12.]))
+        >>> td.max(0).indices["a"], td.sum(reduce=True)
+        (array([1, 1, 1]), array(17.))
+    """
+    row = _ROWS[name]
+    return row.family(name, row.fn, row.doc)
+
+
+def norm(
+    td: Container,
+    dim: Any = MISSING,
+    keepdim: bool = False,
+    *,
+    out: Any = None,
+    dtype: DTypeLike | None = None,
+    reduce: bool | None = None,
+    key_transform: Callable[[Any], Any] | None = None,
+) -> Any:
+    """Euclidean norm of every array.
+
+    Args:
+        dim: as in `sum`.
+        keepdim: as in `sum`.
+        out: TensorDict that receives the results, and which is returned.
+        dtype: as in `sum`.
+        reduce: as in `sum`.
+        key_transform: as in `sum`.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> TensorDict({"a": np.array([[3.0, 4.0]])}, batch_size=[1]).norm()["a"]
+        array(5.)
+    """
+    fn = over.vector_norm(None if dtype is None else as_dtype(dtype))
+    result = _run(td, "norm", fn, dim, keepdim, reduce, key_transform)
+    return result if out is None else out.update(result)
+
+
+def quantile(
+    td: Container,
+    q: Any,
+    dim: Any = MISSING,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    reduce: bool | None = None,
+    key_transform: Callable[[Any], Any] | None = None,
+) -> Any:
+    """Quantiles of every array.
+
+    Args:
+        q: a number in [0, 1], or a 1-d array of them, which makes a new first batch dimension.
+        dim: as in `sum`.
+        keepdim: as in `sum`.
+        interpolation: a method of `numpy.quantile`: "linear", "lower", "higher", "nearest", ...
+        reduce: as in `sum`.
+        key_transform: as in `sum`.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> td = TensorDict({"a": np.arange(5.0)}, batch_size=[5])
+        >>> td.quantile(0.5)["a"], td.quantile([0.0, 1.0], dim=0).batch_size
+        (array(2.), (2,))
+    """
+    levels = np.asarray(q)
+    if levels.ndim > 1:
+        raise ValueError(f"q must be a number or a 1-d array, got shape {levels.shape}.")
+    fn = over.quantile(levels, interpolation)
+    return _run(td, "quantile", fn, dim, keepdim, reduce, key_transform, levels.shape)
+
+
+def logsumexp(td: Container, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """`log(sum(exp(x)))` over batch dimensions (all of them unless given), without overflow.
+
+    Over no dimension it is `x`, which is what a batch without dimensions gives.
+
+    Args:
+        dim: batch dimension(s).
+        keepdim: keep reduced dimensions with size 1.
+        out: TensorDict whose arrays receive the result, and which is returned.
+
+    Raises:
+        ValueError: `dim` is no batch dimension.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> TensorDict({"a": np.zeros(4)}, batch_size=[4]).logsumexp(0)["a"].round(4)
+        np.float64(1.3863)
+    """
+    try:
+        every = Scope(tuple(range(td.ndim)), keepdim=keepdim)
+        scope = every if dim is None else scope_of(td, dim, keepdim)
+    except IndexError as error:
+        raise ValueError(
+            f"The dimension {dim} is incompatible with a tensordict with batch_size {td.batch_size}."
+        ) from error
+    result = reduced(td, "logsumexp", log_sum_exp, scope)
+    return result if out is None else out.update(result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -14,6 +14,7 @@ from lite._arrays.reductions import Axis
 from lite._arrays.types import Array
 from lite._ops.methods import AnyMethod, described
 from lite._ops.reduce import Extremes, Scope, batch_dim, joined, reduced
+from lite._tree.numpy_protocol import implements, implements_with
 from lite._tree.protocol import Container
 from lite._tree.walks import map_kept
 
@@ -101,12 +102,37 @@ _CUMULATIVE = """
         """
 
 
-_METHODS: dict[str, AnyMethod] = {
-    "cumsum": _cumulative("cumsum", np.add, "Running sum"),
-    "cumprod": _cumulative("cumprod", np.multiply, "Running product"),
-    "cummax": _cumulative_extremes("cummax", np.maximum, "Largest value"),
-    "cummin": _cumulative_extremes("cummin", np.minimum, "Smallest value"),
+class _Row(NamedTuple):
+    """A cumulative function: the family of its arguments, its ufunc, its doc, and NumPy's function."""
+
+    family: Callable[[str, np.ufunc, str], AnyMethod]
+    ufunc: np.ufunc
+    doc: str
+    numpy: Callable[..., Any] | None = None
+
+
+_ROWS = {
+    "cumsum": _Row(_cumulative, np.add, "Running sum", np.cumsum),
+    "cumprod": _Row(_cumulative, np.multiply, "Running product", np.cumprod),
+    "cummax": _Row(_cumulative_extremes, np.maximum, "Largest value"),
+    "cummin": _Row(_cumulative_extremes, np.minimum, "Smallest value"),
 }
+
+
+def _numpy_form(name: str) -> Callable[..., Any]:
+    """`np.cumsum(td, axis, dtype)`: of the flattened batch where there is no axis."""
+
+    def call(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+        flat, along = (a.flatten(), 0) if axis is None else (a, axis)
+        return getattr(flat, name)(along, dtype=dtype)
+
+    return call
+
+
+for _name, _row in _ROWS.items():
+    if _row.numpy is not None:
+        implements(_row.numpy)(_numpy_form(_name))
+implements_with(np.nan_to_num, "nan_to_num")
 
 
 def scan(name: str) -> AnyMethod:
@@ -119,7 +145,8 @@ def scan(name: str) -> AnyMethod:
         >>> td.cumsum(0)["a"], td.cummax(0).values["a"], td.sort(0).indices["a"]
         (array([2, 3, 6]), array([2, 2, 3]), array([1, 0, 2]))
     """
-    return _METHODS[name]
+    row = _ROWS[name]
+    return row.family(name, row.ufunc, row.doc)
 
 
 def sort(td: Container, dim: int = -1, descending: bool = False, stable: bool = True) -> Extremes:
@@ -194,3 +221,13 @@ def _order(array: Array, axis: int, descending: bool, stable: bool) -> Array:
     # Sorting the reversed array and reversing again keeps the order of equal values.
     order = np.argsort(np.flip(array, axis), axis, stable=stable)
     return np.flip(array.shape[axis] - 1 - order, axis)
+
+
+@implements(np.sort)
+def _numpy_sort(a: Any, axis: int | None = -1, kind: Any = None, *, stable: bool | None = None) -> Any:
+    return a.flatten().sort(0).values if axis is None else a.sort(axis).values
+
+
+@implements(np.argsort)
+def _numpy_argsort(a: Any, axis: int | None = -1, kind: Any = None, *, stable: bool | None = None) -> Any:
+    return a.flatten().argsort(0) if axis is None else a.argsort(axis)

@@ -1,18 +1,27 @@
-"""`map` and `map_iter`: a function of chunks of the batch, run in several processes."""
+"""`map` and `map_iter`: a function of chunks of the batch, run in several processes.
+
+`workers` is imported by the first map that starts processes, since the pools behind it take long to
+import.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
+from types import TracebackType
+from typing import Any, Self, TextIO
 
 import numpy as np
 
-from lite._processes.progress import ProgressBar
+from lite._ops.combine import cat, maybe_dense_stack
 from lite._tree.protocol import Container
 
 Mapped = Callable[[Any], Any]
+_WIDTH = 30
+_PAUSE = 0.1  # seconds between two drawings
 
 
 def map(
@@ -72,7 +81,7 @@ def map(
         >>> td.map(lambda x: x + 1, num_workers=0, chunksize=2)["a"]
         array([1, 2, 3, 4])
     """
-    plan = _Plan(td, dim, num_workers, chunksize, num_chunks, pool)
+    plan = ChunkPlan(td, dim, num_workers, chunksize, num_chunks, pool)
     results = plan.run(
         plan.pieces(plan.cuts, lazily=index_with_generator),
         fn,
@@ -124,7 +133,7 @@ def map_iter(
         >>> [int(x["a"]) for x in td.map_iter(lambda x: x * 2, num_workers=0, chunksize=0)]
         [0, 2, 4]
     """
-    plan = _Plan(td, dim, num_workers, chunksize, num_chunks, pool)
+    plan = ChunkPlan(td, dim, num_workers, chunksize, num_chunks, pool)
     rng = np.random.default_rng(generator)
     cuts = plan.shuffled(rng) if shuffle else plan.cuts
     # Checked above, at the call; what follows runs when the first result is taken.
@@ -148,7 +157,7 @@ def _skip_none(results: Iterator[Any]) -> Iterator[Any]:
             yield result
 
 
-class _Plan:
+class ChunkPlan:
     """How a TensorDict is cut into pieces, and where the calls run."""
 
     def __init__(
@@ -197,8 +206,6 @@ class _Plan:
         return [int(order[cut]) if self.single else order[cut] for cut in self.cuts]
 
     def joined(self, results: list[Any]) -> Any:
-        from lite._ops.combine import cat, maybe_dense_stack
-
         return maybe_dense_stack(results, self.dim) if self.single else cat(results, self.dim)
 
     def run(
@@ -212,7 +219,7 @@ class _Plan:
         pbar: bool,
         start_method: str | None,
     ) -> Iterator[Any]:
-        from lite._processes.workers import call_all, call_given, new_pool  # process pools are slow to import
+        from lite._processes.workers import call_all, call_given, new_pool
 
         entropy = int(np.random.default_rng(generator).integers(2**63))
         with ExitStack() as stack:
@@ -232,3 +239,53 @@ class _Plan:
                 if bar is not None:
                     bar.step()
                 yield result
+
+
+class ProgressBar:
+    """Counts steps of a known total; drawn at most ten times a second, and when it ends.
+
+    Args:
+        total: number of steps.
+        stream: where to draw.
+
+    Example:
+        >>> import io
+        >>> out = io.StringIO()
+        >>> with ProgressBar(2, out) as bar:
+        ...     bar.step()
+        ...     bar.step()
+        >>> "2/2" in out.getvalue()
+        True
+    """
+
+    def __init__(self, total: int, stream: TextIO | None = None) -> None:
+        self.total = total
+        self.done = 0
+        self._stream = sys.stderr if stream is None else stream
+        self._start = self._drawn = time.monotonic()
+
+    def __enter__(self) -> Self:
+        self._draw()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._draw()
+        self._stream.write("\n")
+        self._stream.flush()
+
+    def step(self) -> None:
+        """Count one step."""
+        self.done += 1
+        if time.monotonic() - self._drawn >= _PAUSE:
+            self._draw()
+
+    def _draw(self) -> None:
+        self._drawn = time.monotonic()
+        passed = self._drawn - self._start
+        full = _WIDTH * self.done // self.total if self.total else _WIDTH
+        rate = self.done / passed if passed > 0 else 0.0
+        bar = "#" * full + "." * (_WIDTH - full)
+        self._stream.write(f"\r{self.done}/{self.total} [{bar}] {passed:.1f} s, {rate:.1f}/s")
+        self._stream.flush()

@@ -1,1 +1,3 @@
-"""TensorDicts for people: text, HTML, summary."""
+"""TensorDicts for people: `text` (with `options`, which users set), `html` for notebooks, `summary` as a
+table; `rows` is what the last two say of an entry.
+"""

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from lite._arrays.device import device_of
-from lite._arrays.types import is_array
-from lite._containers.ragged import stand_in
-from lite._show.summary import size_text
-from lite._tree.nontensor import NonTensorBase
+from lite._show.rows import Row, rows, size_text
 from lite._tree.protocol import Container
 from lite._tree.walks import leaves
 
@@ -58,45 +53,28 @@ def _node(kind: str, key: str, td: Any, level: int) -> str:
 
 
 def _body(td: Any, level: int) -> str:
-    rows: list[str] = []
+    lines: list[str] = []
     nodes: list[str] = []
-    for count, (key, cells, entry) in enumerate(_described(td)):
+    for count, row in enumerate(rows(td)):
         if count == _MOST_ROWS:
-            rows.append('<tr><td class="lite-note">more entries are not shown</td></tr>')
+            lines.append('<tr><td class="lite-note">more entries are not shown</td></tr>')
             break
-        if cells is None:
-            nodes.append(_node(type(entry).__name__, key, td._as_node(entry), level + 1))
+        key = row.key + row.label
+        node = td._as_node(row.entry)
+        if node is not None:
+            nodes.append(_node(type(row.entry).__name__, key, node, level + 1))
         else:
-            texts = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-            rows.append(f'<tr><td class="lite-key">{escape(key)}</td>{texts}</tr>')
-    return (f"<table>{''.join(rows)}</table>" if rows else "") + "".join(nodes)
+            texts = "".join(f"<td>{escape(cell)}</td>" for cell in _cells(row))
+            lines.append(f'<tr><td class="lite-key">{escape(key)}</td>{texts}</tr>')
+    return (f"<table>{''.join(lines)}</table>" if lines else "") + "".join(nodes)
 
 
-def _described(td: Any) -> Iterator[tuple[str, tuple[str, ...] | None, Any]]:
-    """(key, cells, entry) of every entry; no cells for those that are nodes of the tree themselves."""
-    shared = list(td._keys())
-    for key in shared:
-        yield (key, *_cells(td, key))
-    stacked = td._parts()
-    for i, part in enumerate(stacked[0] if stacked is not None else ()):
-        for key in part._keys():
-            if key not in shared:
-                yield (f"{key} (only in {i})", *_cells(part, key))
-
-
-def _cells(td: Any, key: str) -> tuple[tuple[str, ...] | None, Any]:
-    found = stand_in(td, key)
-    if is_array(found):
-        nbytes = sum(leaf.nbytes for leaf in leaves(td.select(key)))
-        shape = td._item_shape(key)
-        return ("Array", str(shape), str(found.dtype), device_of(found), size_text(nbytes)), None
-    try:
-        entry = td._get_str(key)
-    except RuntimeError:  # parts that cannot be stacked have no common text
-        return (type(found).__name__, str(td._item_shape(key)), "", "", ""), None
-    if not isinstance(entry, NonTensorBase):
-        return None, entry
-    text = str(entry._export())
+def _cells(row: Row) -> tuple[str, ...]:
+    if row.nbytes is not None:
+        return row.kind, str(row.shape), row.dtype, row.device, size_text(row.nbytes)
+    if row.entry is None:
+        return row.kind, str(row.shape), "", "", ""
+    text = str(row.entry._export())
     if len(text) > _LONGEST_TEXT:
         text = text[:_LONGEST_TEXT] + "..."
-    return (type(entry).__name__, str(entry.batch_size), text, "", ""), None
+    return type(row.entry).__name__, str(row.entry.batch_size), text, "", ""

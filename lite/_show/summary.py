@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-from lite._arrays.types import Path, is_array
-from lite._containers.ragged import stand_in
+from lite._arrays.types import Path
+from lite._show.rows import rows, size_text
 from lite._tree.keys import to_key
 from lite._tree.protocol import Container
 from lite._tree.walks import leaves
-
-
-class _Row(NamedTuple):
-    key: str
-    kind: str
-    shape: str
-    dtype: str
-    nbytes: int | None
 
 
 def summary(td: Container) -> str:
@@ -38,10 +30,8 @@ def summary(td: Container) -> str:
         -----------------------------------------------
         TensorDict, batch_size=(3,): 2 arrays, 120 B
     """
-    rows = list(_rows(td, ()))
-    head = _Row("key", "kind", "shape", "dtype", None)
-    cells = [[*row[:4], "" if row.nbytes is None else str(row.nbytes)] for row in rows]
-    cells = [[*head[:4], "bytes"], *cells]
+    found = list(_lines(td, ()))
+    cells = [("key", "kind", "shape", "dtype", "bytes"), *(line for line, _ in found)]
     widths = [max(len(line[i]) for line in cells) for i in range(5)]
     lines = [
         "  ".join(
@@ -52,53 +42,21 @@ def summary(td: Container) -> str:
     ]
     rule = "-" * (sum(widths) + 8)
     arrays = sum(1 for _ in leaves(td))
-    total = size_text(sum(row.nbytes or 0 for row in rows))
+    total = size_text(sum(nbytes for _, nbytes in found))
     name = type(td).__name__
     plural = "" if arrays == 1 else "s"
     end = f"{name}, batch_size={td.batch_size}: {arrays} array{plural}, {total}"
     return "\n".join([lines[0], rule, *lines[1:], rule, end])
 
 
-def _rows(td: Any, above: Path) -> Iterator[_Row]:
-    shared = list(td._keys())
-    for key in shared:
-        yield from _entry_rows(td, key, (*above, key), "")
-    stacked = td._parts()
-    for i, part in enumerate(stacked[0] if stacked is not None else ()):
-        for key in part._keys():
-            if key not in shared:
-                yield from _entry_rows(part, key, (*above, key), f" (only in {i})")
-
-
-def _entry_rows(td: Any, key: str, path: Path, where: str) -> Iterator[_Row]:
-    label = f"{to_key(path)}{where}"
-    found = stand_in(td, key)
-    if is_array(found):
-        nbytes = sum(leaf.nbytes for leaf in leaves(td.select(key)))
-        yield _Row(label, "Array", str(td._item_shape(key)), str(found.dtype), nbytes)
-        return
-    try:
-        node = td._as_node(td._get_str(key))
-    except RuntimeError:  # parts that cannot be stacked
-        node = None
-    if node is None:
-        yield _Row(label, type(found).__name__, str(td._item_shape(key)), "", None)
-    elif node.is_empty() and not list(node._keys()):
-        yield _Row(label, type(found).__name__, str(node.batch_size), "", 0)
-    else:
-        yield from _rows(node, path)
-
-
-def size_text(nbytes: int) -> str:
-    """Bytes for people: 120 B, 1.5 KiB, 2.0 GiB.
-
-    Example:
-        >>> size_text(1536)
-        '1.5 KiB'
-    """
-    size = float(nbytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{nbytes} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
+def _lines(td: Any, above: Path) -> Iterator[tuple[tuple[str, ...], int]]:
+    """The cells of every entry at any depth, and its bytes."""
+    for row in rows(td):
+        path = (*above, row.key)
+        node = td._as_node(row.entry)
+        if node is not None and (list(node._keys()) or not node.is_empty()):
+            yield from _lines(node, path)
+            continue
+        nbytes = 0 if node is not None else row.nbytes
+        shown = "" if nbytes is None else str(nbytes)
+        yield (f"{to_key(path)}{row.label}", row.kind, str(row.shape), row.dtype, shown), nbytes or 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -12,8 +11,9 @@ import numpy as np
 from lite._arrays.device import device_of
 from lite._arrays.types import Array, ArrayHolder, Shape, is_array
 from lite._containers.ragged import stand_in
-from lite._processes.sharing import block_of
+from lite._processes.shared import block_of
 from lite._show.options import PrintOptions, print_options
+from lite._show.rows import places
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container
 
@@ -30,11 +30,14 @@ def repr(td: Container) -> str:
             for key, entry in td._items()
         }
         return _block(type(td).__name__, [f"fields={{{_fields(lines)}}}"], td, [])
-    parts, dim = stacked
-    shared = list(td._keys())
-    lines = {key: entry_text(td, key) for key in shared}
-    fields = [f"fields={{{_fields(lines)}}}", f"exclusive_fields={{\n{_exclusive(parts, shared)}}}"]
-    return _block(type(td).__name__, fields, td, [f"stack_dim={dim}"])
+    shared: dict[str, str] = {}
+    exclusive: dict[int, dict[str, str]] = {}
+    for holder, key, part in places(td):
+        texts = shared if part is None else exclusive.setdefault(part, {})
+        texts[key] = entry_text(holder, key)
+    blocks = ",\n".join(_indented(f"{i} ->{_fields(texts)}") for i, texts in exclusive.items())
+    fields = [f"fields={{{_fields(shared)}}}", f"exclusive_fields={{\n{blocks}}}"]
+    return _block(type(td).__name__, fields, td, [f"stack_dim={stacked[1]}"])
 
 
 def _block(name: str, fields: list[str], td: Any, more: list[str]) -> str:
@@ -161,12 +164,3 @@ def entry_text(td: Any, key: str) -> str:
         return _entry(td._get_str(key), td.device)
     except RuntimeError:  # objects that differ in shape, or in kind
         return f"{type(found).__name__}(batch_size={td._item_shape(key)}, device={td.device})"
-
-
-def _exclusive(parts: Iterable[Any], shared: list[str]) -> str:
-    blocks = []
-    for i, part in enumerate(parts):
-        lines = {key: entry_text(part, key) for key in part._keys() if key not in shared}
-        if lines:
-            blocks.append(_indented(f"{i} ->{_fields(lines)}"))
-    return ",\n".join(blocks)

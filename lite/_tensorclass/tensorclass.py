@@ -10,12 +10,10 @@ from textwrap import indent
 from typing import Any, ClassVar, Self
 
 from lite._arrays.types import Array, Shape
-from lite._files import loading, saving
+from lite._files import functions, methods
 from lite._show.html import html_of
 from lite._show.text import entry_text, ordered, state_lines
-from lite._tensorclass.fields import Field, annotations_of, signature_of
-from lite._tensorclass.methods import TensorClassMeta, delegate_operators
-from lite._tensorclass.options import Options
+from lite._tensorclass.fields import Field, Options, annotations_of, signature_of
 from lite._tensordict import TensorDict
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
@@ -28,6 +26,21 @@ _RESERVED = frozenset({"batch_size", "device", "names", "shape", "ndim"})  # als
 
 def _is_method(name: str) -> bool:
     return name != "data" and hasattr(TensorDict, name)
+
+
+class TensorClassMeta(type):
+    """Gives tensorclasses the class methods of TensorDict (`stack`, `cat`, `from_dict`, ...)."""
+
+    def __getattr__(cls, name: str) -> Any:
+        method = None if name.startswith("_") else getattr(TensorDict, name, None)
+        if not inspect.ismethod(method):
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = method(*args, **kwargs)
+            return cls.from_tensordict(result) if isinstance(result, Container) else result
+
+        return call
 
 
 class TensorClass(TensorCollection, metaclass=TensorClassMeta):
@@ -125,31 +138,31 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         """The fields, as `dataclasses.fields`."""
         return dataclasses.fields(cls)  # type: ignore[arg-type]
 
-    # -- files (_files/saving.py, _files/loading.py) ---------------------------------------------
+    # -- files (_files/methods.py, _files/functions.py) ---------------------------------------------
 
-    memmap = saving.memmap
-    memmap_ = saving.memmap_
-    memmap_like = saving.memmap_like
-    save = saving.save
-    make_memmap = saving.make_memmap
-    make_memmap_from_tensor = saving.make_memmap_from_tensor
-    to_h5 = saving.to_h5
-    consolidate = saving.consolidate
-    is_consolidated = saving.is_consolidated
-    dumps = saving.save
-    load_memmap = classmethod(loading.load_memmap)
-    load = classmethod(loading.load)
-    load_memmap_ = loading.load_memmap_
-    load_ = loading.load_
-    memmap_refresh_ = loading.memmap_refresh_
-    is_memmap = loading.is_memmap
-    from_h5 = classmethod(loading.from_h5)
-    from_consolidated = classmethod(loading.from_consolidated)
+    memmap = methods.memmap
+    memmap_ = methods.memmap_
+    memmap_like = methods.memmap_like
+    save = methods.save
+    make_memmap = methods.make_memmap
+    make_memmap_from_tensor = methods.make_memmap_from_tensor
+    to_h5 = methods.to_h5
+    consolidate = methods.consolidate
+    is_consolidated = methods.is_consolidated
+    dumps = methods.save
+    load_memmap = classmethod(methods.load_memmap)
+    load = classmethod(methods.load)
+    load_memmap_ = methods.load_memmap_
+    load_ = methods.load_
+    memmap_refresh_ = methods.memmap_refresh_
+    is_memmap = methods.is_memmap
+    from_h5 = classmethod(methods.from_h5)
+    from_consolidated = staticmethod(functions.from_consolidated)
 
     @property
     def saved_path(self) -> str:
         """The folder that the arrays are mapped to; AttributeError if they are not."""
-        return loading.saved_path(self)
+        return methods.saved_path(self)
 
     # -- wrapping -----------------------------------------------------------------------------
 
@@ -391,7 +404,25 @@ def _restore(cls: type[TensorClass], tensordict: Any) -> TensorClass:
     return cls._wrap_tensordict(tensordict)
 
 
-delegate_operators(TensorClass)
+def _delegate(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._call(name, args, kwargs)
+
+    method.__name__ = name
+    return method
 
 
+def _delegate_operators(cls: type) -> None:
+    """Python looks operators up on the class, past `__getattr__`: give the class TensorDict's own."""
+    own = set(cls.__dict__) | {"__class_getitem__", "__init_subclass__", "__slots__", "__weakref__"}
+    for base in TensorDict.__mro__[:-1]:
+        for name, value in base.__dict__.items():
+            if name.startswith("__") and name not in own and inspect.isfunction(value):
+                own.add(name)
+                setattr(cls, name, _delegate(name))
+
+
+_delegate_operators(TensorClass)
+# Hints of subclasses are looked up with those of this class, in the module that it says: lite, not this file.
+TensorClass.__annotations__ = inspect.get_annotations(TensorClass, eval_str=True)
 kinds.tensorclass = TensorClass

@@ -125,3 +125,19 @@ def unravel_key_list(keys: Iterable[Any]) -> list[NestedKey]:
         except TypeError:
             return list(map(unravel_key, keys))
     raise TypeError(f"keys must be a list or a tuple of keys, got {type(keys).__name__}.")
+
+
+def require_utf8(text: str, what: str) -> None:
+    """Raise ValueError for text with lone surrogates, which formats of UTF-8 have no place for.
+
+    Args:
+        text: a key, or an object.
+        what: what to call it in the error.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{what} {text[:80]!r} cannot be written: this format is UTF-8, and character {error.start} is "
+            f"a lone surrogate."
+        ) from None

@@ -1,6 +1,6 @@
 """NumPy functions that take TensorDicts: `np.stack(tds)`, `np.where(cond, td, other)`, ...
 
-The module functions of lite are the implementations; each registers itself here, and
+Axes are batch dimensions. What implements a function registers itself, beside the operation in `lite._ops`;
 `__array_function__` looks it up.
 """
 
@@ -26,14 +26,18 @@ def implements(numpy_function: Callable[..., Any]) -> Callable[[F], F]:
     return register
 
 
+def implements_with(numpy_function: Callable[..., Any], method: str) -> None:
+    """Register a method of TensorDicts that takes the arguments of `numpy_function`, in their order."""
+
+    def call(a: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(a, method)(*args, **kwargs)
+
+    _IMPLEMENTATIONS[numpy_function] = call
+
+
 def array_function(
     td: Container, func: Callable[..., Any], types: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     """Run lite's form of a NumPy function; TypeError (raised by NumPy) if it has none."""
     implementation = _IMPLEMENTATIONS.get(func)
-    if implementation is None:
-        # Only here, on first use: `import lite` needs none of them.
-        from lite._ops import numpy_functions  # noqa: F401
-
-        implementation = _IMPLEMENTATIONS.get(func)
     return NotImplemented if implementation is None else implementation(*args, **kwargs)

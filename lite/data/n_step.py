@@ -57,11 +57,12 @@ def n_step(
     kept = set(reward_paths)
     if not shift_done:
         kept.update(require_path(key) for key in _as_keys(done_keys))
-    _shift(out.get("next"), index, time_dim, kept)
+    following = out.get("next")
+    _shift(following, index, time_dim, kept)
 
-    out.set(("next", "original_reward"), rewards[-1])
+    following.set("original_reward", rewards[-1])
     for path, window in zip(reward_paths, windows, strict=True):
-        out.set(("next", *path), window.reward)
+        following.set(path, window.reward)
     dtype = get_default_dtype()
     steps, discount, nonterminal = windows[0].steps, windows[0].gamma, windows[0].nonterminal
     out.set("steps_to_next_obs", steps)
@@ -115,10 +116,9 @@ def _rebatch(td: TensorDictBase, shape: tuple[int, ...]) -> None:
 
 def _shift(td: TensorDictBase, index: NDArray[np.int64], time_dim: int, kept: set[Path]) -> None:
     """Take every array under `td` at `index`, except at the paths `kept`."""
-    paths = [require_path(key) for key in td.keys(include_nested=True, leaves_only=True)]
-    for path in paths:
+    for key, entry in list(td.items(include_nested=True, leaves_only=True)):
+        path = require_path(key)
         if path not in kept:
-            entry = td.get(path)
             moved = gather_time(entry, index, time_dim=time_dim)
             if moved is not entry:
                 td.set(path, moved)

@@ -25,7 +25,7 @@ from lite.kernels.cuda import _softmax
 from lite.kernels.cuda._jit import cuda, kernel
 from lite.kernels.cuda._threads import WARP, before, together
 from lite.kernels.cuda._vectors import VALUES
-from lite.kernels.cuda.log_softmax import Rows
+from lite.kernels.cuda.log_softmax import RowLayout
 
 if not cuda.is_available():
     pytest.skip("needs a GPU, or NUMBA_ENABLE_CUDASIM=1", allow_module_level=True)
@@ -33,8 +33,8 @@ if not cuda.is_available():
 WIDE = 700 if SIMULATED else 300_000  # logits that several blocks share
 
 
-def rows_of(logits: Any) -> Rows:
-    return Rows(gpu_of(None, logits=logits), Logits(logits, None, 1.0, gpu=gpu_of(None, logits=logits)))
+def rows_of(logits: Any) -> RowLayout:
+    return RowLayout(gpu_of(None, logits=logits), Logits(logits, None, 1.0, gpu=gpu_of(None, logits=logits)))
 
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64"])

@@ -15,7 +15,7 @@ HERE, CUDA = Path(__file__).parent, Path(__file__).parents[1] / "cuda"
     [
         ([CUDA / "test_kernel_arrays.py"], 20),
         ([CUDA / "test_sequences.py"], 50),
-        ([HERE / "test_returns.py", HERE / "test_multistep_return.py"], 90),
+        ([HERE / "test_returns.py", HERE / "test_advantages.py", HERE / "test_multistep_return.py"], 90),
         ([CUDA / "test_log_softmax.py"], 50),
         ([HERE / "test_log_softmax.py", HERE / "test_token_log_probs.py"], 150),
         ([CUDA / "test_sample_tokens.py", HERE / "test_sample_tokens.py"], 70),

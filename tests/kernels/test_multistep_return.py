@@ -230,3 +230,22 @@ def test_long_sequences_are_summed_in_pieces(n_steps):
     windows = np.take_along_axis(before, out.index + 1, 1) - before[:, :-1]
     np.testing.assert_array_equal(out.reward, windows)  # of integers, exact
     assert out.steps.max() == n_steps
+
+
+@pytest.mark.host_only
+@pytest.mark.parametrize("n_steps", [1, 2, 3, 8, 13, 31, 32, 100])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_row_has_the_same_result_in_any_batch(rng, n_steps, dtype):
+    """To the bit, whatever the lengths of the episodes in other rows, and of however many it is one."""
+    reward = rng.normal(size=(300, 32)).astype(dtype)
+    done = rng.random(reward.shape) < np.linspace(0, 0.5, 300)[:, None]
+    whole = multistep_return(reward, done, gamma=0.97, n_steps=n_steps)
+    for row in (0, 1, 63, 64, 200, 299):
+        alone = multistep_return(reward[row], done[row], gamma=0.97, n_steps=n_steps)
+        for ours, its in zip(alone, whole, strict=True):
+            np.testing.assert_array_equal(ours, its[row])
+    apart = [slice(None, None, 2), slice(7, 8), slice(40, 299)]
+    for rows in apart:
+        some = multistep_return(reward[rows], done[rows], gamma=0.97, n_steps=n_steps)
+        for ours, its in zip(some, whole, strict=True):
+            np.testing.assert_array_equal(ours, its[rows])

@@ -19,9 +19,6 @@ from kernels_under_test import (
     vtrace,
 )
 
-import lite.kernels
-from lite.kernels import _sequences
-
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "value_vectors.json").read_text())["cases"]
 
 
@@ -127,22 +124,6 @@ def cut_off():
     return reward, value, following, done, terminated
 
 
-def test_gae_at_a_truncated_step_uses_its_own_next_value():
-    # OpenAI's spinningup-style buffers take V of the next row of the batch, which is another episode's.
-    reward, value, following, done, terminated = cut_off()
-    advantage, target = gae(reward, value, following, done, terminated, gamma=0.5, lmbda=1.0)
-    np.testing.assert_allclose(target[:3], [1 + 0.5 * (1 + 0.5 * (1 + 0.5 * 7)), 1 + 0.5 * 4.5, 4.5])
-    np.testing.assert_allclose(advantage[2], 4.5)
-
-
-def test_vtrace_at_a_truncated_step_uses_its_own_next_value():
-    # An earlier torchrl took the target of the next row, which is another trajectory's.
-    reward, value, following, done, terminated = cut_off()
-    zero = np.zeros(5)
-    advantage, target = vtrace(zero, zero, reward, value, following, done, terminated, gamma=0.5)
-    assert advantage[2] == target[2] == 4.5
-
-
 def test_td_lambda_at_a_truncated_step_uses_its_own_next_value():
     reward, _, following, done, terminated = cut_off()
     got = td1_return(reward, following, done, terminated, gamma=0.5)
@@ -220,21 +201,6 @@ def test_strided_and_read_only_input(rng, step):
         a.flags.writeable = False
     expected = reward_to_go(reward[:, step].copy(), done[:, step].copy(), gamma=0.9)
     np.testing.assert_array_equal(reward_to_go(reward[:, step], done[:, step], gamma=0.9), expected)
-
-
-@pytest.mark.host_only
-def test_large_batches_on_threads_equal_small_ones(rng, monkeypatch):
-    monkeypatch.setattr(_sequences, "_CHUNK", 4000)
-    reward, done = rng.normal(size=(60, 500)).astype(np.float32), rng.random((60, 500)) < 0.05
-    serial = vtrace(reward, -reward, reward, reward, reward, done, gamma=0.9)
-    monkeypatch.setattr(_sequences, "_SERIAL", 20_000)
-    before = lite.kernels.get_num_threads()
-    lite.kernels.set_num_threads(3)
-    try:
-        threaded = vtrace(reward, -reward, reward, reward, reward, done, gamma=0.9)
-    finally:
-        lite.kernels.set_num_threads(before)
-    np.testing.assert_array_equal(threaded, serial)
 
 
 def test_discounted_return_goes_on_with_the_last_value(rng):

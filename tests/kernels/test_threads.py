@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lite.kernels import get_num_threads, multistep_return, sample_tokens, set_num_threads, token_log_probs
-from lite.kernels._rows import for_rows
+from lite.kernels._threads import for_rows
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
 SCALE = 1 if INTERPRETED else 20  # compiled: enough work for several chunks

@@ -102,7 +102,7 @@ NN test_reset_functional
     | parity/test_td_module_rows.py::test_reset_functional
 NN test_reset_functional_called_once
     | parity/test_td_module_rows.py::test_reset_called_once
-    | nn/test_td_module_base.py::test_each_layer_once
+    | nn/tensordict_modules/test_base.py::test_each_layer_once
 NN test_reset_extra_dims
     | parity/test_td_module_rows.py::test_reset_extra_dims
 NN test_stateful, test_stateful_tensorclass
@@ -114,7 +114,7 @@ NN test_stateful_probabilistic (kwargs, deprec)
     | parity/test_probabilistic.py::test_distribution_kwargs
 NN test_strict
     | parity/test_td_module.py::test_calls
-    | nn/test_td_module.py::test_strict
+    | nn/tensordict_modules/test_module.py::test_strict
 NN test_nontensor
     | parity/test_td_module_rows.py::test_nontensor
     | parity/test_td_module.py::test_calls
@@ -122,10 +122,10 @@ NN test_vmap_kwargs
     | parity/test_td_module_rows.py::test_vmap_kwargs
 NN test_deepcopy
     | parity/test_td_module_rows.py::test_deepcopy
-    | nn/test_td_module.py::test_public_names_are_forwarded
+    | nn/tensordict_modules/test_module.py::test_public_names_are_forwarded
 NN test_dispatch_deactivate
     | parity/test_td_module_rows.py::test_dispatch_deactivate
-    | nn/test_dispatch.py::test_switching_off_by_environment
+    | nn/tensordict_modules/test_dispatch.py::test_switching_off_by_environment
 NN test_dispatch, test_dispatch_changing_size
     | parity/test_td_module.py::test_dispatch
 NN test_dispatch_nested, _confusing
@@ -133,16 +133,16 @@ NN test_dispatch_nested, _confusing
     | parity/test_td_module_rows.py::test_dispatch_confusing
 NN test_dispatch_nested_args
     | parity/test_td_module.py::test_dispatch
-    | nn/test_dispatch.py::test_duplicated_argument
+    | nn/tensordict_modules/test_dispatch.py::test_duplicated_argument
 NN test_dispatch_auto_batch_size
     | parity/test_td_module.py::test_dispatch
-    | nn/test_dispatch.py::test_batch_size
+    | nn/tensordict_modules/test_dispatch.py::test_batch_size
 NN test_dispatch_nested_extra_args, _sep, _source, _dest
     | parity/test_td_module.py::test_dispatch
-    | nn/test_dispatch.py::test_separator_source_and_dest
+    | nn/tensordict_modules/test_dispatch.py::test_separator_source_and_dest
 NN test_dispatch_multi
     | parity/test_td_sequential.py::test_dispatch_of_random_weights
-    | nn/test_td_sequential.py::test_dispatch
+    | nn/tensordict_modules/test_sequential.py::test_dispatch
 NN test_dispatch_module_with_additional_parameters
     | parity/test_td_module_rows.py::test_dispatch_module_with_additional_parameters
 NN test_tdmodule_dict_output
@@ -158,7 +158,7 @@ NN test_method_forward
     | parity/test_td_module_rows.py::test_method_forward
 NN test_serialization
     | parity/test_td_module_rows.py::test_serialization
-    | nn/test_td_module.py::test_copy_and_pickle
+    | nn/tensordict_modules/test_module.py::test_copy_and_pickle
 
 # TensorDictSequential
 NN TDSequence.test_tdseq_inplace
@@ -170,7 +170,7 @@ NN test_ordered_dict_select_subsequence, _select_outkeys
     | parity/test_td_sequential_rows.py::test_ordered_dict_select
     | parity/test_td_sequential.py::test_cases
 NN test_input_keys (sequence)
-    | nn/test_td_sequential.py::test_dict_in_keys
+    | nn/tensordict_modules/test_sequential.py::test_dict_in_keys
 NN test_tdseq_tdoutput
     | parity/test_td_sequential_rows.py::test_tdseq_tdoutput
     | parity/test_td_sequential.py::test_selections_of_random_graphs
@@ -182,7 +182,7 @@ NN test_prob_key_exclusion_*
 NN test_prob_seq_no_prob_modules (selected_out_keys)
     | parity/test_probabilistic_sequential.py::test_without_probabilistic_modules
 NN test_prob_seq_subclass_without_selected_out_keys_arg
-    | nn/test_probabilistic_sequential.py::test_a_subclass_need_not_take_the_keyword_arguments
+    | nn/tensordict_modules/test_probabilistic_sequential.py::test_a_subclass_need_not_take_keyword_arguments
 NN TDSequence.test_stateful (and probabilistic)
     | parity/test_td_sequential_rows.py::test_stateful_list
     | parity/test_probabilistic_sequential.py::test_sequence_as_a_list
@@ -204,8 +204,8 @@ NN TestSkipExisting.test_global (None)
     | parity/test_td_module.py::test_skip_existing_without_mode_is_no_context
 NN TestSkipExisting.test_global_with_module, test_module, test_tdmodule, test_tdseq
     | parity/test_td_module.py::test_skip_existing
-    | nn/test_skip_existing.py::test_modules_obey_the_flag
-    | nn/test_skip_existing.py::test_decorator
+    | nn/test_settings_skip_existing.py::test_modules_obey_the_flag
+    | nn/test_settings_skip_existing.py::test_decorator
 NN TestSelectOutKeys.test_tdmodule
     | parity/test_td_sequential_rows.py::test_selected_keys_of_a_module
     | parity/test_td_module.py::test_selection
@@ -233,11 +233,11 @@ NN test_no_warning_single_key
     | parity/test_probabilistic.py::test_keys
 NN test_generator_*
     | parity/test_probabilistic.py::test_generator_errors
-    | nn/test_probabilistic.py::test_a_seed_makes_a_generator_that_goes_on
-    | nn/test_probabilistic.py::test_a_generator_is_advanced_in_place
-    | nn/test_probabilistic.py::test_a_seed_in_an_entry_is_replaced
-    | nn/test_probabilistic.py::test_a_seed_in_an_entry_is_kept_where_nothing_is_drawn
-    | nn/test_probabilistic.py::test_what_an_entry_may_not_hold
+    | nn/tensordict_modules/test_probabilistic.py::test_a_seed_makes_a_generator_that_goes_on
+    | nn/tensordict_modules/test_probabilistic.py::test_a_generator_is_advanced_in_place
+    | nn/tensordict_modules/test_probabilistic.py::test_a_seed_in_an_entry_is_replaced
+    | nn/tensordict_modules/test_probabilistic.py::test_a_seed_in_an_entry_is_kept_where_nothing_is_drawn
+    | nn/tensordict_modules/test_probabilistic.py::test_what_an_entry_may_not_hold
 NN TestCompositeDist.test_const, _sample, _sample_named, _rsample, test_from_distributions
     | parity/test_composite.py::test_composite_samples
 NN test_set_composite_lp_aggregate (build_and_get)
@@ -258,15 +258,15 @@ NN TestAddStateIndependentNormalScale
 NN test_module_buffer
     | parity/test_params.py::test_a_tensordict_as_buffer
 NN TestEnsemble.test_init
-    | nn/test_ensemble.py::test_copies_are_initialised_independently
+    | nn/parameters/test_ensemble.py::test_copies_are_initialised_independently
     | parity/test_functional.py::test_ensembles
 NN TestEnsemble.test_siso_forward
     | parity/test_functional.py::test_ensembles
-    | nn/test_ensemble.py::test_forward_gives_every_entry_the_copies
+    | nn/parameters/test_ensemble.py::test_forward_gives_every_entry_the_copies
 NN TestEnsemble.test_chained_ensembles
-    | nn/test_ensemble.py::test_chains
+    | nn/parameters/test_ensemble.py::test_chains
 NN TestEnsemble.test_reset_once
-    | nn/test_ensemble.py::test_reset_runs_once_per_copy
+    | nn/parameters/test_ensemble.py::test_reset_runs_once_per_copy
 NN TestTDParams.test_td_params
     | parity/test_params.py::test_names_assignment_and_locks
 NN TestTDParams.test_constructors
@@ -292,8 +292,8 @@ NN TestStateDict.test_sd_params, test_sd_module
 NN TestToModule.test_plain_tensor_to_module_preserves...
     | parity/test_to_module.py::test_kinds_in_the_module
 NN test_preserve_module_state_with_custom_setattr, keeps_buffers
-    | nn/test_to_module.py::test_custom_setattr_and_attributes_do_not_get_in_the_way
-    | nn/test_to_module.py::test_a_buffer_stays_a_buffer
+    | nn/parameters/test_to_module.py::test_custom_setattr_and_attributes_do_not_get_in_the_way
+    | nn/parameters/test_to_module.py::test_a_buffer_stays_a_buffer
 NN TestToModule.test_static, test_cm
     | parity/test_to_module.py::test_swaps_restore
     | parity/test_to_module.py::test_shared_layers
@@ -305,7 +305,7 @@ NN test_params_detach
 NN TestAsTDM
     | parity/test_td_sequential_rows.py::test_decorated_functions
     | parity/test_td_module.py::test_decorated_methods_use_their_own_object
-    | nn/test_td_wrappers.py::test_function
+    | nn/tensordict_modules/test_wrappers.py::test_function
 
 # Vmap and trees
 FT test_vmap_names
@@ -319,26 +319,26 @@ FT test_vamp_composed, _composed_flipped
     | nn/test_vmap_tensordicts.py::test_tensordicts_that_are_not_mapped_are_expanded_and_stay_as_they_are
 FT TestPyTree.test_pytree_map
     | parity/test_interop.py::test_pytrees_come_back_equal
-    | test_interop.py::test_optree
+    | convert/test_pytree.py::test_optree
 GE test_from_module
     | parity/test_functional.py::test_from_module
 GE test_from_module_state_dict
     | parity/test_functional.py::test_from_module_by_state_dict
 GE test_from_modules
     | parity/test_functional.py::test_from_modules
-    | nn/test_from_module.py::test_from_modules_as_a_module
+    | nn/parameters/test_from_module.py::test_from_modules_as_a_module
 GE test_from_modules_expand
     | parity/test_functional.py::test_expanded
 GE test_from_modules_lazy
-    | nn/test_from_module.py::test_modules_without_data_cannot_be_stacked
+    | nn/parameters/test_from_module.py::test_modules_without_data_cannot_be_stacked
     | (modules have their shapes from the start; what may be missing is data)
 
 # Tensorclasses
 NN TestTensorClassModule*, TestEdgeCases
     | parity/test_tensorclass_module.py::test_keys_and_results
     | parity/test_tensorclass_module.py::test_types_that_are_no_tensorclasses
-    | nn/test_tensorclass_module.py::test_nested_fields_are_of_their_class
-    | nn/test_tensorclass_module.py::test_in_a_sequence
+    | nn/tensordict_modules/test_tensorclass_module.py::test_nested_fields_are_of_their_class
+    | nn/tensordict_modules/test_tensorclass_module.py::test_in_a_sequence
 
 # Tracing
 FX trace-consistency tests

@@ -30,7 +30,7 @@ def load_safetensors(path: str | os.PathLike[str]) -> dict[str, Any]:
         >>> nn.Linear(2, 1).load_state_dict(nn.load_safetensors(path))
         <All keys matched successfully>
     """
-    from lite._files import safetensors  # file code is imported when it is used
+    from lite._files.flat import read_safetensors  # file code is imported when it is used
 
     os.stat(path)  # FileNotFoundError, which is not a damaged file
-    return safetensors.read(os.fspath(path))[0]
+    return read_safetensors(os.fspath(path))[0]

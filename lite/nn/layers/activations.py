@@ -354,13 +354,13 @@ def gelu(x: Any, approximate: str = "none") -> Any:
 def _exact(x: Any) -> Any:
     if x.dtype != np.float32:
         return x * formulas.normal_cdf(x)
-    from lite.kernels.cpu._gelu import END, EXACT
+    from lite.kernels.cpu.vectors.gelu import END, EXACT
 
     return _by_odds(x, EXACT, np.minimum(x * x, x.dtype.type(END)))
 
 
 def _by_tanh(x: Any) -> Any:
-    from lite.kernels.cpu._gelu import BY_TANH
+    from lite.kernels.cpu.vectors.gelu import BY_TANH
 
     return _by_odds(x, BY_TANH, x * x)
 

@@ -133,12 +133,13 @@ def _packed(keys: Sequence[Any], args: Any, kwargs: dict[str, Any], separator: s
 
 def _outputs(out: Any, dest: Sequence[Any]) -> Any:
     """What a dispatched call returns: the value under the only key, or a tuple of values."""
+    node = out if type(out) is TensorDict else TensorDict._as_node(out)
     values = []
     for key in dest:
         if key == "_":
             continue
-        entry = out.get(key, None)
+        entry = node.get(key, None)
         if entry is None:
-            raise TensorDict._as_node(out)._missing(require_path(key))
+            raise node._missing(require_path(key))
         values.append(unwrap(entry) if isinstance(entry, NonTensorBase) else entry)
     return values[0] if len(values) == 1 else tuple(values)

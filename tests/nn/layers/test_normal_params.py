@@ -93,3 +93,12 @@ def test_a_scale_as_a_buffer_or_without_data() -> None:
         module(np.zeros(3))
     with pytest.raises(RuntimeError, match=r"of shape \(\)"):
         module(np.zeros(()))
+
+
+def test_distributions_export_them_as_tensordict_does() -> None:
+    from lite import nn
+    from lite.nn import distributions
+
+    names = ["AddStateIndependentNormalScale", "NormalParamExtractor", "add_custom_mapping", "mappings"]
+    for name in [*names, "InteractionType", "set_interaction_type"]:
+        assert getattr(distributions, name) is getattr(nn, name)

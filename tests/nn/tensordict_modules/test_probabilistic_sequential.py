@@ -167,7 +167,7 @@ def test_failing_modules_are_named() -> None:
     assert "Failed while executing module '1'." in last.value.__notes__
 
 
-def test_a_subclass_need_not_take_the_keyword_arguments() -> None:
+def test_a_subclass_need_not_take_keyword_arguments() -> None:
     class Policy(ProbSeq):
         def __init__(self, *modules: Any) -> None:
             super().__init__(*modules)

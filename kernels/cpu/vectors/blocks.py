@@ -1,0 +1,221 @@
+"""What is said of blocks of a row of logits, and the statistics of a row, compiled for the CPU.
+
+A block fits the first-level cache. Sums over it are of its own type, those over a row float64.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lite.kernels._jit import jit
+from lite.kernels.cpu.vectors.formulas import ROUND, by_number, folded
+
+BLOCK = 2048
+_COLDEST = -1e4  # exp of it is 0, and 0 times it is 0
+_REACH = 20.0  # how far above its reference an exponent may lie
+_FAR = 2.0**15  # where an exponent has no room for enough digits behind its point
+_SURE = 0.4  # a share of the probability from which on a log-prob is close to 0
+
+_LOG2E, _LN2 = 1.4426950408889634, 0.6931471805599453
+_FLOOR = {4: -125.0, 8: -1021.0}  # powers of 2 below it may be no normal numbers
+
+# 2**f for |f| <= 1/2: in float32 to a relative error of 1.1e-7, in float64 the Taylor series, 2e-16.
+_POWERS: dict[int, list[float]] = {
+    4: [1.0, 0.693147004, 0.240222424, 0.0555073358, 0.00967151299, 0.00132647273]
+}
+_POWERS[8] = [_LN2**n / math.factorial(n) for n in range(14)]
+
+
+def _power(o: Any, t: Any, f: Any) -> Any:
+    """2**(k + f) of the sum t of k and ROUND."""
+    *others, p = _POWERS[o.itemsize]
+    for c in reversed(others):
+        p = p * f + c
+    return p * o.power(t)
+
+
+def _scales(o: Any, inverse: Any) -> Any:
+    """1 / (temperature ln 2) in the vectors' type, and what that lacks of the float64 value."""
+    scale = o.narrow(inverse * _LOG2E)
+    return scale, o.narrow(inverse * _LOG2E - o.wide(scale))
+
+
+def _exponent(o: Any, x: Any, reference: Any, inverse: Any) -> Any:
+    """k with ROUND and f, together (x - reference) * inverse / ln 2, but no less than the floor.
+
+    Neither that nor the product is rounded on the way to f.
+    """
+    scale, low = _scales(o, inverse)
+    shift = o.narrow(ROUND[o.itemsize] - reference * (inverse * _LOG2E))
+    x = o.at_least(x, o.narrow(reference + _FLOOR[o.itemsize] / (inverse * _LOG2E)))
+    t = o.fused(x, scale, shift)
+    f = o.fused(x, scale, shift - t)
+    return t, o.fused(x, low, f) if o.itemsize == 4 else f
+
+
+@by_number(results=2)
+def exp(o: Any, x: Any) -> Any:
+    """x, cut where exp(x) is no normal number any more, and exp(x); x up to 80."""
+    shift = ROUND[o.itemsize]
+    x = o.at_least(x, _FLOOR[o.itemsize] * _LN2)
+    t = o.fused(x, _LOG2E, shift)
+    f = o.fused(x, _LOG2E, shift - t)
+    return x, _power(o, t, o.fused(x, _LOG2E - float(np.float32(_LOG2E)), f) if o.itemsize == 4 else f)
+
+
+@folded(parameters=0, highest="max")
+def maximum(o: Any, x: Any) -> Any:
+    """The maximum; NaN is passed over."""
+    return (x,)
+
+
+@folded(parameters=2, total="sum", top="max")
+def sum_of_exp(o: Any, x: Any, reference: Any, inverse: Any) -> Any:
+    """The sum of exp((x - reference) * inverse), and the maximum.
+
+    Where that exceeds the reference by 80 / inverse, the sum is of no use. The reference must be a whole
+    multiple of ln 2 / inverse, less than 2**15 of them.
+    """
+    return _power(o, *_exponent(o, x, reference, inverse)), x
+
+
+@folded(parameters=2, total="sum", weighted="sum", top="max")
+def sums_of_exp(o: Any, x: Any, reference: Any, inverse: Any) -> Any:
+    """The same, and in the middle the sum of y 2**y, where 2**y are the terms of the first one."""
+    t, f = _exponent(o, x, reference, inverse)
+    e = _power(o, t, f)
+    return e, ((t - ROUND[o.itemsize]) + f) * e, x
+
+
+@folded(parameters=2, count="sum", rest="sum", weighted="sum")
+def sums_apart(o: Any, x: Any, highest: Any, inverse: Any) -> Any:
+    """How many entries equal `highest`, which none exceeds.
+
+    Over the others, with d = x - highest, the sums of exp(d * inverse) and of d exp(d * inverse).
+    """
+    scale, low = _scales(o, inverse)
+    top, floor = o.narrow(highest), o.narrow(_FLOOR[o.itemsize] / (inverse * _LOG2E))
+    d = x - top
+    lost = (x - (d - (d - x))) - (top + (d - x))  # by rounding d; NaN where d is infinite
+    lost = o.where(d < floor, 0.0, lost)
+    d = o.at_least(d, floor)
+    t = o.fused(d, scale, ROUND[o.itemsize])
+    f = o.fused(d, scale, ROUND[o.itemsize] - t)
+    e = _power(o, t, o.fused(lost, scale, o.fused(d, low, f)))
+    e = o.where(d >= 0.0, 0.0, e)
+    return o.where(d >= 0.0, 1.0, 0.0), e, d * e
+
+
+@folded(parameters=0, unknown="sum", infinite="sum")
+def odd(o: Any, x: Any) -> Any:
+    """How many entries are NaN, and how many +inf."""
+    return o.where(x != x, 1.0, 0.0), o.where(x == float("inf"), 1.0, 0.0)
+
+
+@jit
+def statistics(
+    flat: Any, bfloat16: Any, begin: Any, size: Any, keep: Any, allowed: Any, inverse: Any, weigh: Any
+) -> Any:
+    """The softmax of one row in one pass: what it takes to score any of its entries.
+
+    Exponents are taken from a reference near the maximum of the first block. Highest entries that exceed it
+    a little are no reason to begin again. If one of them has much of the probability, its block is read
+    twice, in the end.
+
+    Args:
+        flat: the memory of all logits, of 16-bit ones their bits; the row begins at `begin`.
+        keep: flags of all rows, this one's from `allowed` on; empty where nothing is masked.
+        inverse: 1 / temperature.
+        weigh: whether the sum of d exp(d) is wanted: not if it is None.
+
+    Returns:
+        The highest logit; how many times its block has it, counted apart so that a log-prob close to zero
+        keeps its relative precision (1, where none is close); the sum of exp(d) over the others with
+        d = (x - highest) * inverse; the sum of d exp(d), or anything; and whether there is NaN.
+    """
+    reference = -np.inf
+    near: Any = False  # whether the reference serves for exponents
+    count = rest = weighted = 0.0
+    held = held_weighted = 0.0  # of the block that holds the highest entry so far
+    holder, most = 0, -np.inf
+    unknown: Any = False
+    first = 0
+    while first < size:
+        length = size - first if size - first < BLOCK else BLOCK
+        values = flat[begin + first : begin + first + length]
+        kept = keep[allowed + first : allowed + first + length]
+        if near:
+            more_weighted = 0.0
+            if weigh is None:
+                more, tip = sum_of_exp(values, reference, inverse, bfloat16, kept)
+            else:
+                more, more_weighted, tip = sums_of_exp(values, reference, inverse, bfloat16, kept)
+            top = np.float64(tip)
+            if (top - reference) * inverse <= _REACH:
+                more_weighted *= _LN2
+                if top > most:
+                    rest, weighted = rest + held, weighted + held_weighted
+                    held, held_weighted, holder, most = more, more_weighted, first, top
+                else:
+                    rest, weighted = rest + more, weighted + more_weighted
+                first += BLOCK
+                continue
+        top = np.float64(maximum(values, bfloat16, kept))
+        if reference == np.inf or not abs(top) < np.inf:  # the differences would be NaN
+            nans, infinities = odd(values, bfloat16, kept)
+            unknown |= nans > 0.0 or rest != rest or held != held
+            count += infinities
+            if count > 0.0:
+                reference, near = np.inf, False
+            first += BLOCK
+            continue
+        if size <= BLOCK:  # its turn comes below
+            reference = most = top
+            break
+        units = top * inverse * _LOG2E
+        near = abs(units) < _FAR and top > reference
+        base = np.rint(units) * _LN2 / inverse if near else top
+        more = more_weighted = 0.0
+        if not near:
+            equal, others, more_weighted = sums_apart(values, top, inverse, bfloat16, kept)
+            more, more_weighted = equal + others, more_weighted * inverse
+            first += BLOCK
+        distance = (reference - base) * inverse
+        below = distance >= 0.0 and not near
+        distance = -distance if below else distance
+        distance = distance if distance > _COLDEST else _COLDEST
+        factor = math.exp(distance)
+        if below:
+            rest += more * factor
+            weighted += (more_weighted + distance * more) * factor
+            continue
+        rest += held
+        weighted = (weighted + held_weighted + distance * rest) * factor
+        rest *= factor
+        reference, holder, most, held, held_weighted = base, first - BLOCK, top, more, more_weighted
+        if near:  # this block comes again
+            most = -np.inf
+    highest = reference
+    if abs(reference) < np.inf:
+        length = size - holder if size - holder < BLOCK else BLOCK
+        values = flat[begin + holder : begin + holder + length]
+        kept = keep[allowed + holder : allowed + holder + length]
+        highest = most
+        distance = (reference - highest) * inverse
+        factor = math.exp(distance)
+        total = rest + held
+        if size > BLOCK and _SURE * total * factor > 1.0:
+            weighted = (weighted + held_weighted + distance * total) * factor
+            count, rest = 1.0, total * factor - 1.0
+        else:
+            count, more, more_weighted = sums_apart(values, highest, inverse, bfloat16, kept)
+            weighted = (weighted + distance * rest) * factor + more_weighted * inverse
+            rest = rest * factor + more
+    return highest, count, rest, weighted, unknown or rest != rest
+
+
+@jit
+def log_total(count: Any, rest: Any) -> Any:
+    """The log of the sum of exp((x - highest) * inverse) over a row."""
+    return np.log(count) + np.log1p(rest / count)

@@ -1,0 +1,243 @@
+"""Loops over rows of logits, written for LLVM: formulas (see `formulas`) of one vector after the other.
+
+Vectors have 64 bytes whatever the processor: where its own are shorter, LLVM makes several of one.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-untyped]
+
+from lite.kernels.cpu.vectors.numbers import (
+    BYTE,
+    HALF,
+    LONG,
+    WORD,
+    Number,
+    Operations,
+    constant,
+    intrinsic,
+    type_name,
+)
+
+Formula = Callable[..., Any]
+
+LINE = 64  # bytes of a vector, and of a line of memory
+_TOGETHER = 4  # vectors worked on side by side: each alone waits for its own results
+_AHEAD = 8192  # bytes: how far ahead of the loop memory is fetched
+
+
+class Source:
+    """Vectors of logits out of memory.
+
+    Args:
+        data: pointer to floats, or to the bits of 16-bit ones.
+        keep: pointer to flags, None where nothing is masked.
+        bfloat16: what the bits are.
+    """
+
+    def __init__(self, o: Operations, data: Any, keep: Any, bfloat16: bool) -> None:
+        self.o, self.data, self.keep, self.bfloat16 = o, data, keep, bfloat16
+        self.narrow = data.type.pointee == HALF
+        self.lanes = o.kind.count
+
+    def fetch_ahead(self, start: Any) -> None:
+        """Ask for the memory that the loop gets to later; what is beyond the end is not touched."""
+        for data in (self.data, self.keep):
+            if data is None:
+                continue
+            size = 1 if data.type.pointee == BYTE else 2 if self.narrow else self.o.itemsize
+            size *= self.lanes * _TOGETHER
+            for line in range(0, size, LINE):
+                place = self.o.builder.bitcast(self.o.builder.gep(data, [start]), BYTE.as_pointer())
+                _fetch(self.o.builder, self.o.builder.gep(place, [LONG(line + _AHEAD)]))
+
+    def load(self, start: Any, inside: Any = None) -> Number:
+        """Those from `start` on; where the mask or the flags `inside` are False, -inf."""
+        builder, kind = self.o.builder, self.o.kind
+        x = _load(builder, self.data, start, ir.VectorType(self.data.type.pointee, self.lanes), inside)
+        if self.narrow:
+            x = self._widened(x)
+        live = inside
+        if self.keep is not None:
+            flags = ir.VectorType(BYTE, self.lanes)
+            kept = _load(builder, self.keep, start, flags, inside)
+            live = builder.icmp_unsigned("!=", kept, constant(flags, 0))
+        if live is not None:
+            x = builder.select(live, x, constant(kind, float("-inf")))
+        return Number(self.o, x)
+
+    def _widened(self, bits: Any) -> Any:
+        """bfloat16: the upper half of a float32.
+
+        float16: shift the fields into place; one product sets the exponent's bias right and normalises
+        subnormals.
+        """
+        builder, kind = self.o.builder, self.o.kind
+        words = ir.VectorType(WORD, self.lanes)
+        bits = builder.zext(bits, words)
+        if self.bfloat16:
+            return builder.bitcast(builder.shl(bits, constant(words, 16)), kind)
+        fields = builder.shl(builder.and_(bits, constant(words, 0x7FFF)), constant(words, 13))
+        wide = builder.fmul(builder.bitcast(fields, kind), constant(kind, 2.0**112))
+        beyond = builder.icmp_unsigned(">=", fields, constant(words, 0x0F800000))  # infinity, NaN
+        special = builder.select(beyond, constant(words, 0x7F800000), constant(words, 0))
+        sign = builder.shl(builder.and_(bits, constant(words, 0x8000)), constant(words, 16))
+        return builder.bitcast(builder.or_(builder.or_(builder.bitcast(wide, words), special), sign), kind)
+
+
+def _fetch(builder: Any, place: Any) -> None:
+    intrinsic(builder, "llvm.prefetch.p0", ir.VoidType(), place, WORD(0), WORD(3), WORD(1))
+
+
+def _load(builder: Any, data: Any, start: Any, kind: Any, inside: Any) -> Any:
+    place = builder.bitcast(builder.gep(data, [start]), kind.as_pointer())
+    align = _width(kind) // kind.count
+    if inside is None:
+        return builder.load(place, align=align)
+    other = constant(kind, 0)
+    name = f"llvm.masked.load.{type_name(kind)}.p0"
+    return intrinsic(builder, name, kind, place, WORD(align), inside, other)
+
+
+def _store(builder: Any, value: Any, data: Any, start: Any, inside: Any, past: bool) -> None:
+    kind = value.type
+    place = builder.bitcast(builder.gep(data, [start]), kind.as_pointer())
+    align = _width(kind) // kind.count
+    if inside is not None:
+        name = f"llvm.masked.store.{type_name(kind)}.p0"
+        intrinsic(builder, name, ir.VoidType(), value, place, WORD(align), inside)
+    elif past:
+        stored = builder.store(value, place, align=LINE)
+        stored.set_metadata("nontemporal", builder.module.add_metadata([WORD(1)]))
+    else:
+        builder.store(value, place, align=align)
+
+
+def _width(kind: Any) -> int:
+    """Bytes."""
+    sizes = {ir.FloatType(): 4, ir.DoubleType(): 8, BYTE: 1, HALF: 2}
+    return next(size for element, size in sizes.items() if element == kind.element) * int(kind.count)
+
+
+def _variable(builder: Any, kind: Any) -> Any:
+    """Memory that LLVM turns into a register: it looks for it where the function begins."""
+    with builder.goto_entry_block():
+        return builder.alloca(kind)
+
+
+@contextmanager
+def _while(builder: Any, condition: Callable[[], Any]) -> Iterator[None]:
+    check, body, after = (builder.append_basic_block(name) for name in ("check", "body", "after"))
+    builder.branch(check)
+    builder.position_at_end(check)
+    builder.cbranch(condition(), body, after)
+    builder.position_at_end(body)
+    yield
+    builder.branch(check)
+    builder.position_at_end(after)
+
+
+class _Loop:
+    """Over a row, by groups of vectors and then by single ones, the last of which may be cut."""
+
+    def __init__(self, source: Source, size: Any) -> None:
+        self.source, self.size = source, size
+        self.builder, self.lanes = source.o.builder, source.lanes
+        self.place = _variable(self.builder, LONG)
+        self.builder.store(LONG(0), self.place)
+
+    def run(self, step: Callable[[list[Number], Any, Any], None]) -> None:
+        """Call `step(vectors, start, flags of what is inside or None)`."""
+        builder, group = self.builder, self.lanes * _TOGETHER
+
+        def in_full() -> Any:
+            end = builder.add(builder.load(self.place), LONG(group))
+            return builder.icmp_signed("<=", end, self.size)
+
+        with _while(builder, in_full):
+            start = builder.load(self.place)
+            self.source.fetch_ahead(start)
+            starts = [builder.add(start, LONG(k * self.lanes)) for k in range(_TOGETHER)]
+            step([self.source.load(s) for s in starts], start, None)
+            builder.store(builder.add(start, LONG(group)), self.place)
+        with _while(builder, lambda: builder.icmp_signed("<", builder.load(self.place), self.size)):
+            self.cut(step, self.size)
+
+    def cut(self, step: Callable[[list[Number], Any, Any], None], end: Any) -> None:
+        """One vector, as far as `end`."""
+        builder = self.builder
+        start = builder.load(self.place)
+        left = builder.sub(end, start)
+        left = builder.select(builder.icmp_signed("<", left, LONG(self.lanes)), left, LONG(self.lanes))
+        words = ir.VectorType(WORD, self.lanes)
+        lanes = ir.Constant(words, [ir.Constant(WORD, lane) for lane in range(self.lanes)])
+        limit = self.source.o.spread(builder.trunc(left, WORD), words)
+        inside = builder.icmp_unsigned("<", lanes, limit)
+        step([self.source.load(start, inside)], start, inside)
+        builder.store(builder.add(start, left), self.place)
+
+
+def fold(
+    source: Source, size: Any, formula: Formula, parameters: list[Number], kinds: tuple[str, ...]
+) -> Any:
+    """The results of one loop, as a structure."""
+    o, builder = source.o, source.o.builder
+    identity = {"sum": 0.0, "max": float("-inf")}
+    held = [[_variable(builder, o.kind) for _ in kinds] for _ in range(_TOGETHER)]
+    for accumulators in held:
+        for kind, place in zip(kinds, accumulators, strict=True):
+            builder.store(constant(o.kind, identity[kind]), place)
+
+    def joined(kind: str, x: Number, y: Number) -> Number:
+        return o.larger(x, y) if kind == "max" else x + y
+
+    def step(vectors: list[Number], start: Any, inside: Any) -> None:
+        for x, accumulators in zip(vectors, held, strict=False):
+            for kind, place, more in zip(kinds, accumulators, formula(o, x, *parameters), strict=True):
+                builder.store(joined(kind, more, Number(o, builder.load(place))).value, place)
+
+    _Loop(source, size).run(step)
+    found = []
+    for k, kind in enumerate(kinds):
+        first, *others = (Number(o, builder.load(accumulators[k])) for accumulators in held)
+        for other in others:
+            first = joined(kind, other, first)
+        value, count = first.value, source.lanes
+        while count > 1:
+            count //= 2
+            low, high = (
+                builder.shuffle_vector(value, value, ir.Constant(ir.VectorType(WORD, count), places))
+                for places in ([*range(count)], [*range(count, 2 * count)])
+            )
+            part = Operations(builder, ir.VectorType(o.element, count))
+            low, high = Number(part, low), Number(part, high)
+            value = (part.larger(high, low) if kind == "max" else low + high).value
+        number = Number(o, builder.extract_element(value, WORD(0)))
+        found.append(o.wide(number).value if kind == "sum" else number.value)
+    result = ir.Constant(ir.LiteralStructType([value.type for value in found]), ir.Undefined)
+    for k, value in enumerate(found):
+        result = builder.insert_value(result, value, k)
+    return result
+
+
+def write(
+    source: Source, size: Any, formula: Formula, parameters: list[Number], out: Any, past: bool
+) -> None:
+    builder = source.o.builder
+
+    def step(vectors: list[Number], start: Any, inside: Any) -> None:
+        for k, x in enumerate([formula(source.o, x, *parameters) for x in vectors]):
+            place = builder.add(start, LONG(k * source.lanes))
+            _store(builder, x.value, out, place, inside, past)
+
+    loop = _Loop(source, size)
+    if past:  # such writes are of whole lines
+        address = builder.ptrtoint(out, LONG)
+        before = builder.and_(builder.neg(address), LONG(LINE - 1))
+        before = builder.udiv(before, LONG(source.o.itemsize))
+        loop.cut(step, builder.select(builder.icmp_signed("<", before, size), before, size))
+    loop.run(step)
+    if past:
+        builder.fence("seq_cst")  # other threads see them no later than what is written next

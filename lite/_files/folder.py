@@ -1,0 +1,316 @@
+"""Containers as folders of mapped files: what is to be written, and writing it.
+
+A `FolderPlan` lists all files of a tree before the first is written, so that what cannot be saved changes
+nothing. `write_folder` writes them; `with_leaves` gives the container with mapped arrays in place of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.dtypes import dtype_name
+from lite._arrays.types import Array, host_array, is_array, raw
+from lite._files import meta, payload
+from lite._files.commit import replace_tree
+from lite._files.keys import file_name
+from lite._files.mapping import anonymous_leaf, create_leaf, is_file, source_of, write_file
+from lite._files.stores import kind_of
+from lite._tree.nontensor import NonTensorBase, NonTensorStack
+from lite._tree.walks import leaves, nodes
+
+
+@dataclass(slots=True)
+class FolderPlan:
+    """What to write, by path below the root; `/` separates folders, the root is "".
+
+    Attributes:
+        nodes: the folders, parents first, in the order in which containers are visited.
+        leaves: path and array of each leaf, in the order in which they are visited.
+        texts: path and content of the other files; a folder's `meta.json` comes last.
+        stacks: path of the `meta.json` of each lazy stack, with its content and the number of parts.
+    """
+
+    robust: bool = True
+    allow_pickle: bool = False
+    nodes: list[str] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
+    leaves: list[tuple[str, Array]] = field(default_factory=list)
+    texts: list[tuple[str, bytes]] = field(default_factory=list)
+    stacks: dict[str, tuple[meta.Json, int]] = field(default_factory=dict)
+
+    def add(self, entry: Any, at: str, key: str) -> None:
+        """Plan an entry as the folder `at`.
+
+        Raises:
+            ValueError: an entry that the format cannot hold.
+            TypeError: an object that needs a pickle, and pickles are not allowed.
+        """
+        self.folders.append(at)
+        if isinstance(entry, NonTensorBase):
+            self._non_tensor(entry, at, key)
+        elif hasattr(entry, "_fields"):
+            self._tensorclass(entry, at)
+        elif entry._parts() is not None:
+            self._lazy(entry, at)
+        else:
+            self._tensordict(entry, at)
+
+    def _tensordict(self, td: Any, at: str) -> None:
+        self.nodes.append(at)
+        members: dict[str, str] = {}
+        taken = {meta.NAME: meta.NAME}
+        for key, entry in td._items():
+            leaf = is_array(entry)
+            name = file_name(key, ".memmap" if leaf else "", self.robust)
+            if name in taken:
+                raise ValueError(f"the keys {taken[name]!r} and {key!r} would share the file name {name!r}.")
+            taken[name] = key
+            path = f"{at}/{name}" if at else name
+            if leaf:
+                array = host_array(entry, key)
+                members[key] = meta.leaf(dtype_name(array.dtype), array.shape)
+                self.leaves.append((path, array))
+            else:
+                members[key] = meta.text_of({"type": type(entry).__name__})
+                self.add(entry, path, key)
+        self._text(at, meta.NAME, meta.join(members, td.batch_size, td._names))
+
+    def _lazy(self, td: Any, at: str) -> None:
+        parts, dim = td._parts()
+        if not parts:
+            raise ValueError(f"an empty lazy stack cannot be saved (at {at!r}).")
+        self.nodes.append(at)
+        for i, part in enumerate(parts):
+            self.add(part, f"{at}/{i}" if at else str(i), str(i))
+        node: meta.Json = {"_type": meta.LAZY_STACK, "stack_dim": dim}
+        if td._dim_name is not None:
+            node["_lite"] = [{"name": td._dim_name}]
+        self._text(at, meta.NAME, meta.dumps(node))
+        self.stacks[self.texts[-1][0]] = node, len(parts)
+
+    def _tensorclass(self, entry: Any, at: str) -> None:
+        inner = entry._tensordict
+        self.add(inner, f"{at}/_tensordict" if at else "_tensordict", "_tensordict")
+        present = set(inner._keys())
+        absent = {name: None for name in entry._fields if name not in present and name != "_type"}
+        self._text(at, meta.NAME, meta.dumps({"_type": str(type(entry)), **absent}))
+
+    def _non_tensor(self, entry: NonTensorBase, at: str, key: str) -> None:
+        stacked = isinstance(entry, NonTensorStack)
+        value = entry._objects().tolist() if stacked else entry.data  # type: ignore[attr-defined]
+        node = _stack_node(entry) if isinstance(entry, NonTensorStack) else _data_node(value)
+        try:
+            if node is None:
+                raise TypeError("JSON has no form")
+            text = meta.dumps(node)
+        except (TypeError, ValueError, RecursionError):
+            content = value if stacked else {"data": value}
+            self._text(at, meta.PICKLES[stacked], payload.as_pickle(content, self.allow_pickle, key))
+            text = meta.dumps(_stack_pickled(entry) if stacked else _data_pickled())
+        self._text(at, meta.NAME, text)
+
+    def _text(self, at: str, name: str, content: bytes) -> None:
+        self.texts.append((f"{at}/{name}" if at else name, content))
+
+    def files(self) -> list[tuple[str, Array | bytes]]:
+        """All files by path; empty arrays have none."""
+        return [*self.texts, *((path, array) for path, array in self.leaves if array.size)]
+
+
+def _data_node(value: Any) -> meta.Json | None:
+    try:
+        plain, tagged = payload.to_json(value)
+    except (TypeError, RecursionError):
+        return None
+    extra = None if tagged is None else {"lite": tagged}
+    return {"_type": meta.NON_TENSOR_DATA, "data": plain, "_is_non_tensor": True, "_metadata": extra}
+
+
+def _data_pickled() -> meta.Json:
+    return {"_type": meta.NON_TENSOR_DATA, "_is_non_tensor": True, "_metadata": None}
+
+
+def _stack_node(entry: NonTensorStack) -> meta.Json | None:
+    items = entry._objects()
+    try:
+        plain, tagged = payload.to_json(items.tolist())
+        flat = None if tagged is None else payload.to_json(list(items.flat))[1]
+    except (TypeError, RecursionError):
+        return None
+    node: meta.Json = {"_type": meta.NON_TENSOR_STACK, "stack_dim": 0, "device": None, "data": plain}
+    if flat is not None or not items.size or NonTensorStack.from_list(plain)._batch_size != items.shape:
+        # The nesting of the lists alone does not tell where the batch ends and the objects begin.
+        node["_lite"] = [{"shape": list(items.shape), "items": flat}]
+    return node
+
+
+def _stack_pickled(entry: NonTensorBase) -> meta.Json:
+    return {
+        "_type": meta.NON_TENSOR_STACK,
+        "stack_dim": 0,
+        "device": None,
+        "data": meta.PICKLES[1],
+        "_lite": [{"shape": list(entry.batch_size), "items": None}],
+    }
+
+
+def write_folder(
+    entry: Any,
+    root: str | None,
+    *,
+    like: bool,
+    copy_existing: bool,
+    existsok: bool,
+    robust: bool,
+    allow_pickle: bool,
+    threads: int,
+) -> tuple[FolderPlan, list[Array]]:
+    """Write a container as the folder `root` (None: to shared memory); gives its mapped leaves.
+
+    Raises:
+        RuntimeError: leaves are mapped to other files already and `copy_existing` is False; a file is in
+            the way and `existsok` is False; a path is a symbolic link.
+        ValueError, TypeError: see `FolderPlan.add`.
+    """
+    if root is None:
+        plan = _in_memory(entry)
+        return plan, [
+            array if source_of(array) is not None and not like else anonymous_leaf(array, not like)
+            for _, array in plan.leaves
+        ]
+    plan = FolderPlan(robust, allow_pickle)
+    plan.add(entry, "", "")
+    kept = _already_there(plan, root, like, copy_existing)
+
+    def fill(stage: str, exists: bool) -> list[Array]:
+        if exists:
+            _check_targets(plan, root, existsok, kept)
+        return _fill(plan, kept, stage, root, like, threads)
+
+    return plan, replace_tree(root, fill)
+
+
+def _in_memory(entry: Any) -> FolderPlan:
+    """The leaves alone, for which no names or types of files matter."""
+    node = getattr(entry, "_tensordict", entry)
+    arrays = [raw(array) for array in leaves(node)]
+    if not all(isinstance(array, np.ndarray) for array in arrays):
+        raise TypeError("an array is on a device; move it first: td.to('cpu').")
+    return FolderPlan(nodes=["" for _ in nodes(node)], leaves=[("", array) for array in arrays])
+
+
+def _already_there(plan: FolderPlan, root: str, like: bool, copy_existing: bool) -> set[int]:
+    """The leaves whose file is the one to be written; they stay as they are."""
+    kept = set()
+    for i, (path, array) in enumerate(plan.leaves):
+        source = source_of(array)
+        if source is None or not source.path:
+            continue
+        if not like and is_file(array, source, f"{root}/{path}"):
+            kept.add(i)
+        elif not copy_existing:
+            raise RuntimeError(
+                f"a leaf is mapped to {source.path} already. Pass copy_existing=True to write a "
+                f"copy to {root}."
+            )
+    return kept
+
+
+def _check_targets(plan: FolderPlan, root: str, existsok: bool, kept: set[int]) -> None:
+    """Raise before anything is written if something that is there cannot be replaced."""
+    for path in plan.folders[1:]:
+        kind = kind_of(f"{root}/{path}")
+        if stat.S_ISLNK(kind):
+            raise RuntimeError(f"refusing to write through the symbolic link {root}/{path}.")
+        if kind and not stat.S_ISDIR(kind):
+            raise FileExistsError(f"{root}/{path} exists and is not a folder.")
+    files = [path for i, (path, array) in enumerate(plan.leaves) if array.size and i not in kept]
+    for path in [*files, *(path for path, _ in plan.texts)]:
+        kind = kind_of(f"{root}/{path}")
+        if stat.S_ISLNK(kind):
+            raise RuntimeError(f"refusing to write through the symbolic link {root}/{path}.")
+        if kind and not stat.S_ISREG(kind):
+            raise FileExistsError(f"{root}/{path} exists and is not a file.")
+        if kind and not existsok:
+            raise RuntimeError(f"The file {root}/{path} already exists.")
+
+
+def _fill(plan: FolderPlan, kept: set[int], stage: str, root: str, like: bool, threads: int) -> list[Array]:
+    for path in plan.folders[1:]:
+        os.mkdir(f"{stage}/{path}")
+
+    def leaf(i: int) -> Array:
+        path, array = plan.leaves[i]
+        if i in kept:
+            return array
+        if not array.size:
+            return np.empty(array.shape, array.dtype)
+        return create_leaf(f"{stage}/{path}", array, f"{root}/{path}", not like)
+
+    if threads > 1:
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(threads) as pool:
+            mapped = list(pool.map(leaf, range(len(plan.leaves))))
+    else:
+        mapped = [leaf(i) for i in range(len(plan.leaves))]
+    for path, planned in plan.texts:
+        write_file(f"{stage}/{path}", _with_count(plan, root, path, planned))
+    return mapped
+
+
+def _with_count(plan: FolderPlan, root: str, path: str, content: bytes) -> bytes:
+    """The file of a lazy stack that replaces a longer one says how many parts count."""
+    node, count = plan.stacks.get(path, ({}, 0))
+    if not count or not os.path.lexists(f"{root}/{path.removesuffix(meta.NAME)}{count}"):
+        return content
+    (about,) = node.get("_lite", [{}])
+    return meta.dumps({**node, "_lite": [{**about, "count": count}]})
+
+
+def with_leaves(
+    entry: Any,
+    arrays: Iterator[Array],
+    folders: Iterator[str],
+    root: str | None,
+    inplace: bool,
+    to_cpu: bool = True,
+) -> Any:
+    """The container with its leaves replaced in the order they were planned; itself if `inplace`.
+
+    A walk of its own, since each container is told its folder, and may be changed in place.
+
+    Args:
+        arrays: the new leaves.
+        folders: the folder of each container below `root`.
+        to_cpu: bind the containers to the device "cpu".
+    """
+    if isinstance(entry, NonTensorBase):
+        return entry
+    rest = (arrays, folders, root, inplace, to_cpu)
+    node = getattr(entry, "_tensordict", entry)
+    at = next(folders)
+    stacked = node._parts()
+    if stacked is not None:
+        parts = [with_leaves(part, *rest) for part in stacked[0]]
+        out = node if inplace else node._from_parts(parts)
+    else:
+        data = {
+            key: next(arrays) if is_array(value) else with_leaves(value, *rest)
+            for key, value in node._items()
+        }
+        names = node._names if node._names is None else list(node._names)
+        device = "cpu" if to_cpu else node.device
+        out = node if inplace else node._make(data, node.batch_size, device, names)
+        if inplace:
+            node._data, node._device = data, device
+    out._source = root if root is None or not at else f"{root}/{at}"
+    if inplace or node is entry:
+        return entry if inplace else out
+    return entry._wrap_tensordict(out)

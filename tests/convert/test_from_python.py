@@ -1,0 +1,239 @@
+"""Constructors from dicts, tuples, dataclasses, structured arrays and lists, and the way back."""
+
+from __future__ import annotations
+
+from collections import UserDict, namedtuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from lite import LazyStackedTensorDict, NonTensorStack, TensorClass, TensorDict
+
+Pair = namedtuple("Pair", "a b")
+
+
+@dataclass
+class Step:
+    obs: Any
+    reward: Any
+    text: str = "ok"
+    tags: list[str] = field(default_factory=list)
+
+
+def frozen(*shape: int) -> np.ndarray:
+    out = np.arange(float(np.prod(shape, dtype=int))).reshape(shape)
+    out.flags.writeable = False
+    return out
+
+
+X = frozen(3, 2)
+
+
+@pytest.mark.parametrize("value", [3, 2.5, "x", None, X, b"x", {1, 2}, Step])
+def test_what_is_no_container_comes_back_itself(value: Any) -> None:
+    assert TensorDict.from_any(value) is value
+
+
+def test_a_tensordict_comes_back_itself() -> None:
+    td = TensorDict(a=1)
+    assert TensorDict.from_any(td) is td
+    assert TensorDict.from_dict(td) is td
+
+
+def test_containers_at_any_depth() -> None:
+    td = TensorDict.from_any(
+        {"t": (1, {"p": Pair(X, 2)}), "d": Step(X, 0.5), "u": UserDict(x=X), "empty": ()},
+    )
+    assert td["t", "0"] == 1
+    assert td["t", "1", "p", "a"] is X
+    assert td["d", "obs"] is X
+    assert td["d", "text"] == "ok"
+    assert td["u", "x"] is X
+    assert td["empty"].is_empty()
+    assert td.batch_size == ()
+
+
+@pytest.mark.parametrize(
+    ("items", "expected"),
+    [
+        ([1, 2], np.array([1, 2])),
+        ([[1, 2], [3, 4]], np.array([[1, 2], [3, 4]])),
+        ([1.5, 2.5], np.float32([1.5, 2.5])),
+        ([True, False], np.array([True, False])),
+        ([], np.zeros(0, np.float32)),
+    ],
+)
+def test_lists_of_numbers_of_one_type_are_arrays(items: list[Any], expected: np.ndarray) -> None:
+    np.testing.assert_array_equal(TensorDict.from_any(items), expected, strict=True)
+
+
+@pytest.mark.parametrize("items", [[1, 2.5], ["a", 1], [{"a": 1}], [None]])
+def test_other_lists_are_objects(items: list[Any]) -> None:
+    out = TensorDict.from_any(items)
+    assert isinstance(out, NonTensorStack)
+    assert out.tolist() == items
+    assert isinstance(TensorDict.from_dict({"l": items}).get("l"), NonTensorStack)
+
+
+def test_batch_sizes() -> None:
+    assert TensorDict.from_any({"a": X}, batch_size=[3]).batch_size == (3,)
+    assert TensorDict.from_any({"a": X, "n": (X,)}, auto_batch_size=True)["n"].batch_size == (3, 2)
+    assert TensorDict.from_any({"a": X}, auto_batch_size=True, batch_dims=1).batch_size == (3,)
+    td = TensorDict.from_any({"n": {"a": X}}, batch_size=[3])
+    assert td["n"].batch_size == (3,)
+    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
+        TensorDict.from_any({"a": X}, batch_size=[4])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda **kw: TensorDict.from_tuple((X,), **kw),
+        lambda **kw: TensorDict.from_namedtuple(Pair(X, X), **kw),
+        lambda **kw: TensorDict.from_dataclass(Step(X, X, tags=["a", "b", "c"]), **kw),
+        lambda **kw: TensorDict.from_struct_array(np.zeros(3, [("a", "i4")]), **kw),
+        lambda **kw: TensorDict.from_pytree([X], **kw),
+    ],
+)
+def test_two_ways_to_give_a_batch_size_conflict(call: Any) -> None:
+    with pytest.raises(TypeError, match="Conflicting batch sizes in from_"):
+        call(batch_size=[3], auto_batch_size=True)
+    assert call(batch_size=[3]).batch_size == (3,)
+
+
+def test_from_tuple() -> None:
+    td = TensorDict.from_tuple((X, (1, "s")))
+    assert list(td.keys(True, True)) == ["0", ("1", "0")]
+    assert td["0"] is X
+    assert td["1", "1"] == "s"
+    with pytest.raises(TypeError, match="from_tuple expects a tuple"):
+        TensorDict.from_tuple(3)
+    with pytest.raises(TypeError, match="from_tuple expects a tuple"):
+        TensorDict.from_tuple("text")
+
+
+class Typed(NamedTuple):
+    x: Any
+    inner: Any
+
+
+def test_named_tuples_both_ways() -> None:
+    td = TensorDict.from_namedtuple(Typed(X, Pair(1, "s")), auto_batch_size=False)
+    back = td.to_namedtuple()
+    assert back.x is X
+    assert back.inner.b == "s"
+    assert td.exclude("inner").update({"inner": 1}).to_namedtuple(Typed).x is X
+    with pytest.raises(TypeError, match="expects a named tuple, got tuple"):
+        TensorDict.from_namedtuple((1, 2))
+
+
+def test_from_dataclass() -> None:
+    reward = np.zeros(3)
+    step = Step(X, reward, tags=["a", "b", "c"])
+    td = TensorDict.from_dataclass(step, batch_size=[3])
+    assert td["obs"] is X
+    assert td["tags"] == ["a", "b", "c"]
+    assert step.obs is X
+    assert step.reward is reward
+    assert step.tags == ["a", "b", "c"]
+    for wrong in (3, Step):
+        with pytest.raises(TypeError, match="Expected a dataclass input"):
+            TensorDict.from_dataclass(wrong)
+
+
+def test_a_dataclass_as_a_tensorclass() -> None:
+    out = TensorDict.from_dataclass(Step(X, np.zeros(3)), as_tensorclass=True)
+    assert isinstance(out, TensorClass)
+    assert type(out).__name__ == "Step_tc"
+    assert out.obs is X
+    assert type(TensorDict.from_dataclass(Step(1, 2), as_tensorclass=True)) is type(out)
+
+    class Mine(TensorClass):
+        obs: Any
+        reward: Any
+        text: str
+        tags: Any
+
+    assert TensorDict.from_dataclass(Step(X, 1), dest_cls=Mine).obs is X
+
+
+def test_from_dict_instance_follows_the_structure() -> None:
+    class Point(TensorClass):
+        xy: Any
+
+    model = TensorDict({"p": Point(xy=X), "n": {"q": Point(xy=X)}})
+    out = model.from_dict_instance({"p": {"xy": X}, "n": {"q": {"xy": X}}, "new": {"a": 1}})
+    assert isinstance(out["p"], Point)
+    assert isinstance(out["n", "q"], Point)
+    assert type(out["new"]) is TensorDict
+    assert out["p"].xy is X
+
+
+ROWS = np.array(
+    [(1, "x", (2.0, [1, 2])), (3, "long", (4.0, [3, 4]))],
+    dtype=[("a", "i4"), ("s", "U4"), ("n", [("f", "f8"), ("v", "i8", (2,))])],
+)
+
+
+def test_structured_arrays_both_ways() -> None:
+    td = TensorDict.from_struct_array(ROWS)
+    assert td.batch_size == td["n"].batch_size == (2,)
+    assert np.shares_memory(td["a"], ROWS)
+    assert td["s"] == ["x", "long"]
+    np.testing.assert_array_equal(td["n", "v"], [[1, 2], [3, 4]])
+    back = td.to_struct_array()
+    for name in ("a", "s", "n"):
+        assert (back[name] == ROWS[name]).all()
+    assert back.dtype["s"] == "U10"
+    assert TensorDict.from_any(ROWS).batch_size == (2,)
+
+
+def test_one_record_and_smaller_batches() -> None:
+    one = TensorDict.from_struct_array(ROWS[1])
+    assert one.batch_size == ()
+    assert one["s"] == "long"
+    assert one["n", "f"] == 4
+    assert TensorDict.from_struct_array(ROWS, batch_size=[]).batch_size == ()
+    assert TensorDict.from_struct_array(ROWS.reshape(2, 1), batch_dims=1).batch_size == (2,)
+    for wrong in (np.zeros(3), [1, 2]):
+        with pytest.raises(TypeError, match="array with named fields"):
+            TensorDict.from_struct_array(wrong)
+
+
+def test_from_list() -> None:
+    td = TensorDict.from_list([{"a": X, "s": "u"}, {"a": X + 1, "s": "v"}], names=["t"])
+    assert td.batch_size == (2,)
+    assert td.names == ["t"]
+    assert td["s"] == ["u", "v"]
+    np.testing.assert_array_equal(td["a"], [X, X + 1])
+    assert TensorDict.from_list([{"a": X}] * 2, batch_size=[2, 3]).batch_size == (2, 3)
+    assert TensorDict.from_list([{"a": X}] * 2, auto_batch_size=True).batch_size == (2, 3, 2)
+    assert TensorDict.from_list([{"a": X}] * 2, batch_dims=2).batch_size == (2, 3)
+    assert TensorDict.from_list([Step(X, 1), Step(X, 2)])["reward"].tolist() == [1, 2]
+
+
+def test_from_list_lazily_and_strictly() -> None:
+    same, different = [{"a": 1}, {"a": 2}], [{"a": 1}, {"b": 2}]
+    assert isinstance(TensorDict.from_list(same, lazy=True), LazyStackedTensorDict)
+    assert isinstance(TensorDict.from_list(different), LazyStackedTensorDict)
+    assert type(TensorDict.from_list(same, lazy=False)) is TensorDict
+    with pytest.raises(RuntimeError, match="exclusive"):
+        TensorDict.from_list(different, lazy=False)
+
+
+def test_from_list_errors() -> None:
+    with pytest.raises(ValueError, match="does not match the length of the list"):
+        TensorDict.from_list([{"a": 1}], batch_size=[2])
+    with pytest.raises(ValueError, match="does not match the length of the list"):
+        TensorDict.from_list([{"a": 1}], batch_size=[])
+    with pytest.raises(TypeError, match="row 1 is no mapping"):
+        TensorDict.from_list([{"a": 1}, 3])
+    with pytest.raises(RuntimeError, match="empty"):
+        TensorDict.from_list([])
+
+
+def test_lists_both_ways() -> None:
+    rows = [{"a": 1, "n": {"s": "x"}}, {"a": 2, "n": {"s": "y"}}]
+    assert TensorDict.from_list(rows).tolist(convert_tensors=True) == rows

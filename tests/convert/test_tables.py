@@ -1,0 +1,127 @@
+"""Data frames, Arrow tables and Parquet files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lite
+from lite import NonTensorStack, TensorClass, TensorDict, from_pandas
+
+pandas = pytest.importorskip("pandas", reason='pip install "tensordict-lite[files]"')
+
+
+def tree() -> TensorDict:
+    return TensorDict(
+        {"a": np.arange(3), "n": {"b": np.array([0.5, 1, 2]), "s": ["x", "y", "z"]}, "c": "same"},
+        batch_size=[3],
+    )
+
+
+def assert_equal(got: Any, expected: Any) -> None:
+    assert set(got.keys(True, True)) == set(expected.keys(True, True))
+    for key in expected.keys(True, True):
+        np.testing.assert_array_equal(got[key], expected[key])
+        assert got[key].dtype == expected[key].dtype
+
+
+def test_frames_there_and_back() -> None:
+    frame = tree().to_pandas(separator="/")
+    assert list(frame.columns) == ["a", "n/b", "n/s", "c"]
+    assert frame["c"].tolist() == ["same"] * 3
+    back = from_pandas(frame, separator="/")
+    assert_equal(back, tree())
+    assert (back["n", "s"], back["c"], back.batch_size) == (["x", "y", "z"], ["same"] * 3, (3,))
+
+
+def test_columns_of_other_kinds() -> None:
+    frame = pandas.DataFrame(
+        {
+            "kind": pandas.Categorical(["b", "a", "b"]),
+            "time": pandas.to_datetime(["1970-01-01", "1970-01-02", "1970-01-03"]),
+            "flag": [True, False, True],
+            3: [1, 2, 3],
+        }
+    )
+    td = from_pandas(frame, dtype="float32", device="cpu")
+    assert td["kind"].tolist() == [1, 0, 1]
+    assert td["time"][1] == np.float32(86_400_000_000_000)
+    assert td["3"].dtype == np.float32
+    assert td.device == "cpu"
+    td["3"][0] = 9
+    assert frame[3][0] == 1
+
+
+def test_parquet_keeps_shapes(tmp_path: Any) -> None:
+    pytest.importorskip("pyarrow", reason='pip install "tensordict-lite[files]"')
+    td = tree().set("wide", np.arange(12).reshape(3, 2, 2))
+    td.to_parquet(tmp_path / "td", separator=".")
+    back = TensorDict.from_parquet(tmp_path / "td", separator=".")
+    assert_equal(back, td)
+    assert back["n", "s"] == ["x", "y", "z"]
+    part = TensorDict.from_parquet(tmp_path / "td", columns=["a"], batch_size=[], dtype="float64")
+    assert list(part.keys()) == ["a"]
+    assert part.batch_size == ()
+    assert part["a"].dtype == np.float64
+
+
+class Step(TensorClass):
+    a: np.ndarray
+    s: str | None = None
+
+
+def test_classes() -> None:
+    step = Step.from_pandas(pandas.DataFrame({"a": [1, 2]}))
+    assert isinstance(step, Step)
+    assert step.a.tolist() == [1, 2]
+    assert step.to_pandas()["a"].tolist() == [1, 2]
+
+
+def test_what_no_table_holds(tmp_path: Any) -> None:
+    with pytest.raises(ValueError, match="needs a separator"):
+        tree().to_pandas()
+    with pytest.raises(ValueError, match="holds one dimension"):
+        TensorDict({"a": np.ones((2, 2))}, [2]).to_pandas()
+    with pytest.raises(ValueError, match="needs a batch dimension"):
+        TensorDict(a=1).to_parquet(tmp_path / "td")
+    with pytest.raises(ValueError, match="share the column"):
+        TensorDict({"a.b": np.ones(2), "a": {"b": np.ones(2)}}, [2]).to_pandas(separator=".")
+    with pytest.raises(KeyError, match="override"):
+        from_pandas(pandas.DataFrame({"a": [1], "a.b": [2]}), separator=".")
+
+
+def test_arrow():
+    pyarrow = pytest.importorskip("pyarrow")
+    td = TensorDict(
+        {
+            "a": np.arange(6).reshape(3, 2),
+            "n": {
+                "b": np.arange(24, dtype=np.float32).reshape(3, 2, 4)[:, ::-1],
+                "flag": np.array([True, False, True]),
+            },
+            "s": "x",
+            "r": ["p", "q", None],
+        },
+        [3],
+    )
+    table = lite.to_arrow(td)
+    assert table.column_names == ["a", "n.b", "n.flag", "s", "r"]
+    found = lite.from_arrow(table).unflatten_keys(".")
+    np.testing.assert_array_equal(found["n", "b"], td["n", "b"])
+    np.testing.assert_array_equal(found["n", "flag"], td["n", "flag"])
+    assert (found["s"], found["r"]) == (["x"] * 3, ["p", "q", None])
+    assert found["n", "b"].dtype == np.float32
+    sliced = lite.from_arrow(table.slice(1))
+    np.testing.assert_array_equal(sliced["n.b"], td["n", "b"][1:])
+    chunked = lite.from_arrow(pyarrow.concat_tables([table, table]))
+    assert chunked["a"].shape == (6, 2)
+    nulls = lite.from_arrow(pyarrow.table({"x": [1, None]}))
+    assert isinstance(nulls.get("x"), NonTensorStack)
+    with pytest.raises(ValueError, match="batch dimension"):
+        lite.to_arrow(TensorDict(a=1))
+    with pytest.raises(ValueError, match="complex"):
+        lite.to_arrow(TensorDict({"a": np.ones(2, complex)}, [2]))
+    with pytest.raises(ValueError, match="column"):
+        lite.to_arrow(TensorDict({"a.b": np.ones(2), "a": {"b": np.ones(2)}}, [2]))

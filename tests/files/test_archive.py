@@ -1,0 +1,93 @@
+"""Archives: round trips, modes, what they refuse."""
+
+from __future__ import annotations
+
+import zipfile
+
+import numpy as np
+import pytest
+from saved_samples import check, sample
+from trees import tree, unchanged
+
+import lite
+from lite import TensorDict
+
+
+@pytest.mark.parametrize("compression", [None, "stored", "deflate", "bzip2", "lzma", zipfile.ZIP_DEFLATED])
+def test_archives(compression, tmp_path):
+    td = sample()
+    path = tmp_path / "td.tdz"
+    with unchanged(tree()):
+        out = td.save(path, compression=compression)
+    check(out, td)
+    check(TensorDict.load(path), td)
+    assert lite.is_memmap_archive(path)
+    assert TensorDict.load(path, subpath=("n", "b"))["x y"].sum() == 0
+    lite.unpack_memmap(path, tmp_path / "folder")
+    check(TensorDict.load_memmap(tmp_path / "folder"), td)
+    lite.pack_memmap(tmp_path / "folder", tmp_path / "again.tdz", compression="deflate", compresslevel=9)
+    check(TensorDict.load(tmp_path / "again.tdz"), td)
+
+
+def test_archive_modes(tmp_path):
+    path = tmp_path / "td.tdz"
+    TensorDict({"a": np.arange(4)}, [4]).save(path)
+    private = TensorDict.load(path)
+    private["a"][0] = 9
+    assert TensorDict.load(path)["a"][0] == 0
+    shared = TensorDict.load(path, mode="r+")
+    shared["a"][0] = 9
+    assert TensorDict.load(path)["a"][0] == 9
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() == "a.memmap"
+    with pytest.raises(ValueError, match="damaged"):
+        lite.unpack_memmap(path, tmp_path / "bad")
+    lite.refresh_archive_checksums(path)
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+    assert not shared.is_memmap()
+    shared.memmap(tmp_path / "folder")
+    TensorDict({"a": np.arange(4)}, [4]).save(path, compression="deflate")
+    with pytest.raises(RuntimeError, match="compressed"):
+        TensorDict.load(path, mode="r+")
+    lite.refresh_archive_checksums(path)
+    check(TensorDict.load(path), TensorDict({"a": np.arange(4)}, [4]))
+
+
+def test_unaligned_archives_are_copied(tmp_path):
+    TensorDict({"a": np.arange(4)}, [4]).memmap(tmp_path / "td")
+    for extra in range(8):
+        path = tmp_path / f"{extra}.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.write(tmp_path / "td" / "meta.json", "meta.json")
+            archive.writestr("x" * (extra + 1), "")
+            archive.write(tmp_path / "td" / "a.memmap", "a.memmap")
+        td = TensorDict.load(path)
+        assert td["a"].tolist() == [0, 1, 2, 3]
+        assert td["a"].flags.aligned
+
+
+def test_what_archives_refuse(tmp_path):
+    td = TensorDict({"a": np.arange(4)}, [4])
+    for bad in ("zip", 99):
+        with pytest.raises(ValueError, match="compression"):
+            td.save(tmp_path / "td.tdz", compression=bad)
+    with pytest.raises(ValueError, match="archive"):
+        td.memmap(tmp_path / "td", compression="lzma")
+    with pytest.raises(ValueError, match="prefix"):
+        td.memmap(archive=True)
+    (tmp_path / "folder.tdz").mkdir()
+    with pytest.raises(ValueError, match="folder"):
+        td.memmap(tmp_path / "folder.tdz", archive=True)
+    td.save(tmp_path / "td.tdz")
+    with pytest.raises(RuntimeError, match="already exists"):
+        td.save(tmp_path / "td.tdz", existsok=False)
+    td.memmap(tmp_path / "td")
+    with pytest.raises(ValueError, match="outside"):
+        lite.pack_memmap(tmp_path / "td", tmp_path / "td" / "x.tdz")
+    with pytest.raises(ValueError, match=r"no meta\.json"):
+        lite.pack_memmap(tmp_path, tmp_path / "x.tdz")
+    (tmp_path / "td" / "link").symlink_to(tmp_path)
+    with pytest.raises(ValueError, match="symbolic link"):
+        lite.pack_memmap(tmp_path / "td", tmp_path / "x.tdz")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["folder.tdz", "td", "td.tdz"]

@@ -1,0 +1,275 @@
+"""A reader finds all of the old files or all of the new ones, whatever happens to the writer."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from versions import MODEL, stopped, tree, version
+
+from lite import TensorDict, lazy_stack
+from lite._files import commit
+
+KILLS = int(os.environ.get("LITE_TEST_KILLS", "200"))
+
+
+READERS = 8
+
+
+WRITER = (
+    MODEL
+    + """
+path, k = sys.argv[1], int(sys.argv[2])
+print("ready", flush=True)
+while True:
+    k += 1
+    tree(k).memmap(path)
+"""
+)
+
+
+READER = (
+    MODEL
+    + """
+import time
+path, seconds = sys.argv[1], float(sys.argv[2])
+seen, end = set(), time.monotonic() + seconds
+print("ready", flush=True)
+while time.monotonic() < end:
+    td = TensorDict.load_memmap(path)
+    k = int(td["x0"][0, 0])
+    seen.add(k)
+    expected = tree(k)
+    assert list(td.keys()) == list(expected.keys()), k
+    assert td["n", "s"] == f"v{k}", (k, td["n", "s"])
+    for key, value in expected.exclude("lazy").items(True, True):
+        got = td[key]
+        assert got.shape == value.shape and bool((got == value).all()), (k, key)
+    for part in td["lazy"].tensordicts:
+        assert bool((part["q"] == k).all()), k
+    assert len(td["lazy"].tensordicts) == td.batch_size[0], k
+print("versions", len(seen))
+"""
+)
+
+
+def start(script: str, *args: object) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, args)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    return process
+
+
+def killed(write: Callable[[int], object], last: int, rng: random.Random) -> None:
+    """Let a forked process write one version after the other, and kill it somewhere in the middle."""
+    ready, begin = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(begin, b".")
+            for k in range(last + 1, last + 10**6):
+                write(k)
+                os.write(begin, b".")
+        finally:
+            os._exit(1)
+    for _ in range(rng.randint(2, 3)):  # however busy the machine is, at least one version gets written
+        os.read(ready, 1)
+    time.sleep(rng.uniform(0.0, 0.005))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(ready)
+    os.close(begin)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks its writers")
+def test_a_writer_killed_at_any_point(tmp_path):
+    """Forked writers replace the tree again and again, and are killed somewhere in the middle."""
+    path = tmp_path / "td"
+    tree(0).memmap(path)
+    rng = random.Random(0)
+    last = 0
+    for _ in range(KILLS):
+        killed(lambda k: tree(k).memmap(path), last, rng)
+        now = version(path)
+        assert now > last
+        last = now
+    tree(last + 1).memmap(path)
+    assert version(path) == last + 1
+    assert not [name for name in os.listdir(path) if name.startswith(("%new", "%commit"))]
+
+
+@pytest.mark.parametrize("kind", ["td.tdz", "td.npz", "consolidated"])
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks its writers")
+def test_single_files_survive_kills(kind, tmp_path):
+    path = tmp_path / kind
+    last, rng = 0, random.Random(1)
+
+    def write(k: int) -> None:
+        td = TensorDict({f"x{i}": np.full(50, k) for i in range(5)}, [50])
+        td.consolidate(path) if kind == "consolidated" else td.save(path)
+
+    write(0)
+    for _ in range(max(1, KILLS // 10)):
+        killed(write, last, rng)
+        td = TensorDict.from_consolidated(path) if kind == "consolidated" else TensorDict.load(path)
+        values = {int(v) for value in td.values() for v in value}
+        assert len(values) == 1
+        assert min(values) > last
+        last = min(values)
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_stopping_before_each_system_call(fresh, tmp_path, monkeypatch):
+    """Every prefix of the sequence of changes to the disk leaves the old or the new tree."""
+    for stop in range(10_000):
+        path = tmp_path / f"td{stop}"
+        if not fresh:
+            tree(1).memmap(path)
+        with monkeypatch.context() as patch:
+            finished = stopped(patch, stop, lambda path=path: tree(2).memmap(path))
+        if fresh and not path.exists():
+            assert not finished
+            continue
+        assert version(path) in ((2,) if finished or fresh else (1, 2))
+        tree(3).memmap(path)
+        assert version(path) == 3
+        if finished:
+            break
+    assert stop > 20
+
+
+def test_readers_see_no_torn_state(tmp_path):
+    """8 processes map the folder while another replaces it as fast as it can."""
+    path = tmp_path / "td"
+    tree(0).memmap(path)
+    writer = start(WRITER, path, 0)
+    try:
+        assert writer.stdout.readline() == "ready\n"
+        readers = [start(READER, path, 2.0) for _ in range(READERS)]
+        results = [reader.communicate(timeout=60) for reader in readers]
+    finally:
+        writer.kill()
+        writer.communicate()
+    for reader, (out, errors) in zip(readers, results, strict=True):
+        assert reader.returncode == 0, errors[-2000:]
+        assert int(out.split()[-1]) > 1
+    version(path)
+
+
+def test_threads_read_one_locked_tensordict(tmp_path):
+    td = tree(5).memmap(tmp_path / "td")
+    regular = td.exclude("lazy")
+    expected = {key: value.tolist() for key, value in regular.items(True, True)}
+
+    def read(_: int) -> bool:
+        return all(
+            {k: v.tolist() for k, v in regular.items(True, True)} == expected
+            and td[1:].batch_size == (4,)
+            and td.is_memmap()
+            for _ in range(30)
+        )
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(read, range(8)))
+
+
+def test_two_writers_at_once(tmp_path):
+    path = tmp_path / "td"
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda k: tree(k).memmap(path), range(60)))
+    version(path)
+    assert not [name for name in os.listdir(path) if name.startswith("%")]
+
+
+def test_a_failed_write_changes_nothing(tmp_path):
+    path = tmp_path / "td"
+    tree(1).memmap(path)
+    before = sorted(p.name for p in path.rglob("*"))
+    for bad in (
+        {"x": object()},
+        {"x" * 300: np.zeros(2)},
+        {"a": np.zeros(2, np.longdouble)},
+        {"a.memmap": {"b": 1}, "a": np.zeros(2)},
+    ):
+        with pytest.raises((TypeError, ValueError)):
+            TensorDict(bad).memmap(path)
+        with pytest.raises((TypeError, ValueError)):
+            TensorDict(bad).memmap(tmp_path / "other")
+    assert version(path) == 1
+    assert sorted(p.name for p in path.rglob("*")) == before
+    assert not (tmp_path / "other").exists()
+
+
+def test_the_place_is_a_file_or_holds_other_kinds(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(FileExistsError):
+        tree(1).memmap(tmp_path / "file")
+    path = tmp_path / "td"
+    path.mkdir()
+    (path / "x0.memmap").mkdir()
+    (path / "mine.txt").write_text("stays")
+    with pytest.raises(FileExistsError, match="not a file"):
+        tree(1).memmap(path)
+    (path / "x0.memmap").rmdir()
+    tree(1).memmap(path)
+    assert version(path) == 1
+    assert (path / "mine.txt").read_text() == "stays"
+
+
+def test_arrays_mapped_before_keep_their_values(tmp_path):
+    old = tree(1).memmap(tmp_path / "td")
+    copy = old["x0"].copy()
+    tree(2).memmap(tmp_path / "td")
+    np.testing.assert_array_equal(old["x0"], copy)
+    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
+        old.memmap_refresh_()
+    np.testing.assert_array_equal(old["x0"], copy)
+    tree(4).memmap(tmp_path / "td")
+    assert old.memmap_refresh_()["n", "s"] == "v4"
+
+
+def test_abandoned_folders_are_removed(tmp_path):
+    path = tmp_path / "td"
+    tree(1).memmap(path)
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    left = path / f"%new-{commit._host()}-{dead.pid}-abc"
+    alive = path / f"%new-{commit._host()}-{os.getpid()}-abc"
+    other = path / f"%new-another-machine-{dead.pid}-abc"
+    for folder in (left, alive, other):
+        folder.mkdir()
+    tree(2).memmap(path)
+    assert not left.exists()
+    assert alive.exists()
+    assert other.exists()
+    assert version(path) == 2
+
+
+def test_part_of_an_unfinished_tree(tmp_path):
+    """A nested folder opened by itself also belongs to the new tree."""
+    path = tmp_path / "td"
+    tree(1).memmap(path)
+    tree(2).memmap(tmp_path / "new")
+    os.rename(tmp_path / "new", path / commit.COMMIT)
+    assert TensorDict.load_memmap(path / "n")["s"] == "v2"
+    assert TensorDict.load_memmap(path, subpath="n")["s"] == "v2"
+    assert version(path) == 2
+    assert (path / commit.COMMIT).exists(), "reading changes nothing on disk"
+    stack = TensorDict.load_memmap(path / "lazy")
+    assert isinstance(stack, type(lazy_stack([TensorDict(a=1)])))
+    early = TensorDict.load_memmap(path)
+    commit.finish(str(path))
+    early.memmap(path)  # the files of its leaves have moved to their places: nothing to copy
+    assert version(path) == 2
+    assert not (path / commit.COMMIT).exists()

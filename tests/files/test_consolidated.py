@@ -1,0 +1,73 @@
+"""Consolidated TensorDicts and files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from saved_samples import Pair, check, sample
+from trees import snapshot
+
+import lite
+from lite import TensorDict
+
+
+def test_consolidated(tmp_path):
+    td = sample().exclude("pair")
+    td["n"].set("cls", np.ones(3))
+    in_memory = td.consolidate()
+    on_disk = td.consolidate(tmp_path / "td")
+    for out in (in_memory, on_disk, TensorDict.from_consolidated(tmp_path / "td")):
+        got = out.clone()
+        expected = td.clone()
+        if out is not in_memory and out is not on_disk:
+            expected.set(("n.b", "t"), lite.NonTensorData([1, [2]], batch_size=[3]))
+        check(got, expected, order=False)
+        assert out.is_consolidated()
+    assert in_memory.is_locked
+    assert on_disk.is_locked
+    with pytest.raises(RuntimeError, match="locked"):
+        in_memory["x"] = 1
+    in_memory.unlock_()
+    assert not in_memory.is_consolidated()
+    in_memory.lock_()
+    assert in_memory.is_consolidated()
+    assert not td.is_consolidated()
+
+
+def test_consolidated_in_place_and_later(tmp_path):
+    td = TensorDict({"a": np.arange(6).reshape(2, 3).T[::-1], "b": np.ones(3, np.int8)}, [3])
+    expected = snapshot(td.clone())
+    assert td.consolidate(inplace=True) is td
+    assert td.is_consolidated()
+    assert np.shares_memory(td["a"], td._source)
+    assert snapshot(td.clone()) == expected
+    future = td.consolidate(tmp_path / "td", return_early=True)
+    check(future.result(timeout=60).clone(), td.clone())
+    out = lite.from_consolidated(tmp_path / "td")
+    out["a"][...] = 7
+    assert lite.from_consolidated(tmp_path / "td")["a"].max() == 5
+
+
+def test_what_consolidation_refuses(tmp_path):
+    path = tmp_path / "td"
+    with pytest.raises(RuntimeError, match="to json"):
+        TensorDict({"x": object()}).consolidate(path)
+    with pytest.raises(RuntimeError, match="no tensorclasses"):
+        TensorDict({"x": Pair(x=np.ones(3))}).consolidate(path)
+    for key in ("cls", "leaves", "non_tensors", "cls_metadata", "size"):
+        with pytest.raises(ValueError, match=key):
+            TensorDict({key: {"a": 1}}).consolidate(path)
+        TensorDict({key: np.ones(2)}).consolidate(path)
+        assert lite.from_consolidated(path)[key].sum() == 2
+        path.unlink()
+    with pytest.raises(ValueError, match="NJT"):
+        TensorDict({"<NJT_VALUES>a": np.ones(2)}).consolidate(path)
+    with pytest.raises(ValueError, match="cpu"):
+        TensorDict().consolidate(device="cuda")
+    assert not path.exists()
+
+
+def test_empty_consolidated(tmp_path):
+    TensorDict({"n": {}, "s": "x"}, [2]).consolidate(tmp_path / "td")
+    out = lite.from_consolidated(tmp_path / "td")
+    assert (out.batch_size, out["s"], list(out.keys())) == ((2,), "x", ["s", "n"])

@@ -1,0 +1,56 @@
+"""Entries added to mapped TensorDicts and their files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from trees import same_content
+from versions import tree, version
+
+from lite import TensorDict
+
+
+def test_adding_entries(tmp_path):
+    td = TensorDict({"a": np.arange(3), "device": np.ones(3)}, [3], names=["t"]).memmap(tmp_path / "td")
+    assert td.make_memmap("b", (3, 2)).dtype == np.float32
+    td.make_memmap(("n", "m", "c"), [3], dtype="int8")[...] = 1
+    source = np.arange(6.0).reshape(3, 2)
+    np.testing.assert_array_equal(td.make_memmap_from_tensor(("n", "d"), source), source)
+    assert not td.make_memmap_from_tensor("zeros", source, copy_data=False).any()
+    td.make_memmap("none", (3, 0))
+    loaded = TensorDict.load_memmap(tmp_path / "td")
+    assert loaded.names == ["t"]
+    same_content(loaded, td)
+    with pytest.raises(RuntimeError, match="The key a already exists"):
+        td.make_memmap("a", (3,))
+    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
+        td.make_memmap("bad", (2,))
+    with pytest.raises(RuntimeError, match="memory-mapped"):
+        TensorDict().make_memmap("a", (3,))
+    assert td.is_locked
+    assert td["n"].is_locked
+
+
+def test_refresh_sees_what_others_add(tmp_path):
+    first = TensorDict({"a": np.arange(3)}, [3]).memmap(tmp_path / "td")
+    second = TensorDict.load_memmap(tmp_path / "td")
+    second.make_memmap("b", (3,))[...] = 2
+    first.make_memmap("c", (3,))
+    assert sorted(first.memmap_refresh_().keys()) == ["a", "b", "c"]
+    assert first.is_locked
+    assert first["b"].tolist() == [2, 2, 2]
+
+
+def test_files_that_have_changed_since(tmp_path):
+    path = tmp_path / "td"
+    td = tree(1).memmap(path)
+    tree(2).memmap(path)
+    with pytest.raises(RuntimeError, match=r"replaced.*memmap_refresh_"):
+        td.make_memmap("late", (4,))
+    other = TensorDict.load_memmap(path)
+    TensorDict.load_memmap(path).make_memmap("late", (5,))
+    with pytest.raises(RuntimeError, match="late already exists"):
+        other.make_memmap("late", (5, 2))
+    with pytest.raises(RuntimeError, match=r"'s' is a NonTensorData; nothing"):
+        other.make_memmap(("n", "s", "x"), (5,))
+    assert version(path, "late") == 2

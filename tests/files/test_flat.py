@@ -1,0 +1,86 @@
+"""Files of arrays by name: .npz and .safetensors."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+
+import numpy as np
+import pytest
+from saved_samples import Pair, check, sample
+
+import lite
+from lite import LazyStackedTensorDict, TensorDict, lazy_stack
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_named_arrays(suffix, tmp_path):
+    td = sample()
+    if suffix == ".safetensors":
+        pytest.importorskip("safetensors")
+        td.set("z", td["z"].astype(np.complex64))
+    path = tmp_path / f"td{suffix}"
+    assert td.save(path) is td
+    found = TensorDict.load(path)
+    check(found, td)
+    assert not found.is_locked
+    pair = Pair(x=np.arange(3), y="z", batch_size=[3])
+    pair.save(path)
+    loaded = Pair.load(path)
+    assert (type(loaded), loaded.y, loaded.batch_size) == (Pair, "z", (3,))
+    with pytest.raises(RuntimeError, match="already exists"):
+        td.save(path, existsok=False)
+    with pytest.raises(TypeError, match="options"):
+        td.save(path, compression="lzma")
+    with pytest.raises(TypeError, match="cannot be saved"):
+        TensorDict({"x": object()}).save(path)
+    lazy_stack([TensorDict(a=np.arange(i)) for i in range(3)]).save(path)
+    assert isinstance(TensorDict.load(path), LazyStackedTensorDict)
+
+
+@pytest.mark.parametrize("key", ["", "/", "..", "a\0b", "%lite", "file", "allow_pickle", "é", "a.npy"])
+def test_odd_names_in_npz(key, tmp_path):
+    td = TensorDict({key: np.arange(3), "n": {key: np.ones(3)}})
+    td.save(tmp_path / "td.npz")
+    check(TensorDict.load(tmp_path / "td.npz"), td)
+
+
+def test_arrays_from_elsewhere(tmp_path):
+    np.savez(tmp_path / "x.npz", a=np.arange(3), b=np.float32(2))
+    td = TensorDict.load(tmp_path / "x.npz")
+    assert (td["a"].tolist(), float(td["b"]), td.batch_size) == ([0, 1, 2], 2.0, ())
+    safetensors = pytest.importorskip("safetensors.numpy")
+    safetensors.save_file({"layer.0.weight": np.ones((2, 3))}, tmp_path / "x.safetensors")
+    td = TensorDict.load(tmp_path / "x.safetensors").unflatten_keys(".")
+    assert td["layer", "0", "weight"].shape == (2, 3)
+    sample().exclude("z").save(tmp_path / "y.safetensors")
+    assert "n.b.x y" in safetensors.load_file(tmp_path / "y.safetensors")
+    with pytest.raises(ValueError, match="complex128"):
+        sample().save(tmp_path / "z.safetensors")
+    assert not (tmp_path / "z.safetensors").exists()
+    with np.load(tmp_path / "x.npz") as plain:
+        assert sorted(plain.files) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("package", "use"),
+    [
+        ("safetensors", lambda td, path: td.save(path / "x.safetensors")),
+        ("h5py", lambda td, path: td.to_h5(path / "x.h5")),
+        ("pyarrow", lambda td, path: lite.to_arrow(td)),
+    ],
+)
+def test_missing_packages_are_named(package, use, tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name.split(".")[0] == package:
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    for name in [name for name in sys.modules if name.split(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match=r'pip install "tensordict-lite\[files\]"'):
+        use(TensorDict({"a": np.ones(2)}, [2]), tmp_path)
+    assert not list(tmp_path.iterdir())

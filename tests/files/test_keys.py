@@ -1,0 +1,37 @@
+"""Keys as file names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from trees import same_content
+
+from lite import TensorDict
+from lite._files.keys import decode_key, encode_key
+
+
+@given(st.text(), st.text())
+def test_key_codec(a, b):
+    assert decode_key(encode_key(a)) == a
+    assert (encode_key(a) == encode_key(b)) == (a == b)
+    assert encode_key(a) not in ("", ".", "..")
+    assert not set(encode_key(a)) & set('/<>:"|?*\\ \0')
+
+
+def test_keys_that_cannot_be_files(tmp_path):
+    for key in ("x" * 250, "é" * 130, "\ud800"):
+        with pytest.raises(ValueError, match=r"too long|no form"):
+            TensorDict({key: np.zeros(1)}).memmap(tmp_path / "td")
+    with pytest.raises(ValueError, match=r"'meta\.json'"):
+        TensorDict({"meta.json": {"a": 1}}).memmap(tmp_path / "td")
+    assert not (tmp_path / "td").exists()
+
+
+def test_raw_names(tmp_path):
+    td = TensorDict({"a b": np.arange(2), "n>": {"c?": np.ones(2)}})
+    td.memmap(tmp_path / "td", robust_key=False)
+    assert (tmp_path / "td" / "n>" / "c?.memmap").exists()
+    same_content(TensorDict.load_memmap(tmp_path / "td"), td)
+    same_content(TensorDict.load_memmap(tmp_path / "td", robust_key=False), td)

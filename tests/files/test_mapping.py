@@ -1,0 +1,115 @@
+"""Arrays over files: what stays mapped, permissions, memory."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lite import TensorDict
+
+
+def test_without_a_folder():
+    td = TensorDict({"a": np.arange(3), "empty": np.zeros((3, 0)), "c": np.ones(3, complex)}, [3])
+    out = td.memmap()
+    assert out.is_memmap()
+    np.testing.assert_array_equal(out["a"], td["a"])
+    with pytest.raises(AttributeError):
+        out.saved_path  # noqa: B018
+    with pytest.raises(RuntimeError, match="no path"):
+        out.memmap_refresh_()
+    out.make_memmap("new", (3, 2))[...] = 1
+    assert out["new"].sum() == 6
+    assert td.memmap_like()["a"].tolist() == [0, 0, 0]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_shared_with_forked_processes():
+    out = TensorDict({"a": np.zeros(3)}, [3]).memmap()
+    child = multiprocessing.get_context("fork").Process(target=lambda: out["a"].fill(5))
+    child.start()
+    child.join()
+    assert out["a"].tolist() == [5, 5, 5]
+
+
+def test_views_are_mapped_copies_are_not(tmp_path):
+    td = TensorDict({"a": np.arange(12.0).reshape(4, 3), "n": {"b": np.arange(4)}}, [4]).memmap(
+        tmp_path / "td"
+    )
+    for view in (
+        td[0],
+        td[1:],
+        td[:2],
+        td[..., None],
+        td.reshape(2, 2),
+        td.unsqueeze(0),
+        td.select("a"),
+        td["n"],
+    ):
+        assert view.is_memmap()
+    for copy in (td[[0, 1]], td.clone(), td[np.array([True, False, True, True])], td + 1):
+        assert not copy.is_memmap()
+    assert td.copy().is_memmap()
+    td[1:]["a"][0, 0] = -1
+    assert TensorDict.load_memmap(tmp_path / "td")["a"][1, 0] == -1
+    with pytest.raises(RuntimeError, match="memory-mapped"):
+        td[1:].lock_().make_memmap("x", (3,))
+
+
+def test_memory_is_returned(tmp_path):
+    status = Path("/proc/self/maps")
+    if not status.exists():
+        pytest.skip("needs /proc")
+    TensorDict({"a": np.zeros(5000)}).memmap(tmp_path / "td")
+    for _ in range(3):
+        loaded = TensorDict.load_memmap(tmp_path / "td")
+        part = loaded["a"][10:20]
+        del loaded
+        assert status.read_text().count(str(tmp_path)) == 1
+        assert part.sum() == 0
+        del part
+        assert status.read_text().count(str(tmp_path)) == 0
+
+
+def test_read_only_files_are_mapped_privately(tmp_path):
+    TensorDict({"a": np.arange(3)}).memmap(tmp_path / "td")
+    path = tmp_path / "td" / "a.memmap"
+    path.chmod(0o444)
+    if os.access(path, os.W_OK):
+        pytest.skip("permissions do not bind this user")
+    td = TensorDict.load_memmap(tmp_path / "td")
+    td["a"][0] = 9
+    assert TensorDict.load_memmap(tmp_path / "td")["a"][0] == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions")
+def test_private_maps_do_not_reach_the_file(tmp_path, monkeypatch):
+    from lite._files import mapping
+
+    TensorDict({"a": np.arange(3)}).memmap(tmp_path / "td")
+    real = mapping.open_regular
+
+    def read_only(path, flags):
+        if flags == os.O_RDWR:
+            raise PermissionError(13, "denied", path)
+        return real(path, flags)
+
+    monkeypatch.setattr(mapping, "open_regular", read_only)
+    td = TensorDict.load_memmap(tmp_path / "td")
+    td["a"][0] = 9
+    assert td["a"].tolist() == [9, 1, 2]
+    assert (tmp_path / "td" / "a.memmap").read_bytes()[:8] == bytes(8)
+
+
+def test_permissions_follow_the_umask(tmp_path):
+    old = os.umask(0o027)
+    try:
+        TensorDict({"a": np.arange(3)}).memmap(tmp_path / "td")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(os.stat(tmp_path / "td" / "a.memmap").st_mode) == 0o640
+    assert stat.S_IMODE(os.stat(tmp_path / "td").st_mode) == 0o750

@@ -1,0 +1,47 @@
+"""`meta.json`: what is written is read, whatever keys are called."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lite._files import meta
+
+KEY = st.sampled_from(["a", "shape", "device", "_type", "_lite", "_lite_", 'b"\n', "\ud800"])
+KEYS = st.lists(KEY, unique=True)
+NAMES = st.none() | st.lists(st.none() | st.sampled_from(["time", "_lite"]), max_size=2)
+
+
+@given(KEYS, NAMES)
+def test_entries_and_names_come_back_in_order(keys: list[str], names: list[str | None] | None) -> None:
+    members = {key: meta.text_of({"type": f"T{i}"}) for i, key in enumerate(keys)}
+    node = meta.loads(meta.join(members, (2, 0), names), "here")
+    entries, found = meta.split(node, "here")
+    assert list(entries) == keys
+    assert [entry["type"] for entry in entries.values()] == [f"T{i}" for i in range(len(keys))]
+    assert found == names
+    assert (node["_type"], node["shape"]) == (meta.TENSORDICT, [2, 0])
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"1", b"{", b"\xff", b"[" * 100_000])
+def test_what_is_no_object_is_damaged(text: bytes) -> None:
+    with pytest.raises(ValueError, match="here is damaged or foreign"):
+        meta.loads(text, "here")
+
+
+def test_an_entry_with_the_name_of_the_extension() -> None:
+    assert list(meta.split({"_lite": {"type": "T"}, "shape": []}, "here")[0]) == ["_lite"]
+
+
+@pytest.mark.parametrize("extension", [[], [{}], [{"entries": [[0, "a", {}]], "names": None}], 3])
+def test_a_damaged_extension(extension: object) -> None:
+    node = meta.loads(meta.dumps({"_lite": extension, "shape": []}), "here")
+    with pytest.raises(ValueError, match="_lite"):
+        meta.split(node, "here")
+
+
+@pytest.mark.parametrize("value", [None, 3, [-1], [1.0], [True], [1 << 62], [1] * 65, ["1"]])
+def test_what_is_no_shape(value: object) -> None:
+    assert meta.shape_of([], "here") == ()
+    assert meta.shape_of([0, 3], "here") == (0, 3)
+    with pytest.raises(ValueError, match="is not a shape"):
+        meta.shape_of(value, "here")

@@ -1,0 +1,77 @@
+"""Objects in files: what JSON holds, what needs a pickle."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from lite import NonTensorData, NonTensorStack, TensorDict
+
+PAYLOADS = [
+    None, True, 3, -1.5, "", "text", "é\ud800", [], [1, [2]], {}, {"a": {"b": None}}, (), (1, "x"), {1, 2},
+    frozenset({"a"}), {"k": (1, {2})}, [[1, 2], [3, 4]], 2**70, -(2**200), math.inf, {"data": 1},
+    {"tuple": [1]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=repr)
+def test_objects(payload, tmp_path):
+    td = TensorDict({"a": np.zeros((2, 2))}, [2, 2])
+    td.set("one", NonTensorData(payload, batch_size=[2, 2]))
+    array = np.empty((2, 2), object)
+    for i in range(4):
+        array.reshape(-1)[i] = payload
+    td.set("each", NonTensorStack._wrap(array))
+    td.memmap(tmp_path / "td")
+    out = TensorDict.load_memmap(tmp_path / "td")
+    assert out["one"] == payload
+    assert type(out["one"]) is type(payload)
+    assert out.get("each").batch_size == (2, 2)
+    assert out.get("each").tolist() == [[payload] * 2] * 2
+    for suffix in ("npz", "safetensors"):
+        if suffix == "safetensors":
+            pytest.importorskip("safetensors")
+            if isinstance(payload, str) and "\ud800" in payload:
+                continue
+        td.save(tmp_path / f"td.{suffix}")
+        again = TensorDict.load(tmp_path / f"td.{suffix}")
+        assert again["one"] == payload
+        assert again.get("each").tolist() == [[payload] * 2] * 2
+
+
+def test_not_a_number(tmp_path):
+    TensorDict({"x": NonTensorData(math.nan), "y": NonTensorData([math.nan, -math.inf])}).memmap(
+        tmp_path / "td"
+    )
+    out = TensorDict.load_memmap(tmp_path / "td")
+    assert math.isnan(out["x"])
+    assert math.isnan(out["y"][0])
+    assert out["y"][1] == -math.inf
+
+
+@pytest.mark.parametrize("payload", [b"bytes", {1: 2}, object, np.arange(2), 1j, {"a": b"x"}], ids=repr)
+def test_objects_that_need_a_pickle(payload, tmp_path):
+    td = TensorDict({"n": {"bad": NonTensorData(payload)}})
+    for write in (td.memmap, lambda path: td.save(f"{path}.tdz")):
+        with pytest.raises(TypeError, match=r"'bad'.*allow_pickle=True \(the default is False\)"):
+            write(tmp_path / "td")
+    assert not list(tmp_path.iterdir())
+    td.memmap(tmp_path / "td", allow_pickle=True)
+    with pytest.raises(RuntimeError, match="allow_pickle=True"):
+        TensorDict.load_memmap(tmp_path / "td")
+    out = TensorDict.load_memmap(tmp_path / "td", allow_pickle=True)
+    np.testing.assert_array_equal(out["n", "bad"], payload)
+    TensorDict({"n": {"bad": "now text"}}).memmap(tmp_path / "td")
+    assert TensorDict.load_memmap(tmp_path / "td")["n", "bad"] == "now text"
+    assert not list((tmp_path / "td").rglob("*pickle*"))
+
+
+def test_a_stack_that_needs_a_pickle(tmp_path):
+    td = TensorDict({"r": NonTensorStack(b"x", b"y")}, [2])
+    td.memmap(tmp_path / "td", allow_pickle=True)
+    assert TensorDict.load_memmap(tmp_path / "td", allow_pickle=True)["r"] == [b"x", b"y"]
+    TensorDict({"r": ["a", "b"]}, [2]).memmap(tmp_path / "td")
+    assert TensorDict.load_memmap(tmp_path / "td")["r"] == ["a", "b"]
+    assert not list((tmp_path / "td").rglob("*.pkl"))

@@ -1,0 +1,77 @@
+"""Loading into what is there, parts of what was saved, and classes by their names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lite import TensorClass, TensorDict
+from lite.models import History
+
+
+class Step(TensorClass):
+    x: np.ndarray
+
+
+def test_load_into_self(tmp_path):
+    TensorDict({"a": np.arange(3)}, [3]).memmap(tmp_path / "td")
+    td = TensorDict({"stale": np.zeros(3)}, [3])
+    assert td.load_(tmp_path / "td") is td
+    assert list(td.keys()) == ["a"]
+    mapped = td.save()
+    assert mapped.is_memmap()
+    assert mapped["a"].tolist() == [0, 1, 2]
+    again = TensorDict.load_memmap(tmp_path / "td")
+    (tmp_path / "td" / "left.memmap").write_bytes(b"x")
+    with pytest.raises(RuntimeError, match=r"left\.memmap already exists"):
+        again.make_memmap_from_tensor("left", np.ones(3), existsok=False)
+    assert again.make_memmap_from_tensor("left", np.ones(3)).sum() == 3
+
+
+def test_subpath_and_out(tmp_path):
+    TensorDict({"n": {"m/x": {"b": np.arange(3)}}, "a": np.ones(3)}, [3]).memmap(tmp_path / "td")
+    assert TensorDict.load_memmap(tmp_path / "td", subpath=("n", ("m/x",)))["b"].tolist() == [0, 1, 2]
+    assert "m/x" in TensorDict.load_memmap(tmp_path / "td", subpath="n").keys()  # noqa: SIM118
+    with pytest.raises(ValueError, match="no tensordict under"):
+        TensorDict.load_memmap(tmp_path / "td", subpath="n/x")
+    with pytest.raises(ValueError, match="subpath"):
+        TensorDict.load_memmap(tmp_path / "td", subpath=())
+    with pytest.raises(ValueError, match="mode"):
+        TensorDict.load_memmap(tmp_path / "td", mode="w")
+    out = TensorDict({"stale": np.zeros(3), "n": {"m/x": {"old": np.zeros(3)}}}, [3])
+    node = out["n", "m/x"]
+    assert TensorDict.load_memmap(tmp_path / "td", out=out) is out
+    assert out["n", "m/x"] is node
+    assert set(out.keys(True, True)) == {"a", ("n", "m/x", "b")}
+    locked = TensorDict({"stale": np.zeros(3)}, [3], lock=True)
+    with pytest.raises(RuntimeError, match="locked"):
+        TensorDict.load_memmap(tmp_path / "td", out=locked)
+    locked.load_memmap_(tmp_path / "td")
+    assert locked.is_locked
+    assert locked["a"].sum() == 3
+    other = TensorDict({"stale": np.zeros(4)}, [4])
+    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
+        other.load_memmap_(tmp_path / "td")
+    assert list(other.keys()) == ["stale"]
+
+
+@pytest.mark.parametrize("module", ["lite.models.history", "lite.models.text.history", "lite.models"])
+def test_classes_of_lite_are_found_wherever_their_module_was(module: str, tmp_path: Path) -> None:
+    history = History.from_chats([[{"role": "user", "content": "hi"}]])
+    history.memmap(tmp_path)
+    meta = tmp_path / "meta.json"
+    meta.write_text(meta.read_text().replace(History.__module__, module))
+    found = TensorDict.load_memmap(tmp_path)
+    assert type(found) is History
+    assert found.content == history.content
+
+
+def test_classes_of_others_are_found_by_their_whole_name(tmp_path: Path) -> None:
+    Step(x=np.ones(2), batch_size=[2]).memmap(tmp_path)
+    assert type(TensorDict.load_memmap(tmp_path)) is Step
+    meta = tmp_path / "meta.json"
+    for other in ("lite.models", "elsewhere"):
+        meta.write_text(meta.read_text().replace(Step.__module__, other))
+        assert type(TensorDict.load_memmap(tmp_path)) is TensorDict

@@ -1,0 +1,13 @@
+"""Whole numbers given as arguments."""
+
+import numpy as np
+import pytest
+
+from lite.kernels._integer import integer
+
+
+def test_what_counts_as_an_integer():
+    assert [integer("n", value) for value in (3, np.int8(3), True)] == [3, 3, 1]
+    for value in (3.0, "3", None):
+        with pytest.raises(TypeError, match=f"n_steps must be an integer, got {value!r}"):
+            integer("n_steps", value)

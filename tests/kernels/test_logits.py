@@ -1,0 +1,55 @@
+"""Checks of logits, and how compiled rows read them."""
+
+import numpy as np
+import pytest
+
+from lite.kernels._logits import Logits, token_array
+
+LOGITS = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
+
+
+def test_the_vocabulary_comes_last():
+    rows = Logits(LOGITS, None, 0.5, axis=1)
+    assert (rows.shape, rows.size, rows.dtype, rows.inverse) == ((2, 4), 3, np.float32, 2.0)
+    flat, bfloat16, starts, size, keep, keep_starts, counted, inverse = rows.operands()
+    assert (bfloat16, size, inverse, keep.size, keep_starts.size) == (False, 3, 2.0, 0, 0)
+    assert counted.all()
+    for start, row in zip(starts, np.moveaxis(LOGITS, 1, -1).reshape(-1, 3), strict=True):
+        np.testing.assert_array_equal(flat[start : start + 3], row)
+
+
+def test_masks_are_of_positions_or_of_tokens():
+    positions = np.array([[True, False, True]] * 2)
+    rows = Logits(LOGITS, positions, 1.0)
+    assert rows.keep is None
+    np.testing.assert_array_equal(rows.operands()[6], positions.reshape(-1))
+    tokens = LOGITS > 5
+    rows = Logits(LOGITS, tokens, 1.0)
+    assert rows.counted is None
+    keep, starts = rows.operands()[4:6]
+    np.testing.assert_array_equal(keep[starts[:, None] + np.arange(4)], tokens.reshape(-1, 4))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ((LOGITS.astype(int), None, 1.0), TypeError, "logits must be float16.*int64"),
+        ((np.float32(1), None, 1.0), ValueError, "must have an axis for the vocabulary"),
+        ((LOGITS, None, 1.0, 3), ValueError, "axis 3 is out of range"),
+        ((LOGITS, None, 0.0), ValueError, "temperature must be positive.*0.0"),
+        ((LOGITS, None, "1"), TypeError, "temperature must be a number, got str"),
+        ((LOGITS, LOGITS, 1.0), TypeError, "mask must be boolean, got float32"),
+        ((LOGITS, LOGITS[0] > 1, 1.0), ValueError, r"mask must have the shape.*\(2, 3\).*got \(3, 4\)"),
+    ],
+)
+def test_errors_name_the_argument(arguments, error, words):
+    with pytest.raises(error, match=words):
+        Logits(*arguments)
+
+
+def test_one_token_for_each_row():
+    assert token_array([[1, 2, 3]] * 2, LOGITS.shape).shape == (2, 3)
+    with pytest.raises(ValueError, match=r"tokens \(3,\)"):
+        token_array([1, 2, 3], LOGITS.shape)
+    with pytest.raises(TypeError, match="tokens must be integers, got float64"):
+        token_array(np.ones((2, 3)), LOGITS.shape)

@@ -1,0 +1,39 @@
+"""Equality within a tolerance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from trees import tree
+
+import lite
+from lite import TensorDict
+
+
+def test_assert_close() -> None:
+    td = tree()
+    assert lite.assert_close(td, td.clone())
+    near = td.clone()
+    near["a"] += 1e-7
+    assert lite.assert_close(td, near)
+    near["a"] += 1
+    with pytest.raises(AssertionError, match=r"key \('a',\) does not match, got mse = 1.0000"):
+        lite.assert_close(near, td)
+    assert lite.assert_close(near, td, atol=2)
+    with pytest.raises(KeyError, match="only in actual"):
+        lite.assert_close(td, td.exclude(("n", "b")))
+    assert lite.assert_close(td, td.exclude(("n", "b")), intersection=True)
+    with pytest.raises(AssertionError, match=r"'s'"):
+        lite.assert_close(td, td.clone().set("s", "other"))
+    nan = TensorDict(a=np.nan)
+    assert lite.assert_close(nan, nan)
+    with pytest.raises(AssertionError):
+        lite.assert_close(nan, nan, equal_nan=False)
+
+
+def test_isclose() -> None:
+    first, second = TensorDict(a=[1.0, 2.0]), TensorDict(a=[1.0, 2.1])
+    assert first.isclose(second)["a"].tolist() == [True, False]
+    assert np.isclose(first, second, atol=1)["a"].all()
+    assert first.allclose(first)
+    assert not np.allclose(first, second)

@@ -1,0 +1,62 @@
+"""New TensorDicts in the form of another one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from trees import read_only, tree
+
+import lite
+from lite import TensorDict
+
+
+def test_like_factories() -> None:
+    td = TensorDict(
+        {"a": read_only(np.ones((2, 3), np.float32)), "n": {"b": [1, 2]}, "s": "x"}, batch_size=[2]
+    )
+    td.names = ["t"]
+    td.lock_()
+    for module_function, numpy_function, value in (
+        (lite.zeros_like, np.zeros_like, 0),
+        (lite.ones_like, np.ones_like, 1),
+        (lambda x, **kw: lite.full_like(x, 7, **kw), lambda x, **kw: np.full_like(x, 7, **kw), 7),
+    ):
+        for function in (module_function, numpy_function):
+            out = function(td)
+            assert (out.names, out.is_locked, out["s"]) == (["t"], True, "x")
+            assert (out["a"].dtype, out["n", "b"].dtype) == (np.float32, np.int64)
+            np.testing.assert_array_equal(out["a"], np.full((2, 3), value))
+            assert function(td, dtype=np.int8).dtype == np.int8
+    assert np.empty_like(td)["a"].shape == (2, 3)
+
+
+def test_random_factories_follow_the_generator() -> None:
+    td = TensorDict({"a": np.zeros((50, 2)), "h": np.zeros(50, np.float16)}, batch_size=[50])
+    for function in (lite.rand_like, lite.randn_like):
+        first, second = (function(td, rng=np.random.default_rng(3)) for _ in range(2))
+        np.testing.assert_array_equal(first["a"], second["a"])
+        assert first["h"].dtype == np.float16
+        assert first["a"].std() > 0.2
+    assert lite.rand_like(td)["a"].min() >= 0
+    with pytest.raises(TypeError, match="floating dtype"):
+        lite.rand_like(TensorDict(a=1))
+
+
+def test_new_with_another_batch_size() -> None:
+    td = tree()
+    td.names = ["x", "y"]
+    for out, value in ((td.new_zeros(5), 0), (td.new_ones([5]), 1), (td.new_full(5, 3), 3)):
+        assert (out.batch_size, out.names, out["n"].batch_size) == ((5,), ["y"], (5, 5))
+        np.testing.assert_array_equal(out["a"], np.full((5, 2), value))
+        assert out["i"].dtype == np.int64
+        assert "r" not in out
+    assert td.new_empty(2, 1, dtype=np.int8)["n", "b"].shape == (2, 1, 5)
+
+
+def test_fill_and_zero() -> None:
+    td = TensorDict({"a": np.ones(2), "n": {"b": np.ones(2)}})
+    td.fill_("a", 5).fill_("n", 7)
+    assert (td["a"].tolist(), td["n", "b"].tolist()) == ([5, 5], [7, 7])
+    assert td.zero_()["n", "b"].tolist() == [0, 0]
+    with pytest.raises(KeyError):
+        td.fill_("zz", 1)

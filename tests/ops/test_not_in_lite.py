@@ -1,0 +1,37 @@
+"""The names that lite leaves out on purpose."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+from trees import tree
+
+import lite
+from lite import TensorDict, lazy_stack
+from lite._ops.not_in_lite import _INSTEAD
+
+
+@pytest.mark.parametrize("name", _INSTEAD)
+def test_what_is_left_out_says_what_to_use(name):
+    for td in (tree(), lazy_stack([TensorDict(a=1)])):
+        with pytest.raises(NotImplementedError, match=f"^{name} is not available: "):
+            getattr(td, name)()
+    assert inspect.getdoc(getattr(TensorDict, name)).startswith("Raises NotImplementedError")
+
+
+@pytest.mark.parametrize("name", ["grad"])
+def test_attributes_that_are_left_out(name):
+    assert not hasattr(TensorDict(), name)
+    with pytest.raises(NotImplementedError, match=name):
+        getattr(TensorDict(), name)
+
+
+def test_tensorclasses_refuse_too():
+    @lite.tensorclass
+    class Point:
+        xy: np.ndarray
+
+    with pytest.raises(NotImplementedError, match="backward"):
+        Point(xy=np.zeros(2)).backward()

@@ -1,0 +1,274 @@
+"""Reductions over batch dimensions, features, and everything at once, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from trees import tree, unchanged
+
+import lite
+from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, lazy_stack
+
+SIMPLE = {
+    "sum": np.sum,
+    "prod": np.prod,
+    "mean": np.mean,
+    "nansum": np.nansum,
+    "nanmean": np.nanmean,
+    "amax": np.max,
+    "amin": np.min,
+    "argmax": np.argmax,
+    "argmin": np.argmin,
+}
+
+
+def floats(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=shape)
+
+
+def nested() -> TensorDict:
+    inner = TensorDict({"b": floats(4, 3, 5, 1)}, batch_size=[4, 3, 5])
+    return TensorDict({"a": floats(4, 3, 2), "n": inner, "s": "x"}, batch_size=[4, 3], names=["t", "u"])
+
+
+@pytest.mark.parametrize("name", SIMPLE)
+def test_over_everything(name):
+    td = nested()
+    with unchanged(td):
+        out = getattr(td, name)()
+    assert out.batch_size == out["n"].batch_size == ()
+    np.testing.assert_allclose(out["a"], SIMPLE[name](td["a"]))
+    np.testing.assert_allclose(out["n", "b"], SIMPLE[name](td["n", "b"]))
+    assert out["s"] == "x"
+
+
+@pytest.mark.parametrize("name", SIMPLE)
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_over_one_dimension(name, dim, keepdim):
+    td = nested()
+    out = getattr(td, name)(dim, keepdim)
+    np.testing.assert_allclose(out["a"], SIMPLE[name](td["a"], axis=dim % 2, keepdims=keepdim))
+    np.testing.assert_allclose(out["n", "b"], SIMPLE[name](td["n", "b"], axis=dim % 2, keepdims=keepdim))
+    assert out.batch_size == np.sum(np.zeros((4, 3)), axis=dim, keepdims=keepdim).shape
+    assert out["n"].batch_size == (*out.batch_size, 5)
+    assert out.names == (["t", "u"] if keepdim else [["u"], ["t"]][dim % 2])
+    assert out.get("s").batch_size == out.batch_size
+
+
+@pytest.mark.parametrize("name", [n for n in SIMPLE if "arg" not in n])
+def test_over_several_dimensions(name):
+    td = nested()
+    out = getattr(td, name)((0, -1))
+    np.testing.assert_allclose(out["a"], SIMPLE[name](td["a"], axis=(0, 1)))
+    assert (out.batch_size, out["n"].batch_size) == ((), (5,))
+    assert getattr(td, name)([0, 1], keepdim=True).batch_size == (1, 1)
+
+
+def test_positions_over_several_dimensions_are_row_major():
+    td = nested()
+    where = td.argmax((0, 1))["a"]
+    flat = td["a"].reshape(12, 2)
+    np.testing.assert_array_equal(where, flat.argmax(0))
+    np.testing.assert_array_equal(td.argmax((0, 1), keepdim=True)["a"], flat.argmax(0).reshape(1, 1, 2))
+
+
+@pytest.mark.parametrize("name", SIMPLE)
+def test_over_features(name):
+    td = nested()
+    out = getattr(td, name)("feature")
+    np.testing.assert_allclose(out["a"], SIMPLE[name](td["a"], axis=-1))
+    assert out["n", "b"].shape == (4, 3, 5)
+    assert (out.batch_size, out.names) == ((4, 3), ["t", "u"])
+
+
+def test_entries_without_features_keep_their_values():
+    td = TensorDict({"a": floats(4), "e": floats(4, 2, 3)}, batch_size=[4])
+    np.testing.assert_array_equal(td.sum("feature")["a"], td["a"])
+    np.testing.assert_allclose(td.sum("feature")["e"], td["e"].sum((1, 2)))
+
+
+def test_dim_none_and_keepdim_alone():
+    td = nested()
+    np.testing.assert_allclose(td.sum(dim=None)["a"], td["a"].sum())
+    out = td.sum(keepdim=True)
+    assert (out.batch_size, out["a"].shape, out["n"].batch_size) == ((1, 1), (1, 1, 1), (1, 1, 1))
+
+
+@pytest.mark.parametrize("correction", [0, 1, 2, 12])
+def test_spread(correction):
+    td = nested()
+    with np.errstate(all="ignore"):
+        square = (td["a"] - td["a"].mean((0, 1))) ** 2
+        expected = square.sum((0, 1)) / max(12 - correction, 0)
+    np.testing.assert_allclose(td.var((0, 1), correction=correction)["a"], expected)
+    np.testing.assert_allclose(td.std((0, 1), correction=correction)["a"], np.sqrt(expected))
+
+
+def test_dtypes():
+    td = TensorDict(u=np.array([200, 100], np.uint8), b=np.array([True, True]), i=np.array([1, 2], np.int32))
+    assert {key: str(v.dtype) for key, v in td.sum().items()} == {"u": "int64", "b": "int64", "i": "int64"}
+    assert int(td.sum()["u"]) == 300
+    assert td.mean()["i"].dtype == td.std()["i"].dtype == td.norm()["i"].dtype == np.float64
+    assert td.sum(dtype="float32")["u"].dtype == np.float32
+    half = TensorDict(h=np.full(70_000, 1, np.float16))
+    assert (half.mean()["h"].dtype, float(half.mean()["h"])) == (np.float16, 1.0)
+
+
+def test_empty_means_are_nan_and_warn_not():
+    td = TensorDict({"a": np.zeros((0, 2), np.float32)}, batch_size=[0])
+    for out in (td.mean(0), td.nanmean(0), td.var(0)):
+        np.testing.assert_array_equal(out["a"], np.full(2, np.nan, np.float32))
+    with pytest.raises(ValueError, match="no identity"):
+        td.amax(0)
+
+
+def test_nan():
+    td = TensorDict(a=np.array([1.0, np.nan, 3.0]), i=np.array([1, 2]), c=np.array([1j, np.nan]))
+    assert float(td.nansum()["a"]) == 4
+    assert float(td.nanmean()["a"]) == 2
+    assert complex(td.nansum()["c"]) == 1j
+    assert np.isnan(td.select("a").amax()["a"])
+
+
+def test_max_and_min_give_values_and_indices():
+    td = nested()
+    values, indices = td.max(1)
+    np.testing.assert_array_equal(values["a"], td["a"].max(1))
+    np.testing.assert_array_equal(indices["n", "b"], td["n", "b"].argmax(1))
+    assert indices.names == ["t"]
+    assert td.min(0, return_indices=False)["a"].shape == (3, 2)
+    assert isinstance(td.max(), TensorDict)
+    assert td.max("feature").indices["a"].shape == (4, 3)
+
+
+def test_reduce_joins_the_entries():
+    td = TensorDict({"a": floats(4, 2), "n": {"b": floats(4, 2)}, "s": "x"}, batch_size=[4])
+    both = np.concatenate([td["a"], td["n", "b"]], 1)
+    np.testing.assert_allclose(td.sum(reduce=True), both.sum())
+    np.testing.assert_allclose(td.mean("feature", reduce=True), both.mean(1))
+    stacked = np.concatenate([td["a"], td["n", "b"]], 0)
+    np.testing.assert_allclose(td.std(0, reduce=True), stacked.std(0, ddof=1))
+    np.testing.assert_array_equal(td.max(0, reduce=True).indices, stacked.argmax(0))
+    np.testing.assert_allclose(td.quantile(0.3, reduce=True), np.quantile(both, 0.3))
+    with pytest.raises(ValueError, match="at least one array"):
+        TensorDict(s="x").sum(reduce=True)
+    with pytest.raises(RuntimeError, match="do not fit"):
+        TensorDict({"a": floats(4, 2), "b": floats(4)}, batch_size=[4]).sum(0, reduce=True)
+
+
+def test_key_transform():
+    out = nested().sum(0, key_transform=lambda k: (k, "sum") if isinstance(k, str) else (*k, "sum"))
+    assert set(out.keys(True, True)) == {("a", "sum"), ("n", "b", "sum")}
+
+
+def test_quantiles():
+    td = nested()
+    np.testing.assert_allclose(td.quantile(0.25, 0)["a"], np.quantile(td["a"], 0.25, axis=0))
+    out = td.quantile([0.1, 0.5, 0.9], 1)
+    assert (out.batch_size, out.names, out["n"].batch_size) == ((3, 4), [None, "t"], (3, 4, 5))
+    np.testing.assert_allclose(out["a"], np.quantile(td["a"], [0.1, 0.5, 0.9], axis=1))
+    lower = td.quantile(0.4, "feature", interpolation="lower")
+    np.testing.assert_allclose(lower["a"], td["a"].min(-1))
+    with pytest.raises(ValueError, match="1-d"):
+        td.quantile(np.zeros((2, 2)))
+
+
+def test_positions_do_not_depend_on_the_order_of_dims():
+    td = TensorDict({"a": np.array([[3, 9, 1], [4, 0, 2]])}, batch_size=[2, 3])
+    for dims in [(0, 1), (1, 0), (-1, -2)]:
+        assert td.max(dims).indices["a"] == td.argmax(dims)["a"] == 1
+    assert td.argmin((1, 0))["a"] == 4
+
+
+def test_logsumexp_over_no_dims_gives_the_arrays():
+    td = TensorDict({"a": np.arange(3.0), "i": np.arange(2)}, batch_size=[])
+    out = td.logsumexp()
+    np.testing.assert_allclose(out["a"], td["a"])
+    np.testing.assert_allclose(out["i"], td["i"])
+    assert td.logsumexp(keepdim=True).batch_size == ()
+
+
+def test_logsumexp_does_not_overflow():
+    td = TensorDict({"a": np.array([[1e4, 1e4], [-np.inf, -np.inf]])}, batch_size=[2, 2])
+    np.testing.assert_allclose(td.logsumexp(1)["a"], [1e4 + np.log(2), -np.inf])
+    assert td.logsumexp().batch_size == ()
+    out = td.logsumexp(0, keepdim=True)
+    assert out.batch_size == (1, 2)
+    with pytest.raises(ValueError, match="incompatible"):
+        td.logsumexp(2)
+
+
+def test_all_and_any():
+    td = TensorDict({"a": np.array([[True, False], [True, True]]), "l": ["u", "v"]}, batch_size=[2])
+    assert (td.all(), td.any()) == (False, True)
+    np.testing.assert_array_equal(td.all(0)["a"], [True, False])
+    np.testing.assert_array_equal(td.all("feature")["a"], [False, True])
+    assert td.any(0, keepdim=True).batch_size == (1,)
+    with pytest.raises(RuntimeError, match="smaller than"):
+        td.all(1)
+
+
+def test_objects():
+    td = TensorDict({"a": floats(2), "l": NonTensorStack("u", "v"), "s": "x"}, batch_size=[2])
+    assert set(td.sum(0).keys()) == set(td.sum().keys()) == {"a", "s"}
+    assert td.sum("feature")["l"] == ["u", "v"]
+
+
+def test_lazy_stacks_become_dense():
+    parts = [TensorDict({"a": floats(3, 2) + i, "n": {"b": floats(3)}}, batch_size=[3]) for i in range(2)]
+    stack = lazy_stack(parts)
+    out = stack.mean(0)
+    np.testing.assert_allclose(out["a"], stack["a"].mean(0))
+    assert type(out) is TensorDict
+    inside = TensorDict({"l": stack}, batch_size=[2, 3])
+    np.testing.assert_allclose(inside.sum(1)["l", "a"], stack["a"].sum(1))
+    ragged = LazyStackedTensorDict(TensorDict(a=floats(2)), TensorDict(a=floats(3)))
+    with pytest.raises(RuntimeError, match="sum requires"):
+        ragged.sum(0)
+    np.testing.assert_allclose(ragged.sum(reduce=True), floats(2).sum() + floats(3).sum())
+
+
+def test_tensorclasses_inside():
+    @lite.tensorclass
+    class Point:
+        xy: np.ndarray
+
+    td = TensorDict({"p": Point(xy=floats(4, 2), batch_size=[4])}, batch_size=[4])
+    assert type(td.get("p")) is type(td.sum(0).get("p"))
+
+
+def test_locked_ones_give_unlocked_results():
+    td = tree(lock=True)
+    assert not td.amax(0).is_locked
+
+
+@pytest.mark.parametrize(
+    ("dim", "error"), [(2, IndexError), (-3, IndexError), ("batch", TypeError), (1.5, TypeError)]
+)
+def test_bad_dims(dim, error):
+    with pytest.raises(error):
+        nested().sum(dim)
+    with pytest.raises(ValueError, match="twice"):
+        nested().sum((0, -2))
+    with pytest.raises(TypeError, match="keepdim"):
+        nested().sum("feature", keepdim=True)
+
+
+def test_truth_of_arrays_and_payloads() -> None:
+    rows = np.array([[True, True], [True, False]])
+    td = TensorDict({"a": rows, "n": {"b": [True, True]}, "s": "x"}, batch_size=[2])
+    assert td.all() is False
+    assert td.any() is True
+    got = td.all(dim=0)
+    assert (got.batch_size, got["a"].tolist(), got["n", "b"].item(), got["s"]) == (
+        (),
+        [True, False],
+        True,
+        "x",
+    )
+    assert td.any(-1)["a"].tolist() == [True, True]
+    assert TensorDict().all() is True
+    assert TensorDict().any() is False
+    with pytest.raises(RuntimeError, match="dim=1"):
+        td.all(dim=1)

@@ -1,0 +1,164 @@
+"""Print options."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lite import TensorClass, TensorDict, lazy_stack, set_printoptions
+
+
+@pytest.fixture(autouse=True)
+def _default_options():
+    yield
+    set_printoptions()
+
+
+def nested() -> TensorDict:
+    return TensorDict(
+        {"b": np.arange(6).reshape(3, 2), "a": np.float32([1, 2, 3]), "n": {"z": np.ones(3, bool)}},
+        batch_size=[3],
+    )
+
+
+def line(td: object, key: str) -> str:
+    return next(text.strip() for text in repr(td).splitlines() if text.strip().startswith(f"{key}:"))
+
+
+@pytest.mark.parametrize(
+    ("option", "missing"),
+    [
+        ("show_batch_size", "batch_size=(3,)"),
+        ("show_device", "device=None"),
+        ("show_shape", "shape="),
+        ("show_field_device", "device=cpu"),
+        ("show_dtype", "dtype="),
+    ],
+)
+def test_an_option_hides_its_part_everywhere(option: str, missing: str) -> None:
+    assert missing in repr(nested())
+    with set_printoptions(**{option: False}):
+        text = repr(nested())
+    assert missing not in text
+    assert all(f"{key}: " in text for key in "abnz")
+
+
+def test_is_shared_of_containers_and_of_arrays_are_separate() -> None:
+    count = repr(nested()).count("is_shared=False")
+    with set_printoptions(show_is_shared=False):
+        assert repr(nested()).count("is_shared=False") == count - 2
+    with set_printoptions(show_field_is_shared=False):
+        assert repr(nested()).count("is_shared=False") == count - 3
+
+
+def test_details_of_arrays() -> None:
+    base = np.arange(12.0).reshape(3, 4)
+    td = TensorDict({"whole": np.zeros((3, 4)), "part": base[:, 1:3]}, batch_size=[3])
+    with set_printoptions(
+        verbose=False, show_grad=True, show_is_contiguous=True, show_is_view=True, show_storage_size=True
+    ):
+        assert line(td, "part") == (
+            "part: Array(shape=(3, 2), requires_grad=False, is_contiguous=False, is_view=True, "
+            "storage_size=96),"
+        )
+        assert "is_contiguous=True, is_view=False, storage_size=96" in line(td, "whole")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.array([1.0, 2.0, 4.0]), "mean=2.333, std=1.528"),
+        (np.array(3.0), "mean=3, std=nan"),
+        (np.array([3, -1], np.int8), "min=-1, max=3"),
+        (np.array([True, False]), "min=False, max=True"),
+        (np.array([1 + 2j, 3 + 2j]), "mean=2+2j, std=1.414"),
+        (np.array([np.nan, 1.0]), "mean=nan, std=nan"),
+    ],
+)
+def test_plain_adds_statistics(value: np.ndarray, text: str) -> None:
+    with set_printoptions(plain=True):
+        assert text in line(TensorDict(x=value), "x")
+
+
+def test_plain_of_an_empty_array_adds_nothing() -> None:
+    with set_printoptions(plain=True, verbose=False):
+        assert line(TensorDict(x=np.zeros(0)), "x").startswith("x: Array(shape=(0,))")
+
+
+def test_plain_of_a_lazy_stack_is_that_of_all_parts_and_ragged_entries_have_none() -> None:
+    rows = [TensorDict(x=np.full(2, i), r=np.zeros(i)) for i in (1, 4)]
+    with set_printoptions(plain=True, verbose=False):
+        text = repr(lazy_stack(rows))
+    assert "x: Array(shape=(2, 2), min=1, max=4)" in text
+    assert "r: Array(shape=(2, -1))" in text
+
+
+def test_order_of_keys() -> None:
+    def keys(text: str) -> list[str]:
+        return [row.strip()[0] for row in text.splitlines() if ": " in row]
+
+    td = TensorDict({"b": 1, "c": 2, "a": 3})
+    with set_printoptions(sort_keys="insertion"):
+        assert keys(repr(td)) == ["b", "c", "a"]
+    with set_printoptions(sort_keys=lambda key: -ord(key)):
+        assert keys(repr(td)) == ["c", "b", "a"]
+    assert keys(repr(td)) == ["a", "b", "c"]
+
+
+def test_as_function_context_and_decorator() -> None:
+    full = repr(nested())
+    set_printoptions(show_dtype=False)
+    assert "dtype" not in repr(nested())
+    set_printoptions()
+    assert repr(nested()) == full
+
+    with set_printoptions(show_dtype=False):
+        with set_printoptions(show_shape=False):
+            assert "shape=" not in repr(nested())
+            assert "dtype" in repr(nested())
+        assert "dtype" not in repr(nested())
+    assert repr(nested()) == full
+
+    with pytest.raises(ZeroDivisionError), set_printoptions(show_dtype=False):
+        1 / 0  # noqa: B018
+    assert repr(nested()) == full
+
+    @set_printoptions(show_dtype=False)
+    def text() -> str:
+        return repr(nested())
+
+    assert repr(nested()) == full
+    assert "dtype" not in text()
+    assert "dtype" not in text()
+    assert repr(nested()) == full
+
+
+def test_one_object_serves_many_blocks() -> None:
+    full = repr(nested())
+    options = set_printoptions(show_dtype=False)
+    for _ in range(2):
+        with options:
+            assert "dtype" not in repr(nested())
+        assert repr(nested()) == full
+    options.set()
+    assert "dtype" not in repr(nested())
+
+
+def test_unknown_options_raise_and_change_nothing() -> None:
+    full = repr(nested())
+    with pytest.raises(TypeError, match="show_nothing"):
+        set_printoptions(show_nothing=True, show_dtype=False)
+    with pytest.raises(ValueError, match="sort_keys must be"):
+        set_printoptions(sort_keys="random")
+    assert repr(nested()) == full
+
+
+class Point(TensorClass):
+    xy: np.ndarray
+    label: str | None = None
+
+
+def test_options_hold_for_tensorclasses() -> None:
+    point = Point(xy=np.zeros((2, 2)), batch_size=[2])
+    with set_printoptions(verbose=False):
+        assert repr(point) == "Point(\n    xy=Array(shape=(2, 2)),\n    label=None,\n    batch_size=(2,))"

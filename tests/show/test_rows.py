@@ -1,0 +1,43 @@
+"""What is said of each entry, shared ones first."""
+
+import numpy as np
+import pytest
+
+from lite import NonTensorStack, TensorDict, lazy_stack
+from lite._show.rows import places, rows, size_text
+
+
+def test_entries_of_a_tensordict() -> None:
+    td = TensorDict({"b": np.zeros((2, 3), np.int8), "a": {"x": np.ones(2)}, "s": "text"}, [2])
+    found = {row.key: row for row in rows(td)}
+    assert list(found) == ["b", "a", "s"]
+    assert found["b"][1:] == (None, "Array", (2, 3), "int8", "cpu", 6, None)
+    assert found["a"].entry is td["a"]
+    assert (found["s"].kind, found["s"].shape, found["s"].nbytes) == ("NonTensorData", (2,), None)
+    assert [holder for holder, _, _ in places(td)] == [td] * 3
+
+
+def test_ragged_and_exclusive_entries() -> None:
+    parts = [TensorDict(r=np.zeros(2), first=1), TensorDict(r=np.zeros(3), second="x")]
+    found = list(rows(lazy_stack(parts)))
+    assert [(row.key, row.part, row.label) for row in found] == [
+        ("r", None, ""),
+        ("first", 0, " (only in 0)"),
+        ("second", 1, " (only in 1)"),
+    ]
+    assert (found[0].shape, found[0].nbytes) == ((2, -1), 40)
+    assert [holder for holder, _, _ in places(lazy_stack(parts))][1:] == parts
+
+
+def test_parts_that_cannot_be_stacked() -> None:
+    stack = lazy_stack([TensorDict(a={"x": 1}), TensorDict(a=NonTensorStack("u"))])
+    (row,) = rows(stack)
+    assert row.entry is None
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (5 << 20, "5.0 MiB"), (1 << 50, "1024.0 TiB")],
+)
+def test_bytes_for_people(nbytes: int, text: str) -> None:
+    assert size_text(nbytes) == text

@@ -1,0 +1,284 @@
+"""Tensorclasses: the class, its fields, and TensorDict's methods on its instances."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+import typing
+from typing import Any
+
+import numpy as np
+import pytest
+from tensorclasses import Point, Tokens, Turn
+
+from lite import TensorClass, TensorDict, cat, is_tensor_collection, lazy_stack, stack, tensorclass
+
+
+def test_it_is_a_dataclass():
+    assert [field.name for field in dataclasses.fields(Tokens)] == ["prompt", "full", "padded"]
+    assert dataclasses.is_dataclass(Point)
+    assert Point.__doc__ == "Made by the decorator."
+    assert Point.__qualname__ == "Point"
+    assert Point.count == 7
+    assert issubclass(Point, TensorClass)
+    assert tensorclass(Tokens) is Tokens
+    assert is_tensor_collection(Tokens)
+    assert Turn.is_complete is True
+
+
+def test_fields_are_inherited():
+    class Longer(Tokens):
+        response: Any = None
+
+    row = Longer(np.arange(2), response=np.arange(3))
+    assert row.prompt.tolist() == [0, 1]
+    assert row[...].response.tolist() == [0, 1, 2]
+    assert [field.name for field in dataclasses.fields(Longer)] == ["prompt", "full", "padded", "response"]
+
+
+def test_post_init_runs():
+    class Checked(TensorClass):
+        x: Any = None
+
+        def __post_init__(self) -> None:
+            self.x = self.x + 1
+
+    assert Checked(x=np.ones(2)).x.tolist() == [2, 2]
+
+
+def test_reserved_field_names():
+    with pytest.raises(AttributeError, match="Attribute name batch_size can't be used"):
+
+        class Wrong(TensorClass):
+            batch_size: Any = None
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Turn(role="user"), "missing a value for its field 'content'"),
+        (lambda: Tokens(other=1), "unexpected keyword argument 'other'"),
+        (lambda: Tokens(1, 2, 3, 4), "takes 3 fields"),
+        (lambda: Tokens(np.zeros(1), prompt=1), "multiple values for field 'prompt'"),
+    ],
+)
+def test_constructor_errors(call, message):
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+def test_values_must_start_with_the_batch_size():
+    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
+        Tokens(full=np.zeros(2), batch_size=[3])
+
+
+def test_get_and_set():
+    tokens = Tokens(full=np.zeros((2, 3), np.int64), batch_size=[2])
+    assert tokens.prompt is None
+    assert "prompt" not in tokens.keys()  # noqa: SIM118
+    tokens.prompt = np.ones((2, 1))
+    assert tokens.get("prompt") is tokens.prompt
+    assert tokens.set("padded", True) is tokens
+    assert tokens.padded is True
+    tokens.prompt = None
+    assert list(tokens.keys()) == ["full", "padded"]
+    assert tokens.get("prompt", "default") == "default"
+    tokens.update({"prompt": np.zeros(2)}, full=np.ones(2))
+    assert tokens.full.tolist() == [1, 1]
+    tokens["prompt"] = np.ones(2)
+    assert tokens["prompt"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda t: setattr(t, "other", 1),
+        lambda t: t.set("other", 1),
+        lambda t: t.update({"other": 1}),
+        lambda t: t.set(("other", "x"), 1),
+    ],
+)
+def test_unknown_fields_cannot_be_set(write):
+    tokens = Tokens(full=np.zeros(2))
+    with pytest.raises(AttributeError, match="expected attributes are"):
+        write(tokens)
+    assert list(tokens.keys()) == ["full"]
+
+
+def test_unknown_attributes():
+    with pytest.raises(AttributeError, match="'Tokens' object has no attribute 'other'"):
+        _ = Tokens().other
+    with pytest.raises(AttributeError, match="has no attribute 'other'"):
+        _ = Tokens.other
+
+
+def test_text_is_stored_per_row():
+    turns = Turn(role=["user", "assistant"], content="same", batch_size=[2])
+    assert turns.role == ["user", "assistant"]
+    assert turns.content == "same"
+    assert turns[1].role == "assistant"
+    assert turns[1].content == "same"
+    turns.role[0] = "system"
+    assert turns.role == ["system", "assistant"]
+    with pytest.raises(RuntimeError):
+        Turn(role=["user"], content="x", batch_size=[2])
+
+
+def test_objects_come_back_as_they_were():
+    row = Turn(role="tool", content="", tool_calls=[{"name": "add"}], extra={"k": 1})
+    assert row.tool_calls == [{"name": "add"}]
+    assert row.extra == {"k": 1}
+    assert Turn(role="tool", content="", tool_calls=[]).tool_calls == []
+    both = lazy_stack([row, Turn(role="user", content="")])
+    assert both.tool_calls is None
+    assert both[0].tool_calls == [{"name": "add"}]
+    assert both[1].tool_calls is None
+
+
+def test_flags_are_metadata():
+    tokens = Tokens(full=np.zeros((2, 3)), padded=False, batch_size=[2])
+    assert tokens.padded is False
+    assert tokens[0].padded is False
+    assert stack([tokens, tokens]).padded is False
+    assert cat([tokens, tokens]).padded is False
+    assert stack([tokens[0], Tokens(full=np.zeros(3), padded=True)]).padded == [False, True]
+    assert tokens.reshape(1, 2)[0].padded is False
+
+
+def test_lists_of_numbers_are_arrays():
+    tokens = Tokens(full=[[1, 2], [3, 4]], batch_size=[2])
+    assert tokens.full.dtype == np.int64
+    assert tokens.full.shape == (2, 2)
+
+
+def test_defaults():
+    point = Point(xy=np.zeros(2))
+    assert point.tags == ["new"]
+    assert Turn(role="user", content="hi").is_complete is True
+
+
+def test_batch_operations_keep_the_class():
+    points = Point(xy=np.arange(12.0).reshape(3, 2, 2), tags=[["a", "b"]] * 3, batch_size=[3, 2])
+    for out, shape in [
+        (points[0], (2,)),
+        (points[1:], (2, 2)),
+        (points[[0, 2]], (2, 2)),
+        (points.reshape(6), (6,)),
+        (points.unsqueeze(0), (1, 3, 2)),
+        (points.transpose(0, 1), (2, 3)),
+        (points.split(2)[1], (1, 2)),
+        (points.unbind(1)[0], (3,)),
+        (points.clone(), (3, 2)),
+        (points.select("xy"), (3, 2)),
+    ]:
+        assert type(out) is Point
+        assert out.batch_size == shape
+        assert out.xy.shape == (*shape, 2)
+    assert points[2, 1].norm() == np.hypot(10, 11)
+    assert [type(row) for row in points] == [Point] * 3
+    assert len(points) == 3
+    assert points.shape == (3, 2)
+    with pytest.raises(TypeError, match="0-d Point"):
+        iter(Point(xy=np.zeros(2)))
+
+
+def test_operators_and_comparison():
+    points = Point(xy=np.ones((2, 2)), tags="t", batch_size=[2])
+    for out in (points + 1, 1 + points, points + points, np.add(points, 1)):
+        assert type(out) is Point
+        np.testing.assert_array_equal(out.xy, np.full((2, 2), 2.0))
+        assert out.tags == "t"
+    assert type(np.exp(points)) is Point
+    equal = points == points.clone()
+    assert type(equal) is Point
+    assert equal.xy.all()
+    assert not (points == points * 2).xy.any()
+
+
+def test_results_with_other_keys_are_tensordicts():
+    point = Point(xy=np.zeros(2), inner={"a": 1})
+    assert type(point.flatten_keys()) is TensorDict
+    assert type(point.to_tensordict()) is TensorDict
+    assert type(point.inner) is TensorDict
+    assert type(Point(xy=np.zeros(2), inner={"xy": 1}).get("inner")) is TensorDict
+    assert type(Point(xy=np.zeros(2), inner={"xy": 1}).pop("inner")) is TensorDict
+
+
+def test_conversion():
+    tokens = Tokens(full=np.zeros((2, 3)), padded=True, batch_size=[2])
+    assert tokens.to_dict().keys() == {"prompt", "full", "padded"}
+    assert tokens.to_dict()["prompt"] is None
+    td = tokens.to_tensordict()
+    assert td["padded"] is True
+    back = Tokens.from_tensordict(td)
+    assert back.full is td["full"]
+    assert back.batch_size == (2,)
+    with pytest.raises(ValueError, match="do not belong to the class"):
+        Tokens.from_tensordict(TensorDict(other=1))
+    with pytest.raises(TypeError, match="expects a TensorDict"):
+        Tokens.from_tensordict({"full": 1})
+    made = Tokens.from_dict({"full": np.zeros(2)})
+    assert type(made) is Tokens
+
+
+def test_copies_and_pickling():
+    point = Point(xy=np.zeros(2), tags="t")
+    for out in (point.clone(), copy.copy(point), copy.deepcopy(point), pickle.loads(pickle.dumps(point))):
+        assert type(out) is Point
+        assert out.tags == "t"
+        np.testing.assert_array_equal(out.xy, point.xy)
+    assert copy.copy(point).xy is point.xy
+    assert copy.deepcopy(point).xy is not point.xy
+
+
+def test_lock():
+    tokens = Tokens(full=np.zeros(2))
+    assert tokens.lock_() is tokens
+    assert tokens.is_locked
+    with pytest.raises(RuntimeError, match="Cannot modify locked TensorDict"):
+        tokens.prompt = np.zeros(1)
+    with pytest.raises(RuntimeError, match="Cannot modify locked TensorDict"):
+        tokens.full = None
+    tokens.unlock_().prompt = np.zeros(1)
+    tokens.is_locked = True
+    assert tokens.is_locked
+
+
+def test_metadata():
+    tokens = Tokens(full=np.zeros((2, 3)), batch_size=[2], names=["b"], device="cpu")
+    assert tokens.names == ["b"]
+    assert tokens.device == "cpu"
+    tokens.batch_size = [2, 3]
+    assert tokens.ndim == 2
+    tokens.names = ["x", "y"]
+    assert tokens[0].names == ["y"]
+
+
+def test_assignment():
+    tokens = Tokens(full=np.zeros((2, 3)), padded=False, batch_size=[2])
+    tokens[0] = Tokens(full=np.ones(3))
+    np.testing.assert_array_equal(tokens.full, [[1, 1, 1], [0, 0, 0]])
+    tokens[1] = TensorDict(full=np.full(3, 2))
+    assert tokens.full[1, 0] == 2
+
+
+def test_repr():
+    tokens = Tokens(full=np.zeros((2, 3)), padded=True, batch_size=[2])
+    assert repr(tokens) == (
+        "Tokens(\n"
+        "    full=Array(shape=(2, 3), device=cpu, dtype=float64, is_shared=False),\n"
+        "    padded=NonTensorData(data=True, batch_size=(2,), device=None),\n"
+        "    prompt=None,\n"
+        "    batch_size=(2,),\n"
+        "    device=None,\n"
+        "    is_shared=False)"
+    )
+
+
+def test_hints_of_a_class_outside_of_lite() -> None:
+    class Typed(TensorClass):
+        x: np.ndarray
+
+    assert typing.get_type_hints(Typed)["x"] is np.ndarray
+    assert (TensorClass.__module__, Typed.__module__) == ("lite", __name__)
