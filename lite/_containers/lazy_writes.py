@@ -170,14 +170,11 @@ def set_at(stack: Any, path: Path, value: Any, index: Any, writes: Writes) -> No
     if not is_array(entry):
         assignment.set_at(stack, path, value, index, writes)
         return
-    # The stacked entry is a copy; what is written to it goes to the parts, which may be one and the same.
+    # The stacked entry is a copy: what was written to it goes to the parts.
     with Writes() as now:
         now.copy(entry, stack._to_entry(value), index)
-    mask = np.zeros(entry.shape, bool)
-    mask[index] = True
-    rows, picked = stack._pieces(entry), stack._pieces(mask)
-    for part, row, at in zip(stack.tensordicts, rows, picked, strict=True):
-        part._set_at(path, row[at], at, writes)
+    for part, row in zip(stack.tensordicts, stack._pieces(entry), strict=True):
+        part._set_at(path, row, ..., writes)
 
 
 # -- the entries of a source --------------------------------------------------------------------------------

@@ -132,15 +132,6 @@ def test_the_cap_of_auto_batch_size_holds_without_entries() -> None:
     assert TensorDict(batch_size=[2, 3]).auto_batch_size_().batch_size == (2, 3)
 
 
-def test_writing_rows_of_a_part_that_is_stacked_twice() -> None:
-    part = TensorDict({"a": np.zeros((2, 3))}, [2])
-    stack = LazyStackedTensorDict(part, part, stack_dim=0)
-    stack.update_at_({"a": np.arange(3.0)}, 0)
-    np.testing.assert_array_equal(part["a"], np.tile(np.arange(3.0), (2, 1)))
-    stack.set_at_("a", np.ones(3), (1, 0))
-    np.testing.assert_array_equal(part["a"], [[1, 1, 1], [0, 1, 2]])
-
-
 @pytest.mark.parametrize("lazy", [False, True])
 def test_assigned_leaves_broadcast_as_in_a_dense_tensordict(lazy: bool) -> None:
     td = TensorDict({"a": np.zeros((2, 3, 2))}, [2, 3])
