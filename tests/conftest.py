@@ -13,10 +13,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import kernels_under_test
 import numpy as np
 import pytest
-import simulator
+from helpers import kernels_under_test, simulator
 
 from lite._arrays.public import written_in
 

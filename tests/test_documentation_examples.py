@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from documentation_examples import F32, ones, zeros
+from helpers.documentation_examples import F32, ones, zeros
 
 from lite import LazyStackedTensorDict, TensorDict, nn, vmap
 from lite.data import MultiStep

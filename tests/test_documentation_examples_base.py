@@ -4,7 +4,7 @@ one test each, and those of 003 that are the same.
 
 import numpy as np
 import pytest
-from documentation_examples import ones, tree, zeros
+from helpers.documentation_examples import ones, tree, zeros
 
 from lite import TensorDict, nn
 from lite.nn import TensorDictModule as Mod

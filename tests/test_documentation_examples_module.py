@@ -4,7 +4,7 @@ that are the same.
 
 import numpy as np
 import pytest
-from documentation_examples import F32, ones, tree, zeros
+from helpers.documentation_examples import F32, ones, tree, zeros
 
 from lite import nn
 from lite.nn import TensorDictModule as Mod

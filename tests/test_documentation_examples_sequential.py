@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from documentation_examples import F32, ones, zeros
+from helpers.documentation_examples import F32, ones, zeros
 
 from lite import TensorDict, nn, vmap
 from lite.nn import TensorDictModule as Mod

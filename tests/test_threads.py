@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trees import snapshot, tree, unchanged
+from helpers.trees import snapshot, tree, unchanged
 
 from lite import TensorDict, lazy_stack, stack
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import simulator
+from helpers import simulator
 
 
 def test_device_leaves_under_the_simulator() -> None:

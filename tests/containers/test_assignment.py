@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trees import rows
+from helpers.trees import rows
 
 from lite import TensorDict, lazy_stack
 

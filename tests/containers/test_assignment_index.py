@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trees import read_only, unchanged
+from helpers.trees import read_only, unchanged
 
 from lite import NonTensorStack, TensorDict
 

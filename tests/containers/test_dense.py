@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trees import read_only
+from helpers.trees import read_only
 
 import lite
 from lite import TensorDict

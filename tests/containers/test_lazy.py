@@ -6,7 +6,7 @@ import copy
 
 import numpy as np
 import pytest
-from lazy_stacks import assert_same, ragged, regular
+from helpers.lazy_stacks import assert_same, ragged, regular
 
 import lite
 from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, lazy_stack

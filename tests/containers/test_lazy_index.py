@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lazy_stacks import assert_same, ragged, regular
+from helpers.lazy_stacks import assert_same, ragged, regular
 
 from lite import TensorDict, lazy_stack
 

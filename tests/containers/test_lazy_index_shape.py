@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.lazy_stacks import assert_same, ragged, regular
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lazy_stacks import assert_same, ragged, regular
 
 import lite
 from lite import TensorDict, cat, lazy_stack, stack

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from lazy_stacks import ragged
+from helpers.lazy_stacks import ragged
 
 from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, lazy_stack
 

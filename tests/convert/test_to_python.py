@@ -6,7 +6,7 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
-from trees import tree
+from helpers.trees import tree
 
 from lite import TensorDict, lazy_stack
 

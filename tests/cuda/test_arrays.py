@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernels_under_test import SIMULATED, Foreign
+from helpers.kernels_under_test import SIMULATED, Foreign
 
 from lite.kernels._device import gpu_of
 from lite.kernels.cuda._arrays import device_array

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reference
-from kernels_under_test import SIMULATED, Foreign
+from helpers import reference
+from helpers.kernels_under_test import SIMULATED, Foreign
 
 from lite.kernels import (
     entropy,

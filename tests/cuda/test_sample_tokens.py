@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernels_under_test import SIMULATED, Foreign
+from helpers.kernels_under_test import SIMULATED, Foreign
 
 from lite.kernels import sample_tokens
 from lite.kernels.cuda._jit import cuda

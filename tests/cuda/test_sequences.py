@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernels_under_test import Foreign, to_device, to_host
+from helpers.kernels_under_test import Foreign, to_device, to_host
 
 from lite.kernels import (
     discounted_return,

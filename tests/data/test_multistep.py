@@ -2,7 +2,7 @@ import pickle
 
 import numpy as np
 import pytest
-from multistep_vectors import as_key, assert_entries, assert_same, build, cases
+from helpers.multistep_vectors import as_key, assert_entries, assert_same, build, cases
 
 from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, default_dtype, lazy_stack
 from lite.data import MultiStep

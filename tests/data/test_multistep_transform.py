@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from multistep_vectors import assert_entries, assert_same, build, cases
+from helpers.multistep_vectors import assert_entries, assert_same, build, cases
 
 from lite import NonTensorStack, TensorDict, cat, default_dtype, lazy_stack
 from lite.data import MultiStep, MultiStepTransform

@@ -2,7 +2,7 @@ import functools
 
 import numpy as np
 import pytest
-from multistep_vectors import assert_same
+from helpers.multistep_vectors import assert_same
 
 from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, lazy_stack
 from lite.data import MultiStep, split_trajectories

@@ -6,8 +6,8 @@ import zipfile
 
 import numpy as np
 import pytest
-from saved_samples import check, sample
-from trees import tree, unchanged
+from helpers.saved_samples import check, sample
+from helpers.trees import tree, unchanged
 
 import lite
 from lite import TensorDict

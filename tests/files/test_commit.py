@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from versions import MODEL, stopped, tree, version
+from helpers.versions import MODEL, stopped, tree, version
 
 from lite import TensorDict, lazy_stack
 from lite._files import commit

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from versions import stopped, tree
+from helpers.versions import stopped, tree
 
 from lite import TensorClass, TensorDict
 from lite._files import commit

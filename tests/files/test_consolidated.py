@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from saved_samples import Pair, check, sample
-from trees import snapshot
+from helpers.saved_samples import Pair, check, sample
+from helpers.trees import snapshot
 
 import lite
 from lite import TensorDict

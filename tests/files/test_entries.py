@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from trees import same_content
-from versions import tree, version
+from helpers.trees import same_content
+from helpers.versions import tree, version
 
 from lite import TensorDict
 

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from saved_samples import Pair, check, sample
+from helpers.saved_samples import Pair, check, sample
 
 import lite
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack

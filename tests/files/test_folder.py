@@ -7,7 +7,7 @@ import os
 
 import numpy as np
 import pytest
-from trees import same_content, tree, unchanged
+from helpers.trees import same_content, tree, unchanged
 
 import lite
 from lite import LazyStackedTensorDict, TensorClass, TensorDict, lazy_stack

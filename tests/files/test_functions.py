@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from saved_samples import check, sample
+from helpers.saved_samples import check, sample
 
 import lite
 from lite import TensorDict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from saved_samples import check
+from helpers.saved_samples import check
 
 import lite
 from lite import TensorDict

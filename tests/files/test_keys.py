@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.trees import same_content
 from hypothesis import given
 from hypothesis import strategies as st
-from trees import same_content
 
 from lite import TensorDict
 from lite._files.keys import decode_key, encode_key

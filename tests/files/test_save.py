@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 
 import numpy as np
-from trees import same_content, tree, unchanged
+from helpers.trees import same_content, tree, unchanged
 
 import lite
 from lite import TensorDict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import numpy as np
-from versions import tree
+from helpers.versions import tree
 
 from lite import TensorDict
 from lite._files import commit, stores

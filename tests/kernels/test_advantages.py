@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from kernels_under_test import gae, vtrace
+from helpers.kernels_under_test import gae, vtrace
 
 import lite.kernels
 from lite.kernels import _sequences

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import simulator
+from helpers import simulator
 
 HERE, CUDA = Path(__file__).parent, Path(__file__).parents[1] / "cuda"
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import simulator
+from helpers import simulator
 
 SCRIPT = Path(__file__).parents[2] / "bench" / "cuda_kernels.py"
 

@@ -3,8 +3,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
-import reference
-from kernels_under_test import (
+from helpers import reference
+from helpers.kernels_under_test import (
     SIMULATED,
     entropy,
     log_softmax_stats,

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-import reference
-from kernels_under_test import gather_time, multistep_return, thinned
+from helpers import reference
+from helpers.kernels_under_test import gather_time, multistep_return, thinned
 
 
 def episodes(rng: np.random.Generator, shape: tuple[int, ...], rate: float) -> np.ndarray:

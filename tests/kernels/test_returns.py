@@ -3,13 +3,10 @@
 import json
 from pathlib import Path
 
-import kernels_under_test
 import numpy as np
 import pytest
-import reference
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from kernels_under_test import (
+from helpers import kernels_under_test, reference
+from helpers.kernels_under_test import (
     discounted_return,
     gae,
     reward_to_go,
@@ -18,6 +15,8 @@ from kernels_under_test import (
     td_lambda_return,
     vtrace,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "value_vectors.json").read_text())["cases"]
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-import reference
-from kernels_under_test import SIMULATED, sample_tokens, token_log_probs
+from helpers import reference
+from helpers.kernels_under_test import SIMULATED, sample_tokens, token_log_probs
 
 
 def drawn(scores: np.ndarray, count: int = 400, **options: object) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import reference
+from helpers import reference
 
 from lite.kernels import gae, td_lambda_return, vtrace
 

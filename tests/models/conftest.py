@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.real_models import EXPECTED, MODELS
+from helpers.recurrent_policy import PATH
 from numpy.typing import NDArray
-from real_models import EXPECTED, MODELS
-from recurrent_policy import PATH
 
 from lite.models import Decoder, OnnxWrapper
 from lite.models.text.tokenizer import Tokenizer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from trees import read_only, tree
+from helpers.trees import read_only, tree
 
 import lite
 from lite import TensorDict

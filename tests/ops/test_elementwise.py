@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trees import read_only, tree, unchanged
+from helpers.trees import read_only, tree, unchanged
 
 from lite import TensorDict, lazy_stack
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from trees import tree, unchanged
+from helpers.trees import tree, unchanged
 
 from lite import NonTensorData, NonTensorStack, TensorDict, lazy_stack
 

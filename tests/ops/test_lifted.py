@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trees import unchanged
+from helpers.trees import unchanged
 
 from lite import TensorDict, lazy_stack
 

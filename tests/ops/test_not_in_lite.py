@@ -6,7 +6,7 @@ import inspect
 
 import numpy as np
 import pytest
-from trees import tree
+from helpers.trees import tree
 
 import lite
 from lite import TensorDict, lazy_stack

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trees import read_only, unchanged
+from helpers.trees import read_only, unchanged
 
 from lite import TensorDict
 from lite._ops.pointwise import OPS

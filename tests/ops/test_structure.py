@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trees import tree, unchanged
+from helpers.trees import tree, unchanged
 
 from lite import TensorDict, is_leaf_nontensor, lazy_stack
 

@@ -316,7 +316,7 @@ FT test_vmap_write_lazystack
 FT test_vamp_basic
     | transforms/vmap/test_tensordicts.py::test_tensordict_in_and_out
 FT test_vamp_composed, _composed_flipped
-    | transforms/vmap/test_tensordicts.py::test_tensordicts_that_are_not_mapped_are_expanded_and_stay_as_they_are
+    | transforms/vmap/test_tensordicts.py::test_what_is_not_mapped_is_expanded_and_stays_as_it_is
 FT TestPyTree.test_pytree_map
     | parity/test_interop.py::test_pytrees_come_back_equal
     | convert/test_pytree.py::test_optree

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("tensordict", reason="needs the parity extra")
 
-from parity_trees import Side, array, same
+from helpers.parity_trees import Side, array, same
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.parity_trees import LITE, TORCH, array, plain, same, tensordict, torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parity_trees import LITE, TORCH, array, plain, same, tensordict, torch
 
 import lite
 from lite import LazyStackedTensorDict, TensorClass, TensorDict, lazy_stack

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
 pytest.importorskip("torchrl", reason="needs the parity extra: torchrl")
 
-from layer_cases import CASES, Case  # noqa: E402
+from helpers.layer_cases import CASES, Case  # noqa: E402
 from parity.layers import assert_agree, flat, matched, to_torch, torch_fast_path  # noqa: E402
 
 from lite import nn  # noqa: E402

@@ -1,4 +1,4 @@
-"""Every layer of tests/layer_cases.py against torch's, in every dtype; and that the table has every layer."""
+"""Every layer of tests/helpers/layer_cases.py against torch's, in every dtype; and that each has a case."""
 
 import copy
 import inspect
@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
 pytest.importorskip("torchrl", reason="needs the parity extra: torchrl")
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml_dtypes")
 
-from layer_cases import CASES, TITLES, Case  # noqa: E402
+from helpers.layer_cases import CASES, TITLES, Case  # noqa: E402
 from parity.layers import assert_agree, flat, matched, torch_fast_path  # noqa: E402
 
 from lite import nn  # noqa: E402

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("tensordict", reason="needs the parity extra")
 
-from parity_trees import LITE, TORCH, Side, array, outcome, same
+from helpers.parity_trees import LITE, TORCH, Side, array, outcome, same
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
 KEYS = ["a", "b", "n", "s", ("n", "c"), "only", "missing"]

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
 tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
 pytest.importorskip("onnxruntime", reason="needs onnxruntime")
 
-from recurrent_policy import PATH, network  # noqa: E402
+from helpers.recurrent_policy import PATH, network  # noqa: E402
 
 from lite import TensorDict, nn  # noqa: E402
 from lite.models import OnnxModule  # noqa: E402

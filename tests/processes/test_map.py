@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mapped import pid, plus_one
+from helpers.mapped import pid, plus_one
 
 from lite import TensorDict
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pickled import Point, echo_plus_one
+from helpers.pickled import Point, echo_plus_one
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from shared import double, echo, fill
+from helpers.shared import double, echo, fill
 
 from lite import TensorClass, TensorDict, lazy_stack
 from lite._processes.shared import _blocks, block_of

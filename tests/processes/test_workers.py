@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from mapped import Vanishing, die, die_at, draws, fail, plus_one
+from helpers.mapped import Vanishing, die, die_at, draws, fail, plus_one
 
 from lite import TensorDict
 from lite._processes.workers import safe_start_method

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tensorclasses import Point, Tokens, Turn
+from helpers.tensorclasses import Point, Tokens, Turn
 
 from lite import TensorClass, TensorDict, cat, is_tensor_collection, lazy_stack, stack, tensorclass
 

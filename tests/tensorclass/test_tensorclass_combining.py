@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tensorclasses import Point, Tokens, Turn
+from helpers.tensorclasses import Point, Tokens, Turn
 
 from lite import LazyStackedTensorDict, TensorDict, cat, lazy_stack, stack
 

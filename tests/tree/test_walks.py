@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tensorclasses import Point
-from trees import tree, unchanged
+from helpers.tensorclasses import Point
+from helpers.trees import tree, unchanged
 
 from lite import TensorDict, lazy_stack
 from lite._tree.walks import leaves, map_kept, map_tree, nodes, zip_tree

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.trees import rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trees import rows
 
 import lite
 from lite import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, lazy_stack

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.real_models import EXPECTED, MODELS
 from numpy.typing import NDArray
-from real_models import EXPECTED, MODELS
 
 from lite.models import GenerationConfig, OnnxDecoder, Padding, generate, score
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.real_models import EXPECTED, MODELS
 from numpy.typing import NDArray
-from real_models import EXPECTED, MODELS
 
 from lite.models import OnnxDecoder, full_logits, score
 

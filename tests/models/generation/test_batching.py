@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from waiting import LONG, until
+from helpers.waiting import LONG, until
 
 from lite.models.generation.batching import Batcher, BatchSizes
 

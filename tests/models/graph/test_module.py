@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import shared
-from real_models import MODELS
-from recurrent_policy import PATH, expected, inputs
+from helpers import shared
+from helpers.real_models import MODELS
+from helpers.recurrent_policy import PATH, expected, inputs
 
 from lite import TensorDict, nn, vmap
 from lite.models import OnnxModule

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from recurrent_policy import PATH, expected, inputs
+from helpers.recurrent_policy import PATH, expected, inputs
 
 from lite.models import OnnxModule
 

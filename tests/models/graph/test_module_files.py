@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from real_models import MODELS
-from recurrent_policy import PATH, expected, inputs
+from helpers.real_models import MODELS
+from helpers.recurrent_policy import PATH, expected, inputs
 
 from lite.models import OnnxModule
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.real_models import MODELS
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from real_models import MODELS
 
 from lite.models.graph import protobuf
 

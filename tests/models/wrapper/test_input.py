@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from prompts import HELLO, HI, MODES, Make, P, chat_td, rows, text_td, token_td
+from helpers.prompts import HELLO, HI, MODES, Make, P, chat_td, rows, text_td, token_td
 
 from lite import TensorDict, lazy_stack
 from lite.models import ChatHistory, History, Tokens

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from waiting import LONG, until
+from helpers.waiting import LONG, until
 
 from lite import TensorDict
 from lite.models import ChatHistory, History, Text

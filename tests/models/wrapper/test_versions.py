@@ -6,8 +6,8 @@ import inspect
 from typing import Any
 
 import pytest
-from prompts import Make, text_td
-from real_models import MODELS
+from helpers.prompts import Make, text_td
+from helpers.real_models import MODELS
 
 from lite.models import OnnxWrapper
 

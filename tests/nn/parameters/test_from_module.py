@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from swapped import Counter, Parent, ones
+from helpers.swapped import Counter, Parent, ones
 
 from lite import LazyStackedTensorDict, TensorDict, from_module, from_modules, nn
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from swapped import Counter, Parent, ones
+from helpers.swapped import Counter, Parent, ones
 
 from lite import TensorDict, from_modules, nn
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from unchanged import F32, Hit, Net, assert_same, fail, forward, look
+from helpers.unchanged import F32, Hit, Net, assert_same, fail, forward, look
 
 from lite import TensorDict, from_modules, nn, vmap
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from unchanged import F32, Hit, fail
+from helpers.unchanged import F32, Hit, fail
 
 from lite import TensorDict, nn
 

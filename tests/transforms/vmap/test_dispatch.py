@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from vmap_cases import rows
+from helpers.vmap_cases import rows
 
 from lite import TensorDict, vmap
 from lite._transforms.vmap.rules import _warned

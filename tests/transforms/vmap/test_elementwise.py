@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vmap_cases import CHECKS, Case, b, c, f, i, nan
+from helpers.vmap_cases import CHECKS, Case, b, c, f, i, nan
 
 CASES: list[Case] = [
     ("np.where", lambda m, x, y: np.where(m, x, y), (b(3), f(2, 3), f())),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vmap_cases import CHECKS, Case, f
+from helpers.vmap_cases import CHECKS, Case, f
 
 CASES: list[Case] = [
     ("fft", lambda x: np.fft.fft(x), (f(2, 8),)),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vmap_cases import CHECKS, Case, b, f, i, put, put_at, written
+from helpers.vmap_cases import CHECKS, Case, b, f, i, put, put_at, written
 
 from lite import vmap
 from lite._transforms.vmap.rules import _warned

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vmap_cases import CHECKS, Case, f
+from helpers.vmap_cases import CHECKS, Case, f
 
 CASES: list[Case] = [
     ("concatenate", lambda x, y: np.concatenate([x, y], 1), (f(2, 3), f(2, 4))),

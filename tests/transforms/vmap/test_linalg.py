@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vmap_cases import CHECKS, Case, f, spd
+from helpers.vmap_cases import CHECKS, Case, f, spd
 
 CASES: list[Case] = [
     ("inv", lambda x: np.linalg.inv(x), (spd(3, 3),)),

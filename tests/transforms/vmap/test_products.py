@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vmap_cases import CHECKS, Case, c, f
+from helpers.vmap_cases import CHECKS, Case, c, f
 
 CASES: list[Case] = [
     ("matmul 2, 2", lambda x, y: x @ y, (f(3, 4), f(4, 2))),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vmap_cases import CHECKS, Case, b, f, i, nan
+from helpers.vmap_cases import CHECKS, Case, b, f, i, nan
 
 CASES: list[Case] = [
     *(

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 import numpy as np
-from vmap_cases import rows
+from helpers.vmap_cases import rows
 
 from lite import vmap
 from lite._transforms.vmap.running import everything, generator_for, look_up, maps

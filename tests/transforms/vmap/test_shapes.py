@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vmap_cases import CHECKS, Case, f
+from helpers.vmap_cases import CHECKS, Case, f
 
 CASES: list[Case] = [
     ("reshape", lambda x: x.reshape(2, -1), (f(4, 3),)),

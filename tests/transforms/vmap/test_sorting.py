@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vmap_cases import CHECKS, Case, b, f, i, ordered, written
+from helpers.vmap_cases import CHECKS, Case, b, f, i, ordered, written
 
 CASES: list[Case] = [
     ("sort", lambda x: np.sort(x), (f(2, 5),)),

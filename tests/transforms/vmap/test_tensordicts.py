@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vmap_cases import rows
+from helpers.vmap_cases import rows
 
 import lite
 from lite import NonTensorData, TensorDict, lazy_stack, nn, vmap
@@ -32,7 +32,7 @@ def test_tensordict_in_and_out() -> None:
     np.testing.assert_array_equal(new["x"], rows() * 2)
 
 
-def test_tensordicts_that_are_not_mapped_are_expanded_and_stay_as_they_are() -> None:
+def test_what_is_not_mapped_is_expanded_and_stays_as_it_is() -> None:
     td = TensorDict(a=rows(), n=TensorDict(b=rows(), batch_size=[3]), batch_size=[3])
     x = np.arange(12.0).reshape(4, 3)
 

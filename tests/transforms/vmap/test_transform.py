@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vmap_cases import rows
+from helpers.vmap_cases import rows
 
 from lite import TensorDict, nn, vmap
 

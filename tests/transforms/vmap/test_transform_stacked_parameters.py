@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from layer_cases import CASES, TITLES, Case
+from helpers.layer_cases import CASES, TITLES, Case
 
 import lite
 from lite import TensorDict, nn, vmap

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vmap_cases import CHECKS, Case, add_in_place, b, f, i, written
+from helpers.vmap_cases import CHECKS, Case, add_in_place, b, f, i, written
 
 CASES: list[Case] = [
     ("add", lambda x, y: x + y, (f(3, 4), f(4))),

@@ -20,7 +20,7 @@ import lite.kernels
 ON_DEVICE = os.environ.get("LITE_TEST_KERNELS") == "cuda"
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 if SIMULATED:
-    import simulated_threads
+    from helpers import simulated_threads
 
     simulated_threads.install()
 

@@ -34,7 +34,7 @@ def run(*files: Path, at_least: int) -> None:
         environment["NUMBA_ENABLE_CUDASIM"] = "1"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, files)]
     done = subprocess.run(
-        command, env=environment, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=600
+        command, env=environment, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stdout + done.stderr
     summary = done.stdout.strip().splitlines()[-1]

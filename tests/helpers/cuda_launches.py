@@ -24,7 +24,7 @@ CAPABILITY = (9, 0)
 
 def calls() -> Iterator[Callable[[], Any]]:
     """Of all functions; each kernel in types of all sizes and kinds, which are compiled apart."""
-    from kernels_under_test import Foreign, to_device
+    from helpers.kernels_under_test import Foreign, to_device
     from ml_dtypes import bfloat16
 
     from lite import kernels
@@ -52,7 +52,7 @@ def calls() -> Iterator[Callable[[], Any]]:
 
 
 def _calls_on_logits() -> Iterator[Callable[[], Any]]:
-    from kernels_under_test import Foreign, to_device
+    from helpers.kernels_under_test import Foreign, to_device
     from ml_dtypes import bfloat16
 
     from lite import kernels

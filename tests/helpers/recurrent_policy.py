@@ -1,6 +1,6 @@
 """The recurrent policy tests/models/graphs/policy.onnx: what tests give it, the torch network, its export.
 
-Run ``python tests/recurrent_policy.py`` (torch, onnx and onnxscript) to write the graph again.
+Run ``python tests/helpers/recurrent_policy.py`` (torch, onnx and onnxscript) to write the graph again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-PATH = Path(__file__).parent / "models" / "graphs" / "policy.onnx"
+PATH = Path(__file__).parents[1] / "models" / "graphs" / "policy.onnx"
 SIZES = {"observation": 4, "layers": 2, "hidden": 16, "actions": 3}
 
 

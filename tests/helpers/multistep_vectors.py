@@ -11,7 +11,7 @@ import pytest
 
 from lite import TensorDict, TensorDictBase
 
-FILE = Path(__file__).parent / "vectors" / "multistep_vectors.json"
+FILE = Path(__file__).parents[1] / "vectors" / "multistep_vectors.json"
 
 
 def cases(kind: str) -> list[Any]:
