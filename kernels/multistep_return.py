@@ -119,27 +119,35 @@ def multistep_return(
         return MultiStepReturn(_as_rewards(work, values), *(np.empty(ends.shape, kind) for kind in _OTHERS))
     flags = ends if ends.dtype == np.bool_ else ends != 0
     lanes, features = math.prod(ends.shape[axis + 1 :]), work.size // ends.size
-    if lanes * features > 1:  # compiled code reads sequences that lie in one piece
-        work = work.reshape(-1, time, lanes, features).transpose(3, 0, 2, 1)
-        flags = flags.reshape(-1, time, lanes).swapaxes(1, 2)
-    reward_line, done_line = contiguous(work, work.dtype).ravel(), contiguous(flags, flags.dtype).ravel()
-    sums, *others = _sequences(reward_line, done_line, time, window, float(gamma))
     if lanes * features > 1:
-        sums = _turned(sums, features, lanes, time)
-        others = [_turned(out, 1, lanes, time) for out in others]
+        sums, *others = _apart(work.reshape(-1, time, lanes, features), flags, window, float(gamma))
+    else:
+        reward_line, done_line = contiguous(work, work.dtype).ravel(), contiguous(flags, flags.dtype).ravel()
+        sums, *others = _sequences(reward_line, done_line, time, window, float(gamma))
     return MultiStepReturn(_as_rewards(sums, values), *[out.reshape(ends.shape) for out in others])
 
 
-def _turned(results: NDArray[Any], features: int, lanes: int, time: int) -> NDArray[Any]:
-    """From (features, batch, lanes, time) to (batch, time, lanes, features), in few long copies."""
-    source = results.reshape(features, -1, lanes, time)
-    target = np.empty((source.shape[1], time, lanes, features), results.dtype)
-    if lanes * features > _FEW:
-        target[...] = source.transpose(1, 3, 2, 0)
-    else:
-        for lane, feature in itertools.product(range(lanes), range(features)):
-            target[:, :, lane, feature] = source[feature, :, lane]
-    return target
+def _apart(reward: NDArray[Any], done: NDArray[Any], window: int, gamma: float) -> list[NDArray[Any]]:
+    """All results of sequences that do not lie in one piece: a few at a time are moved, while in a cache."""
+    outer, time, lanes, features = reward.shape
+    flags, each = done.reshape(outer, time, lanes, 1), max(1, _CHUNK // (time * lanes * features))
+    kinds = [(reward, reward.dtype), *((flags, kind) for kind in _OTHERS)]
+    out = [np.empty(like.shape, kind) for like, kind in kinds]
+
+    def walk(start: int, stop: int) -> None:
+        for first in range(start, stop, each):
+            part = slice(first, min(first + each, stop))
+            line, ends = (contiguous(a[part].transpose(3, 0, 2, 1), a.dtype).ravel() for a in (reward, flags))
+            for target, found in zip(out, _sequences(line, ends, time, window, gamma), strict=True):
+                source = found.reshape(target.shape[3], -1, lanes, time)
+                if lanes * features > _FEW:
+                    target[part] = source.transpose(1, 3, 2, 0)
+                else:
+                    for lane, feature in itertools.product(range(lanes), range(len(source))):
+                        target[part, :, lane, feature] = source[feature, :, lane]
+
+    for_rows(walk, outer, each if reward.size > _SERIAL else outer)
+    return out
 
 
 def _few(reward: Any, done: Any, time: int, window: int, gamma: float) -> MultiStepReturn:
