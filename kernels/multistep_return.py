@@ -153,8 +153,7 @@ def _apart(reward: NDArray[Any], done: NDArray[Any], window: int, gamma: float) 
 def _few(reward: Any, done: Any, time: int, window: int, gamma: float) -> MultiStepReturn:
     """`multistep_return` of arrays that `short_time` has looked at."""
     sums, *others = _sequences(reward.ravel(), done.ravel(), time, window, gamma)
-    shape = done.shape
-    return MultiStepReturn(sums.reshape(reward.shape), *[array.reshape(shape) for array in others])
+    return MultiStepReturn(sums.reshape(reward.shape), *[array.reshape(done.shape) for array in others])
 
 
 def _sequences(
@@ -185,10 +184,9 @@ def _compiled() -> Any:
 
 
 @functools.lru_cache(maxsize=4)  # a program asks for few; they take longer than a sequence of a hundred steps
-def _powers(gamma: float, count: int) -> NDArray[np.float64]:
+def _powers(gamma: float, count: int) -> Any:
     """gamma ** k for k from 0 to `count`."""
-    powers: NDArray[np.float64] = gamma ** np.arange(count + 1.0)
-    return powers
+    return gamma ** np.arange(count + 1.0)
 
 
 def gather_time(
@@ -235,8 +233,7 @@ def gather_time(
     lanes = math.prod(positions.shape[axis + 1 :])
     target = positions.reshape(outer, time, lanes)
     if np.logical_and.reduce(target == np.arange(time)[:, None], axis=None):
-        same: NDArray[Any] = values
-        return same
+        return values  # type: ignore[no-any-return]
     least, most = int(np.minimum.reduce(target, axis=None)), int(np.maximum.reduce(target, axis=None))
     if least < 0 or most >= time:
         raise IndexError(f"index must be in [0, {time}), got {least} to {most}")
@@ -253,8 +250,7 @@ def gather_time(
 def _time_axis(array: Array, time_dim: int) -> int:
     if not -array.ndim <= time_dim < array.ndim:
         raise ValueError(f"time_dim {time_dim} is out of range for the shape {array.shape}")
-    axis: int = time_dim % array.ndim
-    return axis
+    return time_dim % int(array.ndim)
 
 
 def _check_numbers(reward: Array) -> None:
