@@ -195,19 +195,8 @@ def _advantages(
     target, target_out = walk.empty(work, dtype)
     if advantage.size:
         walk.run(
-            "advantages",
-            walk.operand(rewards, work),
-            walk.operand(values, work),
-            walk.operand(nexts, work),
-            walk.operand(ends, np.bool_),
-            walk.operand(stops, np.bool_),
-            walk.weights(work, learner, actor),
-            discounts,
-            mixes,
-            rho_thresh,
-            c_thresh,
-            learner is not None,
-            advantage_out,
-            target_out,
-        )
+            "advantages", walk.operand(rewards, work), walk.operand(values, work), walk.operand(nexts, work),
+            walk.operand(ends, np.bool_), walk.operand(stops, np.bool_), walk.weights(work, learner, actor),
+            discounts, mixes, rho_thresh, c_thresh, learner is not None, advantage_out, target_out,
+        )  # fmt: skip
     return Advantage(as_result(advantage, dtype), as_result(target, dtype))

@@ -119,34 +119,41 @@ def multistep_return(
         return MultiStepReturn(_as_rewards(work, values), *(np.empty(ends.shape, kind) for kind in _OTHERS))
     flags = ends if ends.dtype == np.bool_ else ends != 0
     lanes, features = math.prod(ends.shape[axis + 1 :]), work.size // ends.size
-    if lanes * features > 1:  # compiled code reads sequences that lie in one piece
-        work = work.reshape(-1, time, lanes, features).transpose(3, 0, 2, 1)
-        flags = flags.reshape(-1, time, lanes).swapaxes(1, 2)
-    reward_line, done_line = contiguous(work, work.dtype).ravel(), contiguous(flags, flags.dtype).ravel()
-    sums, *others = _sequences(reward_line, done_line, time, window, float(gamma))
     if lanes * features > 1:
-        sums = _turned(sums, features, lanes, time)
-        others = [_turned(out, 1, lanes, time) for out in others]
+        sums, *others = _apart(work.reshape(-1, time, lanes, features), flags, window, float(gamma))
+    else:
+        reward_line, done_line = contiguous(work, work.dtype).ravel(), contiguous(flags, flags.dtype).ravel()
+        sums, *others = _sequences(reward_line, done_line, time, window, float(gamma))
     return MultiStepReturn(_as_rewards(sums, values), *[out.reshape(ends.shape) for out in others])
 
 
-def _turned(results: NDArray[Any], features: int, lanes: int, time: int) -> NDArray[Any]:
-    """From (features, batch, lanes, time) to (batch, time, lanes, features), in few long copies."""
-    source = results.reshape(features, -1, lanes, time)
-    target = np.empty((source.shape[1], time, lanes, features), results.dtype)
-    if lanes * features > _FEW:
-        target[...] = source.transpose(1, 3, 2, 0)
-    else:
-        for lane, feature in itertools.product(range(lanes), range(features)):
-            target[:, :, lane, feature] = source[feature, :, lane]
-    return target
+def _apart(reward: NDArray[Any], done: NDArray[Any], window: int, gamma: float) -> list[NDArray[Any]]:
+    """All results of sequences that do not lie in one piece: a few at a time are moved, while in a cache."""
+    outer, time, lanes, features = reward.shape
+    flags, each = done.reshape(outer, time, lanes, 1), max(1, _CHUNK // (time * lanes * features))
+    kinds = [(reward, reward.dtype), *((flags, kind) for kind in _OTHERS)]
+    out = [np.empty(like.shape, kind) for like, kind in kinds]
+
+    def walk(start: int, stop: int) -> None:
+        for first in range(start, stop, each):
+            part = slice(first, min(first + each, stop))
+            line, ends = (contiguous(a[part].transpose(3, 0, 2, 1), a.dtype).ravel() for a in (reward, flags))
+            for target, found in zip(out, _sequences(line, ends, time, window, gamma), strict=True):
+                source = found.reshape(target.shape[3], -1, lanes, time)
+                if lanes * features > _FEW:
+                    target[part] = source.transpose(1, 3, 2, 0)
+                else:
+                    for lane, feature in itertools.product(range(lanes), range(len(source))):
+                        target[part, :, lane, feature] = source[feature, :, lane]
+
+    for_rows(walk, outer, each if reward.size > _SERIAL else outer)
+    return out
 
 
 def _few(reward: Any, done: Any, time: int, window: int, gamma: float) -> MultiStepReturn:
     """`multistep_return` of arrays that `short_time` has looked at."""
     sums, *others = _sequences(reward.ravel(), done.ravel(), time, window, gamma)
-    shape = done.shape
-    return MultiStepReturn(sums.reshape(reward.shape), *[array.reshape(shape) for array in others])
+    return MultiStepReturn(sums.reshape(reward.shape), *[array.reshape(done.shape) for array in others])
 
 
 def _sequences(
@@ -177,10 +184,9 @@ def _compiled() -> Any:
 
 
 @functools.lru_cache(maxsize=4)  # a program asks for few; they take longer than a sequence of a hundred steps
-def _powers(gamma: float, count: int) -> NDArray[np.float64]:
+def _powers(gamma: float, count: int) -> Any:
     """gamma ** k for k from 0 to `count`."""
-    powers: NDArray[np.float64] = gamma ** np.arange(count + 1.0)
-    return powers
+    return gamma ** np.arange(count + 1.0)
 
 
 def gather_time(
@@ -227,8 +233,7 @@ def gather_time(
     lanes = math.prod(positions.shape[axis + 1 :])
     target = positions.reshape(outer, time, lanes)
     if np.logical_and.reduce(target == np.arange(time)[:, None], axis=None):
-        same: NDArray[Any] = values
-        return same
+        return values  # type: ignore[no-any-return]
     least, most = int(np.minimum.reduce(target, axis=None)), int(np.maximum.reduce(target, axis=None))
     if least < 0 or most >= time:
         raise IndexError(f"index must be in [0, {time}), got {least} to {most}")
@@ -245,8 +250,7 @@ def gather_time(
 def _time_axis(array: Array, time_dim: int) -> int:
     if not -array.ndim <= time_dim < array.ndim:
         raise ValueError(f"time_dim {time_dim} is out of range for the shape {array.shape}")
-    axis: int = time_dim % array.ndim
-    return axis
+    return time_dim % int(array.ndim)
 
 
 def _check_numbers(reward: Array) -> None:

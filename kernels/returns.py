@@ -263,13 +263,8 @@ def _returns(
     out, target = walk.empty(work, dtype)
     if out.size:
         walk.run(
-            "lambda_returns" if rolling else "fixed_lambda_returns",
-            walk.operand(rewards, work),
-            walk.operand(values, work),
-            walk.operand(ends, np.bool_),
-            walk.operand(stops, np.bool_),
-            discounts,
-            mixes,
-            target,
-        )
+            "lambda_returns" if rolling else "fixed_lambda_returns", walk.operand(rewards, work),
+            walk.operand(values, work), walk.operand(ends, np.bool_), walk.operand(stops, np.bool_),
+            discounts, mixes, target,
+        )  # fmt: skip
     return as_result(out, dtype)

@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 from helpers import reference
@@ -249,3 +251,17 @@ def test_a_row_has_the_same_result_in_any_batch(rng, n_steps, dtype):
         some = multistep_return(reward[rows], done[rows], gamma=0.97, n_steps=n_steps)
         for ours, its in zip(some, whole, strict=True):
             np.testing.assert_array_equal(ours, its[rows])
+
+
+@pytest.mark.host_only
+@pytest.mark.parametrize("lanes", [1, 3, 11])
+@pytest.mark.parametrize("chunk", [1, 100])
+def test_parts_of_a_batch_on_threads_equal_the_whole(rng, monkeypatch, lanes, chunk):
+    reward, done = rng.normal(size=(7, 20, lanes, 2)), rng.random((7, 20, lanes)) < 0.2
+    whole = multistep_return(reward, done, gamma=0.9, n_steps=5, time_dim=1)
+    module = sys.modules["lite.kernels.multistep_return"]  # the package has a function of that name
+    monkeypatch.setattr(module, "_SERIAL", 10)
+    monkeypatch.setattr(module, "_CHUNK", chunk)
+    parts = multistep_return(reward, done, gamma=0.9, n_steps=5, time_dim=1)
+    for ours, expected in zip(parts, whole, strict=True):
+        np.testing.assert_array_equal(ours, expected)
