@@ -233,7 +233,7 @@ def gather_time(
     lanes = math.prod(positions.shape[axis + 1 :])
     target = positions.reshape(outer, time, lanes)
     if np.logical_and.reduce(target == np.arange(time)[:, None], axis=None):
-        return values  # type: ignore[no-any-return]
+        return values
     least, most = int(np.minimum.reduce(target, axis=None)), int(np.maximum.reduce(target, axis=None))
     if least < 0 or most >= time:
         raise IndexError(f"index must be in [0, {time}), got {least} to {most}")

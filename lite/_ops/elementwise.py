@@ -369,7 +369,7 @@ def _compared(fn: Pointwise, td: Container, key: str, entry: Any, operands: Sequ
     if fn not in (np.equal, np.not_equal) or not isinstance(other, NonTensorBase):
         return td._blank()
     equal = np.asarray(entry == other)
-    return equal if fn is np.equal else ~equal
+    return equal if fn is np.equal else np.asarray(~equal)
 
 
 # -- in place -----------------------------------------------------------------------------------------

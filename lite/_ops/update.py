@@ -146,7 +146,8 @@ def update_at_(
 
 def replace(td: T, input_dict_or_td: Any = None, **kwargs: Any) -> T:
     """A shallow copy with some entries replaced; self is unchanged."""
-    if not input_dict_or_td and not kwargs:
+    nothing = input_dict_or_td is None or (isinstance(input_dict_or_td, Mapping) and not input_dict_or_td)
+    if nothing and not kwargs:
         return td
     out: T = td._clone(False)
     return out.update({} if input_dict_or_td is None else input_dict_or_td, **kwargs)

@@ -105,3 +105,11 @@ def test_in_place_forms_refuse_lazy_stacks(name):
     stack = lazy_stack([TensorDict({"a": np.ones(3)}, batch_size=[3]) for _ in range(4)])
     with pytest.raises(NotImplementedError, match="inplace=True"):
         IN_PLACE[name](stack, inplace=True)
+
+
+def test_gather_keeps_the_names_of_ragged_stacks() -> None:
+    rows = lazy_stack([TensorDict({"a": np.zeros((2, n))}, batch_size=[2]) for n in (1, 2)])
+    rows.names = ["t", "u"]
+    out = rows.gather(0, np.array([[0, 1]]))
+    assert out.names == ["t", "u"]
+    assert out.batch_size == (1, 2)

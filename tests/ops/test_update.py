@@ -62,3 +62,13 @@ def test_replace_leaves_self() -> None:
         new = td.replace({"n": {"b": 5}})
     assert new["n", "b"] == 5
     assert td.replace() is td
+
+
+def test_replace_takes_a_tensordict() -> None:
+    td = TensorDict({"a": np.zeros(2), "b": np.zeros(2)})
+    out = td.replace(TensorDict(a=np.ones(2)))
+    np.testing.assert_array_equal(out["a"], [1, 1])
+    np.testing.assert_array_equal(td["a"], [0, 0])
+    assert out["b"] is td["b"]
+    assert td.replace() is td
+    assert td.replace({}) is td

@@ -326,7 +326,7 @@ def choose(c: Choices, v: list[Any], at: int) -> Call:
         return Call(name, ([dim(c, ndim)],))
     if name == "roll":
         return Call(name, (c.pick([1, -1, 2]), dim(c, ndim)))
-    if name == "gather" and ndim and 0 not in size and not has_rows(v[at]):
+    if name == "gather" and ndim and 0 not in size:
         d = c.below(ndim)
         picked = leaf([1 if i == d else n for i, n in enumerate(size)], "int64", c.below(3))
         return Call(name, (d, np.asarray(picked % max(size[d], 1))))

@@ -250,7 +250,7 @@ def arithmetic(c: Choices, v: list[Any], at: int) -> Call:
     kind = c.pick(["number", "td", "rows", "unary", "in place", "self"])
     name = f"operator {c.pick(BINARY)}"
     if any_objects(td):  # which compare as equal or not, and with other objects only
-        kind, name = {"number": "td"}.get(kind, kind), name.replace("ne", "eq")
+        kind = {"number": "td"}.get(kind, kind)
     if kind == "unary":
         return Call(c.pick(list(UNARY)))
     if kind == "in place":

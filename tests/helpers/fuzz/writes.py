@@ -157,7 +157,7 @@ def find_node(td: Any, name: str) -> Any:
 
 @operation()
 def replace(td: Any, value: Any) -> Any:
-    return update(copied(td), value) if value else td
+    return update(copied(td), value)
 
 
 # -- writing ----------------------------------------------------------------------------------
@@ -451,7 +451,7 @@ def update_call(c: Choices, v: list[Any], at: int) -> Call:
         first = moved(td, lambda x: x[0, ...], lambda names: names[1:])
         return Call(name, (source(c, first), 0))
     new = source(c, td)
-    return Call(name, (new.entries if name == "replace" else new,))
+    return Call(name, (new,))
 
 
 @calls(8)
