@@ -190,10 +190,11 @@ def _build(node: meta.Json, buffer: Array, depth: int) -> Any:
         if key not in _RESERVED or (key == "size" and isinstance(child, dict)):
             entries[key] = _build(child, buffer, depth + 1)
     if kind == "NonTensorStack":
-        return NonTensorStack(*(entries[str(i)] for i in range(len(entries))), stack_dim=about["stack_dim"])
+        objects = [entries[str(i)] for i in range(len(entries))]
+        return NonTensorStack(*objects, stack_dim=meta.stack_dim_of(about["stack_dim"], objects, "an entry"))
     if kind == "LazyStackedTensorDict":
         parts = [entries[str(i)] for i in range(len(entries))]
-        out: Any = kinds.lazy(*parts, stack_dim=about["stack_dim"])
+        out: Any = kinds.lazy(*parts, stack_dim=meta.stack_dim_of(about["stack_dim"], parts, "an entry"))
         out._dim_name = about.get("stack_dim_name")
     elif kind == "TensorDict":
         device = None if about["device"] is None else "cpu"

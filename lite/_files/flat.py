@@ -143,7 +143,7 @@ def _build(node: meta.Json, arrays: Arrays) -> Any:
         return fields if cls is None else cls.from_tensordict(fields)
     if "parts" in node:
         parts = [_build(part, arrays) for part in node["parts"]]
-        stack = kinds.lazy(*parts, stack_dim=node["stack_dim"])
+        stack = kinds.lazy(*parts, stack_dim=meta.stack_dim_of(node["stack_dim"], parts, "an entry"))
         stack._dim_name = node["name"]
         return stack
     out = kinds.dense({}, node["batch_size"], node["device"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any, TypeAlias
@@ -113,6 +113,13 @@ def _free_name(entries: Iterable[str]) -> str:
     while name in entries:
         name += "_"
     return name
+
+
+def stack_dim_of(value: Any, parts: Sequence[Any], where: str) -> int:
+    """Check where a stack of some parts has its own dimension."""
+    if type(value) is not int or not 0 <= value <= min((part.ndim for part in parts), default=0):
+        raise ValueError(f"{where} is damaged or foreign: stack_dim is {value!r:.80}.")
+    return value
 
 
 def shape_of(value: Any, where: str) -> tuple[int, ...]:

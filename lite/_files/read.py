@@ -117,7 +117,6 @@ class Reader:
         raise FileNotFoundError(f"the file of the entry {key!r} is missing beside {where}.")
 
     def _stack(self, at: str, node: meta.Json, where: str, kind: str) -> Any:
-
         dim = node.get("stack_dim")
         about = _extension(node)
         count = about.get("count")
@@ -128,10 +127,10 @@ class Reader:
             if count not in (None, len(parts)):
                 raise ValueError(f"{len(parts)} of {count!r:.40} parts are there.")
             if kind == meta.NON_TENSOR_STACK:
-                return NonTensorStack(*parts, stack_dim=dim)  # type: ignore[arg-type]
-            if type(dim) is not int or not 0 <= dim <= min((part.ndim for part in parts), default=-1):
-                raise ValueError(f"stack_dim is {dim!r:.80}.")
-            out = kinds.lazy(*parts, stack_dim=dim)
+                return NonTensorStack(*parts, stack_dim=meta.stack_dim_of(dim, parts, where))
+            if not parts:
+                raise ValueError("a lazy stack without parts.")
+            out = kinds.lazy(*parts, stack_dim=meta.stack_dim_of(dim, parts, where))
             out._dim_name = about.get("name")
         except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
             raise ValueError(f"{where} is damaged or foreign: {error}") from error

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lite import TensorDict
 from lite._files import meta
 
 KEY = st.sampled_from(["a", "shape", "device", "_type", "_lite", "_lite_", 'b"\n', "\ud800"])
@@ -45,3 +46,11 @@ def test_what_is_no_shape(value: object) -> None:
     assert meta.shape_of([0, 3], "here") == (0, 3)
     with pytest.raises(ValueError, match="is not a shape"):
         meta.shape_of(value, "here")
+
+
+@pytest.mark.parametrize("value", [True, -1, 2, 1 << 40, "0", None, 0.0])
+def test_a_stack_dim_that_no_stack_has_is_refused(value: object) -> None:
+    parts = [TensorDict(batch_size=[3]), TensorDict(batch_size=[3])]
+    assert meta.stack_dim_of(1, parts, "here") == 1
+    with pytest.raises(ValueError, match="here is damaged or foreign: stack_dim is"):
+        meta.stack_dim_of(value, parts, "here")

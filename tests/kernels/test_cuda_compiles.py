@@ -17,9 +17,9 @@ TESTS = Path(__file__).parents[1]
 
 def run(task: str, file: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(TESTS / "cuda_launches.py"), task, str(file)],
-        env={**os.environ, "PYTHONPATH": str(TESTS.parent), **environment}, capture_output=True, text=True,
-        timeout=600,
+        [sys.executable, str(TESTS / "helpers" / "cuda_launches.py"), task, str(file)],
+        env={**os.environ, "PYTHONPATH": f"{TESTS.parent}{os.pathsep}{TESTS}", **environment},
+        capture_output=True, text=True, timeout=600,
     )  # fmt: skip
 
 
