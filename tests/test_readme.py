@@ -49,7 +49,16 @@ def test_differences_are_few_and_each_has_its_reason() -> None:
 
 @pytest.mark.parametrize(
     "document",
-    ["README.md", "lite/README.md", "bench/README.md", "lite/DIFFERENCES.md", "models/DIFFERENCES.md"],
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        "lite/README.md",
+        "models/README.md",
+        "kernels/README.md",
+        "bench/README.md",
+        "lite/DIFFERENCES.md",
+        "models/DIFFERENCES.md",
+    ],
 )
 def test_files_that_documents_name_exist(document: str) -> None:
     text = re.sub(r"^```.*?^```", "", (ROOT / document).read_text(encoding="utf-8"), flags=re.M | re.S)
