@@ -86,7 +86,7 @@ class Dense(Container):
         """Take over the entries of a mapping, into an empty container."""
         others = unready(source, self._batch_size, self._device) if type(source) is dict else None
         if others is not None:
-            self._data = data = source.copy()  # type: ignore[attr-defined]
+            self._data = data = dict(source)
             if not others:
                 return
             for key in others:
@@ -241,8 +241,8 @@ class Dense(Container):
             if entry is self:
                 raise ValueError("a TensorDict cannot be stored inside itself.")
             entry = fit_node(entry, size)
-            if self._device is not None and not entry._is_non_tensor and entry.device != self._device:  # type: ignore[attr-defined]
-                entry = entry.to(self._device)  # type: ignore[attr-defined]
+            if self._device is not None and not entry._is_non_tensor and entry.device != self._device:
+                entry = entry.to(self._device)
             return entry
         if size and entry.shape[: len(size)] != size:
             fit_leaf(entry, size)
@@ -542,7 +542,7 @@ class Dense(Container):
         n = self._batch_size[dim]
         rows: list[dict[str, Any]] = [{} for _ in range(n)]
         for key, value in self._data.items():
-            column = value.unbind(dim) if isinstance(value, TensorCollection) else _unbound(value, dim, n)  # type: ignore[attr-defined]
+            column = value.unbind(dim) if isinstance(value, TensorCollection) else _unbound(value, dim, n)
             for row, item in zip(rows, column, strict=True):
                 row[key] = item
         return rows

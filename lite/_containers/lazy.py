@@ -151,7 +151,7 @@ class Lazy(Container):
         """An entry of the whole stack, cut along the stack dimension."""
         dim = self.stack_dim
         if isinstance(entry, TensorCollection):
-            return entry.unbind(dim)  # type: ignore[attr-defined]
+            return entry.unbind(dim)
         before = (slice(None),) * dim
         return [entry[(*before, i, ...)] for i in range(entry.shape[dim])] if entry.ndim > dim else []
 

@@ -103,7 +103,7 @@ class FolderPlan:
 
     def _non_tensor(self, entry: NonTensorBase, at: str, key: str) -> None:
         stacked = isinstance(entry, NonTensorStack)
-        value = entry._objects().tolist() if stacked else entry.data  # type: ignore[attr-defined]
+        value = entry._objects().tolist() if stacked else entry._export()
         node = _stack_node(entry) if isinstance(entry, NonTensorStack) else _data_node(value)
         try:
             if node is None:

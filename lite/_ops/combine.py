@@ -211,7 +211,7 @@ def pad(
 
 
 def _listed(items: Any, name: str) -> list[Any]:
-    found = items.unbind(0) if isinstance(items, TensorCollection) else items  # type: ignore[attr-defined]
+    found = items.unbind(0) if isinstance(items, TensorCollection) else items
     if not isinstance(found, Iterable):
         raise TypeError(f"{name} expects an iterable of tensordicts, got {type(items)}.")
     out = list(found)

@@ -193,11 +193,11 @@ def to_lazystack(td: Container, dim: int = 0) -> Any:
 
 def densify(td: Container, padding_value: Any = 0.0, padding_side: str = "right") -> Any:
     """Self with the lazy stacks in it made dense; ragged arrays are padded along their first dimension."""
-    return map_tree(
-        td,
-        keep,
-        dense=lambda stack: stack.densify(padding_value, padding_side),  # type: ignore[attr-defined]
-    )
+
+    def dense(stack: Any) -> Any:
+        return stack.densify(padding_value, padding_side)
+
+    return map_tree(td, keep, dense=dense)
 
 
 def to_padded_tensor(td: Container, padding: Any = 0.0, mask_key: NestedKey | None = None) -> Any:

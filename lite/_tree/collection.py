@@ -19,6 +19,14 @@ class TensorCollection:
     __slots__ = ()
     _is_non_tensor: ClassVar[bool] = False
 
+    # What every kind has in a form of its own, and others call by name.
+    clone: Callable[..., Self]
+    device: Any
+    items: Callable[..., Any]
+    to: Callable[..., Any]
+    unbind: Callable[..., tuple[Any, ...]]
+    update_: Callable[..., Self]
+
     @property
     def batch_size(self) -> Shape:
         """Shape that all entries share as their leading dimensions."""

@@ -75,8 +75,8 @@ class NonTensorBase(BatchShape):
 
     def _assign(self, index: Any, value: Any) -> NonTensorBase:
         """What there is after writing `value` at a batch index; self stays as it is."""
-        constants = isinstance(self, NonTensorData) and isinstance(value, NonTensorData)
-        if constants and same_object(self.data, value.data):  # type: ignore[attr-defined]
+        both = isinstance(self, NonTensorData) and isinstance(value, NonTensorData)
+        if both and same_object(self._export(), value._export()):
             return self
         objects = self._objects().copy()
         at = (*index, Ellipsis) if isinstance(index, tuple) else (index, Ellipsis)
@@ -239,7 +239,7 @@ class NonTensorStack(NonTensorBase):
             return cls._wrap(np.stack([item._objects() for item in items], dim))
         column = np.empty((len(items),) + (1,) * (len(size) - dim), dtype=object)
         for i, item in enumerate(items):
-            column[i, ...] = _boxed(item.data)  # type: ignore[attr-defined]
+            column[i, ...] = _boxed(item._export())
         array = np.empty(size[:dim] + (len(items),) + size[dim:], dtype=object)
         array[...] = column
         return cls._wrap(array)

@@ -283,7 +283,7 @@ class StateDictMethods(Registry, Hooks):
     def _copy_entry(self, name: str, current: Any, value: Any) -> None:
         array = raw(current)
         if isinstance(array, TensorCollection):
-            array.update_(value)  # type: ignore[attr-defined]
+            array.update_(value)
             return
         if isinstance(array, MetaArray):
             warnings.warn(
@@ -376,11 +376,11 @@ def _typed(value: Any, current: Any, assign: bool) -> tuple[Any, str | None]:
 
 def remember_values(leaves: Iterable[Any]) -> Callable[[], None]:
     """What gives Parameters and arrays the content of now."""
-    kept = []
+    kept: list[tuple[Any, Any, Any]] = []
     for leaf in leaves:
         array = raw(leaf)
         if isinstance(array, TensorCollection):
-            kept.append((leaf, array, array.clone()))  # type: ignore[attr-defined]
+            kept.append((leaf, array, array.clone()))
         else:
             written = isinstance(array, np.ndarray) and array.flags.writeable
             kept.append((leaf, array, array.copy() if written else None))
@@ -390,7 +390,7 @@ def remember_values(leaves: Iterable[Any]) -> Callable[[], None]:
             if isinstance(leaf, Parameter):
                 leaf.data = array
             if isinstance(array, TensorCollection):
-                array.update_(content)  # type: ignore[attr-defined]
+                array.update_(content)
             elif content is not None:
                 np.copyto(array, content)
 
@@ -402,7 +402,7 @@ def _tree_problem(value: Any, current: Any) -> str | None:
     if not (isinstance(current, TensorCollection) and isinstance(value, TensorCollection)):
         return f"expected {_kind(current)}, got {_kind(value)}."
     shapes, wanted = (
-        {key: tuple(leaf.shape) for key, leaf in tree.items(True, True)}  # type: ignore[attr-defined]
+        {key: tuple(leaf.shape) for key, leaf in tree.items(True, True)}
         for tree in (value, current)
     )
     if shapes != wanted:

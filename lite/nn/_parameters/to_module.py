@@ -224,7 +224,7 @@ def _copy_into(target: Any, value: Any, name: Any, swap: Swap) -> Any:
             f"inplace=True needs entries of the module's shapes: {name!r} has {tuple(array.shape)}, "
             f"the entry {tuple(new.shape)}."
         )
-    old = array.clone() if isinstance(array, TensorCollection) else array.copy()  # type: ignore[attr-defined]
+    old = array.clone() if isinstance(array, TensorCollection) else array.copy()
     _write(array, new)
     swap.copies.append((array, old))
     return old
@@ -232,7 +232,7 @@ def _copy_into(target: Any, value: Any, name: Any, swap: Swap) -> Any:
 
 def _write(target: Any, value: Any) -> None:
     if isinstance(target, TensorCollection):
-        target.update_(value)  # type: ignore[attr-defined]
+        target.update_(value)
     else:
         np.copyto(target, value, casting="unsafe")
 
