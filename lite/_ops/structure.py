@@ -201,7 +201,7 @@ def unflatten_keys(td: T, separator: str = ".", inplace: bool = False) -> T:
         value = entry if node is None else td._rewrap(entry, node._clone(False))
         parent = made.get(path[:-1])
         if parent is None:
-            parent = _made(out, path[:-1], made)
+            parent = _made(path[:-1], made)
         if parent is None:
             _require_free(out, path)
             out._set_path(path, value, False)
@@ -306,16 +306,17 @@ def filter_empty_(td: T) -> T:
     return td
 
 
-def _made(root: Container, path: Path, made: dict[Path, Any]) -> Any:
+def _made(path: Path, made: dict[Path, Any]) -> Any:
     """The node at a path, newly made with those above it; None where another node or leaf is in the way."""
-    parent: Any = root
-    for n in range(1, len(path) + 1):
-        node = made.get(path[:n])
-        if node is None:
-            if parent._get_str(path[n - 1]) is not None:
-                return None
-            node = made[path[:n]] = parent._blank()
-            parent._put(path[n - 1], node)
+    known = len(path) - 1  # mostly only the last node is new
+    while path[:known] not in made:
+        known -= 1
+    parent = made[path[:known]]
+    for n in range(known, len(path)):
+        if parent._get_str(path[n]) is not None:
+            return None
+        node = made[path[: n + 1]] = parent._blank()
+        parent._put(path[n], node)
         parent = node
     return parent
 

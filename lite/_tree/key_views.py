@@ -6,7 +6,7 @@ never stacks the leaves of a lazy stack if only their names are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Set, Sized
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any
 
 from numpy import ndarray
@@ -152,7 +152,7 @@ class TensorDictKeysView(Set[Any]):
         nested, leaves_only, is_leaf = self._args
         if not nested and not leaves_only:
             found = self._td._keys()
-            return len(found) if isinstance(found, Sized) else sum(1 for _ in found)
+            return len(found if isinstance(found, dict | list) else list(found))
         if nested and is_leaf is None:
             return _count_below(self._td, leaves_only)
         return len(walk(self._td, nested, leaves_only, is_leaf, True))
