@@ -81,12 +81,12 @@ class set_interaction_type(Scoped[InteractionType | None]):
         super().__init__(None if type is None else InteractionType(type))
 
 
-_skip_existing: Setting[bool] = Setting("lite.nn.skip_existing", False)
+SKIP_EXISTING: Setting[bool] = Setting("lite.nn.skip_existing", False)
 
 
 def skip_existing() -> bool:
     """Tell whether modules leave a TensorDict alone that already has their outputs (False by default)."""
-    return _skip_existing.get()
+    return SKIP_EXISTING.get()
 
 
 def all_present(tensordict: Any, in_keys: Iterable[Any], out_keys: Iterable[Any]) -> bool:
@@ -122,7 +122,7 @@ class set_skip_existing(Scoped[bool | None]):
         False
     """
 
-    _setting = _skip_existing
+    _setting = SKIP_EXISTING
 
     def __init__(
         self, mode: bool | None = True, in_key_attr: str = "in_keys", out_key_attr: str = "out_keys"
@@ -156,16 +156,13 @@ class set_skip_existing(Scoped[bool | None]):
         return functools.wraps(func)(inside)
 
 
-_DISPATCH = os.environ.get("DISPATCH_TDNN_MODULES", "1").lower() not in ("0", "false", "no", "off")
-_dispatching = Setting("lite.nn.dispatch", _DISPATCH)
-
-
-def dispatching() -> bool:
-    """Tell whether functions decorated with `dispatch` take arrays in place of a TensorDict."""
-    return _dispatching.get()
+_FROM_ENVIRONMENT = os.environ.get("DISPATCH_TDNN_MODULES", "1").lower() not in ("0", "false", "no", "off")
+DISPATCH = Setting("lite.nn.dispatch", _FROM_ENVIRONMENT)
+# Tells whether functions decorated with `dispatch` take arrays in place of a TensorDict; asked in every call.
+dispatching = DISPATCH.get
 
 
 class _set_dispatch_td_nn_modules(Scoped[bool]):
     """Switch `dispatch` on or off inside a `with` block or a decorated function."""
 
-    _setting = _dispatching
+    _setting = DISPATCH

@@ -60,8 +60,9 @@ class TensorDictModuleBase(Module):
     @property
     def out_keys(self) -> list[NestedKey]:
         """Keys that the module writes, or the selected ones; assigning drops a selection."""
-        apparent: list[NestedKey] | None = self.__dict__.get("_out_keys_apparent")
-        return self.out_keys_source if apparent is None else apparent
+        state = self.__dict__
+        keys: list[NestedKey] | None = state.get("_out_keys_apparent", state.get("_out_keys"))
+        return self._class_keys("out_keys") if keys is None else keys
 
     @out_keys.setter
     def out_keys(self, keys: list[NestedKey]) -> None:

@@ -18,7 +18,7 @@ from lite._tree.collection import TensorCollection
 from lite._tree.keys import require_path
 from lite._tree.nontensor import NonTensorBase, unwrap
 from lite.nn._modules.module import Module, indented
-from lite.nn.settings import all_present, skip_existing
+from lite.nn.settings import SKIP_EXISTING, all_present
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
 
@@ -116,7 +116,7 @@ class TensorDictModule(TensorDictModuleBase):
             RuntimeError: the number of results is not that of `out_keys`, or a result does not start
                 with the batch size.
         """
-        if skip_existing() and all_present(tensordict, self.in_keys, self.out_keys):
+        if SKIP_EXISTING.get() and all_present(tensordict, self.in_keys, self.out_keys):
             return tensordict
         try:
             if args:

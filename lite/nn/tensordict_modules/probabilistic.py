@@ -15,7 +15,7 @@ from lite.nn.distributions import CompositeDistribution, Delta
 from lite.nn.distributions.arrays import as_shape
 from lite.nn.distributions.distribution import Distribution, deterministic_sample
 from lite.nn.distributions.log_prob_names import add_suffix, composite_lp_aggregate, log_prob_names
-from lite.nn.settings import InteractionType, all_present, interaction_type, skip_existing
+from lite.nn.settings import SKIP_EXISTING, InteractionType, all_present, interaction_type
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.tensordict_modules.distribution_class import distribution_of, explained
@@ -284,7 +284,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         Returns:
             The TensorDict that was written; with `num_samples`, an expanded one.
         """
-        if skip_existing() and all_present(tensordict, self.in_keys, self.out_keys):
+        if SKIP_EXISTING.get() and all_present(tensordict, self.in_keys, self.out_keys):
             return tensordict
         out = tensordict if tensordict_out is None else tensordict_out
         dist = self.get_dist(tensordict)

@@ -9,7 +9,7 @@ from typing import Any, Self
 from lite import NestedKey, unravel_key_list
 from lite.nn._modules.module import Module
 from lite.nn.layers.containers import ModuleDict, ModuleList
-from lite.nn.settings import all_present, skip_existing
+from lite.nn.settings import SKIP_EXISTING, all_present
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.tensordict_modules.module import TensorDictModule
@@ -100,7 +100,7 @@ class TensorDictSequential(TensorDictModule):
         self, tensordict: Any, tensordict_out: Any, kwargs: dict[str, Any], run: Callable[[Any], Any]
     ) -> Any:
         """What surrounds running the modules: where they run, and what is kept of it."""
-        if skip_existing() and all_present(tensordict, self.in_keys, self.out_keys):
+        if SKIP_EXISTING.get() and all_present(tensordict, self.in_keys, self.out_keys):
             return tensordict
         if kwargs:
             raise RuntimeError(
