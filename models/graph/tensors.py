@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lite._arrays.dtypes import as_dtype
 from lite.models.graph.session import NodeArg, SessionLike
 
 Dim = int | str | None
@@ -65,15 +66,7 @@ class GraphTensor:
     @cached_property
     def dtype(self) -> np.dtype[Any]:
         """The NumPy dtype; bfloat16 comes from ml_dtypes."""
-        name = ELEMENT_TYPES[self.type_name].name
-        if name != "bfloat16":
-            return np.dtype(name)
-        try:
-            import ml_dtypes
-        except ImportError as error:
-            raise ImportError(f"{self.name!r} is bfloat16: pip install ml_dtypes") from error
-        dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-        return dtype
+        return as_dtype(ELEMENT_TYPES[self.type_name].name)
 
     @cached_property
     def element_type(self) -> Any:
