@@ -402,8 +402,7 @@ def _tree_problem(value: Any, current: Any) -> str | None:
     if not (isinstance(current, TensorCollection) and isinstance(value, TensorCollection)):
         return f"expected {_kind(current)}, got {_kind(value)}."
     shapes, wanted = (
-        {key: tuple(leaf.shape) for key, leaf in tree.items(True, True)}
-        for tree in (value, current)
+        {key: tuple(leaf.shape) for key, leaf in tree.items(True, True)} for tree in (value, current)
     )
     if shapes != wanted:
         return f"size mismatch: the state dict has entries of shapes {shapes}, the module {wanted}."
