@@ -1,8 +1,8 @@
 """The public containers: every method of a TensorDict stands in this list, and its code where the list says.
 
 Operations are functions whose first argument is the container. `TensorDictBase` lists what both kinds have,
-`TensorDict` and `LazyStackedTensorDict` add how they hold entries, and what they do in a way of their own. More
-than 600 lines, because a list in two files would be no list.
+`TensorDict` and `LazyStackedTensorDict` add how they hold entries, and what they do in a way of their own.
+Past 600 lines, because a list in two files would be no list.
 """
 
 from __future__ import annotations
