@@ -1,6 +1,7 @@
 """Pickles that version 0.1 wrote load, and hold what was put into them."""
 
 import importlib
+import io
 import pickle
 import sys
 import zipfile
@@ -142,6 +143,15 @@ MADE: dict[str, Callable[[], Any]] = {
 }
 
 
+def content(value: Any) -> bytes:
+    """What an object holds, whether or not equal strings in it are one object."""
+    out = io.BytesIO()
+    pickler = pickle.Pickler(out)
+    pickler.fast = True  # without the memory of objects that were met before
+    pickler.dump(value)
+    return out.getvalue()
+
+
 def test_every_pickle_has_its_like() -> None:
     assert set(written()) == set(MADE)
 
@@ -164,7 +174,7 @@ def test_loaded_object_has_the_same_content(name: str) -> None:
     if name in ("from_module", "from_modules"):  # of random parameters
         assert found.shape == made.shape
     else:
-        assert pickle.dumps(found) == pickle.dumps(made)
+        assert content(found) == content(made)
 
 
 def test_loaded_tensordict_is_whole() -> None:

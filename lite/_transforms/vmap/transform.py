@@ -10,6 +10,7 @@ import numpy as np
 
 import lite._transforms.vmap.dispatch  # noqa: F401  # which gives mapped arrays their rules
 from lite._arrays.types import ArrayHolder, HostArray, raw
+from lite._ops.combine import cat
 from lite._transforms.vmap.array import BatchedArray, SharedArray
 from lite._transforms.vmap.level import numbers
 from lite._transforms.vmap.randomness import Map
@@ -264,8 +265,6 @@ def _rows(item: Any, dim: int, start: int, stop: int) -> Any:
 
 def _joined(chunks: list[Any], out_dims: Any) -> Any:
     """Results of one chunk after the other, along the mapped dimension."""
-    from lite._ops.combine import cat
-
     flats = [flatten(chunk)[0] for chunk in chunks]
     dims = _out_dims("chunks", out_dims, chunks[0])
     joined = []

@@ -119,14 +119,13 @@ def _packed(keys: Sequence[Any], args: Any, kwargs: dict[str, Any], separator: s
     td = TensorDict._make({}, ())
     for index, key in enumerate(keys):
         name = key if type(key) is str else separator.join(require_path(key))
-        positional = index < len(args)
         if name in kwargs:
-            if positional:
+            if index < len(args):
                 raise RuntimeError(
                     f"Duplicated argument in args and kwargs: '{name}' is also positional {index}."
                 )
             td.set(key, kwargs.pop(name))
-        elif positional:
+        elif index < len(args):
             td.set(key, args[index])
     return td
 
