@@ -58,7 +58,8 @@ def join_column(entries: list[Any], how: How, dim: int) -> Any:
         shown = [f"{type(entry).__name__} of shape {tuple(entry.shape)}" for entry in entries]
         raise entry_error(RuntimeError, f"the entries{{at}} to {how.name} are of different kinds: {shown}.")
     out = how.nodes(nodes, dim)
-    return Container._rewrap(entries[0], out) if len(found) == 1 else out
+    same = len(found) == 1 and nodes[0] is not entries[0]
+    return Container._rewrap(entries[0], out) if same else out
 
 
 def join(items: list[Any], how: How, dim: int) -> Any:
@@ -76,6 +77,16 @@ def join(items: list[Any], how: How, dim: int) -> Any:
         got = sorted({type(item).__name__ for item in items})
         raise TypeError(f"{how.name} expects tensordicts, got items of type {got}.")
     return join_column(items, how, dim)
+
+
+def _is_typed(kinds: set[type]) -> bool:
+    return any(hasattr(kind, "_wrap_tensordict") for kind in kinds)
+
+
+def _behind(join: Callable[[list[Any], int], Any], items: list[Any], dim: int) -> Any:
+    """Containers of which some are typed, joined as those behind them; the first gives the class."""
+    out = join([getattr(item, "_tensordict", item) for item in items], dim)
+    return Container._rewrap(items[0], out)
 
 
 def _join_columns(nodes: list[Any], how: How, dim: int, keys_error: Callable[[list[str]], Exception]) -> Any:
@@ -146,7 +157,10 @@ def _check_sizes(items: list[Any], dim: int) -> int:
 
 def _stack_nodes(items: list[Any], dim: int) -> Any:
     dim = _check_sizes(items, dim)
-    if set(map(type, items)) != {kinds.dense}:
+    found = set(map(type, items))
+    if found != {kinds.dense}:
+        if _is_typed(found):
+            return _behind(_stack_nodes, items, dim)
         lazy = [item for item in items if isinstance(item, kinds.lazy)]
         if len(lazy) == len(items):
             if len({item.stack_dim for item in lazy}) == 1:
@@ -237,7 +251,10 @@ def _cat_nodes(items: list[Any], dim: int) -> Any:
             f"batch_size={first.batch_size}"
         )
     dim %= ndim
-    if any(issubclass(kind, kinds.lazy) for kind in set(map(type, items))):
+    found = set(map(type, items))
+    if found != {kinds.dense} and _is_typed(found):
+        return _behind(_cat_nodes, items, dim)
+    if any(issubclass(kind, kinds.lazy) for kind in found):
         return _cat_lazy(items, dim)
     sizes = [item._batch_size for item in items]
     size = sizes[0]
