@@ -155,7 +155,7 @@ def register_pytree(library: str, *classes: type) -> None:
 
     Args:
         library: "jax" or "optree".
-        classes: tensorclasses to register too; those nested in a TensorDict register themselves.
+        classes: tensorclasses and typed TensorDicts to register too; those nested in a TensorDict register themselves.
 
     Raises:
         ValueError: another library.
@@ -187,7 +187,7 @@ def _ensure(library: str, cls: type) -> None:
     unflatten: Callable[..., Any]
     if issubclass(cls, kinds.lazy):
         flatten, unflatten = _flatten_lazy, _unflatten_lazy
-    elif issubclass(cls, kinds.tensorclass):
+    elif hasattr(cls, "_wrap_tensordict"):  # tensorclasses and typed TensorDicts
         flatten, unflatten = _flatten_class, _unflatten_class
     else:
         flatten, unflatten = _flatten_for(library), _unflatten

@@ -10,13 +10,14 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ClassVar, Final, Self
 
+from lite._arrays.types import Shape
 from lite._tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 from lite._tree.collection import TensorCollection
-from lite._tree.keys import to_path
+from lite._tree.keys import NestedKey, to_path
 from lite._tree.protocol import Container
 
 _OPTIONS: Final = ("shadow", "frozen", "autocast", "nocast", "tensor_only")
@@ -212,6 +213,17 @@ class TypedTensorDict(TensorDictBase):
         """As `TensorDict.from_dict`; the fields are not checked."""
         return cls._wrap_tensordict(TensorDict.from_dict(input_dict, **options))
 
+    @classmethod
+    def from_any(cls, obj: Any, **options: Any) -> Any:
+        """As `TensorDict.from_any`; what becomes a TensorDict is an instance, whose fields are not checked."""
+        found = TensorDict.from_any(obj, **options)
+        return cls._wrap_tensordict(found) if type(found) is TensorDict and found is not obj else found
+
+    @classmethod
+    def fromkeys(cls, keys: Iterable[NestedKey], value: Any = 0) -> TensorDict:
+        """As `TensorDict.fromkeys`, a TensorDict."""
+        return TensorDict.fromkeys(keys, value)
+
     # -- passed on ----------------------------------------------------------------------------------
 
     def _given(self, result: Any) -> Any:
@@ -241,6 +253,11 @@ class TypedTensorDict(TensorDictBase):
             return getattr(self._tensordict, name)
         except AttributeError:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}") from None
+
+    @property
+    def _batch_size(self) -> Shape:
+        size: Shape = self._tensordict.batch_size
+        return size
 
     def _lock_children(self) -> list[Any]:
         return [self._tensordict]
