@@ -155,7 +155,8 @@ def register_pytree(library: str, *classes: type) -> None:
 
     Args:
         library: "jax" or "optree".
-        classes: tensorclasses and typed TensorDicts to register too; those nested in a TensorDict register themselves.
+        classes: tensorclasses and typed TensorDicts to register too; those nested in a TensorDict register
+            themselves.
 
     Raises:
         ValueError: another library.

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ClassVar, Final, Self
 
-from lite._arrays.types import Shape
 from lite._tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey, to_path
@@ -247,17 +246,12 @@ class TypedTensorDict(TensorDictBase):
     def __getattr__(self, name: str) -> Any:
         if name in type(self).__expected_keys__:
             raise AttributeError(f"'{type(self).__name__}' has field '{name}' declared but not set")
-        if name.startswith("_"):
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}")
         try:
-            return getattr(self._tensordict, name)
+            if name != "_tensordict":
+                return getattr(self._tensordict, name)
         except AttributeError:
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}") from None
-
-    @property
-    def _batch_size(self) -> Shape:
-        size: Shape = self._tensordict.batch_size
-        return size
+            pass
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}")
 
     def _lock_children(self) -> list[Any]:
         return [self._tensordict]
