@@ -60,6 +60,7 @@ from lite._tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 from lite._tree.collection import default_is_leaf, is_leaf_nontensor, is_non_tensor, is_tensor_collection
 from lite._tree.keys import NestedKey, unravel_key, unravel_key_list
 from lite._tree.nontensor import MetaData, NonTensorData, NonTensorStack
+from lite._tree.unbatched import UnbatchedTensor
 
 if TYPE_CHECKING:
     from lite._files.memory_mapped import MemoryMappedTensor
@@ -76,6 +77,7 @@ __all__ = [
     "TensorDict",
     "TensorDictBase",
     "TypedTensorDict",
+    "UnbatchedTensor",
     "assert_allclose_td",
     "assert_close",
     "cat",
