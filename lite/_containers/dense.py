@@ -323,7 +323,8 @@ class Dense(Container):
                 node.batch_size = new
         self._data = {
             key: entry._rebatch(new)
-            if isinstance(entry, _SHARED) and entry.batch_size[: len(new)] != new
+            if isinstance(entry, UnbatchedTensor)
+            or (isinstance(entry, NonTensorData) and entry.batch_size[: len(new)] != new)
             else entry
             for key, entry in self._data.items()
         }
@@ -351,7 +352,7 @@ class Dense(Container):
         self.batch_size = (found if shapes else self._batch_size)[:batch_dims]
         if batch_dims is not None and not keep_compliant_size:
             for key, entry in self._data.items():
-                if isinstance(entry, _SHARED) and len(entry.batch_size) > self.ndim:
+                if isinstance(entry, NonTensorData) and len(entry.batch_size) > self.ndim:
                     self._data[key] = entry._rebatch(self._batch_size)
         return self
 

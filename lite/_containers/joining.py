@@ -21,6 +21,7 @@ from lite._tree.entry_errors import entry_error, put_below
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, same_object
 from lite._tree.protocol import Container, kinds
+from lite._tree.unbatched import UnbatchedTensor, joined, require_equal_shapes
 
 _ARRAYS = {np.ndarray}
 
@@ -49,6 +50,8 @@ def join_column(entries: list[Any], how: How, dim: int) -> Any:
         return how.nodes(entries, dim)
     if NoneType in found:
         return None
+    if all(isinstance(entry, UnbatchedTensor) for entry in entries):
+        return _join_unbatched(entries, how, dim)
     if all(map(is_array, entries)):
         return on_leaves(lambda *arrays: how.arrays(list(arrays), dim, False), *entries)
     if all(isinstance(entry, NonTensorBase) for entry in entries):
@@ -60,6 +63,18 @@ def join_column(entries: list[Any], how: How, dim: int) -> Any:
     out = how.nodes(nodes, dim)
     same = len(found) == 1 and nodes[0] is not entries[0]
     return Container._rewrap(entries[0], out) if same else out
+
+
+def _join_unbatched(items: list[Any], how: How, dim: int) -> UnbatchedTensor:
+    size = items[0].batch_size
+    if how is CAT:
+        dim %= len(size)
+        count = sum(item.batch_size[dim] for item in items)
+        return joined(items, (*size[:dim], count, *size[dim + 1 :]))
+    if how is STACK or how is MAYBE_DENSE:  # lazy stacks keep each for its part
+        require_equal_shapes(items)
+    dim %= len(size) + 1
+    return joined(items, (*size[:dim], len(items), *size[dim:]))
 
 
 def join(items: list[Any], how: How, dim: int) -> Any:

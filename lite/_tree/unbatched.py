@@ -13,14 +13,14 @@ from typing import Any, Self
 import numpy as np
 
 from lite._arrays.dtypes import is_numeric
-from lite._arrays.types import Array, Shape
+from lite._arrays.types import Array, Shape, Unbatched
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import Entry
 from lite._tree.entry_errors import entry_error
 from lite._tree.shape import as_shape
 
 
-class UnbatchedTensor(np.ndarray, Entry):  # type: ignore[type-arg]
+class UnbatchedTensor(np.ndarray, Unbatched, Entry):  # type: ignore[type-arg]
     """An array that takes no part in the batch of the TensorDict it is stored in.
 
     A table, a mask or a set of constants that all elements share: its shape need not start with the batch size,
@@ -107,13 +107,13 @@ class UnbatchedTensor(np.ndarray, Entry):  # type: ignore[type-arg]
         return self._like(fn(self))
 
     def _like(self, array: Any) -> Self:
-        """An array as one of the same batch."""
-        if not isinstance(array, np.ndarray):
+        """What was computed from it, as one of the same batch."""
+        if not isinstance(array, np.ndarray | np.generic):
             raise TypeError(
                 f"an {type(self).__name__} lies in host memory, got a {type(array).__name__}; leave it out first: "
                 "td.exclude(...)."
             )
-        return type(self)(array, self._batch_size)
+        return type(self)(array, None if isinstance(array, UnbatchedTensor) else self._batch_size)
 
     def _export(self) -> Any:
         return self
