@@ -391,8 +391,8 @@ def _fill(td: Any, number: Any, found: list[tuple[Any, Any]]) -> bool:
             if not _fill(target, number, found):
                 return False
         else:
-            ready = None if isinstance(target, Unbatched) else fitting(target, number, ())
-            if ready is None:
+            ready = fitting(target, number, ())
+            if ready is None or (type(target) is not ndarray and isinstance(target, Unbatched)):
                 return False
             found.append((target, ready))
     return True

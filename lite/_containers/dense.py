@@ -521,9 +521,7 @@ class Dense(Container):
                 data[key] = value._index(index)
             else:
                 op = Index(len(self._batch_size), shape, index if type(index) is tuple else (index,), names)
-                data[key] = (
-                    value._run(op) if isinstance(value, Entry) else on_leaves(op.array, value)
-                )
+                data[key] = value._run(op) if isinstance(value, Entry) else on_leaves(op.array, value)
         if names is not None:
             names = check_names(names, len(shape))
         return self._make(data, shape, self._device, names)

@@ -131,8 +131,8 @@ class Lazy(Container):
 
     def _item_shape(self, key: str) -> Shape | None:
         shapes = [part._item_shape(key) for part in self.tensordicts]
-        if isinstance(found := self._peek(key), UnbatchedTensor):
-            return tuple(found.shape)
+        if shapes and isinstance(self.tensordicts[0]._peek(key), UnbatchedTensor):
+            return shapes[0]
         if not shapes or any(shape is None for shape in shapes):
             return None
         if len({len(shape) for shape in shapes}) > 1:

@@ -140,7 +140,15 @@ class _Static:
         return tuple(None if alone else getattr(leaf, "shape", None) for leaf, alone in pairs)
 
     def _compared(self) -> tuple[Any, ...]:
-        return self.keys, self.unbatched, self.batch_size, self.names, self.device, self.locked, tuple(self.fixed)
+        return (
+            self.keys,
+            self.unbatched,
+            self.batch_size,
+            self.names,
+            self.device,
+            self.locked,
+            tuple(self.fixed),
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Static) or self._compared() != other._compared():

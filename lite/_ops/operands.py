@@ -63,8 +63,8 @@ class Rows(Operand):
         if isinstance(entry, Unbatched):
             raise entry_error(
                 RuntimeError,
-                f"rows of shape {self.batch_size} do not go with the entry{{at}}, which is unbatched; leave it "
-                "out first.",
+                f"rows of shape {self.batch_size} do not go with the entry{{at}}, which is unbatched; leave "
+                "it out first.",
                 (key,),
             )
         # Leaves tend to have as many dimensions as the one before.

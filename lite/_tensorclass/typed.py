@@ -1,7 +1,7 @@
 """Typed TensorDicts: the entries are declared as annotations of a class, in front of any container.
 
-What a typed TensorDict is asked, the container behind it answers: methods of TensorDict are passed on, and what
-comes out is of the same class again. So nothing here depends on how entries are held.
+What a typed TensorDict is asked, the container behind it answers: methods of TensorDict are passed on, and
+what comes out is of the same class again. So nothing here depends on how entries are held.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ class _Field:
 class TypedTensorDict(TensorDictBase):
     """A TensorDict whose entries are declared as annotations of its class.
 
-    A subclass declares its fields; those annotated `NotRequired[...]` may be left out. Fields are given to the
-    constructor by name and read and set as attributes; they are entries like any others, so that everything
-    that a TensorDict can do works, further entries may be set, and `**state` gives them all. Results
-    with a batch of their own (indexing, `reshape`, `clone`, `stack`, arithmetic ...) are of the class again,
-    those of reductions and comparisons are TensorDicts. Subclasses have the fields of their bases, too.
+    A subclass declares its fields; those annotated `NotRequired[...]` may be left out. Fields are given to
+    the constructor by name, and read and set as attributes; they are entries like any others, so that
+    everything that a TensorDict can do works, further entries may be set, and `**state` gives them all.
+    Results (of indexing, `reshape`, `clone`, `stack`, arithmetic ...) are of the class again, those of
+    reductions and comparisons are TensorDicts. Subclasses have the fields of their bases, too. What is
+    declared is names: the types of values are not looked at.
 
     `TypedTensorDict["frozen"]` and the like are bases with options, which subclasses inherit: "shadow" lets
     fields hide methods of TensorDict of the same name, "frozen" locks what the constructor makes;
@@ -70,7 +71,7 @@ class TypedTensorDict(TensorDictBase):
 
     Raises:
         TypeError: a required field is missing, a name is no field, or the class declares nothing.
-        AttributeError: a class declares a field that has the name of a method of TensorDict, without "shadow".
+        AttributeError: a field has the name of a method of TensorDict, and the class is not "shadow".
         ValueError: an unknown option in brackets.
         RuntimeError: an entry does not start with the batch size.
 
@@ -197,9 +198,7 @@ class TypedTensorDict(TensorDictBase):
     def _wrap_tensordict(cls, tensordict: Any) -> Self:
         """An instance in front of a container, unchecked."""
         self = cls.__new__(cls)
-        self._tensordict = (
-            tensordict._tensordict if isinstance(tensordict, TypedTensorDict) else tensordict
-        )
+        self._tensordict = tensordict._tensordict if isinstance(tensordict, TypedTensorDict) else tensordict
         return self
 
     @classmethod
@@ -214,7 +213,7 @@ class TypedTensorDict(TensorDictBase):
 
     @classmethod
     def from_any(cls, obj: Any, **options: Any) -> Any:
-        """As `TensorDict.from_any`; what becomes a TensorDict is an instance, whose fields are not checked."""
+        """As `TensorDict.from_any`; what becomes a TensorDict is an instance, its fields unchecked."""
         found = TensorDict.from_any(obj, **options)
         return cls._wrap_tensordict(found) if type(found) is TensorDict and found is not obj else found
 
@@ -257,11 +256,7 @@ class TypedTensorDict(TensorDictBase):
         return [self._tensordict]
 
     def __reduce__(self) -> Any:
-        return _restore, (type(self), self._tensordict)
-
-
-def _restore(cls: type[TypedTensorDict], tensordict: Any) -> TypedTensorDict:
-    return cls._wrap_tensordict(tensordict)
+        return type(self)._wrap_tensordict, (self._tensordict,)
 
 
 def _set_up(
@@ -329,22 +324,20 @@ def _evaluated(annotation: Any, names: dict[str, Any], own: dict[str, Any]) -> A
 
 
 # What the container behind answers as it is: its entries, and results that are TensorDicts.
-_AS_IT_IS: Final = frozenset(
-    """
+_ANSWERS: Final = """
     _keys _get_str _peek _item_shape _items _peek_items _entries _values _flat _reach _get_path _peek_path
     _missing _to_entry _convert _convert_at _parts _save _own_names _readable_names _rows
     get get_at get_non_tensor pop popitem setdefault to_tensordict to_module
     sum prod mean nansum nanmean std var amax amin argmax argmin max min all any quantile cummax cummin
     __eq__ __ne__ __lt__ __le__ __gt__ __ge__
-    """.split()
-)
-# What works on the instance itself: its text, and what asks for nothing but other methods.
-_OWN: Final = frozenset(
-    """
-    __init__ __getitem__ __iter__ __getattr__ __reduce__ __getstate__ __setstate__ __repr__ _repr_html_ summary
-    __array_function__ _lock_children to_lazystack is_shared
-    """.split()
-)
+"""
+_AS_IT_IS: Final = frozenset(_ANSWERS.split())
+# What works on the instance itself: what stands above, its text, and what only calls other methods.
+_METHODS: Final = """
+    __init__ __getitem__ __iter__ __getattr__ __reduce__ __getstate__ __setstate__ __repr__ _repr_html_
+    summary __array_function__ _lock_children to_lazystack is_shared
+"""
+_OWN: Final = frozenset(_METHODS.split())
 
 
 def _passed_on(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

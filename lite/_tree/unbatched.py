@@ -1,7 +1,8 @@
 """Unbatched arrays: entries whose shape has nothing to do with the batch of the TensorDict that holds them.
 
-To NumPy such an entry is an array like any other, and so it is to what works element by element. To the batch
-it answers as a collection does (`Entry`): an operation gives it the new batch size and leaves its memory alone.
+To NumPy such an entry is an array like any other, and so it is to what works element by element. To the
+batch it answers as a collection does (`Entry`): an operation gives it the new batch size and leaves its
+memory alone.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from lite._tree.entry_errors import entry_error
 from lite._tree.shape import as_shape
 
 
-class UnbatchedTensor(np.ndarray, Unbatched, Entry):  # type: ignore[type-arg]
+class UnbatchedTensor(np.ndarray, Unbatched, Entry):
     """An array that takes no part in the batch of the TensorDict it is stored in.
 
-    A table, a mask or a set of constants that all elements share: its shape need not start with the batch size,
-    and indexing, reshaping, stacking, concatenating, expanding or reducing the TensorDict leave it as it is
-    (of several that are joined the first stays; a warning says so where others hold other values). What
-    works element by element, such as arithmetic, `apply`, casts and `clone`, works on it, and gives one again.
-    It is a NumPy array over the memory of the one that it is made of.
+    A table, a mask or a set of constants that all elements share: its shape need not start with the batch
+    size, and indexing, reshaping, stacking, concatenating, expanding or reducing the TensorDict leave it as
+    it is (of several that are joined the first stays; a warning says so where others hold other values), as
+    do assignments at an index. What works element by element, such as arithmetic, `apply`, casts and
+    `clone`, works on it, and gives one again. It is a NumPy array over the memory of the one that it is made
+    of. No file format has a place for it.
 
     Args:
         data: an array or numbers; of another UnbatchedTensor the memory is shared.
@@ -110,8 +112,8 @@ class UnbatchedTensor(np.ndarray, Unbatched, Entry):  # type: ignore[type-arg]
         """What was computed from it, as one of the same batch."""
         if not isinstance(array, np.ndarray | np.generic):
             raise TypeError(
-                f"an {type(self).__name__} lies in host memory, got a {type(array).__name__}; leave it out first: "
-                "td.exclude(...)."
+                f"an {type(self).__name__} lies in host memory, got a {type(array).__name__}; leave it out "
+                "first: td.exclude(...)."
             )
         return type(self)(array, None if isinstance(array, UnbatchedTensor) else self._batch_size)
 
@@ -132,8 +134,8 @@ def joined(items: Sequence[UnbatchedTensor], size: Shape) -> UnbatchedTensor:
     for other in items:
         if other.__array_interface__["data"] != memory and not _equal(first, other):
             warnings.warn(
-                "Stacking UnbatchedTensors with different data storage. Only the first element's data will be "
-                "kept; use an array with batch dimensions for data that differ.",
+                "Stacking UnbatchedTensors with different data storage. Only the first element's data will "
+                "be kept; use an array with batch dimensions for data that differ.",
                 stacklevel=2,
             )
             break
