@@ -71,8 +71,11 @@ def _join_unbatched(items: list[Any], how: How, dim: int) -> UnbatchedTensor:
         dim %= len(size)
         count = sum(item.batch_size[dim] for item in items)
         return joined(items, (*size[:dim], count, *size[dim + 1 :]))
-    if how is STACK or how is MAYBE_DENSE:  # lazy stacks keep each for its part
+    if how is STACK or how is MAYBE_DENSE:
         require_equal_shapes(items)
+    else:  # a lazy stack, whose parts may have other batch sizes, and keep each its own
+        sizes = zip(*(item.batch_size for item in items), strict=True)
+        size = tuple([n[0] if len(set(n)) == 1 else -1 for n in sizes])
     dim %= len(size) + 1
     return joined(items, (*size[:dim], len(items), *size[dim:]))
 
