@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ClassVar, Final, Self
 
-from lite._tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
+from lite._tensordict import TensorDict, TensorDictBase
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey, to_path
 from lite._tree.protocol import Container
@@ -370,12 +370,12 @@ def _behind(name: str) -> Any:
 
 def _pass_on() -> None:
     """Give the class every method of a container, as one that is passed on."""
-    for name in dir(TensorDict) + dir(LazyStackedTensorDict):
-        found = inspect.getattr_static(TensorDictBase, name, None) or inspect.getattr_static(
-            TensorDict, name, None
-        )
-        if name not in _OWN and inspect.isfunction(found):
-            setattr(TypedTensorDict, name, _passed_on(name, found))
+    found: dict[str, Any] = {}
+    for base in reversed(TensorDict.__mro__[:-1]):
+        found.update(base.__dict__)
+    for name, method in found.items():
+        if name not in _OWN and isinstance(method, types.FunctionType):
+            setattr(TypedTensorDict, name, _passed_on(name, method))
     slots = [name for name in Container.__slots__ if name != "__weakref__"]
     for name in (*slots, "batch_size", "device", "names", "is_locked"):
         setattr(TypedTensorDict, name, _behind(name))
