@@ -1,4 +1,4 @@
-"""The same unbatched entries in lite and in tensordict: what each operation makes of them, and of their batch."""
+"""The same unbatched entries in lite and in tensordict: what operations make of them and of their batch."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ ROWS: dict[str, Callable[[Case], Any]] = {
     "lazy_add": lambda c: c.lazy() + 1,
     "lazy_sum": lambda c: c.lazy().sum(0),
     "lazy_apply": lambda c: c.lazy().apply(lambda x: x * 2),
-    "lazy_stack": lambda c: (lambda l: c.TD.stack([l, l]))(c.lazy()),
+    "lazy_stack": lambda c: (lambda td: c.TD.stack([td, td]))(c.lazy()),
     "lazy_to_tensordict": lambda c: c.lazy().to_tensordict(),
     "lazy_as_list": lambda c: [tuple(u.shape) for u in c.lazy().get("u", as_list=True)],
     "lazy_update": lambda c: c.lazy().update({"u": c.alone(2)}),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import tempfile
 from pathlib import Path
 from typing import Any, ClassVar, NotRequired
 
@@ -192,7 +191,9 @@ def test_options_are_inherited() -> None:
 
 
 def test_what_is_behind_is_shared() -> None:
-    td = TensorDict({"eta": np.zeros((4, 3)), "X": np.ones((4, 2)), "more": {"a": np.ones(4)}}, batch_size=[4])
+    td = TensorDict(
+        {"eta": np.zeros((4, 3)), "X": np.ones((4, 2)), "more": {"a": np.ones(4)}}, batch_size=[4]
+    )
     state = State.from_tensordict(td)
     state.eta = np.ones((4, 3))
     assert td["eta"] is state.eta
@@ -268,7 +269,12 @@ def test_locks_of_holders() -> None:
 def test_joined() -> None:
     state, td = make(), make().to_tensordict()
     observed = Observed(**state, y=np.zeros(4), batch_size=[4])
-    for out in (stack([state, td]), cat([state, td]), np.stack([state, state]), maybe_dense_stack([state, td])):
+    for out in (
+        stack([state, td]),
+        cat([state, td]),
+        np.stack([state, state]),
+        maybe_dense_stack([state, td]),
+    ):
         assert type(out) is State
     assert type(stack([td, state])) is TensorDict
     with pytest.raises(RuntimeError, match="exclusive"):
@@ -313,7 +319,9 @@ def test_files(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.eta, state.eta)
     with pytest.raises(TypeError, match="missing required"):
         Observed.load_memmap(tmp_path / "a")
-    TensorDict({"n": State.from_tensordict(lazy_stack([state, state], 1))}, batch_size=[4]).memmap(tmp_path / "b")
+    TensorDict({"n": State.from_tensordict(lazy_stack([state, state], 1))}, batch_size=[4]).memmap(
+        tmp_path / "b"
+    )
     assert type(load_memmap(tmp_path / "b")["n"]) is LazyStackedTensorDict
     state.save(tmp_path / "c.npz")
     assert type(load(tmp_path / "c.npz")) is TensorDict

@@ -334,7 +334,9 @@ def test_beside_objects_and_in_comparisons() -> None:
     assert td.exclude("s").any(0)["u"] == np.True_
     assert_close(make(4), make(4))
     check(td.auto_batch_size_(1))
-    assert TensorDict(a=np.zeros((2, 3)), u=UnbatchedTensor(np.zeros(7))).auto_batch_size_().batch_size == (2, 3)
+    td = TensorDict(x=np.zeros((2, 3)), u=UnbatchedTensor(table()))
+    check(td.auto_batch_size_())
+    assert td.batch_size == (2, 3)
 
 
 def test_a_device_that_it_cannot_be_on() -> None:
