@@ -228,6 +228,12 @@ def _maybe_dense(items: list[Any], dim: int) -> Any:
             "Lazy stacking of tensordicts requires them to have congruent batch dimensions, got "
             f"{[item.batch_size for item in items]}."
         )
+    found = set(map(type, items))
+    if found != {kinds.dense} and _is_typed(found):
+        try:
+            return _behind(_stack_nodes, items, dim)
+        except RuntimeError:
+            return kinds.lazy(*items, stack_dim=dim)
     regular = all(type(item) is kinds.dense and item.batch_size == size for item in items)
     if regular:
         dim = _check_sizes(items, dim)
