@@ -131,7 +131,7 @@ class Lazy(Container):
 
     def _item_shape(self, key: str) -> Shape | None:
         shapes = [part._item_shape(key) for part in self.tensordicts]
-        if shapes and isinstance(self.tensordicts[0]._peek(key), UnbatchedTensor):
+        if shapes and all(isinstance(part._peek(key), UnbatchedTensor) for part in self.tensordicts):
             return shapes[0]
         if not shapes or any(shape is None for shape in shapes):
             return None

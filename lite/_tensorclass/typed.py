@@ -249,7 +249,8 @@ class TypedTensorDict(TensorDictBase):
             if name != "_tensordict":
                 return getattr(self._tensordict, name)
         except AttributeError:
-            pass
+            if hasattr(type(self), name):  # a property that says what is wrong
+                raise
         raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}")
 
     def _lock_children(self) -> list[Any]:

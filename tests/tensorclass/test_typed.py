@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, NotRequired
 
@@ -369,6 +371,19 @@ def test_instances_may_have_attributes_of_their_own() -> None:
     state.note = "text"
     assert state.note == "text"
     assert "note" not in state
+
+
+def test_errors_of_properties_say_what_is_wrong() -> None:
+    with pytest.raises(Exception, match=re.escape(message(lambda: make().to_tensordict().grad))):
+        _ = make().grad
+    with pytest.raises(AttributeError, match=re.escape(message(lambda: make().to_tensordict().saved_path))):
+        _ = make().saved_path
+
+
+def message(call: Callable[[], Any]) -> str:
+    with pytest.raises(Exception) as found:
+        call()
+    return str(found.value)
 
 
 def test_iteration_and_length() -> None:

@@ -25,7 +25,7 @@ from lite import (
     stack,
     vmap,
 )
-from lite.nn import Linear, TensorDictModule
+from lite.nn import Linear, TensorDictModule, TensorDictParams
 
 
 def table() -> np.ndarray:
@@ -237,6 +237,9 @@ def test_lazy_stacks_keep_each_for_its_part() -> None:
     ragged.set("v", UnbatchedTensor(np.zeros(3)))
     assert ragged[1]["v"].batch_size == (3,)
     assert isinstance(ragged + 1, LazyStackedTensorDict)
+    mixed = lazy_stack([make(5), make(5, u=np.zeros((5, 2)))])
+    assert mixed.get_item_shape("u") == (-1,)
+    assert "u: " in repr(mixed)
 
 
 def test_it_is_a_numpy_array() -> None:
@@ -317,6 +320,16 @@ def test_modules_take_and_give_it() -> None:
     assert type(out.get("u")) is UnbatchedTensor
     out = TensorDictModule(Linear(5, 2), ["u"], ["v"])(make(4, u=UnbatchedTensor(table().astype(np.float32))))
     assert (type(out["v"]), out["v"].shape, out["v"].batch_size) == (UnbatchedTensor, (2,), (4,))
+
+
+def test_sets_of_parameters_keep_it_as_a_buffer() -> None:
+    params = TensorDictParams(make(4))
+    assert [name for name, _ in params.named_parameters()] == ["x"]
+    assert [name for name, _ in params.named_buffers()] == ["u"]
+    for out in (params, params[0], params.clone(), params.reshape(2, 2), params.to("cpu"), params.data):
+        check(out)
+    assert params.to(np.float32)["u"].dtype == np.float32
+    check(params.to(np.float32))
 
 
 def test_trees_of_other_libraries() -> None:
