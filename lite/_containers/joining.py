@@ -74,7 +74,7 @@ def _join_unbatched(items: list[Any], how: How, dim: int) -> UnbatchedTensor:
     if how is STACK or how is MAYBE_DENSE:
         require_equal_shapes(items)
     else:  # a lazy stack, whose parts may have other batch sizes, and keep each its own
-        sizes = zip(*(item.batch_size for item in items), strict=True)
+        sizes = zip(*(item.batch_size for item in items), strict=False)
         size = tuple([n[0] if len(set(n)) == 1 else -1 for n in sizes])
     dim %= len(size) + 1
     return joined(items, (*size[:dim], len(items), *size[dim:]))
@@ -97,8 +97,8 @@ def join(items: list[Any], how: How, dim: int) -> Any:
     return join_column(items, how, dim)
 
 
-def _is_typed(kinds: set[type]) -> bool:
-    return any(hasattr(kind, "_wrap_tensordict") for kind in kinds)
+def _is_typed(found: set[type]) -> bool:
+    return any(hasattr(kind, "_wrap_tensordict") for kind in found)
 
 
 def _behind(join: Callable[[list[Any], int], Any], items: list[Any], dim: int) -> Any:

@@ -135,7 +135,7 @@ class TypedTensorDict(TensorDictBase):
         cls.__required_keys__ = frozenset(name for name, needed in required.items() if needed)
         cls.__optional_keys__ = cls.__expected_keys__ - cls.__required_keys__
         for name in _declared(cls):
-            if name in _RESERVED or (not cls._shadow and hasattr(TensorDictBase, name)):
+            if name in _RESERVED or (not cls._shadow and hasattr(TypedTensorDict, name)):
                 raise AttributeError(
                     f"Field '{name}' shadows a TensorDictBase attribute. "
                     + ("" if name in _RESERVED else "Use TypedTensorDict['shadow'] to allow this.")
@@ -307,11 +307,11 @@ def _declared(cls: type) -> dict[str, bool]:
     for name, annotation in inspect.get_annotations(cls).items():
         kind = _evaluated(annotation, names, {cls.__name__: cls})
         # What cannot be looked up, such as a name of the function around, is told by its text.
-        text = kind.removeprefix("typing.") if isinstance(kind, str) else ""
+        text = kind.partition("[")[0].rpartition(".")[2] if isinstance(kind, str) else ""
         origin = typing.get_origin(kind) or kind
-        if name.startswith("_") or origin is ClassVar or text.startswith("ClassVar"):
+        if name.startswith("_") or origin is ClassVar or text == "ClassVar":
             continue
-        out[name] = origin is not typing.NotRequired and not text.startswith("NotRequired[")
+        out[name] = origin is not typing.NotRequired and text != "NotRequired"
     return out
 
 

@@ -115,7 +115,7 @@ class UnbatchedTensor(np.ndarray, Unbatched, Entry):
                 f"an {type(self).__name__} lies in host memory, got a {type(array).__name__}; leave it out "
                 "first: td.exclude(...)."
             )
-        return type(self)(array, None if isinstance(array, UnbatchedTensor) else self._batch_size)
+        return array if isinstance(array, UnbatchedTensor) else type(self)(array, self._batch_size)
 
     def _export(self) -> Any:
         return self

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import re
+import typing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, NotRequired
@@ -54,7 +55,7 @@ class Named:
 
 class Mixed(Named, State["frozen"]):
     z: Missing  # type: ignore[name-defined]  # noqa: F821  a name that only type checkers see
-    w: NotRequired[Missing]  # type: ignore[name-defined]  # noqa: F821
+    w: typing.NotRequired[Missing]  # type: ignore[name-defined]  # noqa: F821
 
 
 def make(n: int = 4) -> State:
@@ -97,6 +98,20 @@ def test_annotations_that_are_local() -> None:
     assert (Holder.__required_keys__, Holder.__optional_keys__) == ({"a"}, {"b"})
 
 
+T = typing.TypeVar("T")
+
+
+class Box(TypedTensorDict, typing.Generic[T]):
+    content: T
+
+
+def test_generic_classes() -> None:
+    assert Box.__required_keys__ == {"content"}
+    assert type(Box(content=np.ones(2), batch_size=[2])[0]) is Box
+    with pytest.raises(ValueError, match="Unknown TypedTensorDict option"):
+        Box[int]
+
+
 def test_constructor_says_what_is_wrong() -> None:
     with pytest.raises(TypeError, match=r"Observed\(\) missing required field\(s\): X, y"):
         Observed(eta=np.zeros(3))
@@ -108,8 +123,9 @@ def test_constructor_says_what_is_wrong() -> None:
         State(eta=np.zeros(3), X=np.zeros(2), batch_size=[3])
     with pytest.raises(TypeError, match="declares no fields"):
         TypedTensorDict(a=1)
-    with pytest.raises(AttributeError, match="shadows"):
-        type("Bad", (TypedTensorDict,), {"__annotations__": {"keys": Any}})
+    for name in ("keys", "data", "empty", "contiguous", "from_tensordict"):
+        with pytest.raises(AttributeError, match=f"Field '{name}' shadows"):
+            type("Bad", (TypedTensorDict,), {"__annotations__": {name: Any}})
     with pytest.raises(AttributeError, match="shadows"):
         type("Bad", (TypedTensorDict["shadow"],), {"__annotations__": {"batch_size": Any}})
     with pytest.raises(ValueError, match="Unknown TypedTensorDict option: 'loud'"):
