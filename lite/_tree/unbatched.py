@@ -108,7 +108,7 @@ class UnbatchedTensor(np.ndarray, Unbatched, Entry):
     def _map_leaves(self, fn: Callable[[Array], Any]) -> Self:
         return self._like(fn(self))
 
-    def _like(self, array: Any) -> Self:
+    def _like(self, array: Any) -> Any:
         """What was computed from it, as one of the same batch."""
         if not isinstance(array, np.ndarray | np.generic):
             raise TypeError(
