@@ -7,6 +7,7 @@ spells out already, as it does after parsing, are not written a second time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -133,6 +134,8 @@ class _HasTemplate(Protocol):
     def chat_template(self) -> str | None: ...
 
 
+_GENERATION = re.compile(r"\{%[-+]?\s*generation\b")
+
 Parser = Callable[[str], list[dict[str, Any]]]
 
 _added: dict[str, str] = {}
@@ -178,7 +181,7 @@ def add_chat_template(
 
 def has_generation_block(template: str) -> bool:
     """Whether the source has a ``{% generation %}`` block, however its tag is spaced."""
-    return any(f"{{%{dash}{space}generation" in template for dash in ("", "-") for space in ("", " "))
+    return _GENERATION.search(re.sub(r"\{#.*?#\}", "", template, flags=re.DOTALL)) is not None
 
 
 def custom_parser(name: str) -> Parser | None:

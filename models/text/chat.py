@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.text.builtin_templates import BUILT_IN, family_match, find_chat_template, keyword_match
+from lite.models.text.assistant_spans import Turns, assistant_spans
+from lite.models.text.builtin_templates import (
+    BUILT_IN,
+    family_match,
+    find_chat_template,
+    has_generation_block,
+    keyword_match,
+)
 from lite.models.text.parsers import parse_chat
 from lite.models.text.template_rendering import Rendered, render_chat
 
@@ -23,51 +30,70 @@ class EncodedChat(NamedTuple):
     Attributes:
         text: the rendered text.
         ids: int64 (L,).
-        assistant_mask: bool (L,), True on tokens of what the assistant wrote.
+        assistant_mask: bool (L,), True on tokens of what the assistant wrote; None if it was not asked for.
     """
 
     text: str
     ids: NDArray[np.int64]
-    assistant_mask: NDArray[np.bool_]
+    assistant_mask: NDArray[np.bool_] | None
 
 
 def render_messages(
-    messages: Sequence[Mapping[str, Any]],
+    messages: Turns,
     *,
     tokenizer: Any = None,
     chat_template: str | None = None,
     chat_template_name: str | None = None,
+    spans: bool = False,
     **options: Any,
 ) -> Rendered:
     """Render one conversation with the template chosen by `find_chat_template`.
 
-    Where the template marks no assistant text itself, the spans are those where the contents of the
-    assistant's messages are found in the text, from left to right.
+    With ``spans``, those of a template that has no ``{% generation %}`` blocks are found by
+    `assistant_spans`.
+
+    Raises:
+        AssistantSpansError: they cannot be told.
     """
     turns = [message for message in messages if message.get("role") != PLACEHOLDER_ROLE]
     source = find_chat_template(tokenizer, name=chat_template_name, source=chat_template)
     special = getattr(tokenizer, "special_tokens_map", None) or {}
-    rendered = render_chat(source, turns, **{**special, **options})
-    return rendered if rendered.spans else Rendered(rendered.text, _found_spans(rendered.text, turns))
+
+    def render(turns: Turns, **changes: Any) -> Rendered:
+        return render_chat(source, turns, **{**special, **options, **changes})
+
+    rendered = render(turns)
+    if not spans or rendered.spans or has_generation_block(source):
+        return rendered
+    found = assistant_spans(lambda turns, **changes: render(turns, **changes).text, rendered.text, turns)
+    return Rendered(rendered.text, found)
 
 
-def encode_messages(messages: Sequence[Mapping[str, Any]], *, tokenizer: Any, **options: Any) -> EncodedChat:
+def encode_messages(messages: Turns, *, tokenizer: Any, mask: bool = False, **options: Any) -> EncodedChat:
     """Render one conversation and encode it; the template has written all special tokens."""
-    return encode_chats([messages], tokenizer=tokenizer, **options)[0]
+    return encode_chats([messages], tokenizer=tokenizer, mask=mask, **options)[0]
 
 
 def encode_chats(
-    chats: Sequence[Sequence[Mapping[str, Any]]], *, tokenizer: Any, **options: Any
+    chats: Sequence[Turns], *, tokenizer: Any, mask: bool = False, **options: Any
 ) -> list[EncodedChat]:
-    """`encode_messages` for several conversations, in one call of the tokenizer."""
+    """`encode_messages` for several conversations, in one call of the tokenizer.
+
+    Raises:
+        AssistantSpansError: with ``mask``, what the assistant wrote cannot be told from the template's text.
+    """
     if not chats:
         return []
-    rendered = [render_messages(messages, tokenizer=tokenizer, **options) for messages in chats]
+    rendered = [render_messages(messages, tokenizer=tokenizer, spans=mask, **options) for messages in chats]
     texts = [row.text for row in rendered]
     encoded = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
     rows = zip(rendered, encoded["input_ids"], encoded["offset_mapping"], strict=True)
     return [
-        EncodedChat(row.text, np.asarray(ids, np.int64).reshape(-1), span_mask(offsets, row.spans))
+        EncodedChat(
+            row.text,
+            np.asarray(ids, np.int64).reshape(-1),
+            span_mask(offsets, row.spans) if mask else None,
+        )
         for row, ids, offsets in rows
     ]
 
@@ -79,23 +105,6 @@ def span_mask(offsets: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int
     for start, end in spans:
         mask |= (bounds[:, 0] < end) & (bounds[:, 1] > start)
     return mask
-
-
-def _found_spans(text: str, turns: Sequence[Mapping[str, Any]]) -> tuple[tuple[int, int], ...]:
-    spans = []
-    position = 0
-    for turn in turns:
-        content = turn.get("content")
-        if not isinstance(content, str) or not content:
-            continue
-        # every turn moves the search on, so that an answer that repeats its question is not found in it
-        at = text.find(content, position)
-        if at < 0:
-            continue
-        position = at + len(content)
-        if turn.get("role") == "assistant":
-            spans.append((at, position))
-    return tuple(spans)
 
 
 def parser_name(tokenizer: Any, chat_template_name: str | None = None) -> str:

@@ -151,6 +151,11 @@ class History(TensorClass):
             one conversation, else lists of such. With ``return_dict``: a TensorDict with entries (L,), or a
             lazy stack of them (a dense TensorDict if ``padding``).
 
+        Raises:
+            ValueError: An option is not allowed, or the template refuses the conversation; with the mask also
+                where the template has no ``{% generation %}`` blocks and it cannot be told what assistants
+                said from what the template writes.
+
         Example:
             >>> chat = History.from_chats([{"role": "user", "content": "Hi"}])
             >>> chat.apply_chat_template(chat_template="{{ messages[0].content }}!")
@@ -179,11 +184,11 @@ class History(TensorClass):
             raise RuntimeError("apply_chat_template needs a tokenizer to return ids")
 
         def encode(chat: list[dict[str, Any]]) -> TensorDict:
-            out = encode_messages(chat, **options)
-            ids, mask = out.ids[:max_length], out.assistant_mask[:max_length]
+            out = encode_messages(chat, mask=return_assistant_tokens_mask, **options)
+            ids = out.ids[:max_length]
             columns = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
-            if return_assistant_tokens_mask:
-                columns["assistant_masks"] = mask.astype(np.int64)
+            if out.assistant_mask is not None:
+                columns["assistant_masks"] = out.assistant_mask[:max_length].astype(np.int64)
             return TensorDict(columns)
 
         if not return_dict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.models.graph.json_files import MAX_TOKENIZER_BYTES, read_json_object, read_text
+from lite.models.text.builtin_templates import has_generation_block
 from lite.models.text.chat import span_mask
 from lite.models.text.columns import check_side, collate
 from lite.models.text.template_rendering import render_chat
@@ -271,6 +273,13 @@ class Tokenizer:
         if return_assistant_tokens_mask and not (tokenize and return_dict):
             raise ValueError("return_assistant_tokens_mask needs tokenize=True and return_dict=True")
         source = self._template_source(chat_template, tools)
+        if return_assistant_tokens_mask and not has_generation_block(source):
+            warnings.warn(
+                "return_assistant_tokens_mask: the chat template has no {% generation %} block, so the mask"
+                " is all zeros; History.apply_chat_template finds what assistants said without blocks",
+                UserWarning,
+                stacklevel=2,
+            )
         single = not conversation or isinstance(conversation[0], Mapping)
         chats: list[Any] = [conversation] if single else list(conversation)
         rendered = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import NestedKey, is_non_tensor
+from lite.models.text.assistant_spans import AssistantSpansError
 from lite.models.text.chat import EncodedChat, encode_chats
 from lite.models.text.history import History
 from lite.models.text.nesting import flatten
@@ -85,18 +87,32 @@ class InputReader:
         chats, history = read_chats(value, options.key, ndim)
         if options.prefer_tokens and options.generate and (rows := self._preferred(td)) is not None:
             return Inputs(rows, [self.tokenizer.decode(row) for row in rows.rows], chats, history)
-        encoded = encode_chats(
+        encoded = self._encode(chats)
+        rows = TokenRows.left_padded([chat.ids for chat in encoded], self.pad_id)
+        masks = [chat.assistant_mask for chat in encoded if chat.assistant_mask is not None]
+        said = rows.spread(masks, np.bool_) if len(masks) == len(encoded) else None
+        return Inputs(rows, [chat.text for chat in encoded], chats, history, said)
+
+    def _encode(self, chats: Chats) -> list[EncodedChat]:
+        options = self.options
+        encode = functools.partial(
+            encode_chats,
             chats,
             tokenizer=self.tokenizer,
             chat_template=options.chat_template,
             chat_template_name=options.chat_template_name,
             add_generation_prompt=options.generate,
         )
-        rows = TokenRows.left_padded([chat.ids for chat in encoded], self.pad_id)
-        if not options.generate:
-            _warn_of_empty_masks(chats, encoded)
-        said = rows.spread([chat.assistant_mask for chat in encoded], np.bool_)
-        return Inputs(rows, [chat.text for chat in encoded], chats, history, said)
+        if options.generate:
+            return encode()
+        try:
+            encoded = encode(mask=True)
+        except AssistantSpansError as error:
+            # scores do not need the mask, and no mask is better than a wrong one
+            warnings.warn(f"no assistant mask is written: {error}", UserWarning, stacklevel=6)
+            return encode()
+        _warn_of_empty_masks(chats, encoded)
+        return encoded
 
     def _tokenize(self, texts: list[str]) -> TokenRows:
         given = dict(self.options.tokenizer_kwargs)
@@ -138,12 +154,12 @@ class InputReader:
 def _warn_of_empty_masks(chats: Chats, encoded: list[EncodedChat]) -> None:
     for chat, row in zip(chats, encoded, strict=True):
         said = any(turn["role"] == "assistant" and turn["content"] for turn in chat)
-        if said and not row.assistant_mask.any():
+        if said and not np.any(row.assistant_mask):
             warnings.warn(
-                "the assistant mask of a conversation with assistant turns is empty: their contents were not"
-                " found in the rendered text. Use a chat template with {% generation %} blocks",
+                "the assistant mask of a conversation with assistant turns is empty: the chat template does"
+                " not write their contents, or not in its {% generation %} blocks",
                 UserWarning,
-                stacklevel=6,
+                stacklevel=7,
             )
             return
 

@@ -80,6 +80,9 @@ def test_chat_templates(byte_tokenizer: Make) -> None:
         "(assistant) "
     )
     assert tokenizer.apply_chat_template(chat, return_dict=False) == out["input_ids"]
+    with pytest.warns(UserWarning, match="no {% generation %} block"):
+        bare = tokenizer.apply_chat_template(chat, chat_template="x", return_assistant_tokens_mask=True)
+    assert bare["assistant_masks"] == [0]
     with pytest.raises(ValueError, match="tokenize=True and return_dict=True"):
         tokenizer.apply_chat_template(chat, tokenize=False, return_assistant_tokens_mask=True)
 

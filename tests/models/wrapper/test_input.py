@@ -90,7 +90,7 @@ def test_input_errors_change_nothing(wrap: Make) -> None:
 def test_empty_assistant_masks_warn(wrap: Make) -> None:
     chat = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "bc"}]
     td = TensorDict({"history": ChatHistory(full=History.from_chats([chat]), batch_size=[1])}, batch_size=[1])
-    template = "{% for m in messages %}{{ m.content | upper }}{% endfor %}"
+    template = "{% generation %}{% endgeneration %}{% for m in messages %}{{ m.content }}{% endfor %}"
     with pytest.warns(UserWarning, match="the assistant mask"):
         out = wrap("history", generate=False, chat_template=template)(td)
     assert not any(rows(out, "masks", "all_assistant_mask")[0])

@@ -1,0 +1,210 @@
+"""Which characters of a rendered conversation its assistants wrote, for templates that do not say so.
+
+A content may occur in the template, in another turn or nowhere, so searching for it finds the wrong place.
+Instead the conversation is rendered again with marks around the contents: if the text is the same without
+the marks, what stands between them is what the template wrote from the content. Tool calls are written by
+the template in a form of its own; there the conversation is rendered up to the turn and up to its end.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+Turns = Sequence[Mapping[str, Any]]
+Render = Callable[..., str]
+"""Renders turns; keyword arguments override the options of the rendering."""
+
+
+class AssistantSpansError(ValueError):
+    """The characters that an assistant wrote cannot be told from those of the template."""
+
+
+class _Piece(NamedTuple):
+    """A text of an assistant's content: of which turn, which of its parts (None: all of it)."""
+
+    turn: int
+    part: int | None
+    text: str
+
+
+def assistant_spans(render: Render, text: str, turns: Turns) -> tuple[tuple[int, int], ...]:
+    """Where in a rendered conversation stands what its assistants said: contents and tool calls.
+
+    Whitespace and reasoning that the template leaves out of a content are in no span, and neither is an
+    assistant's turn that it leaves out altogether.
+
+    Args:
+        render: renders turns as `text` was rendered, with options overridden by keyword arguments.
+        text: the rendered conversation.
+        turns: its messages.
+
+    Returns:
+        (start, end) of each text, in order.
+
+    Raises:
+        AssistantSpansError: there is no exact way: the template writes a content twice or otherwise than it
+            is, or what it writes for tool calls has no end of its own.
+
+    Example:
+        >>> def render(turns, **options):
+        ...     return "".join(f"<{turn['role']}> {turn['content'].strip()}\\n" for turn in turns)
+        >>> chat = [{"role": "assistant", "content": " a "}]
+        >>> assistant_spans(render, render(chat), chat)
+        ((12, 13),)
+    """
+    finder = _Finder(render, text, turns)
+    calling = [i for i, turn in enumerate(turns) if turn.get("tool_calls") and finder.writes_calls(i)]
+    pieces = [piece for piece in _pieces(turns) if piece.turn not in calling]
+    spans = finder.all_at_once(pieces)
+    if spans is None:
+        spans = [finder.one(piece) for piece in pieces]
+    spans += [finder.turn_with_calls(i) for i in calling]
+    return tuple(sorted((start, end) for start, end in spans if start < end))
+
+
+def turn_end(render: Render, turns: Turns) -> str:
+    """What a template writes after the content of an assistant's turn that follows `turns`.
+
+    Raises:
+        ValueError: the template refuses such a conversation, or writes the content otherwise than once.
+    """
+    mark = _mark()
+    said = [*turns, {"role": "assistant", "content": mark}]
+    parts = render(said, add_generation_prompt=False, continue_final_message=False).split(mark)
+    if len(parts) != 2:
+        raise AssistantSpansError("the template does not write an assistant's content once, as it is")
+    return parts[1]
+
+
+def _pieces(turns: Turns) -> Iterator[_Piece]:
+    for i, turn in enumerate(turns):
+        content = turn.get("content")
+        if turn.get("role") != "assistant" or not content:
+            continue
+        if isinstance(content, str):
+            yield _Piece(i, None, content)
+        elif isinstance(content, (list, tuple)):
+            for part, value in enumerate(content):
+                said = value.get("text") if isinstance(value, Mapping) else None
+                if isinstance(said, str) and said:
+                    yield _Piece(i, part, said)
+
+
+def _mark() -> str:
+    return f"x{secrets.token_hex(12)}x"
+
+
+class _Finder:
+    """The questions that renderings answer about one conversation."""
+
+    def __init__(self, render: Render, text: str, turns: Turns) -> None:
+        self.render = render
+        self.text = text
+        self.turns = turns
+
+    def all_at_once(self, pieces: Sequence[_Piece]) -> list[tuple[int, int]] | None:
+        """The spans of all pieces from one rendering, None if the template does not write all as they are."""
+        if not pieces:
+            return []
+        base = _mark()
+        marked = self._with(
+            {piece: f"{base}{2 * i}x{piece.text}{base}{2 * i + 1}x" for i, piece in enumerate(pieces)}
+        )
+        texts = re.split(f"{base}(\\d+)x", marked or "")
+        found = list(map(int, texts[1::2]))
+        if sorted(found) != list(range(2 * len(pieces))) or "".join(texts[::2]) != self.text:
+            return None
+        at = dict(zip(found, itertools.accumulate(map(len, texts[::2])), strict=False))
+        return [(at[2 * i], at[2 * i + 1]) for i in range(len(pieces))]
+
+    def one(self, piece: _Piece) -> tuple[int, int]:
+        """The span of one piece, of whose ends the template may leave something out."""
+        said = piece.text
+        ends = (len(said.rstrip()), len(said))  # of whitespace alone, either may be left out
+        last = next((at for at in ends if self._place(piece, at) is not None), None)
+        if last is None:
+            return self._left_out(piece)
+        # Marks stay where they are put from the first character that is kept on, up to the last one.
+        first = 0
+        if self._place(piece, 0) is None:
+            first = bisect.bisect_left(range(last), True, 1, key=lambda i: self._place(piece, i) is not None)
+        end = len(said)
+        if self._place(piece, end) is None:
+            end = last + bisect.bisect_left(
+                range(last + 1, end), True, key=lambda i: self._place(piece, i) is None
+            )
+        kept = said[first:end]
+        if kept != said and self._with({piece: kept}) != self.text:
+            raise self._unknown(piece.turn)
+        start, stop = self._place(piece, first), self._place(piece, end)
+        if start is None or stop is None:
+            raise self._unknown(piece.turn)
+        return start, stop
+
+    def _place(self, piece: _Piece, at: int) -> int | None:
+        """Where in the text a position of a piece is; None if it is not there or cannot be marked."""
+        mark = _mark()
+        marked = self._with({piece: piece.text[:at] + mark + piece.text[at:]})
+        if marked is None or marked.count(mark) != 1:
+            return None
+        position = marked.index(mark)
+        return position if marked.replace(mark, "") == self.text else None
+
+    def _left_out(self, piece: _Piece) -> tuple[int, int]:
+        """An empty span, for a piece that the template does not write at all."""
+        mark = _mark()
+        if self._with({piece: mark}) != self.text:
+            raise self._unknown(piece.turn)
+        return 0, 0
+
+    def writes_calls(self, turn: int) -> bool:
+        """Whether the tool calls of a turn change the text."""
+        plain = {name: value for name, value in self.turns[turn].items() if name != "tool_calls"}
+        try:
+            return self.render([*self.turns[:turn], plain, *self.turns[turn + 1 :]]) != self.text
+        except ValueError:
+            return True
+
+    def turn_with_calls(self, turn: int) -> tuple[int, int]:
+        """What follows the generation prompt, up to what ends every turn of an assistant."""
+        before = self.turns[:turn]
+        try:
+            prompt = self.render(before, add_generation_prompt=True, continue_final_message=False)
+            closed = self.render(
+                self.turns[: turn + 1], add_generation_prompt=False, continue_final_message=False
+            )
+            tail = turn_end(self.render, before)
+        except ValueError:
+            raise self._unknown(turn) from None
+        start, end = len(prompt), len(closed) - len(tail)
+        fits = self.text.startswith(closed) and closed.startswith(prompt) and closed.endswith(tail)
+        if not fits or start > end:
+            raise self._unknown(turn)
+        return start, end
+
+    def _with(self, texts: Mapping[_Piece, str]) -> str | None:
+        """The rendering with other texts, None if the template fails on them."""
+        turns = [dict(turn) for turn in self.turns]
+        for piece, text in texts.items():
+            if piece.part is None:
+                turns[piece.turn]["content"] = text
+            else:
+                parts = list(turns[piece.turn]["content"])
+                parts[piece.part] = {**parts[piece.part], "text": text}
+                turns[piece.turn]["content"] = parts
+        try:
+            return self.render(turns)
+        except ValueError:
+            return None
+
+    @staticmethod
+    def _unknown(turn: int) -> AssistantSpansError:
+        return AssistantSpansError(
+            f"cannot tell which characters the assistant wrote in message {turn}: the chat template writes"
+            " its content twice, changed or without an end. Use a template with {% generation %} blocks"
+        )

@@ -1,0 +1,223 @@
+"""Spans of what assistants said, in templates that do not mark it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lite.models import ChatHistory, History, OnnxWrapper, Tokenizer
+from lite.models.text.assistant_spans import AssistantSpansError, assistant_spans, turn_end
+from lite.models.text.builtin_templates import BUILT_IN
+from lite.models.text.chat import encode_messages, render_messages
+
+Make = Callable[..., Tokenizer]
+CHATML = (
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+TRIMMED = CHATML.replace("m.content", "m.content | trim")
+LINES = CHATML.replace("m.content", "m.content.lstrip('\n')")
+# Earlier reasoning is left out, as Qwen3's and DeepSeek's templates do.
+THINKING = CHATML.replace("m.content", "m.content.split('</think>')[-1].lstrip('\n')")
+CONDITIONAL = (
+    "{% for m in messages %}{% if m.content %}{{ m.role ~ ': ' ~ m.content ~ '\n' }}{% else %}"
+    "{{ m.role }} said nothing. {% endif %}{% endfor %}"
+)
+# Turns of Qwen2.5, whose template writes calls from their own field.
+CALLING = (
+    "{% for m in messages %}{{ '<|im_start|>' + m.role }}{% if m.content %}{{ '\n' + m.content }}{% endif %}"
+    "{% for c in m.tool_calls %}{{ '\n<tool_call>\n' + (c | tojson) + '\n</tool_call>' }}{% endfor %}"
+    "{{ '<|im_end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+
+def marked(name: str) -> str:
+    """A built-in template with the spans its generation blocks give."""
+    return BUILT_IN[name]
+
+
+def unmarked(source: str) -> str:
+    """The template without generation blocks."""
+    return re.sub(r"\{%(-?)\s*(end)?generation\s*%\}", r"{%\1 if true %}{% endif %}", source)
+
+
+def said(chat: Any, source: str) -> list[str]:
+    out = render_messages(chat, chat_template=source, spans=True)
+    return [out.text[start:end] for start, end in out.spans]
+
+
+def user(content: str) -> dict[str, str]:
+    return {"role": "user", "content": content}
+
+
+def bot(content: Any, **fields: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": content, **fields}
+
+
+@pytest.mark.parametrize("answer", ["d", "a", "end", "b", "im_end", "<|im_end|>", "assistant", "\n", "user"])
+@pytest.mark.parametrize("question", ["What is d?", "b", "", "assistant"])
+def test_answers_that_occur_in_the_template(answer: str, question: str) -> None:
+    chat = [user(question), bot(answer), user(answer), bot("")]
+    out = render_messages(chat, chat_template=CHATML, spans=True)
+    start = out.text.index("<|im_start|>assistant\n", len(question)) + len("<|im_start|>assistant\n")
+    assert out.spans == ((start, start + len(answer)),)
+
+
+@pytest.mark.parametrize(
+    ("source", "content", "expected"),
+    [
+        (CHATML, " a\n", [" a\n"]),
+        (TRIMMED, " a\n", ["a"]),
+        (TRIMMED, "\n", []),
+        (TRIMMED, "\nassistant\n", ["assistant"]),
+        (LINES, "\n\n a \n", [" a \n"]),
+        (LINES, "\n\n", []),
+        (THINKING, "<think>\nhm\n</think>\n\na", ["a"]),
+        (THINKING, "<think>a</think>\n\n", []),
+        (THINKING, "a", ["a"]),
+        (CONDITIONAL, "a", ["a"]),
+        (CONDITIONAL, "", []),
+        ("{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}", "a", []),
+    ],
+)
+def test_what_the_template_leaves_out(source: str, content: str, expected: list[str]) -> None:
+    assert said([user("a"), bot(content)], source) == expected
+    assert said([user("a"), bot(content), user("\n"), bot(content)], source) == expected * 2
+    assert said([user("\n"), bot("x"), bot(content)], source)[1:] == expected or not expected
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        CHATML.replace("m.content", "m.content | upper"),
+        CHATML.replace("m.content", "m.content ~ m.content"),
+        CHATML.replace("m.content", "('yes!' if m.content == 'yes' else m.content)"),
+        "{{ messages | length }}{% for m in messages %}{{ m.content | length }}{% endfor %}",
+        "{% for m in messages %}{{ m.content | replace('e', 'ee') | reverse }}{% endfor %}",
+    ],
+)
+def test_where_no_exact_way_exists_it_is_said(source: str) -> None:
+    chat = [user("e"), bot("yes")]
+    with pytest.raises(AssistantSpansError, match=r"the assistant wrote in message 1.*generation %} blocks"):
+        render_messages(chat, chat_template=source, spans=True)
+    render_messages(chat, chat_template=source)
+
+
+def test_parts_of_a_content() -> None:
+    source = (
+        "{% for m in messages %}[{{ m.role }}]{% if m.content is string %}{{ m.content }}{% else %}"
+        "{% for p in m.content %}{% if p.type == 'text' %}{{ p.text }}{% else %}<image>"
+        "{% endif %}{% endfor %}{% endif %}{% endfor %}"
+    )
+    parts = [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "a"}]
+    out = render_messages([user("a"), bot(parts)], chat_template=source, spans=True)
+    assert out.text == "[user]a[assistant]a<image>a"
+    assert out.spans == ((18, 19), (26, 27))
+
+
+def test_tool_calls_belong_to_the_assistant() -> None:
+    call = {"name": "f", "arguments": {"x": 1}}
+    block = '<tool_call>\n{"name": "f", "arguments": {"x": 1}}\n</tool_call>'
+    chat = [user("a"), bot("a", tool_calls=[call]), user("4"), bot("", tool_calls=[call]), bot("a")]
+    assert said(chat, CALLING) == [f"a\n{block}", block, "a"]
+    # a template that does not write them has nothing to find
+    assert said(chat, CHATML) == ["a", "a"]
+    with pytest.raises(AssistantSpansError, match="message 1"):
+        said(chat, CALLING.replace("m.role }}", "m.role + (messages | length) | string }}"))
+
+
+def test_continued_messages() -> None:
+    out = render_messages(
+        [user("a"), bot("a ")], chat_template=CHATML, spans=True, continue_final_message=True
+    )
+    assert out.text.endswith("\na ")
+    assert out.spans == ((len(out.text) - 2, len(out.text)),)
+
+
+def test_turn_end() -> None:
+    def render(turns: Any, **options: Any) -> str:
+        return render_messages(turns, chat_template=CHATML, **options).text
+
+    assert turn_end(render, [user("a")]) == "<|im_end|>\n"
+    with pytest.raises(AssistantSpansError, match="once"):
+        turn_end(lambda turns, **options: render(turns, **options) * 2, [user("a")])
+    assert assistant_spans(render, render([]), []) == ()
+
+
+PIECES = st.sampled_from(["a", "d", "end", "<|im_end|>", "<|im_start|>", "assistant", "user", "\n", " ", "é"])
+CONTENT = st.lists(PIECES, max_size=4).map("".join)
+CHAT = st.lists(
+    st.fixed_dictionaries(
+        {"role": st.sampled_from(["user", "assistant", "system", "tool"]), "content": CONTENT}
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(chat=CHAT, prompt=st.booleans())
+@pytest.mark.parametrize("name", sorted(BUILT_IN))
+def test_as_the_blocks_of_the_same_template(name: str, chat: Any, prompt: bool) -> None:
+    options = {"add_generation_prompt": prompt, "bos_token": "<bos>", "eos_token": "<eos>", "spans": True}
+    expected = render_messages(chat, chat_template=marked(name), **options)
+    got = render_messages(chat, chat_template=unmarked(marked(name)), **options)
+    assert got.text == expected.text
+    if name in ("falcon", "deepseek"):  # their blocks begin with the template's blank
+        assert got.spans == tuple((a + 1, b) for a, b in expected.spans if b > a + 1)
+    else:
+        assert got.spans == expected.spans
+
+
+@settings(max_examples=150, deadline=None)
+@given(chat=CHAT)
+@pytest.mark.parametrize("source", [CHATML, TRIMMED, LINES])
+def test_spans_follow_the_frame(source: str, chat: Any) -> None:
+    kept = {CHATML: str, TRIMMED: str.strip, LINES: lambda text: text.lstrip("\n")}[source]
+    expected, position = [], 0
+    for turn in chat:
+        content = kept(turn["content"])
+        position += len(f"<|im_start|>{turn['role']}\n")
+        if turn["role"] == "assistant" and content:
+            expected.append((position, position + len(content)))
+        position += len(content) + len("<|im_end|>\n")
+    out = render_messages(chat, chat_template=source, spans=True)
+    assert len(out.text) == position
+    assert out.spans == tuple(expected)
+
+
+def test_masks_of_tokens(byte_tokenizer: Make) -> None:
+    tokenizer = byte_tokenizer(chat_template=CHATML)
+    chat = [user("b"), bot("b")]
+    out = encode_messages(chat, tokenizer=tokenizer, mask=True)
+    assert out.assistant_mask is not None
+    assert np.flatnonzero(out.assistant_mask).tolist() == [out.text.rindex("b<|im_end|>")]
+    assert encode_messages(chat, tokenizer=tokenizer).assistant_mask is None
+
+
+def test_scoring_without_a_mask_that_is_exact(wrap: Callable[..., OnnxWrapper], byte_tokenizer: Make) -> None:
+    from lite import TensorDict
+
+    chats = History.from_chats([[user("a"), bot("a")]])
+    td = TensorDict({"history": ChatHistory(full=chats, batch_size=[1])}, batch_size=[1])
+    twice = wrap(
+        "history", generate=False, chat_template="{% for m in messages %}{{ m.content * 2 }}{% endfor %}"
+    )
+    with pytest.warns(UserWarning, match="no assistant mask is written: cannot tell"):
+        out = twice(td.copy())
+    assert out["masks"].all_assistant_mask is None
+    assert out["log_probs", "full"].shape == (1, 4)
+    with pytest.raises(ValueError, match="cannot tell which characters"):
+        chats.apply_chat_template(
+            tokenizer=byte_tokenizer(),
+            chat_template="{{ messages[1].content }}{{ messages[1].content }}",
+            return_assistant_tokens_mask=True,
+        )
+    found = wrap("history", generate=False, chat_template=CHATML)(td.copy())
+    assert int(found["masks"].all_assistant_mask.sum()) == 1
