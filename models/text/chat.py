@@ -17,7 +17,7 @@ from lite.models.text.builtin_templates import (
     has_generation_block,
     keyword_match,
 )
-from lite.models.text.parsers import parse_chat
+from lite.models.text.parsers import parse_chat, without_spelled_calls
 from lite.models.text.template_rendering import Rendered, render_chat
 
 PLACEHOLDER_ROLE = "<none>"
@@ -49,13 +49,16 @@ def render_messages(
 ) -> Rendered:
     """Render one conversation with the template chosen by `find_chat_template`.
 
+    Tool calls that a message's content spells out, as it does after parsing, reach the template once.
     With ``spans``, those of a template that has no ``{% generation %}`` blocks are found by
     `assistant_spans`.
 
     Raises:
         AssistantSpansError: they cannot be told.
     """
-    turns = [message for message in messages if message.get("role") != PLACEHOLDER_ROLE]
+    turns = [
+        without_spelled_calls(message) for message in messages if message.get("role") != PLACEHOLDER_ROLE
+    ]
     source = find_chat_template(tokenizer, name=chat_template_name, source=chat_template)
     special = getattr(tokenizer, "special_tokens_map", None) or {}
 

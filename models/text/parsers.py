@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from lite.models.text.builtin_templates import custom_parser
@@ -71,6 +71,26 @@ def with_tools(message: dict[str, Any]) -> dict[str, Any]:
     if responses:
         message["tool_responses"] = responses
     return message
+
+
+def without_spelled_calls(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The message without "tool_calls" if they are those that `with_tools` reads from its content.
+
+    A template that writes both the content and the calls would write them twice.
+
+    Example:
+        >>> text = '<tool_call>\\n{"name": "f"}\\n</tool_call>'
+        >>> sorted(without_spelled_calls({"content": text, "tool_calls": [{"name": "f"}]}))
+        ['content']
+    """
+    calls, content = message.get("tool_calls"), message.get("content")
+    if (
+        not calls
+        or not isinstance(content, str)
+        or calls != with_tools({"content": content}).get("tool_calls")
+    ):
+        return message
+    return {name: value for name, value in message.items() if name != "tool_calls"}
 
 
 def _call(block: str) -> dict[str, Any] | None:

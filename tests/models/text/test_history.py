@@ -237,3 +237,49 @@ def test_from_text_chooses_the_parser(byte_tokenizer: Make) -> None:
 def test_truncated_text_is_incomplete() -> None:
     history = History.from_text(text_of(History.from_chats(A))[:-12])
     assert [turn.is_complete for turn in history] == [True, False]
+
+
+# As in the template of Qwen2.5: calls come from their own field, results in a user's turn.
+QWEN25 = """
+{%- for message in messages %}
+    {%- if message.role == "user" or message.role == "system" or not message.tool_calls %}
+        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}
+    {%- else %}
+        {{- '<|im_start|>' + message.role }}
+        {%- if message.content %}{{- '\\n' + message.content }}{%- endif %}
+        {%- for tool_call in message.tool_calls %}
+            {%- if tool_call.function is defined %}{%- set tool_call = tool_call.function %}{%- endif %}
+            {{- '\\n<tool_call>\\n{"name": "' + tool_call.name + '", "arguments": ' }}
+            {{- (tool_call.arguments | tojson) + '}\\n</tool_call>' }}
+        {%- endfor %}
+        {{- '<|im_end|>\\n' }}
+    {%- endif %}
+{%- endfor %}
+"""
+
+
+@pytest.mark.parametrize("source", [QWEN25, BUILT_IN["qwen"], BUILT_IN["chatml_format"]])
+@pytest.mark.parametrize("said", ["", "I look it up.\n"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_parsed_tool_calls_are_rendered_once(source: str, said: str, count: int) -> None:
+    block = '<tool_call>\n{"name": "f", "arguments": {"x": 1}}\n</tool_call>'
+    content = said + "\n".join([block] * count)
+    text = (
+        f"<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n{content}"
+        "<|im_end|>\n<|im_start|>user\n<tool_response>\n4\n</tool_response><|im_end|>\n"
+    )
+    history = History.from_text(text, "qwen")
+    assert history[2].tool_calls == [{"name": "f", "arguments": {"x": 1}}] * count
+    again = history.apply_chat_template(chat_template=source, add_generation_prompt=False)
+    assert again == text
+    assert History.from_text(again, "qwen").to_chats() == history.to_chats()
+
+
+def test_tool_calls_of_their_own_reach_the_template() -> None:
+    call = {"name": "f", "arguments": {}}
+    block = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
+    for content in ("", "I call <tool_call>", block):
+        calls = [call, call] if content == block else [call]
+        chat = History.from_chats([{"role": "assistant", "content": content, "tool_calls": calls}])
+        text = chat.apply_chat_template(chat_template=QWEN25, add_generation_prompt=False)
+        assert text.count(block) == len(calls) + (content == block)
