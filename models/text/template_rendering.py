@@ -108,7 +108,7 @@ def _take_spans(text: str, mark: str) -> Rendered:
     spans: list[tuple[int, int]] = []
     position, depth, start = len(pieces[0]), 0, 0
     for piece in pieces[1:]:
-        opens, body = piece[0] == "(", piece[1:]
+        opens, body = piece[:1] == "(", piece[1:]
         if opens:
             start = position if depth == 0 else start
             depth += 1

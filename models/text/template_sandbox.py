@@ -1,8 +1,14 @@
 """The sandbox of chat templates: jinja2's own, with limits to what they build and to the time they take.
 
-Output alone is no measure: a loop may run for hours and write nothing, and a variable that is doubled sixty
-times fills any memory. So every string or list that a template makes is charged when it is made, and every
-turn of a loop and every call looks at the clock.
+Output alone is no measure: a loop may run for hours and write nothing, a variable that is doubled sixty
+times fills any memory, and sixty lists that hold each other twice are small until somebody prints them. So
+
+- every string or list that a template makes is charged when it is made (`_spend`), before it is made where
+  its size does not follow from that of its operands (`_room`);
+- whatever looks at all of a value, as printing, comparing or hashing do, first bounds it with everything in
+  it counted as often as it is held (`_weigh`);
+- every turn of a loop, filter and call looks at the clock, and none of them alone takes long;
+- filters, and methods of Python's own types, are those listed here.
 
 The file needs jinja2, so it is imported when the first template is rendered.
 """
@@ -13,9 +19,10 @@ import functools
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MappingView
 from contextvars import ContextVar
 from datetime import datetime
+from types import GeneratorType
 from typing import Any
 
 import jinja2
@@ -23,21 +30,61 @@ from jinja2 import nodes
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.filters import FILTERS
+from jinja2.runtime import Context, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.tests import TESTS
+from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
 _MARK = "_generation_mark"  # the variable that holds the mark which `{% generation %}` blocks write
-MAX_TEMPLATE_CHARS = 1 << 20
-MAX_UNITS = 1 << 26  # characters; an element of a list counts as eight
+MAX_TEMPLATE_CHARS = 1 << 18
+MAX_UNITS = 1 << 26  # characters; see `_ELEMENT`
 MAX_SECONDS = 10.0
-MAX_REPEATED = 1 << 24  # characters or elements that one `*` makes
+_ELEMENT = 32  # units that an element of a list costs
+_MAX_WEIGHT = 1 << 24  # characters of a value with all that is in it, counted as often as it is held
+_MAX_DEPTH = 128  # of values in values
 _MAX_BITS = 1 << 12  # of an integer
+_MAX_COMPARED = 1 << 28  # characters that searching from the right may compare
+_MAX_SPELLED = 1 << 12  # characters of a number, or of the path of an attribute
+_WIDEST = 1 << 11  # what one format may write without its value
 
 # A width of four digits or more, or one given by an argument.
 _WIDE = re.compile(r"\d{4,}|%[^a-zA-Z]*\*|\{[^{}]*\{")
-_PADDING_METHODS = frozenset({"center", "ljust", "rjust", "zfill", "expandtabs", "translate"})
-# Filters whose arguments alone decide how much they build.
-_UNBOUNDED_FILTERS = ("batch", "center", "slice", "urlize", "wordwrap")
+_LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+
+_STRIP = frozenset({"strip", "lstrip", "rstrip"})
+_FROM_THE_RIGHT = frozenset({"rfind", "rindex", "rpartition", "rsplit"})
+_STR = _STRIP | _FROM_THE_RIGHT | {
+    *("capitalize", "casefold", "count", "endswith", "find", "format", "format_map", "index", "isalnum"),
+    *("isalpha", "isascii", "isdecimal", "isdigit", "isidentifier", "islower", "isnumeric", "isprintable"),
+    *("isspace", "istitle", "isupper", "join", "lower", "partition", "removeprefix", "removesuffix"),
+    *("replace", "split", "splitlines", "startswith", "swapcase", "title", "upper"),
+}  # fmt: skip
+_BUILDING = _STRIP | _FROM_THE_RIGHT | {"join", "replace", "split", "splitlines"}
+_METHODS: dict[type, frozenset[str]] = {
+    dict: frozenset({"copy", "get", "items", "keys", "values"}),
+    list: frozenset({"copy", "count", "index"}),
+    tuple: frozenset({"count", "index"}),
+}
+# Filters that look at all of a value; the others look at its length, or at one element after the other.
+_DEEP_FILTERS = (
+    *("capitalize", "dictsort", "e", "escape", "forceescape", "groupby", "lower", "max", "min", "safe"),
+    *("sort", "string", "title", "trim", "truncate", "unique", "upper", "urlencode"),
+)
+_SHALLOW_FILTERS = (
+    *("abs", "attr", "count", "d", "default", "first", "float", "int", "items", "last", "length", "list"),
+    *("map", "reject", "rejectattr", "reverse", "round", "select", "selectattr", "sum"),
+)
+# Tests that look at all of a value.
+_DEEP_TESTS = (
+    *("!=", "<", "<=", "==", ">", ">=", "eq", "equalto", "ge", "greaterthan", "gt", "in", "le", "lessthan"),
+    *("lower", "lt", "ne", "upper"),
+)
+_CHARGED, _WALKED, _TURNS = "(charged)", "(walked)", "(turns)"  # filters that `_Meter` puts in
+
+_HOLDERS: Any = (list, tuple, set, frozenset, Mapping, MappingView)
+# The context is the rendering's own, which `{% generation %}` blocks hand on.
+_PLAIN = frozenset({bool, int, float, type(None), jinja2.Undefined, Context})
 
 _left: ContextVar[_Budget] = ContextVar("budget")
 
@@ -57,13 +104,26 @@ def render(source: str, context: Mapping[str, Any], mark: str, max_chars: int) -
             for piece in template.generate(**context, **{_MARK: mark}):
                 length += len(piece)
                 if length > max_chars:
-                    raise ValueError(f"the rendered conversation is longer than {max_chars} characters")
+                    break
                 pieces.append(piece)
     except jinja2.TemplateError as error:
         raise ValueError(f"the chat template failed: {error}") from error
-    except (ArithmeticError, AttributeError, LookupError, TypeError, RecursionError, MemoryError) as error:
+    except _FAILURES as error:
         raise ValueError(f"the chat template failed with {type(error).__name__}: {error}") from error
+    if length > max_chars:
+        raise ValueError(f"the rendered conversation is longer than {max_chars} characters")
     return "".join(pieces)
+
+
+_FAILURES = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 
 @functools.lru_cache(maxsize=64)
@@ -76,8 +136,10 @@ def _compile(source: str) -> Any:
         return _environment().from_string(source)
     except jinja2.TemplateSyntaxError as error:
         raise ValueError(f"the chat template is malformed, line {error.lineno}: {error.message}") from None
-    except RecursionError:
+    except (RecursionError, SyntaxError, MemoryError):
         raise ValueError("the chat template is nested too deeply") from None
+    except (jinja2.TemplateError, *_FAILURES) as error:
+        raise ValueError(f"the chat template is malformed: {error}") from None
 
 
 @functools.cache
@@ -88,10 +150,22 @@ def _environment() -> Any:
         extensions=[_GenerationBlock, loopcontrols],
         finalize=_written,
     )
-    environment.filters |= {"format": _format, "indent": _indent, "join": _join, "replace": _replace}
-    environment.filters |= {"tojson": _tojson, "_charged": _charged, "_turns": _turns}
-    for name in _UNBOUNDED_FILTERS:
-        del environment.filters[name]
+    own: dict[str, Callable[..., Any]] = {
+        **{name: FILTERS[name] for name in _DEEP_FILTERS},
+        "format": _format,
+        "indent": _indent,
+        "join": _join,
+        "replace": _replace,
+        "tojson": _tojson,
+    }
+    environment.filters = {
+        **{name: _metered(name, function, deep=True) for name, function in own.items()},
+        **{name: _metered(name, FILTERS[name], deep=False) for name in _SHALLOW_FILTERS},
+        _CHARGED: _charged,
+        _WALKED: _walked,
+        _TURNS: _turns,
+    }
+    environment.tests = {**TESTS, **{name: _weighing(TESTS[name]) for name in _DEEP_TESTS}}
     del environment.globals["lipsum"]
     environment.globals.update(raise_exception=_raise_exception, strftime_now=_strftime_now)
     return environment
@@ -101,7 +175,7 @@ class _Budget:
     """What is left to one rendering; used as a context manager around it."""
 
     def __init__(self) -> None:
-        self._units = MAX_UNITS
+        self.units = MAX_UNITS
         self._deadline = time.monotonic() + MAX_SECONDS
 
     def __enter__(self) -> None:
@@ -111,8 +185,8 @@ class _Budget:
         _left.reset(self._token)
 
     def spend(self, units: int) -> None:
-        self._units -= units
-        if self._units < 0:
+        self.units -= units
+        if self.units < 0:
             raise SecurityError("it builds too much")
         if time.monotonic() > self._deadline:
             raise SecurityError("it takes too long")
@@ -123,15 +197,80 @@ def _spend(units: int) -> None:
     _left.get().spend(units)
 
 
+def _room(units: int) -> None:
+    """Refuse to build more than is left; what is built is charged by who knows its size."""
+    budget = _left.get()
+    budget.spend(0)
+    if units > budget.units:
+        raise SecurityError("it builds too much")
+
+
 def _size(value: Any) -> int:
-    """What holding a value costs."""
+    """What holding a value costs, without what is in it."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, (list, tuple, dict)):
-        return 8 * len(value)
+        return _ELEMENT * len(value)
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
         raise SecurityError("an integer is too large")
     return 1
+
+
+def _weigh(value: Any) -> tuple[int, int]:
+    """How long a value would be in print, about, and how deep it is; SecurityError beyond the limits.
+
+    What several places hold counts at each: who prints, compares or hashes it walks there each time.
+    """
+    level, total, depth = [value], 0, 0
+    while level:
+        inner: list[Any] = []
+        for item in level:
+            if isinstance(item, str):
+                total += len(item)
+            elif isinstance(item, int):
+                total += 8 + _size(item) + item.bit_length() // 3
+            elif isinstance(item, Namespace):
+                inner.append(object.__getattribute__(item, "_Namespace__attrs"))
+            elif isinstance(item, _HOLDERS):
+                total += 16 * len(item)
+                if total > _MAX_WEIGHT:
+                    break
+                inner.extend(item)
+                if isinstance(item, Mapping):
+                    inner.extend(item.values())
+            else:
+                total += 64 + len(item.name or "") if isinstance(item, Macro) else 64
+        depth += 1
+        if total > _MAX_WEIGHT or depth > _MAX_DEPTH:
+            raise SecurityError("it builds too much: a value holds too much, or the same too often")
+        level = inner
+    return total, depth
+
+
+def _listed(values: Iterable[Any]) -> list[Any]:
+    """The values of something that is read once, each paid for."""
+    out = []
+    for value in values:
+        _spend(_ELEMENT)
+        out.append(value)
+    return out
+
+
+def _walked(value: Any) -> Any:
+    """A value that may be looked at as a whole."""
+    kind = type(value)
+    if (kind is str and len(value) <= _MAX_SPELLED) or kind in _PLAIN:
+        return value
+    if hasattr(value, "__next__"):
+        values = _listed(value)
+        _weigh(values)
+        return iter(values)
+    if isinstance(value, str):
+        _spend(0)
+    else:
+        _weigh(value)
+        _spend(0)
+    return value
 
 
 def _charged(value: Any) -> Any:
@@ -142,39 +281,77 @@ def _charged(value: Any) -> Any:
 
 def _written(value: Any) -> Any:
     """What goes to the output or into a block; constants are written while compiling, without a budget."""
-    if (budget := _left.get(None)) is not None:
-        budget.spend(_size(value))
+    if (budget := _left.get(None)) is None:
+        return value
+    if not isinstance(value, (str, jinja2.Undefined)):
+        _weigh(value)
+        value = str(value)
+    budget.spend(_size(value))
     return value
 
 
 def _turns(values: Iterable[Any], text: int) -> Iterator[Any]:
     """The values of a loop whose body holds `text` characters of its own."""
     for value in values:
-        _spend(text)
+        _spend(max(text, 0))
         yield value
 
 
 class _Meter(NodeTransformer):
-    """Puts a charge at every loop, filter, slice and `~` of a template's syntax tree."""
+    """Puts a charge, or a look at a value's weight, wherever a template's syntax tree needs one.
+
+    Filters, tests, calls and operators have theirs where they are defined.
+    """
 
     def visit_For(self, node: Any) -> Any:
         self.generic_visit(node)
         text = sum(len(data.data) for part in node.body for data in _text_of(part))
-        node.iter = _filtered(node.iter, "_turns", nodes.Const(text))
+        node.iter = _filtered(node.iter, _TURNS, nodes.Const(text))
         return node
 
-    def visit_Filter(self, node: Any) -> Any:
-        return _filtered(self.generic_visit(node), "_charged")
+    def visit_Concat(self, node: Any) -> Any:
+        self.generic_visit(node)
+        node.nodes = [_weighed(part) for part in node.nodes]
+        return _filtered(node, _CHARGED)
 
-    visit_Concat = visit_Filter
+    def visit_Compare(self, node: Any) -> Any:
+        self.generic_visit(node)
+        node.expr = _weighed(node.expr)
+        for operand in node.ops:
+            operand.expr = _weighed(operand.expr)
+        return node
 
     def visit_Getitem(self, node: Any) -> Any:
         self.generic_visit(node)
-        return _filtered(node, "_charged") if isinstance(node.arg, nodes.Slice) else node
+        if isinstance(node.arg, nodes.Slice):
+            return _filtered(node, _CHARGED)
+        node.arg = _weighed(node.arg)
+        return node
+
+    def visit_Dict(self, node: Any) -> Any:
+        self.generic_visit(node)
+        for pair in node.items:
+            pair.key = _weighed(pair.key)
+        return _filtered(node, _CHARGED)
+
+    def visit_List(self, node: Any) -> Any:
+        return _filtered(self.generic_visit(node), _CHARGED)
+
+    def visit_Tuple(self, node: Any) -> Any:
+        self.generic_visit(node)
+        return _filtered(node, _CHARGED) if node.ctx == "load" else node
+
+    def visit_Const(self, node: Any) -> Any:
+        _size(node.value)
+        return node
 
 
 def _filtered(node: Any, name: str, *arguments: Any) -> Any:
     return nodes.Filter(node, name, list(arguments), [], None, None, lineno=node.lineno)
+
+
+def _weighed(node: Any) -> Any:
+    return node if isinstance(node, nodes.Const) else _filtered(node, _WALKED)
 
 
 def _text_of(node: Any) -> Iterator[Any]:
@@ -183,21 +360,30 @@ def _text_of(node: Any) -> Iterator[Any]:
     yield from node.find_all(nodes.TemplateData)
 
 
-def _before_call(function: Any, arguments: tuple[Any, ...]) -> None:
-    """Charge string methods whose result may be as long as the product of their operands."""
-    text, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
-    if isinstance(text, str) and name == "replace" and len(arguments) > 1:
-        _before_replace(text, *arguments[:2])
-    elif isinstance(text, str) and name == "join" and arguments:
-        _spend(len(text) * len(arguments[0]) if hasattr(arguments[0], "__len__") else 0)
-    elif isinstance(text, str) and name in ("format", "format_map"):
-        _spend(text.count("{") * max((_size(argument) for argument in arguments), default=0))
-    _spend(1)
+def _before_call(function: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Charge a call, and refuse methods that would build or compare far more than they are given."""
+    _spend(_ELEMENT * (len(arguments) + len(named)))
+    owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
+    if isinstance(owner, (list, tuple)):
+        _weigh(owner)
+    if not isinstance(owner, str) or name not in _BUILDING:
+        return
+    given = [value for value in (*arguments, *named.values()) if isinstance(value, str)]
+    longest = max(map(len, given), default=0)
+    if name in _STRIP | _FROM_THE_RIGHT and len(owner) * longest > _MAX_COMPARED:
+        raise SecurityError(f"{name} would compare too much")
+    if name == "replace" and len(given) > 1:
+        _room(owner.count(given[0]) * len(given[1]))
+    elif name == "splitlines":
+        _room(_ELEMENT * _lines(owner))
+    elif name in ("split", "rsplit"):
+        _room(_ELEMENT * (owner.count(given[0]) if given and given[0] else len(owner) // 2))
+    elif name == "join" and arguments:
+        _room(_weigh(arguments[0])[0] + len(owner) * len(arguments[0]))
 
 
-def _before_replace(text: str, old: Any, new: Any) -> None:
-    """Charge what replacing would build."""
-    _spend(str(text).count(str(old)) * len(str(new)))
+def _lines(text: str) -> int:
+    return sum(map(text.count, _LINE_BREAKS))
 
 
 class _GenerationBlock(Extension):
@@ -218,47 +404,140 @@ class _GenerationBlock(Extension):
 
 class _Environment(ImmutableSandboxedEnvironment):
     # A few characters of template must not build gigabytes before the limit of the output is seen.
-    intercepted_binops = frozenset({"+", "*", "**", "%"})
+    intercepted_binops = frozenset({"+", "-", "*", "/", "//", "**", "%"})
 
     def _generate(self, source: Any, *args: Any, **kwargs: Any) -> Any:
         return super()._generate(_Meter().visit(source), *args, **kwargs)
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:
-        _before_call(__obj, args)
+        if (args or kwargs) and not isinstance(__obj, Macro):
+            args = tuple(_read(value) for value in args)
+            kwargs = {name: _read(value) for name, value in kwargs.items()}
+        _before_call(__obj, args, kwargs)
         return _charged(super().call(__context, __obj, *args, **kwargs))
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         numbers = isinstance(left, (int, float)) and isinstance(right, (int, float))
-        if operator == "%" and isinstance(left, str) and _WIDE.search(left):
-            raise SecurityError("the width of a % format is too large")
-        if operator == "%" and isinstance(left, str):
-            values = right if isinstance(right, tuple) else (right,)
-            _spend(left.count("%") * max(map(_size, values), default=0))
         if operator == "+":
             _spend(_size(left) + _size(right))
-        if operator == "**" and not (numbers and abs(left) <= 1 << 16 and abs(right) <= 64):
+        elif operator == "%" and isinstance(left, str):
+            _before_format(left, "%", right)
+        elif operator == "**" and not (numbers and abs(left) <= 1 << 16 and abs(right) <= 64):
             raise SecurityError("the operands of ** are too large")
-        if operator == "*" and not numbers:
+        elif operator == "*" and not numbers:
             item, count = (left, right) if isinstance(right, int) else (right, left)
-            if isinstance(count, int) and len(item) * count > MAX_REPEATED:
-                raise SecurityError("the result of * is too large")
+            if isinstance(count, int):
+                _room(_size(item) * max(count, 0))
+        elif not numbers:
+            _walked(left), _walked(right)
         return _charged(super().call_binop(context, operator, left, right))
 
     def wrap_str_format(self, value: Any) -> Any:
-        text = getattr(value, "__self__", None)
-        return None if isinstance(text, str) and _WIDE.search(text) else super().wrap_str_format(value)
+        formatted = super().wrap_str_format(value)
+        if formatted is None or _WIDE.search(value.__self__):
+            return None
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            _before_format(value.__self__, "{", (args, kwargs))
+            return formatted(*args, **kwargs)
+
+        return wrapper
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        if isinstance(obj, str) and attr in _PADDING_METHODS:
+        if not super().is_safe_attribute(obj, attr, value):
             return False
-        if isinstance(obj, str) and attr in ("format", "format_map") and _WIDE.search(obj):
-            return False
-        return bool(super().is_safe_attribute(obj, attr, value))
+        if isinstance(obj, str):
+            return attr in _STR and not (attr in ("format", "format_map") and _WIDE.search(obj))
+        if type(obj).__module__ == "builtins":
+            return attr in _METHODS.get(type(obj), ())
+        return True
+
+
+def _read(value: Any) -> Any:
+    """An argument of a function that may look at all of it, read to its end if it can be read only once."""
+    if type(value) is str and len(value) <= _MAX_SPELLED:
+        return value
+    value = _walked(value)
+    return list(value) if hasattr(value, "__next__") else value
+
+
+def _metered(name: str, function: Callable[..., Any], *, deep: bool) -> Callable[..., Any]:
+    """A filter that pays for its result; a deep one weighs its arguments first."""
+    first, checked, budget = 1 if hasattr(function, "jinja_pass_arg") else 0, name in _CHECKED, _left
+
+    @functools.wraps(function)
+    def metered(*args: Any, **kwargs: Any) -> Any:
+        budget.get()  # LookupError while a template is compiled
+        if checked:
+            _check_filter(name, args[first:], kwargs)
+        if deep:
+            args = (*args[:first], *map(_read, args[first:]))
+            if kwargs:
+                kwargs = {key: _read(value) for key, value in kwargs.items()}
+        result = function(*args, **kwargs)
+        if isinstance(result, GeneratorType):  # chains of generators are as deep as a loop is long
+            return iter(_listed(result))
+        return _charged(result)
+
+    return metered
+
+
+_BY_ATTRIBUTE = ("groupby", "map", "max", "min", "rejectattr", "selectattr", "sort", "sum", "unique")
+_CHECKED = frozenset(
+    {*_BY_ATTRIBUTE, "float", "int", "join", "list", "reject", "round", "select", "title", "trim"}
+)
+
+
+def _check_filter(name: str, values: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Refuse the few arguments that make one filter do too much."""
+    value = values[0] if values else None
+    if isinstance(value, str) and name in ("list", "map", "reject", "select", "sort", "title", "unique"):
+        _room(_ELEMENT * len(value))
+    if isinstance(value, str) and name in ("int", "float") and len(value) > _MAX_SPELLED:
+        raise SecurityError(f"{name}: the number has too many digits")
+    if name == "round" and any(isinstance(given, int) and abs(given) > 64 for given in values[1:2]):
+        raise SecurityError("round: precision must be at most 64")
+    if name == "round" and isinstance(named.get("precision"), int) and abs(named["precision"]) > 64:
+        raise SecurityError("round: precision must be at most 64")
+    if name == "trim" and isinstance(value, str):
+        chars = [given for given in (*values[1:], *named.values()) if isinstance(given, str)]
+        if len(value) * max(map(len, chars), default=0) > _MAX_COMPARED:
+            raise SecurityError("trim would compare too much")
+    if name == "sum" and (values[2:] or "start" in named):
+        start = named["start"] if "start" in named else values[2]
+        if not isinstance(start, (int, float)):
+            raise SecurityError("sum: only numbers can be summed")
+    paths = values[1:2] if name in ("map", "selectattr", "rejectattr") else values[1:4]
+    given = (*paths, named.get("attribute")) if name in _BY_ATTRIBUTE else (named.get("attribute"),)
+    if any(isinstance(path, str) and len(path) > _MAX_SPELLED for path in given):
+        raise SecurityError(f"{name}: the path of the attribute is too long")
+
+
+def _weighing(function: Any) -> Callable[..., Any]:
+    """A test that weighs what it looks at."""
+    first = 1 if hasattr(function, "jinja_pass_arg") else 0
+
+    @functools.wraps(function)
+    def test(*args: Any, **kwargs: Any) -> Any:
+        return function(*args[:first], *map(_tested, args[first:]), **kwargs)
+
+    return test
+
+
+def _tested(value: Any) -> Any:
+    """An argument of a test; what can be read only once is not read."""
+    return value if hasattr(value, "__next__") else _walked(value)
+
+
+def _before_format(text: str, sign: str, values: Any) -> None:
+    """Refuse a format whose result could be longer than what is left."""
+    _room(text.count(sign) * (_WIDEST + 2 * _weigh(values)[0]))
+    if _WIDE.search(text):
+        raise SecurityError("the width of a format is too large")
 
 
 def _format(value: Any, *args: Any, **kwargs: Any) -> str:
-    if _WIDE.search(str(value)):
-        raise SecurityError("the width of a format is too large")
+    _before_format(str(value), "%", (args, kwargs))
     return str(str(value) % (kwargs or args))
 
 
@@ -267,27 +546,32 @@ def _indent(value: Any, width: int | str = 4, *args: Any, **kwargs: Any) -> str:
         raise SecurityError(f"indent: width must be at most 64, got {width}")
     if isinstance(width, str) and len(width) > 64:
         raise SecurityError("indent: width must be at most 64 characters")
-    _spend(str(value).count("\n") * (width if isinstance(width, int) else len(width)))
+    _room(_lines(str(value)) * (_ELEMENT + (width if isinstance(width, int) else len(width))))
     return str(FILTERS["indent"](value, width, *args, **kwargs))
 
 
 def _replace(value: Any, old: Any, new: Any, count: int | None = None) -> str:
-    _before_replace(str(value), old, new)
-    return str(value).replace(str(old), str(new), -1 if count is None else count)
+    text, old, new = str(value), str(old), str(new)
+    _room(text.count(old) * len(new))
+    return text.replace(old, new, -1 if count is None else count)
 
 
 @jinja2.pass_eval_context
 def _join(eval_context: Any, values: Any, d: str = "", attribute: Any = None) -> str:
+    if isinstance(values, str):
+        _room(_ELEMENT * len(values))
     values = list(values)
-    _spend(sum(map(_size, values)) + len(values) * len(str(d)))
+    _room(_weigh(values)[0] + len(values) * len(str(d)))
     return str(FILTERS["join"](eval_context, values, d, attribute))
 
 
-def _raise_exception(message: str) -> None:
-    raise jinja2.TemplateError(message)
+def _raise_exception(message: Any) -> None:
+    raise jinja2.TemplateError(str(message)[:_MAX_SPELLED])
 
 
 def _strftime_now(form: str) -> str:
+    if len(form) > _MAX_SPELLED:
+        raise SecurityError("strftime_now: the format is too long")
     return datetime.now().strftime(form)
 
 
@@ -300,6 +584,10 @@ def _tojson(
 ) -> str:
     if indent is not None and not 0 <= indent <= 16:
         raise SecurityError(f"tojson: indent must be in 0..16, got {indent}")
+    if separators is not None and max(map(len, separators)) > 16:
+        raise SecurityError("tojson: separators must have at most 16 characters")
+    weight, depth = _weigh(value)
+    _room(weight + weight // 16 * (16 + depth * (indent or 0)))
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )
