@@ -15,7 +15,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.cli.model import LoadedModel, chat_ids, load, prompt_ids
+from lite.cli.model import LoadedModel, chat_ids, end_ids, load, prompt_ids
 from lite.models import score
 
 
@@ -114,15 +114,15 @@ def _row_of(model: LoadedModel, record: dict[str, Any], raw: bool) -> tuple[NDAr
     """Prompt and response ids in one row, and how many of them are the prompt."""
     tokenizer = model.tokenizer
     if "messages" in record:
-        prompt = chat_ids(tokenizer, record["messages"][:-1], add_generation_prompt=True)
-        text = record["messages"][-1]["content"]
+        before, text = record["messages"][:-1], record["messages"][-1]["content"]
+        prompt = chat_ids(tokenizer, before, add_generation_prompt=True)
     else:
+        before, text = [{"role": "user", "content": record["prompt"]}], record["response"]
         prompt = prompt_ids(tokenizer, record["prompt"], raw=raw)
-        text = record["response"]
     response = np.asarray(tokenizer.encode(text, add_special_tokens=False), np.int64)
-    if tokenizer.eos_token_id is not None and not raw:
-        # A chat response ends with the end-of-turn token, and the model is asked for it as well.
-        response = np.append(response, tokenizer.eos_token_id)
+    if not raw:
+        # A chat response ends with the end of its turn, and the model is asked for it as well.
+        response = np.append(response, np.asarray(end_ids(model, before), np.int64))
     if not response.size:
         raise ValueError(f"line {record['line']}: the response has no token to score.")
     if not len(prompt):

@@ -1,6 +1,7 @@
 """`lite score` on a real export."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,29 @@ def test_score_of_a_chat_is_that_of_its_last_turn(capsys: pytest.CaptureFixture[
     assert main(["score", "--model", str(MODEL), "--json", str(file)]) == 0
     chat, pair = map(json.loads, capsys.readouterr().out.splitlines())
     np.testing.assert_allclose(chat["log_prob"], pair["log_prob"], rtol=1e-5)
+
+
+def test_score_ends_a_response_as_the_template_does(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder, file = tmp_path / "model", tmp_path / "in.jsonl"
+    shutil.copytree(MODEL, folder)
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    # many a chat model keeps the end token of its base model
+    (folder / "tokenizer_config.json").write_text(json.dumps({**config, "eos_token": "<|endoftext|>"}))
+    turns = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
+    file.write_text(
+        json.dumps({"messages": turns}) + "\n" + json.dumps({"prompt": "hi", "response": "ho"}) + "\n"
+    )
+    assert main(["score", "--model", str(folder), "--json", str(file)]) == 0
+    lines = list(map(json.loads, capsys.readouterr().out.splitlines()))
+    tokenizer = Tokenizer.from_pretrained(folder)
+    prompt = tokenizer.apply_chat_template(turns[:1], add_generation_prompt=True)["input_ids"]
+    response = tokenizer.encode("ho<|im_end|>", add_special_tokens=False)
+    (log_probs,) = score(OnnxDecoder(folder), [np.array(prompt + response)])
+    for line in lines:
+        assert line["tokens"] == len(response)
+        np.testing.assert_allclose(line["log_prob"], log_probs[len(prompt) :].sum(), rtol=1e-5)
 
 
 def test_score_resumes_after_a_cut_off_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
