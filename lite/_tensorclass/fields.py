@@ -58,14 +58,16 @@ _NO_OPTIONS = Options()
 class Field:
     """The class attribute behind a field: reads and writes the entry of the instance's TensorDict."""
 
-    __slots__ = ("convert", "default", "factory", "flag", "mapping", "name")
+    __slots__ = ("convert", "default", "factory", "flag", "mapping", "name", "one_flag")
 
     def __init__(self, field: dataclasses.Field[Any], kind: Any, options: Options = _NO_OPTIONS) -> None:
         self.convert = _converter(options, kind)
         self.name = field.name
         self.default = MISSING if field.default is dataclasses.MISSING else field.default
         self.factory = None if field.default_factory is dataclasses.MISSING else field.default_factory
-        self.flag = type(field.default) is bool or _is_kind(kind, bool)
+        # Declared as bool, equal flags of a batch read as one; any other field has a list of them.
+        self.one_flag = _is_kind(kind, bool)
+        self.flag = self.one_flag or type(field.default) is bool
         self.mapping = _is_kind(kind, dict)
 
     def __get__(self, instance: Any, owner: type) -> Any:
@@ -93,7 +95,7 @@ class Field:
         """The value a user sees for an entry."""
         if not isinstance(entry, NonTensorBase):
             return entry
-        if self.flag and isinstance(entry, NonTensorStack):
+        if self.one_flag and isinstance(entry, NonTensorStack):
             values = list(_flat(entry._array.tolist()))
             if values and all(value is values[0] for value in values):
                 return values[0]

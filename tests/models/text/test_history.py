@@ -63,6 +63,20 @@ def test_optional_fields_per_message() -> None:
     assert History.from_chats([{"role": "user", "content": parts}])[0].content == parts
 
 
+def test_whether_turns_are_complete_is_said_for_each() -> None:
+    assert History.from_chats(A).is_complete == [True, True]
+    assert History.from_chats([A, A]).is_complete == [[True, True], [True, True]]
+    assert History.from_chats([A, B]).is_complete == [[True, True], [True, True, True]]
+    assert History.from_chats([{**A[0], "is_complete": False}]).is_complete == [False]
+    text = "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
+    assert History.from_text(text).is_complete == [True, True]
+    assert History.from_text([text, text]).get("is_complete") == [[True, True], [True, True]]
+    assert History.from_chats(A)[0].is_complete is True
+    one = History(role=["user", "user"], content=["a", "b"], batch_size=[2])
+    assert one.is_complete is True  # given once for all
+    assert one.append(History(role="user", content="c")).is_complete == [True, True, True]
+
+
 def test_content_parts() -> None:
     text, image = ContentBase(type="text", text="Hi"), ContentBase(type="image", url="u", size=3)
     expected = [{"type": "text", "text": "Hi"}, {"type": "image", "url": "u", "size": 3}]
