@@ -180,6 +180,11 @@ class ChatHistory(TensorClass):
     def __post_init__(self) -> None:
         for name in PARTS:
             history = getattr(self, name)
+            if history is not None and not isinstance(history, History):
+                raise TypeError(
+                    f"ChatHistory: {name} must be a History, got {type(history).__name__}; make one with"
+                    " History.from_chats([[{'role': 'user', 'content': 'Hi'}]])"
+                )
             if history is not None and len(history.batch_size) == len(self.batch_size):
                 warnings.warn(
                     f"ChatHistory: {name} has no dimension for turns; one of size 1 is added",

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lite import NestedKey, is_non_tensor
+from lite import NestedKey, is_non_tensor, is_tensor_collection
 from lite.models.text.assistant_spans import AssistantSpansError
 from lite.models.text.chat import EncodedChat, encode_chats
 from lite.models.text.history import History
@@ -19,6 +19,13 @@ from lite.models.text.rows import TokenRows, infer_mask, token_row
 from lite.models.wrapper.options import WrapperOptions
 
 Chats = list[list[dict[str, Any]]]
+
+_FORMS = {
+    "history": "conversations are given as History.from_chats([[{'role': 'user', 'content': 'Hi'}]])",
+    "text": "texts are given as Text(prompt=['Hi'], batch_size=[1])",
+    "tokens": "ids are given as integers (int64) in Tokens(prompt=ids, batch_size=[1])",
+}
+"""What an entry is made with, by input mode."""
 
 
 class Inputs(NamedTuple):
@@ -72,7 +79,9 @@ class InputReader:
         value = td.get(key, None) if mode == "history" else td.get(key, None, as_list=True)
         if value is None:
             found = sorted(map(str, td.keys(True)))
-            raise ValueError(f"Expected {key!r} key for {mode} input mode, but found keys: {found}")
+            raise ValueError(
+                f"Expected {key!r} key for {mode} input mode, but found keys: {found}; {_FORMS[mode]}"
+            )
         if mode == "history":
             return self._history(td, value)
         if mode == "text":
@@ -81,6 +90,14 @@ class InputReader:
             return Inputs(rows, texts, assistant_mask=self._assistant_mask(td, rows))
         rows = self._tokens(td, value, key)
         return Inputs(rows, assistant_mask=self._assistant_mask(td, rows))
+
+    def check(self, td: Any) -> None:
+        """TypeError if what a wrapper is called with is no TensorDict."""
+        if not is_tensor_collection(td):
+            raise TypeError(
+                f"Expected a TensorDict with {self.options.key!r} in it, got {type(td).__name__};"
+                f" {_FORMS[self.options.input_mode]}"
+            )
 
     def _history(self, td: Any, value: Any) -> Inputs:
         options, ndim = self.options, len(td.batch_size)
@@ -170,7 +187,9 @@ def read_chats(value: Any, key: NestedKey, ndim: int) -> tuple[Chats, History]:
     One without a dimension for turns holds conversations of one message each, and gets that dimension.
     """
     if not isinstance(value, History):
-        raise TypeError(f"Expected History object for {key!r}, got {type(value).__name__}")
+        raise TypeError(
+            f"Expected History object for {key!r}, got {type(value).__name__}; {_FORMS['history']}"
+        )
     if len(value.batch_size) == ndim:
         value = value.unsqueeze(-1)
     if len(value.batch_size) != ndim + 1:
@@ -186,7 +205,9 @@ def read_texts(value: Any, key: NestedKey, ndim: int) -> list[str]:
     texts = [items] if ndim == 0 else flatten(items, ndim) if isinstance(items, list) else [items]
     for text in texts:
         if not isinstance(text, str):
-            raise ValueError(f"Expected list of text for {key!r}, got {type(text).__name__} in it")
+            raise ValueError(
+                f"Expected list of text for {key!r}, got {type(text).__name__} in it; {_FORMS['text']}"
+            )
     return texts
 
 
@@ -196,6 +217,8 @@ def read_tokens(value: Any, key: NestedKey, ndim: int, *, pad_id: int | None, pa
     An array is taken for padded: without a mask, `infer_mask` says what is real. A list of rows holds
     real ids only.
     """
+    if is_non_tensor(value):
+        value = value.tolist()
     if isinstance(value, list) and ndim:
         rows = [token_row(row, f"{key!r}, row {i}") for i, row in enumerate(flatten(value, ndim))]
         return TokenRows.left_padded(rows, 0 if pad_id is None else pad_id)
@@ -203,7 +226,7 @@ def read_tokens(value: Any, key: NestedKey, ndim: int, *, pad_id: int | None, pa
     if array.ndim != ndim + 1 or (array.size and array.dtype.kind not in "iu"):
         raise ValueError(
             f"Expected token ids with {ndim + 1} dimensions for {key!r}, got an array of shape {array.shape}"
-            f" and dtype {array.dtype}"
+            f" and dtype {array.dtype}; {_FORMS['tokens']}"
         )
     ids = array.reshape(-1, array.shape[-1]).astype(np.int64)
     return TokenRows(ids, infer_mask(ids, pad_id, pad_is_eos=pad_is_eos))

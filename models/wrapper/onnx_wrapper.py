@@ -248,8 +248,9 @@ class OnnxWrapper(DistributionMethods):
         Raises:
             ValueError: the entry is missing or not what the mode reads, a prompt is empty or longer than
                 the model's context, or options are out of range. Nothing has changed then.
-            TypeError: in history mode, the entry is no `History`.
+            TypeError: `tensordict` is none, or in history mode the entry is no `History`.
         """
+        self._read.check(tensordict)
         shape = tuple(tensordict.batch_size)
         if self.options.num_samples is not None:
             shape = (*shape, self.options.num_samples)

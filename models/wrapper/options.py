@@ -91,7 +91,7 @@ class WrapperOptions:
             raise ValueError(f"pad_output must be a bool, got {self.pad_output!r}")
         if self.pad_model_input is not None and self.generate:
             raise ValueError("pad_model_input can only be given with generate=False")
-        if self.inplace is not None and self.inplace not in (True, False, "empty"):
+        if not (self.inplace is None or isinstance(self.inplace, bool) or self.inplace == "empty"):
             raise ValueError(f"inplace must be True, False, 'empty' or None, got {self.inplace!r}")
         if self.return_log_probs is False and not self.generate:
             raise ValueError("return_log_probs must be True when generate=False.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from helpers.prompts import HELLO, HI, MODES, Make, P, chat_td, rows, text_td, token_td
@@ -101,3 +103,38 @@ def test_a_history_without_turn_dimension(wrap: Make) -> None:
     td = TensorDict({"my": history}, batch_size=[2])
     out = wrap("history", input_key="my")(td)
     assert out["history"].full.batch_size == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "given", [["Hi"], "Hi", [{"role": "user", "content": "Hi"}], None, 3, np.array([[1, 2]])], ids=type
+)
+@pytest.mark.parametrize("generate", [True, False])
+def test_what_is_no_tensordict(wrap: Make, generate: bool, given: Any) -> None:
+    for mode, form in (
+        ("history", r"History\.from_chats"),
+        ("text", r"Text\(prompt="),
+        ("tokens", "integers"),
+    ):
+        with pytest.raises(TypeError, match=rf"Expected a TensorDict with \('{mode}', .*, got .*{form}"):
+            wrap(mode, generate=generate)(given)
+
+
+def test_entries_in_another_form_name_the_right_one(wrap: Make) -> None:
+    chat = [{"role": "user", "content": "Hi"}]
+    for value in (chat, [chat]):
+        td = TensorDict({"history": {"prompt": value}}, batch_size=[1])
+        with pytest.raises(TypeError, match=r"Expected History object .*History\.from_chats"):
+            wrap("history")(td)
+        with pytest.raises(ValueError, match=r"Expected \('history', 'prompt'\) key .*History\.from_chats"):
+            wrap("history")(TensorDict({"history": value}, batch_size=[1]))
+        with pytest.raises(TypeError, match=r"prompt must be a History, .*History\.from_chats"):
+            ChatHistory(prompt=value, batch_size=[1])
+    for ids in (np.array([[1.0, 2.0]]), np.array([[True, False]]), np.array([1, 2])):
+        td = TensorDict({"tokens": {"prompt": ids[:1]}}, batch_size=[1])
+        with pytest.raises(ValueError, match=r"Expected token ids with 2 dimensions .*integers \(int64\)"):
+            wrap("tokens")(td)
+    for bad in (["Hi"], [[1.5]], [3]):
+        with pytest.raises((TypeError, ValueError), match="tokens"):
+            wrap("tokens")(TensorDict({"tokens": {"prompt": bad}}, batch_size=[1]))
+    with pytest.raises(ValueError, match=r"Expected list of text .*Text\(prompt="):
+        wrap("text")(TensorDict({"text": {"prompt": [3]}}, batch_size=[1]))

@@ -21,6 +21,9 @@ pytest.importorskip("jinja2")
         ({"pad_output": 1}, "pad_output must be a bool, got 1"),
         ({"pad_model_input": True}, "pad_model_input"),
         ({"inplace": "yes"}, "inplace must be True, False, 'empty' or None, got 'yes'"),
+        ({"inplace": 1}, "inplace must be True, False, 'empty' or None, got 1"),
+        ({"inplace": 0}, "inplace must be True, False, 'empty' or None, got 0"),
+        ({"inplace": 1.0}, "inplace must be True"),
         (
             {"generate": False, "return_log_probs": False},
             "return_log_probs must be True when generate=False.",
