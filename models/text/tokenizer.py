@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +19,9 @@ from lite.models.text.columns import check_side, collate
 from lite.models.text.template_rendering import render_chat
 
 Chat = Sequence[Mapping[str, Any]]
+
+MAX_ID = 2**31 - 1
+_LONG_NUMBER = re.compile(r"\d{10}")
 
 # The named special tokens, in the order the configuration files list them.
 NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -56,8 +61,6 @@ class Tokenizer:
         name_or_path: str = "",
         padding_side: Literal["left", "right"] = "right",
     ) -> None:
-        backend.no_padding()
-        backend.no_truncation()
         self.backend = backend
         self.name_or_path = name_or_path
         self.padding_side = check_side(padding_side)
@@ -65,7 +68,10 @@ class Tokenizer:
         if unknown := sorted(set(named) - set(NAMED)):
             raise ValueError(f"special_tokens has unknown names {unknown}; known are {list(NAMED)}")
         self.special_tokens_map: dict[str, str] = {k: named[k] for k in NAMED if named.get(k)}  # type: ignore[misc]
-        _mark_special(backend, self.special_tokens_map.values())
+        with self._naming_itself():
+            backend.no_padding()
+            backend.no_truncation()
+            _mark_special(backend, self.special_tokens_map.values())
         if isinstance(chat_template, str):
             chat_template = {"default": chat_template}
         self.chat_templates: dict[str, str] = dict(chat_template or {})
@@ -132,12 +138,17 @@ class Tokenizer:
 
     def _id_of(self, name: str) -> int | None:
         token = self.special_tokens_map.get(name)
-        found: int | None = None if token is None else self.backend.token_to_id(token)
+        with self._naming_itself():
+            found: int | None = None if token is None else self.backend.token_to_id(token)
         return found
+
+    def _naming_itself(self) -> AbstractContextManager[None]:
+        return _refusing(f"the tokenizer {self.name_or_path!r} failed")
 
     def __len__(self) -> int:
         """Number of tokens, added ones included."""
-        return int(self.backend.get_vocab_size(with_added_tokens=True))
+        with self._naming_itself():
+            return int(self.backend.get_vocab_size(with_added_tokens=True))
 
     def __repr__(self) -> str:
         return f"Tokenizer({self.name_or_path!r}, {len(self)} tokens, {self.special_tokens_map})"
@@ -151,7 +162,8 @@ class Tokenizer:
         False for text rendered by a chat template, which holds them already.
         """
         _check_text(text)
-        return list(self.backend.encode(text, add_special_tokens=add_special_tokens).ids)
+        with self._naming_itself():
+            return list(self.backend.encode(text, add_special_tokens=add_special_tokens).ids)
 
     def __call__(
         self,
@@ -191,7 +203,8 @@ class Tokenizer:
         texts = [text] if isinstance(text, str) else list(text)
         for item in texts:
             _check_text(item)
-        encodings = self.backend.encode_batch(texts, add_special_tokens=add_special_tokens)
+        with self._naming_itself():
+            encodings = self.backend.encode_batch(texts, add_special_tokens=add_special_tokens)
         columns: dict[str, list[list[Any]]] = {"input_ids": [list(encoding.ids) for encoding in encodings]}
         if return_offsets_mapping:
             columns["offset_mapping"] = [list(encoding.offsets) for encoding in encodings]
@@ -211,7 +224,9 @@ class Tokenizer:
 
     def decode(self, ids: int | Sequence[int] | NDArray[Any], *, skip_special_tokens: bool = False) -> str:
         """The text of one row of ids; ids unknown to the tokenizer give no text."""
-        return str(self.backend.decode(_ids(ids), skip_special_tokens=skip_special_tokens))
+        row = _ids(ids)
+        with self._naming_itself():
+            return str(self.backend.decode(row, skip_special_tokens=skip_special_tokens))
 
     def batch_decode(
         self,
@@ -221,15 +236,19 @@ class Tokenizer:
     ) -> list[str]:
         """The text of each row of ids; rows may have different lengths."""
         ids = [_ids(row) for row in rows]
-        return list(self.backend.decode_batch(ids, skip_special_tokens=skip_special_tokens))
+        with self._naming_itself():
+            return list(self.backend.decode_batch(ids, skip_special_tokens=skip_special_tokens))
 
     def convert_ids_to_tokens(self, ids: Sequence[int] | NDArray[Any]) -> list[str | None]:
         """Each id's token as the vocabulary spells it, None for an unknown id."""
-        return [self.backend.id_to_token(i) for i in _ids(ids)]
+        row = _ids(ids)
+        with self._naming_itself():
+            return [self.backend.id_to_token(i) for i in row]
 
     def convert_tokens_to_ids(self, tokens: Sequence[str]) -> list[int | None]:
         """Each token's id, None for a token that the vocabulary lacks."""
-        return [self.backend.token_to_id(token) for token in tokens]
+        with self._naming_itself():
+            return [self.backend.token_to_id(token) for token in tokens]
 
     # -- conversations -------------------------------------------------------------------------
 
@@ -295,7 +314,8 @@ class Tokenizer:
         ]
         if not tokenize:
             return rendered[0].text if single else [row.text for row in rendered]
-        encodings = self.backend.encode_batch([row.text for row in rendered], add_special_tokens=False)
+        with self._naming_itself():
+            encodings = self.backend.encode_batch([row.text for row in rendered], add_special_tokens=False)
         columns: dict[str, list[list[Any]]] = {"input_ids": [list(encoding.ids) for encoding in encodings]}
         if return_assistant_tokens_mask:
             columns["assistant_masks"] = [
@@ -347,6 +367,18 @@ def _check_text(text: Any) -> None:
         raise ValueError(f"text must be valid Unicode, got {text[error.start]!r} at {error.start}") from None
 
 
+@contextmanager
+def _refusing(what: str) -> Iterator[None]:
+    """ValueError for what the tokenizers package raises on broken files: panics, which are no Exception, and
+    plain Exceptions."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error) is Exception or type(error).__name__ == "PanicException":
+            raise ValueError(f"{what}: {error}") from None
+        raise
+
+
 def _mark_special(backend: Any, tokens: Any) -> None:
     """Make named tokens special, so that encoding never splits them and decoding can skip them."""
     from tokenizers import AddedToken
@@ -371,15 +403,18 @@ def _load_files(path: Path) -> tuple[Any, dict[str, Any]]:
         raise ImportError(
             'Tokenizer needs the tokenizers package: pip install "tensordict-lite[llm]"'
         ) from error
-    source = read_text(folder / "tokenizer.json", max_bytes=MAX_TOKENIZER_BYTES)
-    try:
-        backend = Backend.from_str(source)
-    except Exception as error:  # the package raises plain Exception
-        raise ValueError(f"{folder / 'tokenizer.json'} is not a valid tokenizer: {error}") from None
+    file = folder / "tokenizer.json"
+    source = read_text(file, max_bytes=MAX_TOKENIZER_BYTES)
     config = read_json_object(folder / "tokenizer_config.json")
-    _add_configured_tokens(backend, config)
+    with _refusing(f"{file} is not a valid tokenizer"):
+        backend = Backend.from_str(source)
+        # looking for a long number is quicker than listing the vocabulary
+        if _LONG_NUMBER.search(source) and max(backend.get_vocab().values(), default=0) > MAX_ID:
+            raise ValueError(f"{file} is not a valid tokenizer: ids must be at most {MAX_ID}")
+        _add_configured_tokens(backend, config)
+        special = _named_tokens(folder, config, backend)
     return backend, {
-        "special_tokens": _named_tokens(folder, config, backend),
+        "special_tokens": special,
         "chat_template": _chat_templates(folder, config),
         "name_or_path": str(path),
         "padding_side": "left" if config.get("padding_side") == "left" else "right",
@@ -457,7 +492,21 @@ def _chat_templates(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
             if isinstance(entry, dict) and isinstance(entry.get("template"), str):
                 templates[str(entry.get("name", "default"))] = entry["template"]
     for file in sorted((folder / "chat_templates").glob("*.jinja")):
-        templates[file.stem] = read_text(file)
+        templates[file.stem] = _template_text(file, folder)
     if (folder / "chat_template.jinja").is_file():
-        templates["default"] = read_text(folder / "chat_template.jinja")
+        templates["default"] = _template_text(folder / "chat_template.jinja", folder)
     return templates
+
+
+def _template_text(file: Path, folder: Path) -> str:
+    """The text of a template; ValueError for a link out of the folder, which could show any file to a model.
+
+    Download caches have a folder of links (snapshots/REVISION) beside one of files (blobs).
+    """
+    target, home = file.resolve(), folder.resolve()
+    allowed = [home, home.parents[1] / "blobs"] if home.parent.name == "snapshots" else [home]
+    if not any(target.is_relative_to(place) for place in allowed):
+        raise ValueError(f"{file} is a link out of its folder, to {target}")
+    if not target.is_file():
+        raise ValueError(f"{file} is not a file")
+    return read_text(target)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -179,3 +180,94 @@ def test_missing_and_broken_folders(
     monkeypatch.setattr(tokenizer_module, "MAX_TOKENIZER_BYTES", 10)
     with pytest.raises(ValueError, match="may have at most 10"):
         Tokenizer.from_pretrained(tmp_path)
+
+
+def _tokenizer_files(backend: Any) -> dict[str, tuple[dict[str, Any], str]]:
+    """Broken tokenizer.json files by what is wrong, each with when it shows."""
+    whole = json.loads(backend.to_str())
+    word_piece = {
+        "type": "WordPiece",
+        "vocab": {"a": 0},
+        "unk_token": "[UNK]",
+        "continuing_subword_prefix": "##",
+        "max_input_chars_per_word": 100,
+    }
+    words = {"type": "WordLevel", "unk_token": "a"}
+    sequence = [{"SpecialToken": {"id": "[X]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+    charsmap = {"type": "Precompiled"}
+    post = {"type": "TemplateProcessing", "single": sequence, "pair": sequence, "special_tokens": {}}
+    return {
+        "garbage charsmap": ({**whole, "normalizer": {**charsmap, "precompiled_charsmap": "/w=="}}, ""),
+        "short charsmap": ({**whole, "normalizer": {**charsmap, "precompiled_charsmap": "AAAA"}}, ""),
+        "no unknown token": ({"version": "1.0", "model": word_piece}, "encode"),
+        "unknown special token": ({**whole, "post_processor": post}, "encode"),
+        "an id of 32 bits": ({"version": "1.0", "model": {**words, "vocab": {"a": 0, "b": 2**32 - 1}}}, ""),
+        "an id of 31 bits": ({"version": "1.0", "model": {**words, "vocab": {"a": 0, "b": 2**31}}}, ""),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "garbage charsmap",
+        "short charsmap",
+        "no unknown token",
+        "unknown special token",
+        "an id of 32 bits",
+        "an id of 31 bits",
+    ],
+)
+def test_broken_tokenizers_raise_and_name_the_file(
+    tmp_path: Path, name: str, byte_backend: Callable[[], Any]
+) -> None:
+    content, when = _tokenizer_files(byte_backend())[name]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    if not when:
+        with pytest.raises(ValueError, match=rf"{tmp_path}.tokenizer\.json is not a valid tokenizer"):
+            Tokenizer.from_pretrained(tmp_path)
+        return
+    tokenizer = Tokenizer.from_pretrained(tmp_path)
+    tokenizer.chat_templates["default"] = "b b"
+    with pytest.raises(ValueError, match=f"the tokenizer '{tmp_path}' failed"):
+        tokenizer.encode("b b")
+    with pytest.raises(ValueError, match=f"the tokenizer '{tmp_path}' failed"):
+        tokenizer(["b b", "b"])
+
+
+def test_a_long_number_in_a_token_is_no_id(tmp_path: Path) -> None:
+    model = {"type": "WordLevel", "unk_token": "a", "vocab": {"a": 0, "4294967295": 1}}
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"version": "1.0", "model": model}))
+    assert Tokenizer.from_pretrained(tmp_path).convert_tokens_to_ids(["4294967295"]) == [1]
+
+
+def test_templates_that_are_links(tmp_path: Path, byte_backend: Callable[[], Any]) -> None:
+    folder = tmp_path / "model" / "snapshots" / "1"
+    (folder / "chat_templates").mkdir(parents=True)
+    (tmp_path / "model" / "blobs").mkdir()
+    byte_backend().save(str(folder / "tokenizer.json"))
+    (tmp_path / "secret").write_text("a secret")
+    (tmp_path / "model" / "blobs" / "2").write_text("of the cache")
+    (folder / "own").write_text("own")
+    template = folder / "chat_template.jinja"
+    for target, text in (("../../blobs/2", "of the cache"), ("own", "own")):
+        template.unlink(missing_ok=True)
+        template.symlink_to(target)
+        assert Tokenizer.from_pretrained(folder).chat_template == text
+    elsewhere = tmp_path / "link"
+    elsewhere.symlink_to(folder)
+    assert Tokenizer.from_pretrained(elsewhere).chat_template == "own"
+    template.unlink()
+    for link in (template, folder / "chat_templates" / "x.jinja"):
+        link.symlink_to(tmp_path / "secret")
+        with pytest.raises(ValueError, match=rf"{link.name} is a link out of its folder, to .*secret"):
+            Tokenizer.from_pretrained(folder)
+        link.unlink()
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    byte_backend().save(str(plain / "tokenizer.json"))
+    (plain / "chat_template.jinja").symlink_to(tmp_path / "model" / "blobs" / "2")
+    with pytest.raises(ValueError, match="is a link out of its folder"):
+        Tokenizer.from_pretrained(plain)
+    os.mkfifo(folder / "chat_templates" / "x.jinja")
+    with pytest.raises(ValueError, match=r"x\.jinja is not a file"):
+        Tokenizer.from_pretrained(folder)
