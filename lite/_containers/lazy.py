@@ -149,11 +149,7 @@ class Lazy(Container):
 
     def _pieces(self, entry: Any) -> Sequence[Any]:
         """An entry of the whole stack, cut along the stack dimension."""
-        dim = self.stack_dim
-        if isinstance(entry, TensorCollection):
-            return entry.unbind(dim)
-        before = (slice(None),) * dim
-        return [entry[(*before, i, ...)] for i in range(entry.shape[dim])] if entry.ndim > dim else []
+        return lazy_writes.along(entry, self.stack_dim)
 
     def _remove(self, key: str) -> None:
         if all(part._peek(key) is None for part in self.tensordicts):

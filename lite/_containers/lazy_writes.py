@@ -91,20 +91,18 @@ def _set_rows(stack: Any, key: str, item: Array, inplace: bool) -> bool:
 
 
 def _cut(stack: Any, item: Any) -> Sequence[Any]:
-    """One piece per part: those of a list of as many items, or the value cut up.
-
-    Nested lists of plain values that have the shape of the batch are in its order, as `tolist` gives
-    them, wherever the parts are stacked.
-    """
-    dim = stack.stack_dim
-    listed = type(item) is list and len(item) == len(stack.tensordicts)
-    if listed and dim and _in_order(item, stack.batch_size[: dim + 1]):
-        listed = False
-    return item if listed else stack._pieces(stack._convert(item))
+    """One piece per part: from the lists that `item` is made of, or of the value cut up."""
+    pieces = _listed(stack, item)
+    return stack._pieces(stack._convert(item)) if pieces is None else pieces
 
 
 def _cut_to_copy(stack: Any, key: str, item: Any) -> Sequence[Any]:
     """As `_cut`, for a value that is broadcast to what is there."""
+    pieces = _listed(stack, item)
+    if pieces is not None:
+        return pieces
+    if type(item) is list:
+        item = stack._to_entry(item)
     scalar = item.ndim == 0 if isinstance(item, np.ndarray) else np.isscalar(item)
     if scalar:
         return [item] * len(stack.tensordicts)
@@ -117,7 +115,7 @@ def _cut_to_copy(stack: Any, key: str, item: Any) -> Sequence[Any]:
         if not fits(item.shape, shape):
             raise _not_updated(item.shape, shape)
         item = np.broadcast_to(item, shape)
-    return _cut(stack, item)
+    return stack._pieces(stack._convert(item))
 
 
 def _not_updated(shape: Shape, wanted: Shape) -> Exception:
@@ -125,13 +123,35 @@ def _not_updated(shape: Shape, wanted: Shape) -> Exception:
     return entry_error(ValueError, message)
 
 
-def _in_order(value: Any, shape: Shape) -> bool:
-    """Whether a value is nested lists of a shape, and what is in them has no shape of its own."""
-    if shape:
-        return type(value) is list and len(value) == shape[0] and all(_in_order(v, shape[1:]) for v in value)
-    if type(value) is list:
-        return all(_in_order(item, shape) for item in value)
-    return not isinstance(value, TensorCollection | Mapping) and not is_array(value)
+def along(entry: Any, dim: int) -> Sequence[Any]:
+    """An array or a collection cut along a dim."""
+    if isinstance(entry, TensorCollection):
+        return entry.unbind(dim)
+    before = (slice(None),) * dim
+    return [entry[(*before, i, ...)] for i in range(entry.shape[dim])] if entry.ndim > dim else []
+
+
+def _listed(stack: Any, item: Any) -> Sequence[Any] | None:
+    """The pieces of lists, if there is one for each part; what is in them may be ragged."""
+    pieces = _unbound(item, stack.stack_dim) if type(item) is list else None
+    return None if pieces is None or len(pieces) != len(stack.tensordicts) else pieces
+
+
+def _unbound(item: Any, dim: int) -> Sequence[Any] | None:
+    """An item cut along a dim, where level i of nested lists is dim i, as `tolist` gives them.
+
+    None if it has no such dim, or another number of items in each row.
+    """
+    if type(item) is not list:
+        node = isinstance(item, TensorCollection) or is_array(item)
+        return along(item, dim) if node and item.ndim > dim else None
+    if not dim:
+        return item
+    rows = [_unbound(row, dim - 1) for row in item]
+    lengths = {-1 if row is None else len(row) for row in rows}
+    if len(lengths) != 1 or -1 in lengths:
+        return None
+    return [list(column) for column in zip(*rows, strict=True)]  # type: ignore[arg-type]
 
 
 def _holds(stack: Any, key: str, item: Any) -> bool:
