@@ -209,11 +209,10 @@ def update(
     is_leaf: Callable[[type], bool] | None,
     writes: Writes,
 ) -> None:
-    if not _pairs_up(stack, source):
+    shares = _paired(stack, source)
+    if shares is None:
         whole, shares = _shared_out(stack, source)
         assignment.update(stack, whole, clone, inplace, chosen, is_leaf, writes)
-    else:
-        shares = stack._as_node(source).tensordicts
     if shares:
         for part, other in zip(stack.tensordicts, shares, strict=True):
             part._update(other, clone, inplace, chosen, is_leaf, writes)
@@ -247,28 +246,31 @@ def _goes_apart(stack: Any, key: NestedKey, value: Any) -> bool:
 def copy_entries(
     stack: Any, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
 ) -> None:
-    if not _pairs_up(stack, source):
+    shares = _paired(stack, source)
+    if shares is None:
         whole, shares = _shared_out(stack, source)
         assignment.copy_entries(stack, whole, chosen, strict, writes, above)
-    else:
-        shares = stack._as_node(source).tensordicts
     if shares:
         for part, other in zip(stack.tensordicts, shares, strict=True):
             part._copy_entries(other, chosen, strict, writes, above)
 
 
-def _pairs_up(stack: Any, source: Any) -> bool:
-    """Whether a source is stacked as self is, so that its parts, ragged or not, go to those of self.
+def _paired(stack: Any, source: Any) -> Sequence[Any] | None:
+    """What of a lazy stack, ragged or not, goes to each part; None if the source is no such stack.
 
     Raises:
-        ValueError: it has another number of parts.
+        ValueError: it is stacked as self is and has another number of parts.
     """
-    node = stack._as_node(source)
-    if not isinstance(node, kinds.lazy) or node.stack_dim != stack.stack_dim:
-        return False
+    node, dim = stack._as_node(source), stack.stack_dim
+    if not isinstance(node, kinds.lazy):
+        return None
+    if node.stack_dim != dim:
+        rows = node.batch_size[dim : dim + 1] == (len(stack.tensordicts),)
+        return node.unbind(dim) if rows else None
     if len(node.tensordicts) != len(stack.tensordicts):
         raise ValueError("cannot update stacked tensordicts with different shapes.")
-    return True
+    parts: Sequence[Any] = node.tensordicts
+    return parts
 
 
 # -- at an index of the batch ------------------------------------------------------------------------------

@@ -279,6 +279,26 @@ def test_lists_of_rows(data):
     same(lambda side: _read(side.build(tree).set("new", [side.leaf(row) for row in rows])))
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_stacks_into_a_lazy_out(data):
+    tree = data.draw(stacks())
+    dim, parts = tree[1], tree[2]
+    name = data.draw(st.sampled_from(["stack", "lazy_stack", "maybe_dense_stack"]))
+    at = data.draw(st.integers(0, len(shape(tree)) - 1))
+    if "only" in parts[0][2] and at != dim:
+        at = dim  # as the stack along another dim has no key that only some parts have
+
+    def into(side: Side) -> Any:
+        out = side.build(("lazy", dim, [(kind, size, dict(part)) for kind, size, part in parts])).zero_()
+        if at != dim:
+            out = side.library.LazyStackedTensorDict(*out.unbind(at), stack_dim=at)
+        join = getattr(side.library.LazyStackedTensorDict, name)
+        return join([side.build(part) for part in parts], dim, out=out) is out, out
+
+    same(into)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_updates_between_stacks(data):
