@@ -170,6 +170,7 @@ class Dense(Container):
     _set_at = assignment.set_at
     _set_index = assignment.set_index
     _merge = assignment.merge
+    _take_batch = assignment.take_batch
     _update = assignment.update
     _copy_entries = assignment.copy_entries
 

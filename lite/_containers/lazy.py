@@ -111,6 +111,7 @@ class Lazy(Container):
     _create = lazy_writes.create
     _set_at = lazy_writes.set_at
     _merge = assignment.merge
+    _take_batch = lazy_writes.take_batch
     _update = lazy_writes.update
     _copy_entries = lazy_writes.copy_entries
     _set_index = lazy_writes.set_index

@@ -218,6 +218,30 @@ def update(
             part._update(other, clone, inplace, chosen, is_leaf, writes)
 
 
+def take_batch(stack: Any, source: Any, inplace: bool, chosen: list[Path] | None, writes: Writes) -> None:
+    node, dim, parts = stack._as_node(source), stack.stack_dim, stack.tensordicts
+    if node is None:
+        assignment.take_batch(stack, source, inplace, chosen, writes)
+        return
+    if node.ndim <= dim:
+        if not assignment.agrees(stack, node):
+            raise entry_error(
+                RuntimeError,
+                f"a source of batch size {node.batch_size} has no dim {dim}, the stack dim of the target"
+                f"{{at}} of batch size {stack.batch_size}.",
+            )
+        return
+    rows = node.unbind(dim)
+    if len(rows) != len(parts):
+        assignment.require_resizable(stack, node, inplace, chosen)
+        writes.keep(stack)
+        model = parts[0]._blank() if parts else None
+        parts += [(row if model is None else model)._blank() for row in rows[len(parts) :]]
+        del parts[len(rows) :]
+    for part, row in zip(parts, rows, strict=True):
+        part._take_batch(row, inplace, chosen, writes)
+
+
 def _shared_out(stack: Any, source: Any) -> tuple[Any, Sequence[Any]]:
     """A source as what can be set for the whole stack, and what has to go to each part.
 

@@ -52,6 +52,7 @@ def gather(td: Container, dim: int, index: Any, out: Any = None, *, inplace: boo
 
     Raises:
         RuntimeError: `dim` is no batch dimension, or `index` has other dimensions.
+        ValueError: both `out` and `inplace`.
 
     Example:
         >>> import numpy as np
@@ -61,6 +62,8 @@ def gather(td: Container, dim: int, index: Any, out: Any = None, *, inplace: boo
         array([[2],
                [3]])
     """
+    if out is not None and inplace:
+        raise ValueError("gather takes either `out` or `inplace=True`, got both.")
     size = td.batch_size
     array = as_array(index)
     if not -len(size) <= dim < len(size):

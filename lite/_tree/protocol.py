@@ -201,6 +201,17 @@ class Container(BatchShape):
         """Write a value, or the entries of a container, at an index of the batch."""
         raise NotImplementedError
 
+    def _take_batch(self, source: Any, inplace: bool, chosen: list[Path] | None, writes: Writes) -> None:
+        """Take the batch size of a source, node by node, and drop the leaves where it is another.
+
+        What is dropped is among the entries of the source, which are set next.
+
+        Raises:
+            RuntimeError: sizes differ, and either the source lacks a key, or only the chosen entries or
+                those that can be written in place are to be set.
+        """
+        raise NotImplementedError
+
     def _update(
         self,
         source: Any,
