@@ -344,6 +344,11 @@ class Lazy(Container):
             "use inplace=False."
         )
 
+    def _become(self, out: Any) -> Self:
+        self.tensordicts, self.stack_dim = list(out.tensordicts), out.stack_dim
+        self._dim_name, self._empty_size = out._dim_name, out._empty_size
+        return self
+
     def _save(self) -> Any:
         return list(self.tensordicts), self._dim_name, self._locked, self._lock_parents
 

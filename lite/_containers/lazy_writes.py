@@ -151,7 +151,7 @@ def _unbound(item: Any, dim: int) -> Sequence[Any] | None:
     lengths = {-1 if row is None else len(row) for row in rows}
     if len(lengths) != 1 or -1 in lengths:
         return None
-    return [list(column) for column in zip(*rows, strict=True)]  # type: ignore[arg-type]
+    return [list(column) for column in zip(*rows, strict=True)]
 
 
 def _holds(stack: Any, key: str, item: Any) -> bool:

@@ -265,6 +265,13 @@ class Container(BatchShape):
         """A lazy stack like self of other containers, all of one batch size; unlocked."""
         raise NotImplementedError
 
+    def _become(self, out: Self) -> Self:
+        """Take over the content of a container of this kind that was made from self, and return self.
+
+        Nodes stay the objects they are and take over theirs. The caller has asked for the locks.
+        """
+        raise NotImplementedError
+
     def _save(self) -> Any:
         """What `_reset` needs to undo every change of the container itself; arrays are not copied."""
         raise NotImplementedError
