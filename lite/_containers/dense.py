@@ -218,8 +218,8 @@ class Dense(Container):
     def _to_entry(self, value: Any) -> Any:
         return to_entry(value, self._batch_size, self._node_from)
 
-    def _node_from(self, mapping: Mapping[Any, Any]) -> Self:
-        node = self._make({}, self._batch_size, self._device, self._names)
+    def _node_from(self, mapping: Mapping[Any, Any]) -> Any:
+        node = kinds.dense._make({}, self._batch_size, self._device, self._names)
         if mapping:
             node._fill(mapping)
         return node

@@ -164,7 +164,8 @@ def merge_tensordicts(*tensordicts: Any, callback_exist: Any = None) -> Any:
     if len(tensordicts) < 2:
         raise RuntimeError(f"merge_tensordicts needs at least 2 tensordicts, got {len(tensordicts)}.")
     first = tensordicts[0]
-    out = kinds.dense({}, first.batch_size, first.device)
+    node = Container._as_node(first)
+    out = kinds.dense({}, first.batch_size, first.device) if node._parts() is not None else node.empty()
     for td in tensordicts:
         for key, value in td.items(True, True, is_leaf=is_leaf_nontensor):
             if key in out:
