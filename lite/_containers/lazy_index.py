@@ -193,7 +193,8 @@ def run(stack: Any, op: batch_ops.BatchOp) -> Any:
         return _permute(stack, op)
     if isinstance(op, batch_ops.Expand):
         return _expand(stack, op)
-    return _reshape(stack, op)
+    out = op.on_stack(stack)
+    return _reshape(stack, op) if out is None else out
 
 
 def nest(parts: Sequence[Any], shape: Shape, at: int, inner: Shape, names: Names = None) -> Any:

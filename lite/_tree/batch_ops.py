@@ -45,6 +45,15 @@ class BatchOp:
         """The operation that leads back to the batch size this one started from."""
         return Reshape(len(self.shape), size[: self.ndim])
 
+    def on_stack(self, stack: Any) -> Any:
+        """The result for a lazy stack whose stack dimension it reads; None leaves that to the stack."""
+        return None
+
+    def _head(self, part: Any) -> Shape:
+        """The dimensions that are read of a part of a lazy stack."""
+        size: Shape = part.batch_size
+        return size[: self.ndim - 1]
+
 
 class Reshape(BatchOp):
     """Row-major reshape of the batch dimensions; copies only where strides force it."""
