@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from lite._arrays.types import Array, Names, Shape
+from lite._arrays.types import Array, HostArray, Names, Shape
 from lite._containers import assignment, lazy_entries, lazy_index, lazy_writes
 from lite._containers.dense import Dense
 from lite._containers.lazy_entries import keys_differ
@@ -333,6 +333,9 @@ class Lazy(Container):
             return lazy_index.at(self.tensordicts, index)
         if index is Ellipsis or (isinstance(index, tuple) and not index):
             return self
+        for item in index if type(index) is tuple else (index,):
+            if isinstance(item, HostArray):
+                return item.index_batch(self, index)
         items = normalise(index, self.batch_size)
         if all(type(item) is slice and item == slice(None) for item in items):
             return self
