@@ -569,6 +569,7 @@ class LazyStackedTensorDict(Lazy, TensorDictBase):
         tensordicts: the parts, of equal number of batch dimensions and equal device.
         stack_dim: where the stack dimension is in the batch size.
         batch_size: of the stack, checked; without parts, what a part would have.
+        device: of a stack without parts; parts have their own.
         stack_dim_name: name of the stack dimension.
         strict_shape: also require equal batch sizes.
 
