@@ -268,7 +268,9 @@ def _outside(name: str, item: Any, dim: int | None, number: int, size: int, stac
         out = item._run(Show(item.batch_size, dim % ndim, number, size))
         if not stacked:
             return out
-        return Container._rewrap(out, Container._as_node(out).to_lazystack(dim))
+        held = Container._as_node(out)
+        stack = held.to_lazystack(dim)
+        return Container._rewrap(out, stack.lock_() if held.is_locked else stack)
     return show(raw(item), dim % ndim, number, size)
 
 

@@ -175,6 +175,7 @@ def test_lazy_stacks_stay_lazy(dim: int, in_dim: int, out_dim: int) -> None:
     np.testing.assert_array_equal(added["n", "y"], expected["n", "y"] + 1)
     np.testing.assert_array_equal(picked["y"], expected["n", "y"])
     assert "z" not in td
+    assert vmap(lambda row: row, (in_dim,), out_dim)(td.lock_()).is_locked
 
 
 def test_ragged_stacks_are_mapped_along_the_other_dims() -> None:
