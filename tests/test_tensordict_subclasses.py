@@ -84,11 +84,11 @@ def test_joined_values_are_those_of_plain_ones() -> None:
         np.testing.assert_array_equal(got["n", "y"], expected["n", "y"])
 
 
-def test_of_several_classes_comes_a_plain_one() -> None:
+def test_of_several_classes_the_first_is_taken() -> None:
     plain = TensorDict({"x": np.zeros((3, 2)), "n": {"y": np.zeros(3)}}, [3])
     for join in (lite.stack, lite.cat, lite.maybe_dense_stack):
-        for pair in ([_own(), plain], [plain, _own()]):
-            assert type(join(pair)) is TensorDict
+        assert type(join([_own(), plain])) is Own
+        assert type(join([plain, _own()])) is TensorDict
 
 
 def test_nodes_made_of_mappings_are_plain() -> None:
@@ -107,6 +107,9 @@ def test_lazy_stacks_of_a_class() -> None:
     made = OwnStack.from_dict([{"x": np.zeros(1)}, {"x": np.zeros(2)}], stack_dim_name="rows")
     assert type(made) is OwnStack
     assert made.names == ["rows"]
-    assert type(lite.cat([td, LazyStackedTensorDict(_own(), _own())])) is LazyStackedTensorDict
+    plain = LazyStackedTensorDict(_own(), _own())
+    for dim in (0, 1):
+        assert type(lite.cat([td, plain], dim)) is OwnStack
+        assert type(lite.cat([plain, td], dim)) is LazyStackedTensorDict
     assert type(td[0]) is Own
     assert type(td["n"].tensordicts[0]) is TensorDict

@@ -158,20 +158,17 @@ def _stack_nodes(items: list[Any], dim: int) -> Any:
 
 
 def _stacked_dense(items: list[Any], how: How, dim: int) -> Any:
-    """Dense TensorDicts of one batch size stacked; `how` says what becomes of nested ones."""
+    """Dense TensorDicts of one batch size stacked; `how` says what becomes of nested ones.
+
+    As everywhere where several are joined, the first gives the class, which may be a user's own.
+    """
     entries = _join_columns(items, how, dim, _exclusive)
     size, names = items[0]._batch_size, items[0]._names
     if names is not None:
         same = all(item._names == names for item in items)
         names = check_names([*names[:dim], None, *names[dim:]], len(names) + 1) if same else None
-    make = _shared_class(items, kinds.dense)._make
+    make = type(items[0])._make
     return make(entries, (*size[:dim], len(items), *size[dim:]), common_device(items), names)
-
-
-def _shared_class(items: list[Any], otherwise: type[Any]) -> type[Any]:
-    """The class of all items, which may be a user's own, or the one given."""
-    found = set(map(type, items))
-    return found.pop() if len(found) == 1 else otherwise
 
 
 def _exclusive(keys: list[str]) -> Exception:
@@ -258,7 +255,7 @@ def _cat_nodes(items: list[Any], dim: int) -> Any:
     entries = _join_columns(items, CAT, dim, _different)
     joined: Shape = size[:dim] + (sum(map(itemgetter(dim), sizes)),) + size[dim + 1 :]
     names: Names = first._names and list(first._names)
-    return _shared_class(items, kinds.dense)._make(entries, joined, common_device(items), names)
+    return type(items[0])._make(entries, joined, common_device(items), names)
 
 
 def _different(keys: list[str]) -> Exception:
@@ -279,7 +276,7 @@ def _cat_lazy(items: list[Any], dim: int) -> Any:
         if item.ndim != model.ndim:
             raise RuntimeError(f"batch sizes must agree, got {item.batch_size} and {model.batch_size}.")
         columns.append(item.unbind(at))
-    make = _shared_class(items, kinds.lazy)._make
+    make = type(model)._make
     if dim == at:
         parts = [part for column in columns for part in column]
         return make(parts, at, model._dim_name, model._empty_size)

@@ -101,6 +101,23 @@ def test_merging_and_splitting_dimensions(data):
         same(lambda side: regular(side).flatten(start, start + 1))
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_padding_in_place(data):
+    tree = data.draw(stacks())
+    counts = [data.draw(st.integers(0, 2)) for _ in range(2 * data.draw(st.integers(1, len(shape(tree)))))]
+    inside = data.draw(st.booleans())
+
+    def padded(side: Side) -> Any:
+        td = side.build(tree)
+        td = side.library.TensorDict({"m": td}, batch_size=td.batch_size[:1]) if inside else td
+        node = td.get("m") if inside else None
+        out = td.pad(counts[:2] if inside else counts, 5, inplace=True)
+        return [out is td, not inside or out.get("m") is node, out]
+
+    same(padded)
+
+
 @st.composite
 def indices(draw: Any, size: tuple[int, ...]) -> Any:
     """Ints, slices, None, an ellipsis, and at most one mask or index array."""
