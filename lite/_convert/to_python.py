@@ -75,9 +75,9 @@ def _export(td: Container) -> Any:
     return td.to_dict()
 
 
-def numpy(td: Container) -> dict[str, Any]:
+def numpy(td: Any) -> dict[str, Any]:
     """A nested dict of arrays and objects that shares memory; None objects are left out."""
-    out: dict[str, Any] = td.to_dict(retain_none=False)
+    out: dict[str, Any] = td.data.to_dict(retain_none=False)  # of Parameters, their arrays
     return out
 
 

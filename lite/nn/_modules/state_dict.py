@@ -17,6 +17,7 @@ import numpy as np
 from lite._arrays.dtypes import is_inexact, is_numeric
 from lite._arrays.types import raw
 from lite._tree.collection import TensorCollection
+from lite._tree.protocol import Container
 from lite.nn._modules.hooks import Hooks
 from lite.nn._modules.meta import MetaArray
 from lite.nn._modules.parameter import Parameter
@@ -125,12 +126,13 @@ class StateDictMethods(Registry, Hooks):
     # -- loading -------------------------------------------------------------------------------
 
     def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+        self, state_dict: Mapping[str, Any] | Container, strict: bool = True, assign: bool = False
     ) -> IncompatibleKeys:
         """Load arrays by dotted name.
 
         Args:
-            state_dict: names to arrays (also arrays of other libraries that convert to NumPy).
+            state_dict: names to arrays (also arrays of other libraries that convert to NumPy). A TensorDict
+                with such names is one, too: `TensorDict.from_module(other).flatten_keys(".")`.
             strict: raise if names are missing or unexpected. Wrong shapes raise in any case.
             assign: take the given arrays (and their dtypes) instead of copying values into the
                 module's own arrays, which keep their dtype.
@@ -139,7 +141,7 @@ class StateDictMethods(Registry, Hooks):
             The missing and the unexpected names.
 
         Raises:
-            TypeError: if `state_dict` is not a mapping.
+            TypeError: if `state_dict` is neither a mapping nor a TensorDict.
             RuntimeError: if names (with `strict`), shapes or types do not fit; the message lists all
                 of them. After any error, also one of a hook or of `set_extra_state`, parameters and
                 buffers are what they were.
@@ -153,12 +155,12 @@ class StateDictMethods(Registry, Hooks):
             >>> m(np.array([1.0, 1.0], dtype=np.float32))
             array([6.], dtype=float32)
         """
-        if not isinstance(state_dict, Mapping):
+        if not isinstance(state_dict, Mapping | Container):
             raise TypeError(
                 f"state_dict must be a mapping of names to arrays, got {type(state_dict).__name__}."
             )
         metadata = getattr(state_dict, "_metadata", {})
-        entries: dict[str, Any] = dict(state_dict)
+        entries: dict[str, Any] = dict(state_dict.items())
         keys = IncompatibleKeys([], [])
         errors: list[str] = []
         pending = _Pending([], [])
@@ -330,10 +332,10 @@ class StateDictMethods(Registry, Hooks):
 
     def _raise_on_errors(self, strict: bool, keys: IncompatibleKeys, errors: list[str]) -> None:
         problems = list(errors)
-        if strict and keys.missing_keys:
-            problems.insert(0, "Missing key(s) in state_dict: " + _quoted(keys.missing_keys))
         if strict and keys.unexpected_keys:
             problems.insert(0, "Unexpected key(s) in state_dict: " + _quoted(keys.unexpected_keys))
+        if strict and keys.missing_keys:
+            problems.insert(0, "Missing key(s) in state_dict: " + _quoted(keys.missing_keys))
         if problems:
             details = "\n\t".join(problems)
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{details}")

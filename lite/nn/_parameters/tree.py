@@ -74,12 +74,15 @@ def as_kinds(moved: Any, before: Any) -> Any:
 
 
 def flattened(state: Any, prefix: str) -> Any:
-    """A state dict with nested mappings brought to dotted names; a flat one as it is."""
-    if not any(isinstance(value, dict) for value in state.values()):
-        return {prefix + name: value for name, value in state.items()} if prefix else state
+    """A state dict with nested mappings and TensorDicts brought to dotted names; a flat one as it is."""
+    tree = TensorDict._as_node(state)
+    items = list(state.items() if tree is None else tree._items())
+    nested = [isinstance(value, dict) or TensorDict._as_node(value) is not None for _, value in items]
+    if not any(nested):
+        return {prefix + name: value for name, value in items} if prefix else state
     out: dict[str, Any] = {}
-    for name, value in state.items():
-        if isinstance(value, dict):
+    for (name, value), below in zip(items, nested, strict=True):
+        if below:
             out.update(flattened(value, f"{prefix}{name}."))
         else:
             out[prefix + name] = value

@@ -11,6 +11,7 @@ import numpy as np
 from lite._arrays.dtypes import floats
 from lite._arrays.formulas import accumulate
 from lite.nn._modules.initial import empty_array, empty_parameter, fill
+from lite.nn._modules.meta import MetaArray
 from lite.nn._modules.module import Module
 from lite.nn.layers.large_arrays import layers_for
 
@@ -246,6 +247,17 @@ class BatchNorm1d(Module):
         self.reset_running_stats()
         fill(self._tensor("weight"), 1.0)
         fill(self._tensor("bias"), 0.0)
+
+    _version = 2  # 1 had no num_batches_tracked
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *args: Any
+    ) -> None:
+        key = f"{prefix}num_batches_tracked"
+        count = self.num_batches_tracked
+        if count is not None and key not in state_dict and local_metadata.get("version", 1) < 2:
+            state_dict[key] = np.zeros((), np.int64) if isinstance(count, MetaArray) else count
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
 
     def forward(self, input: Any) -> Any:
         """Normalise input (N, num_features) or (N, num_features, L)."""
