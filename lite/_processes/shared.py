@@ -156,16 +156,23 @@ def _nameless_file(name: str) -> int:
 
 def _attached(size: int, name: str, handle: Any) -> SharedBlock:
     known = _blocks.get(name)  # this process made the block, or has been sent it before
-    if known is not None or handle is None:
-        return known or SharedBlock(size, name, -1)
-    try:
-        descriptor = handle.detach()
-    except (OSError, EOFError) as error:
-        raise ConnectionError(
-            "the process that sent this TensorDict ended before it was received, and its shared memory is "
-            "gone: receive before joining or ending that process, or let it send a copy, td.clone()."
-        ) from error
-    return SharedBlock(size, name, descriptor)
+    descriptor = -1
+    if handle is not None:
+        # Also where the block is known, as the sender keeps what nobody fetches.
+        try:
+            descriptor = handle.detach()
+        except (OSError, EOFError) as error:
+            if known is None:
+                raise ConnectionError(
+                    "the process that sent this TensorDict ended before it was received, and its shared "
+                    "memory is gone: receive before joining or ending that process, or let it send a copy, "
+                    "td.clone()."
+                ) from error
+    if known is None:
+        return SharedBlock(size, name, descriptor)
+    if descriptor >= 0:
+        os.close(descriptor)
+    return known
 
 
 _PATIENCE = 5.0  # seconds

@@ -22,6 +22,11 @@ def echo(source: Any, target: Any) -> None:
     target.put(td[1:])
 
 
+def echo_all(source: Any, target: Any) -> None:
+    for td in iter(source.get, None):
+        target.put(td)
+
+
 def double(td: Any) -> Any:
     td["x"] *= 2
     return td

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.shared import double, echo, fill, put_and_die, put_new, send_new
+from helpers.shared import double, echo, echo_all, fill, put_and_die, put_new, send_new
 
 from lite import TensorClass, TensorDict, lazy_stack
 from lite._processes import shared
@@ -134,6 +134,24 @@ def test_a_sender_that_ended_is_named_as_the_reason(target: Any, monkeypatch: py
     assert not child.is_alive()
     with pytest.raises(ConnectionError, match=r"ended before it was received.* send a copy"):
         queue.get(timeout=60)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are counted in /proc")
+def test_files_do_not_stay_open_where_blocks_are_known() -> None:
+    context = multiprocessing.get_context(safe_start_method())
+    there, back = context.Queue(), context.Queue()
+    child = context.Process(target=echo_all, args=(there, back))
+    child.start()
+    counts = []
+    for _ in range(2):
+        td = tree()
+        for _ in range(20):
+            there.put(td)
+            assert back.get(timeout=60)["x"] is not None
+        counts.append([len(os.listdir(f"/proc/{pid}/fd")) for pid in ("self", child.pid)])
+    there.put(None)
+    child.join(60)
+    assert max(abs(first - last) for first, last in zip(*counts, strict=True)) < 10
 
 
 def test_map_writes_in_place() -> None:
