@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from lite.nn._modules.hooks import Hooks
 from lite.nn._modules.meta import MetaArray
 from lite.nn._modules.parameter import Parameter
 from lite.nn._modules.registry import Registry, assignments
+from lite.nn._modules.uninitialized import is_uninitialized
 
 StateDict = OrderedDict  # the name that pickles of older versions have
 EXTRA_STATE = "_extra_state"
@@ -113,7 +114,7 @@ class StateDictMethods(Registry, Hooks):
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         for name, param in self._parameters.items():
             if param is not None:
-                destination[prefix + name] = param if keep_vars else param.data
+                destination[prefix + name] = param if keep_vars else saved(param)
         for name, buffer in self._buffers.items():
             if buffer is not None and name not in self._non_persistent_buffers:
                 destination[prefix + name] = buffer
@@ -284,9 +285,17 @@ class StateDictMethods(Registry, Hooks):
 
     def _copy_entry(self, name: str, current: Any, value: Any) -> None:
         array = raw(current)
+        if is_uninitialized(value):
+            return
         if isinstance(array, TensorCollection):
             array.update_(value)
             return
+        if is_uninitialized(array):
+            if not isinstance(current, Parameter):
+                self._set_buffer(name, value.copy())
+                return
+            cast(Any, current).materialize(value.shape)
+            array = current.data
         if isinstance(array, MetaArray):
             warnings.warn(
                 f"'{name}' has no data (meta device), so nothing is copied into it; "
@@ -341,13 +350,22 @@ class StateDictMethods(Registry, Hooks):
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{details}")
 
 
+def saved(leaf: Any) -> Any:
+    """What a state dict has of a leaf: its array, or the Parameter itself where there is none yet."""
+    return leaf if is_uninitialized(leaf) else raw(leaf)
+
+
 def _quoted(keys: list[str]) -> str:
     return ", ".join(f'"{key}"' for key in keys) + "."
 
 
 def checked(value: Any, current: Any, assign: bool) -> tuple[Any, str | None]:
     """The value as an array (or Parameter) that can take the place of `current`, or what is wrong with it."""
-    wanted = tuple(current.shape)
+    if is_uninitialized(value):
+        if is_uninitialized(current):
+            return value, None
+        return None, "the state dict has an uninitialized parameter or buffer, which has no shape."
+    wanted = None if is_uninitialized(current) else tuple(current.shape)
     if isinstance(current, TensorCollection) or isinstance(value, TensorCollection):
         return value, _tree_problem(value, current)
     if not isinstance(value, Parameter | np.ndarray | MetaArray):
@@ -359,7 +377,7 @@ def checked(value: Any, current: Any, assign: bool) -> tuple[Any, str | None]:
     shape = tuple(value.shape)
     if shape == (1,) and wanted == ():
         value = value.reshape(())
-    elif shape != wanted:
+    elif wanted is not None and shape != wanted:
         return None, f"size mismatch: the state dict has shape {shape}, the module has shape {wanted}."
     return _typed(value, current, assign)
 
@@ -376,9 +394,10 @@ def _typed(value: Any, current: Any, assign: bool) -> tuple[Any, str | None]:
     return value, None
 
 
-def remember_values(leaves: Iterable[Any]) -> Callable[[], None]:
+def remember_values(leaves: Collection[Any]) -> Callable[[], None]:
     """What gives Parameters and arrays the content of now."""
     kept: list[tuple[Any, Any, Any]] = []
+    kinds = [(leaf, type(leaf)) for leaf in leaves if is_uninitialized(leaf) and isinstance(leaf, Parameter)]
     for leaf in leaves:
         array = raw(leaf)
         if isinstance(array, TensorCollection):
@@ -388,6 +407,8 @@ def remember_values(leaves: Iterable[Any]) -> Callable[[], None]:
             kept.append((leaf, array, array.copy() if written else None))
 
     def restore() -> None:
+        for leaf, kind in kinds:
+            leaf.__class__ = kind
         for leaf, array, content in kept:
             if isinstance(leaf, Parameter):
                 leaf.data = array

@@ -13,7 +13,8 @@ from lite._arrays.types import Path, raw
 from lite._tree.collection import TensorCollection
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
-from lite.nn._modules.state_dict import StateDictMethods, remember_values
+from lite.nn._modules.state_dict import StateDictMethods, remember_values, saved
+from lite.nn._modules.uninitialized import is_uninitialized
 
 
 def as_parameter(leaf: Any) -> Any:
@@ -127,7 +128,7 @@ class ParamsState(StateDictMethods):
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         for name, _, leaf in self._named_leaves():
-            destination[prefix + name] = leaf if keep_vars else raw(leaf)
+            destination[prefix + name] = leaf if keep_vars else saved(leaf)
 
     def _local_state(self) -> dict[str, Any]:
         return {name: leaf for name, _, leaf in self._named_leaves()}
@@ -148,7 +149,7 @@ class ParamsState(StateDictMethods):
 
     def _copy_entry(self, name: str, current: Any, value: Any) -> None:
         array = raw(current)
-        if isinstance(current, Parameter) or array.flags.writeable:
+        if isinstance(current, Parameter) or (not is_uninitialized(array) and array.flags.writeable):
             super()._copy_entry(name, current, value)
         else:
             self._replace_entry(name, value.copy())
