@@ -320,8 +320,8 @@ class TensorDictParams(ParamsState, TensorDict, Module):
 
     def __setattr__(self, name: str, value: Any) -> None:
         state = self.__dict__
-        entries = state["_param_td"]._keys() if "_param_td" in state else ()
-        if name in entries and name not in state and not hasattr(type(self), name):
+        hidden = not name.startswith("_") and "_param_td" in state and name in state["_param_td"]._keys()
+        if hidden and name not in state and not hasattr(type(self), name):
             raise TypeError(
                 f"cannot assign {type(value).__name__} as entry {name!r} of a TensorDictParams: "
                 f"use params[{name!r}] = value."
