@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from typing import Any, ClassVar
 
 from lite.nn._modules.module import Module
 from lite.nn._modules.uninitialized import is_uninitialized
+
+_turn = threading.RLock()  # two threads may call a module for the first time
 
 
 class LazyModuleMixin(Module):
@@ -56,15 +59,18 @@ class LazyModuleMixin(Module):
         return any(map(is_uninitialized, itertools.chain(self._parameters.values(), self._buffers.values())))
 
     def _infer_parameters(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        module.initialize_parameters(*args, **kwargs)
-        if module.has_uninitialized_params():
-            raise RuntimeError(f"module {type(module).__name__} has not been fully initialized.")
         hooks = module._forward_pre_hooks
-        for number, entry in tuple(hooks.items()):
-            if entry.fn == self._infer_parameters:
+        with _turn:
+            own = [number for number, entry in hooks.items() if entry.fn == self._infer_parameters]
+            if not own:
+                return  # another thread was first
+            module.initialize_parameters(*args, **kwargs)
+            if module.has_uninitialized_params():
+                raise RuntimeError(f"module {type(module).__name__} has not been fully initialized.")
+            for number in own:
                 del hooks[number]
-        if module.cls_to_become is not None:
-            module.__class__ = module.cls_to_become
+            if module.cls_to_become is not None:
+                module.__class__ = module.cls_to_become
 
 
 class LazyLayer(LazyModuleMixin):

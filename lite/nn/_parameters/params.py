@@ -311,7 +311,7 @@ class TensorDictParams(ParamsState, TensorDict, Module):
         inner = self.__dict__.get("_param_td")
         if inner is None or name.startswith("_") or name not in inner._keys():
             return super().__getattr__(name)
-        entry = inner._get_str(name)
+        entry = inner[name]
         node = self._as_node(entry)
         if node is None:
             return entry

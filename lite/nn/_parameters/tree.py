@@ -9,7 +9,7 @@ import numpy as np
 
 from lite import TensorDict
 from lite._arrays.dtypes import is_floating
-from lite._arrays.types import Path, raw
+from lite._arrays.types import Path, is_array, raw
 from lite._tree.collection import TensorCollection
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
@@ -77,17 +77,19 @@ def as_kinds(moved: Any, before: Any) -> Any:
 def flattened(state: Any, prefix: str) -> Any:
     """A state dict with nested mappings and TensorDicts brought to dotted names; a flat one as it is."""
     tree = TensorDict._as_node(state)
-    items = list(state.items() if tree is None else tree._items())
-    nested = [isinstance(value, dict) or TensorDict._as_node(value) is not None for _, value in items]
-    if not any(nested):
-        return {prefix + name: value for name, value in items} if prefix else state
+    if tree is None and not any(map(_is_nested, state.values())):
+        return {prefix + name: value for name, value in state.items()} if prefix else state
     out: dict[str, Any] = {}
-    for (name, value), below in zip(items, nested, strict=True):
-        if below:
+    for name, value in state.items() if tree is None else tree._items():
+        if _is_nested(value):
             out.update(flattened(value, f"{prefix}{name}."))
-        else:
+        elif tree is None or is_array(value):  # objects are no part of a state dict
             out[prefix + name] = value
     return out
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, dict) or TensorDict._as_node(value) is not None
 
 
 def nodes(node: Any) -> Iterator[Any]:

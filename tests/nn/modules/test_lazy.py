@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -151,3 +153,17 @@ def test_mlp_without_in_features() -> None:
     assert [name for name, _ in net.named_parameters()] == ["0.weight", "2.weight"]
     with pytest.raises(KeyError, match="in_features must be given"):
         nn.MLP(out_features=2, layer_class=lambda n, m, bias: nn.Linear(n, m, bias))
+
+
+def test_first_calls_of_several_threads() -> None:
+    class Slow(nn.LazyLinear):
+        def initialize_parameters(self, input: Any) -> None:
+            time.sleep(0.02)
+            super().initialize_parameters(input)
+
+    for _ in range(5):
+        layer = Slow(4)
+        with ThreadPoolExecutor(8) as pool:
+            results = list(pool.map(layer, [X] * 8))
+        for result in results:
+            np.testing.assert_array_equal(result, results[0])

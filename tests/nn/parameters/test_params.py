@@ -383,6 +383,14 @@ def test_entries_are_attributes() -> None:
         params.n["later"] = ones(1)
 
 
+def test_objects_beside_parameters() -> None:
+    params = TensorDictParams(TensorDict({"s": "x", "n": {"o": "y", "a": ones(2)}}))
+    assert (params.s, params.n.o) == (params["s"], params["n", "o"])
+    params.load_state_dict(TensorDict({"s": "z", "n": {"o": "z", "a": ones(2) * 3}}))
+    np.testing.assert_array_equal(params.n.a, [3, 3])
+    assert params["n", "o"] == "y"
+
+
 def test_entries_are_no_answer_to_protocols() -> None:
     params = TensorDictParams({"_source": ones(1), "keys": ones(1), "training": ones(1)})
     assert getattr(params, "_source", None) is None
