@@ -22,7 +22,7 @@ from lite.nn._modules.hooks import Hooks
 from lite.nn._modules.meta import MetaArray
 from lite.nn._modules.parameter import Parameter
 from lite.nn._modules.registry import Registry, assignments
-from lite.nn._modules.uninitialized import is_uninitialized
+from lite.nn._modules.uninitialized import UninitializedParameter, is_uninitialized
 
 StateDict = OrderedDict  # the name that pickles of older versions have
 EXTRA_STATE = "_extra_state"
@@ -114,7 +114,9 @@ class StateDictMethods(Registry, Hooks):
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         for name, param in self._parameters.items():
             if param is not None:
-                destination[prefix + name] = param if keep_vars else saved(param)
+                # One that has no array yet is in the state dict itself.
+                itself = keep_vars or isinstance(param, UninitializedParameter)
+                destination[prefix + name] = param if itself else param.data
         for name, buffer in self._buffers.items():
             if buffer is not None and name not in self._non_persistent_buffers:
                 destination[prefix + name] = buffer
@@ -348,11 +350,6 @@ class StateDictMethods(Registry, Hooks):
         if problems:
             details = "\n\t".join(problems)
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{details}")
-
-
-def saved(leaf: Any) -> Any:
-    """What a state dict has of a leaf: its array, or the Parameter itself where there is none yet."""
-    return leaf if is_uninitialized(leaf) else raw(leaf)
 
 
 def _quoted(keys: list[str]) -> str:

@@ -13,8 +13,8 @@ from lite._arrays.types import Path, is_array, raw
 from lite._tree.collection import TensorCollection
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
-from lite.nn._modules.state_dict import StateDictMethods, remember_values, saved
-from lite.nn._modules.uninitialized import is_uninitialized
+from lite.nn._modules.state_dict import StateDictMethods, remember_values
+from lite.nn._modules.uninitialized import UninitializedParameter, is_uninitialized
 
 
 def as_parameter(leaf: Any) -> Any:
@@ -130,7 +130,8 @@ class ParamsState(StateDictMethods):
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         for name, _, leaf in self._named_leaves():
-            destination[prefix + name] = leaf if keep_vars else saved(leaf)
+            itself = keep_vars or isinstance(leaf, UninitializedParameter)
+            destination[prefix + name] = leaf if itself else raw(leaf)
 
     def _local_state(self) -> dict[str, Any]:
         return {name: leaf for name, _, leaf in self._named_leaves()}
