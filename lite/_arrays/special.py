@@ -47,7 +47,7 @@ def digamma(x: Any) -> Any:
     if isinstance(x, HostArray):
         return x.elementwise(digamma)
     with np.errstate(divide="ignore", invalid="ignore"):
-        shifted, below = x, 0.0
+        shifted, below = x, np.zeros_like(x)
         for _ in range(int(_FROM_10)):  # as digamma(x) = digamma(x + 1) - 1 / x
             small = shifted < _FROM_10
             below = below + np.where(small, 1.0 / shifted, 0.0)

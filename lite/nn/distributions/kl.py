@@ -186,10 +186,15 @@ def _tanh_normal(p: Any, q: Any) -> Any:
 # -- two of a class ------------------------------------------------------------------------------------------
 
 
+def _share(p: Any, q: Any) -> Any:
+    """p log(p / q): what values contribute of which `p` and `q` are the probabilities."""
+    return np.where(p == 0, 0.0, p * np.log(p / q))
+
+
 @_pair(Bernoulli)
 def _bernoulli(p: Any, q: Any) -> Any:
     p, q = p.probs, q.probs
-    return xlogy(p, p / q) + xlogy(1 - p, (1 - p) / (1 - q))
+    return _share(p, q) + _share(1 - p, 1 - q)
 
 
 @_pair(Binomial)
@@ -211,12 +216,12 @@ def _categorical(p: Any, q: Any) -> Any:
 @_pair(Geometric)
 def _geometric(p: Any, q: Any) -> Any:
     p, q = p.probs, q.probs
-    return np.log(p / q) + xlogy(1 - p, (1 - p) / (1 - q)) / p
+    return np.log(p / q) + _share(1 - p, 1 - q) / p
 
 
 @_pair(Poisson)
 def _poisson(p: Any, q: Any) -> Any:
-    return xlogy(p.rate, p.rate / q.rate) - (p.rate - q.rate)
+    return _share(p.rate, q.rate) - (p.rate - q.rate)
 
 
 @_pair(Beta)

@@ -79,7 +79,7 @@ class Beta(Distribution):
 
     @property
     def mode(self) -> Any:
-        """The most probable number: 1 if both ends are equally so, NaN if all numbers are."""
+        """The most probable number; 1 if both concentrations are below 1, NaN if the larger one is 1."""
         return _mode(np.stack([self.concentration1, self.concentration0], -1))[..., 0]
 
     deterministic_sample = mode
@@ -162,7 +162,9 @@ class Dirichlet(Distribution):
 
     @property
     def mode(self) -> Any:
-        """The most probable vector: all in the first share if several ends are, NaN if all vectors are."""
+        """The most probable vector; the first share is 1 if all concentrations are below 1, NaN if one is 1
+        and none above.
+        """
         return _mode(self.concentration)
 
     deterministic_sample = mode
@@ -181,7 +183,7 @@ class Dirichlet(Distribution):
 
 def _mode(concentration: Any) -> Any:
     above = np.maximum(concentration - 1, 0)
-    with np.errstate(invalid="ignore"):  # 0 / 0 is what the docstrings call NaN
+    with np.errstate(invalid="ignore"):  # 0 / 0 where no concentration is above 1
         shares = above / above.sum(-1, keepdims=True)
     first = np.zeros(concentration.shape[-1:], concentration.dtype)
     first[:1] = 1

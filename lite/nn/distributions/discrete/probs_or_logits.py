@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from lite.nn.distributions.distribution import Distribution
 class ProbsOrLogits(Distribution):
     """Holds what is given of `probs` and `logits`, and makes the other when it is asked for."""
 
-    _batched = ("probs", "logits")
+    _batched: ClassVar[tuple[str, ...]] = ("probs", "logits")
 
     total_count: Any
 
