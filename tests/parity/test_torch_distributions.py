@@ -19,6 +19,13 @@ from lite.nn import distributions as ours  # noqa: E402
 D = torch.distributions
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
+
+@pytest.fixture(autouse=True)
+def _unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch checks parameters unless TorchRL was imported: here only where a test asks for it."""
+    monkeypatch.setattr(D.Distribution, "_validate_args", False)
+
+
 Rng = np.random.Generator
 Make = Callable[[Rng, tuple[int, ...]], dict[str, Any]]
 
