@@ -27,7 +27,9 @@ LEFT_OUT = {
 DISTRIBUTIONS_LEFT_OUT = {
     "NormalParamWrapper": "raises in the reference; NormalParamExtractor replaces it",
     "ReparamGradientStrategy": "a choice between gradients",
-    **dict.fromkeys(("has_analytic_entropy", "has_analytic_kl"), "entropy and kl_divergence say so themselves"),
+    **dict.fromkeys(
+        ("has_analytic_entropy", "has_analytic_kl"), "entropy and kl_divergence say so themselves"
+    ),
 }
 # Those that tensordict or TorchRL have, too, are theirs here.
 OF_TORCH = {name for name in distributions.__all__ if hasattr(torch.distributions, name)} - set(rl.__all__)

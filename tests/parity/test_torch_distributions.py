@@ -14,6 +14,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
 
+tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
+
+import lite  # noqa: E402
+import lite.nn  # noqa: E402
 from lite.nn import distributions as ours  # noqa: E402
 
 D = torch.distributions
@@ -221,6 +225,76 @@ def test_checked_by_moments(name: str) -> None:
         # the share of the one below a quantile of the other; four standard deviations
         below, upto = (theirs < a).mean(0), (theirs <= a).mean(0)
         assert ((below - 0.02 < q) & (q < upto + 0.02)).all(), (a, b)
+
+
+# -- policies ------------------------------------------------------------------------------------------------
+
+
+def both(name: str, log_prob: bool, kind: str) -> list[Any]:
+    """What a probabilistic module of both sides writes for the parameters of a case."""
+    cls, make, _ = CASES[name]
+    kwargs = make(np.random.default_rng(0), (2, 3))
+    arrays = {k: v for k, v in kwargs.items() if isinstance(v, np.ndarray)}
+    options = {k: v for k, v in kwargs.items() if k not in arrays}
+    found = []
+    for lib, dists, convert in ((lite, ours, dict), (tensordict, D, tensors)):
+        module = lib.nn.ProbabilisticTensorDictModule(
+            list(arrays), ["x"], distribution_class=getattr(dists, cls), distribution_kwargs=options,
+            return_log_prob=log_prob, default_interaction_type=kind,
+        )  # fmt: skip
+        found.append(module(lib.TensorDict(convert(arrays), batch_size=[2])))
+    return found
+
+
+# A count has a mode there, too, where all values are few; elsewhere the mean, which is no count.
+COUNTED = ("Poisson", "Geometric", "NegativeBinomial")
+# Whose mean, which stands for it, has no log-prob here.
+NO_COUNTS = ("Multinomial",)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_policies_without_chance(name: str) -> None:
+    mine, theirs = both(name, not name.startswith(NO_COUNTS), "deterministic")
+    if name.startswith(COUNTED):
+        np.testing.assert_array_equal(mine["x"] % 1, 0)
+        assert np.isfinite(mine["x_log_prob"]).all()
+        return
+    if name in ("Cauchy", "StudentT"):  # the mean where there is one
+        known = ~np.isnan(theirs["x"].numpy())
+        np.testing.assert_allclose(mine["x"][known], theirs["x"].numpy()[known])
+        return
+    limit = 1e-6 if name == "VonMises" else 1e-10
+    for key in sorted(mine.keys()):
+        np.testing.assert_allclose(mine[key], theirs[key].numpy(), rtol=limit, err_msg=key)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_policies_that_draw(name: str) -> None:
+    mine, theirs = both(name, True, "random")
+    for key in ("x", "x_log_prob"):
+        assert mine[key].shape == tuple(theirs[key].shape)
+        assert mine[key].dtype == theirs[key].numpy().dtype
+    assert np.isfinite(mine["x_log_prob"]).all()
+
+
+def test_composite_policies() -> None:
+    rng = np.random.default_rng(0)
+    params = {"move": CASES["Gamma"][1](rng, (5, 2)), "turn": CASES["VonMises"][1](rng, (5, 2))}
+    mine = lite.nn.CompositeDistribution(
+        lite.TensorDict(params, batch_size=[5]), {"move": ours.Gamma, "turn": ours.VonMises}
+    )
+    theirs = tensordict.nn.CompositeDistribution(
+        tensordict.TensorDict({k: tensors(v) for k, v in params.items()}, batch_size=[5]),
+        {"move": D.Gamma, "turn": D.VonMises},
+    )
+    sample = theirs.sample()
+    got = mine.log_prob(lite.TensorDict({k: v.numpy() for k, v in sample.items()}, batch_size=[5]))
+    expected = theirs.log_prob(sample)
+    for key in ("move_log_prob", "turn_log_prob"):
+        np.testing.assert_allclose(got[key], expected[key].numpy(), rtol=1e-6)
+    np.testing.assert_allclose(
+        mine.deterministic_sample["move"], theirs.deterministic_sample["move"].numpy(), rtol=1e-12
+    )
 
 
 # -- limits ------------------------------------------------------------------------------------------------

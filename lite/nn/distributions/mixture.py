@@ -109,6 +109,8 @@ class MixtureSameFamily(Distribution):
         """The mean of the means."""
         return self._mixed(self.component_distribution.mean)
 
+    deterministic_sample = mean
+
     @property
     def variance(self) -> Any:
         """The mean of the variances, and the variance of the means."""

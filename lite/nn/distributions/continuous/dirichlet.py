@@ -77,12 +77,12 @@ class Beta(Distribution):
         """concentration1 / (concentration1 + concentration0)."""
         return self.concentration1 / (self.concentration1 + self.concentration0)
 
+    deterministic_sample = mean
+
     @property
     def mode(self) -> Any:
         """The most probable number; 1 if both concentrations are below 1, NaN if the larger one is 1."""
         return _mode(np.stack([self.concentration1, self.concentration0], -1))[..., 0]
-
-    deterministic_sample = mode
 
     @property
     def variance(self) -> Any:
@@ -160,14 +160,14 @@ class Dirichlet(Distribution):
         """Concentrations, divided by their sum."""
         return self.concentration / self.concentration.sum(-1, keepdims=True)
 
+    deterministic_sample = mean
+
     @property
     def mode(self) -> Any:
         """The most probable vector; the first share is 1 if all concentrations are below 1, NaN if one is 1
         and none above.
         """
         return _mode(self.concentration)
-
-    deterministic_sample = mode
 
     @property
     def variance(self) -> Any:

@@ -193,13 +193,13 @@ class Weibull(Distribution):
 
         return in_double(mean, self.scale, self.concentration)
 
+    deterministic_sample = mean
+
     @property
     def mode(self) -> Any:
         """The most probable number: 0 for concentrations up to 1."""
         shape = self.concentration
         return self.scale * np.maximum((shape - 1) / shape, 0) ** (1 / shape)
-
-    deterministic_sample = mode
 
     @property
     def variance(self) -> Any:
@@ -290,12 +290,12 @@ class Pareto(Distribution):
         with np.errstate(divide="ignore"):
             return a * self.scale / (a - 1)
 
+    deterministic_sample = mean
+
     @property
     def mode(self) -> Any:
         """`scale`."""
         return self.scale
-
-    deterministic_sample = mode
 
     @property
     def variance(self) -> Any:

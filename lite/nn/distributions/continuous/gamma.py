@@ -89,14 +89,12 @@ class Exponential(Distribution):
         """1 / rate."""
         return 1 / self.rate
 
-    stddev = mean
+    stddev = deterministic_sample = mean
 
     @property
     def mode(self) -> Any:
         """Zeros."""
         return np.zeros_like(self.rate)
-
-    deterministic_sample = mode
 
     @property
     def variance(self) -> Any:
@@ -177,12 +175,12 @@ class Gamma(Distribution):
         """concentration / rate."""
         return self.concentration / self.rate
 
+    deterministic_sample = mean
+
     @property
     def mode(self) -> Any:
         """(concentration - 1) / rate, but at least 0."""
         return np.maximum((self.concentration - 1) / self.rate, 0)
-
-    deterministic_sample = mode
 
     @property
     def variance(self) -> Any:

@@ -66,12 +66,12 @@ class LogNormal(TransformedDistribution):
         """exp(loc + scale² / 2)."""
         return in_double(lambda loc, scale: np.exp(loc + scale * scale / 2), self.loc, self.scale)
 
+    deterministic_sample = mean
+
     @property
     def mode(self) -> Any:
         """exp(loc - scale²)."""
         return in_double(lambda loc, scale: np.exp(loc - scale * scale), self.loc, self.scale)
-
-    deterministic_sample = mode
 
     @property
     def variance(self) -> Any:

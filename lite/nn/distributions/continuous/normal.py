@@ -173,12 +173,12 @@ class HalfNormal(Distribution):
         """√(2 / π) scale."""
         return self.scale * math.sqrt(2 / math.pi)
 
+    deterministic_sample = mean
+
     @property
     def mode(self) -> Any:
         """Zeros."""
         return np.zeros_like(self.scale)
-
-    deterministic_sample = mode
 
     @property
     def variance(self) -> Any:

@@ -206,6 +206,8 @@ class Multinomial(Distribution):
         """total_count p of each class."""
         return self.probs * self.total_count
 
+    deterministic_sample = mean
+
     @property
     def variance(self) -> Any:
         """total_count p (1 - p) of each class."""
