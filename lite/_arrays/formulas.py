@@ -253,8 +253,10 @@ def log_gamma(x: Any) -> Any:
             (far - 0.5) * (np.log(far) - 1.0) + _STIRLING_CONSTANT + stirling_rest(far),
         )
         out = 0.0 - np.log(np.minimum(right, 1.0)) + out  # as gamma(x + 1) = x gamma(x)
-        mirrored = math.log(math.pi) - np.log(np.abs(np.sin(np.pi * (x - np.round(x))))) - out
-        out = np.where(x < 0.5, mirrored, out)
+        left = x < 0.5
+        if left.any():
+            mirrored = math.log(math.pi) - np.log(np.abs(np.sin(np.pi * (x - np.round(x))))) - out
+            out = np.where(left, mirrored, out)
     return np.where(np.isinf(x), np.inf, out)
 
 

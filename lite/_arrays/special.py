@@ -47,13 +47,15 @@ def digamma(x: Any) -> Any:
     if isinstance(x, HostArray):
         return x.elementwise(digamma)
     with np.errstate(divide="ignore", invalid="ignore"):
-        shifted, below = x, np.zeros_like(x)
-        for _ in range(int(_FROM_10)):  # as digamma(x) = digamma(x + 1) - 1 / x
-            small = shifted < _FROM_10
-            below = below + np.where(small, 1.0 / shifted, 0.0)
-            shifted = np.where(small, shifted + 1.0, shifted)
-        square = 1.0 / shifted / shifted
-        out = np.log(shifted) - 0.5 / shifted - square * horner(_DIGAMMA, square) - below
+        small = x < _FROM_10
+        moved = np.where(small, x, 1.0)  # as digamma(x) = digamma(x + 1) - 1 / x
+        below = 1.0 / moved
+        for _ in range(int(_FROM_10) - 1):
+            moved += 1.0
+            below += 1.0 / moved
+        far = np.where(small, x + _FROM_10, x)
+        square = 1.0 / far / far
+        out = np.log(far) - 0.5 / far - square * horner(_DIGAMMA, square) - np.where(small, below, 0.0)
     return np.where(x >= 0, out, np.nan)
 
 
@@ -65,22 +67,33 @@ def log_beta(a: Any, b: Any) -> Any:
     """
     if isinstance(a, HostArray) or isinstance(b, HostArray):
         return _of_pairs(log_beta, a, b)
+    a, b = np.broadcast_arrays(a, b)
+    small, large = np.minimum(a, b), np.maximum(a, b)
+    out = np.empty(a.shape)
     with np.errstate(all="ignore"):
-        small, large = np.minimum(a, b), np.maximum(a, b)
-        total = small + large
-        far, both = np.maximum(large, 8.0), np.maximum(small, 8.0)
-        sum_far = np.maximum(total, 8.0)
-        rest = stirling_rest(far) - stirling_rest(sum_far)
-        share = -np.log1p(large / small)  # log(small / total)
-        log_other = np.log1p(-small / total)
-        two_large = (
-            _HALF_LOG_2PI - 0.5 * np.log(large) + stirling_rest(both) + rest
-            + (small - 0.5) * share + large * log_other
-        )  # fmt: skip
-        one_large = log_gamma(small) + rest + small - small * np.log(total) + (large - 0.5) * log_other
-        none_large = log_gamma(small) + log_gamma(large) - log_gamma(total)
-        out = np.where(small >= 8.0, two_large, np.where(large >= 8.0, one_large, none_large))
-    return np.where(small == 0, np.inf, out)
+        for where, formula in (
+            (small >= 8.0, _log_beta_of_large),
+            ((small < 8.0) & (large >= 8.0), _log_beta_of_one_large),
+            (~(large >= 8.0), _log_beta_of_small),
+        ):
+            if where.any():
+                out[where] = formula(small[where], large[where])
+    return out[()]
+
+
+def _log_beta_of_large(a: Any, b: Any) -> Any:
+    rest = stirling_rest(a) + stirling_rest(b) - stirling_rest(a + b)
+    shares = -(a - 0.5) * np.log1p(b / a) + b * np.log1p(-a / (a + b))
+    return _HALF_LOG_2PI - 0.5 * np.log(b) + rest + shares
+
+
+def _log_beta_of_one_large(a: Any, b: Any) -> Any:
+    rest = stirling_rest(b) - stirling_rest(a + b)
+    return log_gamma(a) + rest + a - a * np.log(a + b) + (b - 0.5) * np.log1p(-a / (a + b))
+
+
+def _log_beta_of_small(a: Any, b: Any) -> Any:
+    return log_gamma(a) + log_gamma(b) - log_gamma(a + b)
 
 
 def gamma_below(a: Any, x: Any) -> Any:
@@ -132,7 +145,7 @@ def _gamma_fraction(a: Any, x: Any) -> Any:
         c = b + step / c
         c = np.where(np.abs(c) < tiny, tiny, c)
         out = out * (d * c)
-        if (np.abs(d * c - 1.0) < 1e-16).all():
+        if (np.abs(d * c - 1.0) < 4e-16).all():
             break
     return 1.0 - np.exp(a * np.log(x) - x - log_gamma(a)) * out
 
