@@ -60,15 +60,16 @@ def as_value(value: Any, dtype: np.dtype[Any]) -> Any:
     return value if own is not None and is_floating(own) else as_float(value, dtype)
 
 
-def in_double(formula: Callable[..., Any], *arrays: Any) -> Any:
-    """What a formula gives of arrays as float64, in the dtype that the arrays have together.
+def in_double(formula: Callable[..., Any], *arrays: Any, dtype: np.dtype[Any] | None = None) -> Any:
+    """What a formula gives of arrays as float64, in the dtype that the arrays have together, or in `dtype`.
 
     For formulas that lose digits, or overflow, on the way to a result that has neither problem.
     """
-    dtype = arrays[0].dtype
-    for array in arrays:
-        if array.dtype != dtype:
-            dtype = np.result_type(dtype, array.dtype)
+    if dtype is None:
+        dtype = arrays[0].dtype
+        for array in arrays:
+            if array.dtype != dtype:
+                dtype = np.result_type(dtype, array.dtype)
     with np.errstate(all="ignore"):
         return formula(*[array.astype(np.float64, copy=False) for array in arrays]).astype(dtype, copy=False)
 
@@ -143,8 +144,8 @@ def uniform(rng: Rng, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[A
 def standard_exponential(rng: Rng, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Draws of the exponential distribution of rate 1, which are positive."""
     native: Any = dtype if dtype in _NATIVE else np.float64
-    drawn = generator_of(rng).standard_exponential(shape, native)
-    return np.maximum(drawn, np.finfo(native).tiny).astype(dtype, copy=False)
+    waits = generator_of(rng).standard_exponential(shape, native).astype(dtype, copy=False)
+    return np.maximum(waits, limits(dtype).tiny)
 
 
 def drawn(rng: Rng, kind: str, sample_shape: Any, *parameters: Any) -> Any:

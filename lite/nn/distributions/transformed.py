@@ -90,8 +90,9 @@ class TransformedDistribution(Distribution):
     def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
         """Draw values; see `Distribution.sample`."""
         x = self.base_dist.sample(sample_shape, rng=rng)
-        for transform in self.transforms:
-            x = transform(x)
+        with np.errstate(all="ignore"):
+            for transform in self.transforms:
+                x = transform(x)
         return x
 
     def log_prob(self, value: Any) -> Any:

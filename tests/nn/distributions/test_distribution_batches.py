@@ -260,3 +260,18 @@ def test_scales_of_any_size(scale: float) -> None:
     bounded = d.TruncatedNormal(np.zeros((1, 1000)), np.full((1, 1000), max(scale, 1e-6)))
     assert (np.abs(bounded.sample(rng=0)) <= 1).all()
     assert np.isfinite(bounded.entropy()).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "name", ["Cauchy", "Chi2", "Exponential", "Gumbel", "LogNormal", "Pareto", "StudentT", "Weibull"]
+)
+def test_extreme_parameters_draw_numbers(name: str, dtype: str) -> None:
+    """Infinite ones, where there is no room for more; never NaN, and without warnings."""
+    sizes = np.array([1e-30, 1e-3, 1.0, 1e3, 1e30], dtype)
+    one = {"Chi2", "Exponential", "StudentT"}
+    a, b = (x.ravel() for x in np.meshgrid(sizes, sizes))
+    dist = getattr(d, name)(a) if name in one else getattr(d, name)(a, b)
+    draws = dist.sample((50,), rng=0)
+    assert draws.dtype == dtype
+    assert not np.isnan(draws).any()

@@ -152,7 +152,12 @@ class Weibull(Distribution):
     def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
         """Draw positive numbers; see `Distribution.sample`."""
         shape = (*as_shape(sample_shape), *self.batch_shape)
-        return self.scale * standard_exponential(rng, shape, self.scale.dtype) ** (1 / self.concentration)
+        waits = standard_exponential(rng, shape, self.scale.dtype)
+
+        def failure(t: Any, scale: Any, shape: Any) -> Any:
+            return scale * t ** (1 / shape)
+
+        return in_double(failure, waits, self.scale, self.concentration)
 
     def log_prob(self, value: Any) -> Any:
         """Logarithm of the density; -inf for negative numbers."""
@@ -252,7 +257,12 @@ class Pareto(Distribution):
     def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
         """Draw numbers from `scale` on; see `Distribution.sample`."""
         shape = (*as_shape(sample_shape), *self.batch_shape)
-        return self.scale * np.exp(standard_exponential(rng, shape, self.scale.dtype) / self.alpha)
+        waits = standard_exponential(rng, shape, self.scale.dtype)
+
+        def above(t: Any, scale: Any, alpha: Any) -> Any:
+            return scale * np.exp(t / alpha)
+
+        return in_double(above, waits, self.scale, self.alpha)
 
     def log_prob(self, value: Any) -> Any:
         """Logarithm of the density; -inf below `scale`."""

@@ -99,7 +99,7 @@ class Exponential(Distribution):
     @property
     def variance(self) -> Any:
         """1 / rate²."""
-        return 1 / (self.rate * self.rate)
+        return self.mean / self.rate
 
     @property
     def support(self) -> Support:
@@ -143,7 +143,7 @@ class Gamma(Distribution):
         """Draw positive numbers; see `Distribution.sample`."""
         dtype = self.rate.dtype
         wide = drawn(rng, "standard_gamma", sample_shape, self.concentration.astype(np.float64))
-        return np.maximum((wide / self.rate).astype(dtype), limits(dtype).tiny)
+        return np.maximum(in_double(np.divide, wide, self.rate, dtype=dtype), limits(dtype).tiny)
 
     def log_prob(self, value: Any) -> Any:
         """Logarithm of the density; -inf for negative numbers."""
@@ -185,7 +185,7 @@ class Gamma(Distribution):
     @property
     def variance(self) -> Any:
         """concentration / rate²."""
-        return self.concentration / (self.rate * self.rate)
+        return self.mean / self.rate
 
     @property
     def support(self) -> Support:

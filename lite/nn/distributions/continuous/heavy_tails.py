@@ -58,7 +58,7 @@ class Cauchy(Distribution):
     def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
         """Draw numbers; see `Distribution.sample`."""
         wide = generator_of(rng).standard_cauchy((*as_shape(sample_shape), *self.batch_shape))
-        return (self.loc + self.scale * wide).astype(self.loc.dtype)
+        return in_double(_moved, wide, self.loc, self.scale, dtype=self.loc.dtype)
 
     def log_prob(self, value: Any) -> Any:
         """Logarithm of the density of each number."""
@@ -141,7 +141,7 @@ class StudentT(Distribution):
     def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
         """Draw numbers; see `Distribution.sample`."""
         wide = drawn(rng, "standard_t", sample_shape, self.df.astype(np.float64))
-        return (self.loc + self.scale * wide).astype(self.loc.dtype)
+        return in_double(_moved, wide, self.loc, self.scale, dtype=self.loc.dtype)
 
     def log_prob(self, value: Any) -> Any:
         """Logarithm of the density of each number."""
@@ -187,3 +187,7 @@ class StudentT(Distribution):
     def support(self) -> Support:
         """All real numbers."""
         return Real()
+
+
+def _moved(z: Any, loc: Any, scale: Any) -> Any:
+    return loc + scale * z
