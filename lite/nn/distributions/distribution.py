@@ -153,6 +153,15 @@ class Distribution:
         """The values that can be drawn."""
         raise self._lacks("support")
 
+    @property
+    def _dtype(self) -> np.dtype[Any]:
+        """Dtype of the parameters, or of those of what it is made of."""
+        for name in self._batched:
+            value = self.__dict__.get(name)
+            if value is not None:
+                return value._dtype if isinstance(value, Distribution) else value.dtype
+        return np.dtype(np.float64)
+
     def _lacks(self, name: str) -> NotImplementedError:
         return NotImplementedError(f"{type(self).__name__} does not define {name}")
 

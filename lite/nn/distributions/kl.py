@@ -125,7 +125,7 @@ def _pair(*kinds: type[Distribution]) -> Callable[[Rule], Rule]:
         def rule(p: Any, q: Any) -> Any:
             with np.errstate(all="ignore"):
                 out = formula(_wide(p), _wide(q))
-                return out.astype(np.result_type(_dtype(p), _dtype(q)), copy=False)
+                return out.astype(np.result_type(p._dtype, q._dtype), copy=False)
 
         register_kl(kinds[0], kinds[-1])(rule)
         return formula
@@ -133,19 +133,12 @@ def _pair(*kinds: type[Distribution]) -> Callable[[Rule], Rule]:
     return register
 
 
-def _arrays(dist: Any) -> dict[str, Any]:
-    held = {name: dist.__dict__.get(name) for name in dist._batched}
-    return {name: value for name, value in held.items() if value is not None}
-
-
-def _dtype(dist: Any) -> np.dtype[Any]:
-    dtype: np.dtype[Any] = next(iter(_arrays(dist).values())).dtype
-    return dtype
-
-
 def _wide(dist: Any) -> Any:
     out = copy.copy(dist)
-    out.__dict__.update({name: value.astype(np.float64) for name, value in _arrays(dist).items()})
+    for name in dist._batched:
+        value = dist.__dict__.get(name)
+        if value is not None:
+            out.__dict__[name] = value.astype(np.float64)
     return out
 
 
@@ -209,6 +202,8 @@ def _binomial(p: Any, q: Any) -> Any:
 
 @_pair(Categorical)
 def _categorical(p: Any, q: Any) -> Any:
+    if not np.array_equal(getattr(p, "_indices", None), getattr(q, "_indices", None)):
+        raise NotImplementedError("KL(p || q) of masked classes has a formula for equal indices only")
     of_q = np.where(q.probs == 0, -np.inf, q.logits)
     return np.where(p.probs == 0, 0.0, p.probs * (p.logits - of_q)).sum(-1)
 

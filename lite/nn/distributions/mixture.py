@@ -49,7 +49,7 @@ class MixtureSameFamily(Distribution):
         validate_args: bool | None = None,
     ) -> None:
         mixture, component = mixture_distribution, component_distribution
-        if not isinstance(mixture, Categorical):
+        if not isinstance(mixture, Categorical) or mixture.event_shape:
             raise ValueError(f"mixture_distribution must be a Categorical, got a {type(mixture).__name__}")
         if not isinstance(component, Distribution):
             raise ValueError(
@@ -74,6 +74,10 @@ class MixtureSameFamily(Distribution):
         out.mixture_distribution = self.mixture_distribution.expand(out.batch_shape)
         return out
 
+    @property
+    def _dtype(self) -> np.dtype[Any]:
+        return self.component_distribution._dtype
+
     def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
         """Draw values; see `Distribution.sample`."""
         shape, generator = as_shape(sample_shape), generator_of(rng)
@@ -96,7 +100,7 @@ class MixtureSameFamily(Distribution):
 
     def _beside(self, value: Any) -> Any:
         """A value with a dimension for the distributions that it may be from."""
-        value = as_value(value, self.mixture_distribution.logits.dtype)
+        value = as_value(value, self._dtype)
         return np.expand_dims(value, -1 - len(self.event_shape))
 
     def _mixed(self, values: Any) -> Any:

@@ -83,6 +83,10 @@ class TransformedDistribution(Distribution):
         return out
 
     @property
+    def _dtype(self) -> np.dtype[Any]:
+        return self.base_dist._dtype
+
+    @property
     def has_rsample(self) -> bool:  # type: ignore[override]
         """As the base."""
         return self.base_dist.has_rsample
@@ -97,7 +101,7 @@ class TransformedDistribution(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """Logarithm of the density; -inf for what no map gives."""
-        y = as_value(value, np.dtype(np.float64))
+        y = as_value(value, self._dtype)
         dims = len(self.event_shape)
         given = _all_rightmost(y == y, dims)  # NaN scores NaN
         total, inside = 0, np.True_
@@ -116,7 +120,7 @@ class TransformedDistribution(Distribution):
 
     def cdf(self, value: Any) -> Any:
         """Probability of numbers up to `value`, for maps that rise or fall."""
-        y = as_value(value, np.dtype(np.float64))
+        y = as_value(value, self._dtype)
         with np.errstate(all="ignore"):
             for transform in reversed(self.transforms):
                 y = transform.inv(_nearest(y, transform.codomain))
@@ -125,7 +129,7 @@ class TransformedDistribution(Distribution):
     def icdf(self, value: Any) -> Any:
         """The number up to which the probability is `value`."""
         with np.errstate(all="ignore"):
-            x = self.base_dist.icdf(self._rising(value))
+            x = self.base_dist.icdf(self._rising(as_value(value, self._dtype)))
             for transform in self.transforms:
                 x = transform(x)
         return x

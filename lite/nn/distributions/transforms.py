@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from lite._arrays.formulas import sigmoid, softplus
-from lite._arrays.types import as_array, raw
+from lite._arrays.types import raw
 from lite.nn.distributions.arrays import as_float, limits, sum_rightmost
-from lite.nn.distributions.continuous.tanh import log_slope_of_tanh
+from lite.nn.distributions.continuous.tanh import edge_of_tanh, log_slope_of_tanh
 from lite.nn.distributions.support import GreaterThan, IndependentSupport, Interval, Real, Support
 
 _REAL = Real()
@@ -632,5 +632,5 @@ def _within(share: Any) -> Any:
 
 
 def _off_one(y: Any) -> Any:
-    edge = 1.0 - float(limits(as_array(y).dtype).resolution)
+    edge = edge_of_tanh(y.dtype)
     return np.clip(y, -edge, edge)

@@ -158,6 +158,10 @@ def test_what_has_no_formula() -> None:
     ):
         with pytest.raises(NotImplementedError, match=message):
             d.kl_divergence(p, q)
+    masked = [d.MaskedCategorical(np.zeros(3), indices=np.array(kept)) for kept in ([0, 1], [1, 2])]
+    assert d.kl_divergence(masked[0], masked[0]) == 0
+    with pytest.raises(NotImplementedError, match="equal indices only"):
+        d.kl_divergence(*masked)
     with pytest.raises(ValueError, match=r"equal event shapes, got \(2,\) and \(3,\)"):
         d.kl_divergence(*(d.MultivariateNormal(np.zeros(n), np.eye(n)) for n in (2, 3)))
 

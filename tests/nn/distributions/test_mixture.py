@@ -63,6 +63,7 @@ def test_errors() -> None:
             lambda: d.MixtureSameFamily(parts, parts),
             "mixture_distribution must be a Categorical, got a Normal",
         ),
+        (lambda: d.MixtureSameFamily(d.OneHotCategorical(probs=P), parts), "a Categorical, got a OneHot"),
         (
             lambda: d.MixtureSameFamily(weights, 1.0),
             "component_distribution must be a Distribution, got a float",

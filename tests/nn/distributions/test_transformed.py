@@ -88,6 +88,15 @@ def test_in_a_policy() -> None:
     np.testing.assert_allclose(td["action_log_prob"], expected, rtol=1e-9)
 
 
+def test_numbers_follow_the_parameters() -> None:
+    base = d.Independent(d.Normal(np.zeros(2, np.float32), 1.0), 1)
+    dist = d.TransformedDistribution(base, d.AffineTransform(1.0, 2.0))
+    assert dist.log_prob([0, 1]).dtype == dist.sample(rng=0).dtype == np.float32
+    each = d.TransformedDistribution(base.base_dist, d.ExpTransform())
+    assert each.cdf(1).dtype == each.icdf(0.5).dtype == each.median.dtype == np.float32
+    assert each.log_prob(np.ones(2)).dtype == np.float64
+
+
 def test_errors() -> None:
     base = d.Normal(0.0, 1.0)
     with pytest.raises(ValueError, match="transforms must be a Transform or a list"):

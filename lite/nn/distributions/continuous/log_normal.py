@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lite.nn.distributions.arrays import as_value, in_double
+from lite.nn.distributions.arrays import in_double
 from lite.nn.distributions.continuous.normal import Normal
 from lite.nn.distributions.transformed import TransformedDistribution
 from lite.nn.distributions.transforms import ExpTransform
@@ -48,14 +48,6 @@ class LogNormal(TransformedDistribution):
     def scale(self) -> Any:
         """Standard deviations of the logarithms."""
         return self.base_dist.scale
-
-    def log_prob(self, value: Any) -> Any:
-        """Logarithm of the density; -inf for numbers that are not positive."""
-        return super().log_prob(as_value(value, self.loc.dtype))
-
-    def cdf(self, value: Any) -> Any:
-        """Probability of numbers up to `value`."""
-        return super().cdf(as_value(value, self.loc.dtype))
 
     def entropy(self) -> Any:
         """Entropy of each number."""

@@ -29,6 +29,11 @@ def log_slope_of_tanh(z: Any) -> Any:
     return 2.0 * (LOG_2 - z - softplus(-2.0 * z))
 
 
+def edge_of_tanh(dtype: np.dtype[Any]) -> float:
+    """The number below 1 up to which tanh can be inverted."""
+    return 1.0 - float(limits(dtype).resolution)
+
+
 class TanhMap:
     """tanh, then a shift and a factor that make the result lie between two bounds.
 
@@ -46,7 +51,7 @@ class TanhMap:
         self.middle = (self.high + self.low) / 2
         self.half = (self.high - self.low) / 2
         self.is_plain = bool(np.all(np.equal(low, -1)) and np.all(np.equal(high, 1)))
-        self._edge = 1.0 - (float(limits(dtype).resolution) if safe else 0.0)
+        self._edge = edge_of_tanh(dtype) if safe else 1.0
 
     def forward(self, z: Any) -> Any:
         """From any number to between the bounds."""

@@ -58,9 +58,8 @@ class Geometric(ProbsOrLogits):
         """Draw counts in the dtype of the parameters; see `Distribution.sample`."""
         shape = (*as_shape(sample_shape), *self.batch_shape)
         waited = standard_exponential(rng, shape, np.dtype(np.float64))
-        return in_double(lambda p, t: np.floor(-t / np.log1p(-p)), self.probs, waited).astype(
-            self.probs.dtype
-        )
+        dtype = self.probs.dtype
+        return in_double(lambda p, t: np.floor(-t / np.log1p(-p)), self.probs, waited, dtype=dtype)
 
     def log_prob(self, value: Any) -> Any:
         """Logarithm of the probability of counts; -inf for what is none."""
