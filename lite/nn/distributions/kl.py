@@ -202,7 +202,8 @@ def _binomial(p: Any, q: Any) -> Any:
 
 @_pair(Categorical)
 def _categorical(p: Any, q: Any) -> Any:
-    if not np.array_equal(getattr(p, "_indices", None), getattr(q, "_indices", None)):
+    kept: list[Any] = [getattr(dist, "_indices", None) for dist in (p, q)]
+    if not np.array_equal(*kept):
         raise NotImplementedError("KL(p || q) of masked classes has a formula for equal indices only")
     of_q = np.where(q.probs == 0, -np.inf, q.logits)
     return np.where(p.probs == 0, 0.0, p.probs * (p.logits - of_q)).sum(-1)
