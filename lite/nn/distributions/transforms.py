@@ -1,7 +1,8 @@
 """Transforms: maps of values, with their inverses and the logarithms of their slopes.
 
 `TransformedDistribution` is made of them. With ``cache_size=1`` a transform knows what its last result came
-from, so that scoring what was just drawn takes no inverse, which near a bound of the values has no digits.
+from, so that scoring what was just drawn takes no inverse, which near a bound of the values has no digits. A result
+that was changed in place is still taken for what it was: copy it first.
 """
 
 from __future__ import annotations
