@@ -2,9 +2,9 @@
 
 In reading order: `arrays` makes arrays of parameters and is the only place that draws; `support` has the
 sets of values; `distribution` says what each distribution offers. Then the families, in `continuous` and
-`discrete`. `independent`, `transforms` with `transformed`, `mixture` and `composite` are made of others;
-`log_prob_distribution` holds log-probs that are known, and `log_prob_names` says under which keys log-probs
-are written. `kl` has the divergences of pairs.
+`discrete`. `transforms` and `number_transforms` are maps of values; `independent`, `transformed`, `mixture`
+and `composite` are made of other distributions; `log_prob_distribution` holds log-probs that are known, and
+`log_prob_names` says under which keys log-probs are written. `kl` has the divergences of pairs.
 """
 
 from __future__ import annotations
@@ -38,19 +38,21 @@ from lite.nn.distributions.independent import Independent
 from lite.nn.distributions.kl import kl_divergence, register_kl
 from lite.nn.distributions.log_prob_distribution import LogProbDistribution
 from lite.nn.distributions.mixture import MixtureSameFamily
-from lite.nn.distributions.transformed import TransformedDistribution
-from lite.nn.distributions.transforms import (
+from lite.nn.distributions.number_transforms import (
     AbsTransform,
     AffineTransform,
-    ComposeTransform,
     ExpTransform,
-    IndependentTransform,
     PowerTransform,
-    ReshapeTransform,
     SafeTanhTransform,
     SigmoidTransform,
     SoftplusTransform,
     TanhTransform,
+)
+from lite.nn.distributions.transformed import TransformedDistribution
+from lite.nn.distributions.transforms import (
+    ComposeTransform,
+    IndependentTransform,
+    ReshapeTransform,
     Transform,
     identity_transform,
 )

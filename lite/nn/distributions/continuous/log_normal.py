@@ -8,8 +8,8 @@ import numpy as np
 
 from lite.nn.distributions.arrays import in_double
 from lite.nn.distributions.continuous.normal import Normal
+from lite.nn.distributions.number_transforms import ExpTransform
 from lite.nn.distributions.transformed import TransformedDistribution
-from lite.nn.distributions.transforms import ExpTransform
 
 
 class LogNormal(TransformedDistribution):
