@@ -9,7 +9,7 @@ import numpy as np
 
 from lite._arrays.types import Array, as_array, is_array
 from lite._ops.elementwise import choose
-from lite._ops.operands import Node
+from lite._ops.operands import Node, meeting
 from lite._ops.pointwise import run
 from lite._tree.keys import NestedKey
 from lite._tree.nontensor import NonTensorBase, NonTensorStack, same_object
@@ -48,10 +48,12 @@ def where(
         array([-1, -1,  2])
     """
     mask = as_array(condition)
-    if mask.ndim > td.ndim:
-        raise RuntimeError(f"condition has shape {mask.shape}, more dims than batch size {td.batch_size}.")
-    if mask.ndim < td.ndim:
-        mask = mask.reshape(mask.shape + (1,) * (td.ndim - mask.ndim))
+    node = td._as_node(other)
+    size = td.batch_size if node is None else max(td.batch_size, node.batch_size, key=len)
+    if mask.ndim > len(size):
+        raise RuntimeError(f"condition has shape {mask.shape}, more dims than batch size {size}.")
+    if mask.ndim < len(size):
+        mask = mask.reshape(mask.shape + (1,) * (len(size) - mask.ndim))
     result = run(td, "where", choose, other, mask, default=pad, objects=_choose_objects)
     if out is None:
         return result
@@ -121,7 +123,7 @@ def _choose_objects(td: Container, key: str, entry: Any, operands: Sequence[Any]
     other = operands[0].leaf(key, entry) if isinstance(operands[0], Node) else None
     if not isinstance(other, NonTensorBase):
         return entry
-    mine, theirs = entry._objects(), other._objects()
+    mine, theirs = (payload._objects() for payload in meeting(entry, other))
     if all(same_object(a, b) for a, b in np.broadcast(mine, theirs)):
         return entry
     return NonTensorStack._wrap(np.where(operands[1].leaf(key, entry), mine, theirs))
