@@ -10,6 +10,7 @@ import numpy as np
 from lite._arrays.types import Array, as_array, is_array
 from lite._ops.elementwise import choose
 from lite._ops.operands import Node, meeting
+from lite._ops.out import write_out
 from lite._ops.pointwise import run
 from lite._tree.keys import NestedKey
 from lite._tree.nontensor import NonTensorBase, NonTensorStack, same_object
@@ -57,7 +58,9 @@ def where(
     result = run(td, "where", choose, other, mask, default=pad, objects=_choose_objects)
     if out is None:
         return result
-    return out.update(result, update_batch_size=True) if update_batch_size else out.update_(result)
+    if update_batch_size:
+        return out.update(result, update_batch_size=True)
+    return write_out(out, result, "where", locked=False)
 
 
 def masked_select(td: T, mask: Any) -> T:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import is_array
 from lite._containers.joining import CAT, MAYBE_DENSE, STACK, How, join
+from lite._ops.out import write_out
 from lite._tree.collection import TensorCollection, is_leaf_nontensor
 from lite._tree.numpy_protocol import implements
 from lite._tree.protocol import Container, kinds
@@ -52,7 +52,7 @@ def stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
     """
     items = _listed(input, "stack")
     result = join(items, STACK, dim)
-    return result if out is None else _write_out(out, result)
+    return result if out is None else write_out(out, result, "stack")
 
 
 def cat(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
@@ -78,7 +78,7 @@ def cat(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
     """
     items = _listed(input, "cat")
     result = join(items, CAT, dim)
-    return result if out is None else _write_out(out, result)
+    return result if out is None else write_out(out, result, "cat")
 
 
 def lazy_stack(
@@ -117,7 +117,7 @@ def lazy_stack(
 
     how = How("lazy_stack", STACK.arrays, STACK.objects, side_by_side)
     result = join(_listed(input, "lazy_stack"), how, dim)
-    return result if out is None else _write_out(out, result)
+    return result if out is None else write_out(out, result, "lazy_stack")
 
 
 def maybe_dense_stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
@@ -137,7 +137,7 @@ def maybe_dense_stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) ->
         ('TensorDict', 'LazyStackedTensorDict')
     """
     result = join(_listed(input, "maybe_dense_stack"), MAYBE_DENSE, dim)
-    return result if out is None else _write_out(out, result)
+    return result if out is None else write_out(out, result, "maybe_dense_stack")
 
 
 def dense_stack_tds(td_list: Any, dim: int | None = None) -> Any:
@@ -218,15 +218,3 @@ def _listed(items: Any, name: str) -> list[Any]:
     if not out:
         raise RuntimeError("items cannot be empty")
     return out
-
-
-def _write_out(out: Any, result: Any) -> Any:
-    if is_array(out):
-        out[...] = result
-        return out
-    if out.batch_size != result.batch_size:
-        raise RuntimeError(
-            f"out.batch_size and the stacked batch size must match, got out.batch_size={out.batch_size} and "
-            f"{result.batch_size}."
-        )
-    return out.update(result, inplace=True)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.types import Array, as_array
+from lite._ops.out import write_out
 from lite._tree.batch_ops import Index, Take
 from lite._tree.numpy_protocol import implements, implements_with
 from lite._tree.protocol import Container, T
@@ -52,6 +53,7 @@ def gather(td: Container, dim: int, index: Any, out: Any = None, *, inplace: boo
 
     Raises:
         RuntimeError: `dim` is no batch dimension, or `index` has other dimensions.
+        ValueError: both `out` and `inplace`.
 
     Example:
         >>> import numpy as np
@@ -61,6 +63,8 @@ def gather(td: Container, dim: int, index: Any, out: Any = None, *, inplace: boo
         array([[2],
                [3]])
     """
+    if inplace and out is not None:
+        raise ValueError("gather takes either out or inplace=True, got both.")
     size = td.batch_size
     array = as_array(index)
     if not -len(size) <= dim < len(size):
@@ -82,7 +86,7 @@ def gather(td: Container, dim: int, index: Any, out: Any = None, *, inplace: boo
         result._set_names(td._own_names())
     if inplace:
         return td._adopt(result, "gather")
-    return result if out is None else out.update_(result)
+    return result if out is None else write_out(out, result, "gather")
 
 
 def repeat(td: T, *repeats: Any, inplace: bool = False) -> T:

@@ -223,7 +223,11 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         inner = self._tensordict
         held = {id(entry) for entry in inner._data.values()} if isinstance(inner, TensorDict) else set()
         unwrapped = [arg._tensordict if isinstance(arg, TensorClass) else arg for arg in args]
-        return self._rewrapped(getattr(inner, name)(*unwrapped, **kwargs), held)
+        result = getattr(inner, name)(*unwrapped, **kwargs)
+        for given, passed in zip((*args, *kwargs.values()), (*unwrapped, *kwargs.values()), strict=True):
+            if result is passed:  # written to an argument such as `out`
+                return given
+        return self._rewrapped(result, held)
 
     def __getattr__(self, name: str) -> Any:
         if name == "_tensordict" or (name.startswith("__") and name.endswith("__")):
