@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from lite._arrays.device import is_cpu
 from lite._arrays.dtypes import get_default_dtype
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array, Shape
@@ -192,7 +193,7 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
         filename: _PathLike | None = None,
         existsok: bool = False,
     ) -> Self:
-        if device not in (None, "cpu"):
+        if device is not None and not is_cpu(device):
             raise RuntimeError(f"Only CPU arrays can be mapped, got device={device!r}.")
         if not sizes and shape is None:
             raise TypeError("Could not find the shape argument in the arguments.")

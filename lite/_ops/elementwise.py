@@ -332,7 +332,7 @@ class _Run:
             return on_leaves(self.fn, entry, *values)
         if self.default is MISSING:
             raise KeyError(f"key {key!r} is an array on one side and missing on the other.")
-        if self.default == INTERSECTION:
+        if _is_intersection(self.default):
             return None
         return on_leaves(self.fn, entry, *(self.default if value is None else value for value in values))
 
@@ -345,7 +345,7 @@ class _Run:
                 _check_sizes(entries, td.batch_size)
         if self.default is MISSING:
             return td._with(entries)
-        if self.default == INTERSECTION:
+        if _is_intersection(self.default):
             for key in [key for key, entry in entries.items() if _became_empty(td, key, entry)]:
                 del entries[key]
         else:
@@ -379,6 +379,11 @@ def _check_sizes(entries: dict[str, Any], size: Shape) -> None:
                 f"entry {key!r} would have shape {tuple(entry.shape)}, which does not start with the batch "
                 f"size {size}."
             )
+
+
+def _is_intersection(default: Any) -> bool:
+    # An array as the default would compare element by element.
+    return isinstance(default, str) and default == INTERSECTION
 
 
 def _became_empty(td: Container, key: str, entry: Any) -> bool:

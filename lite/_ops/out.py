@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -58,10 +59,9 @@ def _write_array(out: Any, result: Any, name: str, casting: Any) -> Any:
 
 def _check(out: Any, result: Any, casting: Any) -> bool:
     """Whether `out` has all entries of the result; raises if an array of it cannot be written into."""
-    stacked = out._parts()
-    if stacked is not None:
-        parts, dim = stacked
-        return all([_check(part, row, casting) for part, row in zip(parts, result.unbind(dim), strict=True)])
+    if out._parts() is not None:
+        pairs = list(_side_by_side(out, result))
+        return all([_check(part, row, casting) for part, row in pairs])  # noqa: C419 - all are to be checked
     complete = True
     for key, value in result._items():
         entry = out._get_str(key)
@@ -78,6 +78,20 @@ def _check(out: Any, result: Any, casting: Any) -> bool:
             with below(key):
                 _check_array(entry, value, casting)
     return complete
+
+
+def _side_by_side(out: Any, result: Any) -> Iterator[tuple[Any, Any]]:
+    """What of a result goes to each part of a lazy stack; both may be ragged along other dims."""
+    parts, dim = out._parts()
+    given = result._parts()
+    if given is None or given[1] == dim:
+        yield from zip(parts, result.unbind(dim), strict=True)
+        return
+    rows, other = given
+    columns = [row.unbind(dim - (dim > other)) for row in rows]
+    for i, part in enumerate(parts):
+        cells = part.unbind(other - (other > dim))
+        yield from zip(cells, [column[i] for column in columns], strict=True)
 
 
 def _check_array(target: Any, value: Any, casting: Any) -> None:
