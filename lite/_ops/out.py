@@ -65,6 +65,9 @@ def _check(out: Any, result: Any, casting: Any) -> bool:
     complete = True
     for key, value in result._items():
         entry = out._get_str(key)
+        both = type(entry) is np.ndarray and type(value) is np.ndarray
+        if both and entry.dtype is value.dtype and entry.shape == value.shape and entry.flags.writeable:
+            continue  # as nearly all do
         node, given = out._as_node(entry), out._as_node(value)
         if entry is None:
             complete = False

@@ -13,9 +13,9 @@ pytest.importorskip("tensordict", reason="needs the parity extra")
 
 import tensordict
 import torch
+from parity.compare import LITE, TORCH, Side, assert_outcomes, outcome, plain
 
 import lite
-from parity.compare import LITE, TORCH, Side, assert_outcomes, outcome, plain
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
