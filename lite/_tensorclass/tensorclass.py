@@ -10,6 +10,7 @@ from textwrap import indent
 from typing import Any, ClassVar, Self
 
 from lite._arrays.types import Array, Shape
+from lite._convert.state_dict import load_into, state_of
 from lite._files import functions, methods
 from lite._show.html import html_of
 from lite._show.text import entry_text, ordered, state_lines
@@ -381,6 +382,27 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         """A plain dict of all fields, also of those that are None."""
         found = self._tensordict.to_dict(**kwargs)
         return {name: found.get(name) for name in self._fields}
+
+    def state_dict(
+        self, destination: Any = None, prefix: str = "", keep_vars: bool = False, flatten: bool = True
+    ) -> Any:
+        """The arrays as an ordered mapping, other fields in its `_metadata`; see `TensorDict.state_dict`."""
+        return state_of(self, self._tensordict, destination, prefix, keep_vars, flatten)
+
+    def load_state_dict(
+        self,
+        state_dict: Mapping[str, Any],
+        strict: bool = True,
+        assign: bool = False,
+        from_flatten: bool | None = None,
+    ) -> Self:
+        """Take the fields of a state dict; see `TensorDict.load_state_dict`.
+
+        Raises:
+            KeyError: `strict`, and the state dict has what is no field, or is None here and an array there.
+        """
+        load_into(self, self._tensordict, state_dict, strict, assign, from_flatten)
+        return self
 
     def __reduce__(self) -> Any:
         return _restore, (type(self), self._tensordict)
