@@ -10,6 +10,7 @@ from textwrap import indent
 from typing import Any, ClassVar, Self
 
 from lite._arrays.types import Array, Shape
+from lite._containers.assignment import require_fields
 from lite._convert.state_dict import load_into, state_of
 from lite._files import functions, methods
 from lite._show.html import html_of
@@ -323,8 +324,11 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         path = to_path(index) if isinstance(index, str | tuple) else ()
         if path:
             self.set(path, value)
-        else:
-            self._tensordict._set_index(index, value)
+            return
+        if isinstance(value, Mapping | TensorCollection):
+            require_fields(self, value)
+        node = Container._as_node(value)
+        self._tensordict._set_index(index, value if node is None else node)
 
     def __iter__(self) -> Iterator[Any]:
         if not self.batch_size:
