@@ -53,9 +53,7 @@ def state_dict(
     return state_of(td, td, destination, prefix, keep_vars, flatten)
 
 
-def state_of(
-    owner: Any, td: Container, destination: Any, prefix: str, keep_vars: bool, flatten: bool
-) -> Any:
+def state_of(owner: Any, td: Container, destination: Any, prefix: str, keep_vars: bool, flatten: bool) -> Any:
     """`state_dict` of a container that is the `owner` itself, or in it if that is a tensorclass."""
     if td._parts() is not None:
         require_shared(td, "state_dict")
@@ -77,7 +75,11 @@ def state_of(
             if objects is not None:
                 objects[key] = payload
                 continue
-            about = {**_about(entry), _TYPE: type(entry).__name__, _OBJECTS: {_PAYLOAD: payload, _IS_OBJECT: True}}
+            about = {
+                **_about(entry),
+                _TYPE: type(entry).__name__,
+                _OBJECTS: {_PAYLOAD: payload, _IS_OBJECT: True},
+            }
             if flatten:
                 metadata[name] = about
             else:
@@ -206,7 +208,9 @@ def _is_empty(value: Any) -> bool:
     if not isinstance(value, Mapping):
         return False
     objects = _said(value).get(_OBJECTS, {}).values()
-    return all(payload is None for payload in objects) and all(_is_empty(value[name]) for name in _names(value))
+    return all(payload is None for payload in objects) and all(
+        _is_empty(value[name]) for name in _names(value)
+    )
 
 
 def _has_arrays(node: Any) -> bool:
