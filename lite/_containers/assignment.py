@@ -354,8 +354,8 @@ def require_fields(target: Any, source: Any) -> None:
     if wrong:
         raise entry_error(
             ValueError,
-            f"cannot write a {type(source).__name__} to a {type(target).__name__}{{at}}: {sorted(wrong)} are not "
-            "fields of both.",
+            f"cannot write a {type(source).__name__} to a {type(target).__name__}{{at}}: {sorted(wrong)} are "
+            "not fields of both.",
         )
 
 
