@@ -641,7 +641,9 @@ class LazyStackedTensorDict(Lazy, TensorDictBase):
             )
             for item in dicts
         ]
-        out = combine.lazy_stack(parts, stack_dim, stack_dim_name=stack_dim_name)
+        if not parts:
+            raise RuntimeError("input_dict holds no dicts, of which there must be one.")
+        out = cls(*parts, stack_dim=stack_dim, stack_dim_name=stack_dim_name)
         if names is not None:
             out.names = list(names)
         return out

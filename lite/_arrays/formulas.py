@@ -250,12 +250,17 @@ def log_gamma(x: Any) -> Any:
         out = np.where(
             one < 8.0,
             (near - 1.0) * (near - 2.0) * _quotient(_LOG_GAMMA, near),
-            (far - 0.5) * (np.log(far) - 1.0) + _STIRLING_CONSTANT + horner(_STIRLING, 1.0 / far / far) / far,
+            (far - 0.5) * (np.log(far) - 1.0) + _STIRLING_CONSTANT + stirling_rest(far),
         )
         out = 0.0 - np.log(np.minimum(right, 1.0)) + out  # as gamma(x + 1) = x gamma(x)
         mirrored = math.log(math.pi) - np.log(np.abs(np.sin(np.pi * (x - np.round(x))))) - out
         out = np.where(x < 0.5, mirrored, out)
     return np.where(np.isinf(x), np.inf, out)
+
+
+def stirling_rest(x: Any) -> Any:
+    """What Stirling's formula lacks of log(gamma(x)), for x from 8 on."""
+    return horner(_STIRLING, 1.0 / x / x) / x
 
 
 def normal_cdf(x: Any) -> Any:

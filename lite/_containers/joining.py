@@ -164,7 +164,14 @@ def _stacked_dense(items: list[Any], how: How, dim: int) -> Any:
     if names is not None:
         same = all(item._names == names for item in items)
         names = check_names([*names[:dim], None, *names[dim:]], len(names) + 1) if same else None
-    return kinds.dense._make(entries, (*size[:dim], len(items), *size[dim:]), common_device(items), names)
+    make = _shared_class(items, kinds.dense)._make
+    return make(entries, (*size[:dim], len(items), *size[dim:]), common_device(items), names)
+
+
+def _shared_class(items: list[Any], otherwise: type[Any]) -> type[Any]:
+    """The class of all items, which may be a user's own, or the one given."""
+    found = set(map(type, items))
+    return found.pop() if len(found) == 1 else otherwise
 
 
 def _exclusive(keys: list[str]) -> Exception:
@@ -196,7 +203,7 @@ def _maybe_dense(items: list[Any], dim: int) -> Any:
             "Lazy stacking of tensordicts requires them to have congruent batch dimensions, got "
             f"{[item.batch_size for item in items]}."
         )
-    regular = all(type(item) is kinds.dense and item.batch_size == size for item in items)
+    regular = all(not isinstance(item, kinds.lazy) and item.batch_size == size for item in items)
     if regular:
         dim = _check_sizes(items, dim)
     try:
@@ -250,7 +257,7 @@ def _cat_nodes(items: list[Any], dim: int) -> Any:
     entries = _join_columns(items, CAT, dim, _different)
     joined: Shape = size[:dim] + (sum(map(itemgetter(dim), sizes)),) + size[dim + 1 :]
     names: Names = first._names and list(first._names)
-    return kinds.dense._make(entries, joined, common_device(items), names)
+    return _shared_class(items, kinds.dense)._make(entries, joined, common_device(items), names)
 
 
 def _different(keys: list[str]) -> Exception:
@@ -271,14 +278,15 @@ def _cat_lazy(items: list[Any], dim: int) -> Any:
         if item.ndim != model.ndim:
             raise RuntimeError(f"batch sizes must agree, got {item.batch_size} and {model.batch_size}.")
         columns.append(item.unbind(at))
+    make = _shared_class(items, kinds.lazy)._make
     if dim == at:
         parts = [part for column in columns for part in column]
-        return kinds.lazy._make(parts, at, model._dim_name, model._empty_size)
+        return make(parts, at, model._dim_name, model._empty_size)
     if len({len(column) for column in columns}) > 1:
         raise RuntimeError(f"lazy stacks to concatenate in dim {dim} must have equal lengths.")
     inner = dim if dim < at else dim - 1
     parts = [_cat_nodes(list(parts), inner) for parts in zip(*columns, strict=True)]
-    return kinds.lazy._make(parts, at, model._dim_name)
+    return make(parts, at, model._dim_name)
 
 
 CAT = How("cat", _cat_arrays, _cat_objects, _cat_nodes)

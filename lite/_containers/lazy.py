@@ -111,6 +111,7 @@ class Lazy(Container):
     _create = lazy_writes.create
     _set_at = lazy_writes.set_at
     _merge = assignment.merge
+    _take_batch = lazy_writes.take_batch
     _update = lazy_writes.update
     _copy_entries = lazy_writes.copy_entries
     _set_index = lazy_writes.set_index
@@ -149,11 +150,7 @@ class Lazy(Container):
 
     def _pieces(self, entry: Any) -> Sequence[Any]:
         """An entry of the whole stack, cut along the stack dimension."""
-        dim = self.stack_dim
-        if isinstance(entry, TensorCollection):
-            return entry.unbind(dim)
-        before = (slice(None),) * dim
-        return [entry[(*before, i, ...)] for i in range(entry.shape[dim])] if entry.ndim > dim else []
+        return lazy_writes.along(entry, self.stack_dim)
 
     def _remove(self, key: str) -> None:
         if all(part._peek(key) is None for part in self.tensordicts):
@@ -348,6 +345,11 @@ class Lazy(Container):
             f"{name}(inplace=True) is not supported on {type(self).__name__}; call .to_tensordict() first or "
             "use inplace=False."
         )
+
+    def _become(self, out: Any) -> Self:
+        self.tensordicts, self.stack_dim = list(out.tensordicts), out.stack_dim
+        self._dim_name, self._empty_size = out._dim_name, out._empty_size
+        return self
 
     def _save(self) -> Any:
         return list(self.tensordicts), self._dim_name, self._locked, self._lock_parents

@@ -51,8 +51,7 @@ def stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
         ((3, 2), (3,))
     """
     items = _listed(input, "stack")
-    result = join(items, STACK, dim)
-    return result if out is None else write_out(out, result, "stack")
+    return join(items, STACK, dim) if out is None else _stack_into(out, items, STACK, dim)
 
 
 def cat(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
@@ -112,10 +111,7 @@ def lazy_stack(
         [array([1.]), array([1., 1.])]
     """
 
-    def side_by_side(nodes: list[Any], dim: int) -> Any:
-        return kinds.lazy(*nodes, stack_dim=dim, stack_dim_name=stack_dim_name, strict_shape=strict_shape)
-
-    how = How("lazy_stack", STACK.arrays, STACK.objects, side_by_side)
+    how = _side_by_side("lazy_stack", stack_dim_name=stack_dim_name, strict_shape=strict_shape)
     result = join(_listed(input, "lazy_stack"), how, dim)
     return result if out is None else write_out(out, result, "lazy_stack")
 
@@ -136,8 +132,8 @@ def maybe_dense_stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) ->
         >>> type(out).__name__, type(out["n"]).__name__
         ('TensorDict', 'LazyStackedTensorDict')
     """
-    result = join(_listed(input, "maybe_dense_stack"), MAYBE_DENSE, dim)
-    return result if out is None else write_out(out, result, "maybe_dense_stack")
+    items = _listed(input, "maybe_dense_stack")
+    return join(items, MAYBE_DENSE, dim) if out is None else _stack_into(out, items, MAYBE_DENSE, dim)
 
 
 def dense_stack_tds(td_list: Any, dim: int | None = None) -> Any:
@@ -168,7 +164,8 @@ def merge_tensordicts(*tensordicts: Any, callback_exist: Any = None) -> Any:
     if len(tensordicts) < 2:
         raise RuntimeError(f"merge_tensordicts needs at least 2 tensordicts, got {len(tensordicts)}.")
     first = tensordicts[0]
-    out = kinds.dense({}, first.batch_size, first.device)
+    node = Container._as_node(first)
+    out = kinds.dense({}, first.batch_size, first.device) if node._parts() is not None else node.empty()
     for td in tensordicts:
         for key, value in td.items(True, True, is_leaf=is_leaf_nontensor):
             if key in out:
@@ -218,3 +215,19 @@ def _listed(items: Any, name: str) -> list[Any]:
     if not out:
         raise RuntimeError("items cannot be empty")
     return out
+
+
+def _stack_into(out: Any, items: list[Any], how: How, dim: int) -> Any:
+    """A stack written into `out`; a lazy one takes rows that would make no array."""
+    node = Container._as_node(out)
+    lazy = node is not None and node._parts() is not None
+    return write_out(out, join(items, _side_by_side(how.name) if lazy else how, dim), how.name)
+
+
+def _side_by_side(name: str, **options: Any) -> How:
+    """Stacking without copying; `options` are those of the constructor."""
+
+    def nodes(items: list[Any], dim: int) -> Any:
+        return kinds.lazy(*items, stack_dim=dim, **options)
+
+    return How(name, STACK.arrays, STACK.objects, nodes)

@@ -271,7 +271,7 @@ def test_tensorclasses(name: str) -> None:
             np.testing.assert_array_equal(held, expected["a"])
         return
     out = Pair(a=zeros["a"], n=zeros["n"], batch_size=expected.batch_size)
-    assert lite.stack([pair, Pair(**tree(seed=9).to_dict(), batch_size=[3])], out=out) is out
+    assert lite.stack([pair, Pair(a=tree(seed=9)["a"], n=tree(seed=9)["n"], batch_size=[3])], out=out) is out
     np.testing.assert_array_equal(zeros["a"], expected["a"])
 
 

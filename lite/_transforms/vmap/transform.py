@@ -15,9 +15,10 @@ from lite._transforms.vmap.array import BatchedArray, SharedArray
 from lite._transforms.vmap.level import numbers
 from lite._transforms.vmap.randomness import Map
 from lite._transforms.vmap.running import generator_for, maps
-from lite._transforms.vmap.tensordicts import Hide, Show, dense, hide, show
+from lite._transforms.vmap.tensordicts import Hide, Show, hide, show
 from lite._transforms.vmap.trees import Mismatch, flatten, outline, spread, unflatten
 from lite._tree.collection import TensorCollection
+from lite._tree.protocol import Container
 
 _RANDOMNESS = ("error", "same", "different")
 
@@ -64,8 +65,9 @@ def vmap(
     A function without a batching rule runs once for each element; the first time a warning names it.
 
     A TensorDict loses the mapped batch dimension inside and gains it in results, where its dimension name
-    is None. A TensorDict that is not mapped is copied (not its arrays), so that what `func` sets stays
-    inside.
+    is None. A lazy stack stays one, except where it is mapped along the dimension that it is stacked along:
+    then it is a TensorDict inside, and a lazy stack again if it is what `func` returns. A TensorDict that is
+    not mapped is copied (not its arrays), so that what `func` sets stays inside.
 
     Source:
         The interface of torch.vmap.
@@ -142,8 +144,24 @@ def _run(
         maps.running.pop()
     items, out_plan = flatten(result)
     outs = _out_dims(name, out_dims, result)
+    stacks = [new for old, dim, new in zip(flat, dims, inside, strict=True) if _is_stacked_along(old, dim)]
     shown = [_outside(name, item, dim, number, size) for item, dim in zip(items, outs, strict=True)]
+    for i, item in enumerate(items):
+        if any(item is stack for stack in stacks) and outs[i] is not None:
+            shown[i] = _as_stack(shown[i], outs[i])
     return unflatten(shown, out_plan)
+
+
+def _is_stacked_along(item: Any, dim: int | None) -> bool:
+    node = Container._as_node(item)
+    parts = None if node is None else node._parts()
+    return parts is not None and parts[1] == dim
+
+
+def _as_stack(item: Any, dim: int) -> Any:
+    """What stood for a lazy stack while the function ran, as one again."""
+    node = Container._as_node(item)
+    return node._rewrap(item, node.to_lazystack(dim))
 
 
 def _mapped_dims(name: str, in_dims: Any, args: Any, flat: list[Any]) -> tuple[list[int | None], int]:
@@ -223,8 +241,7 @@ def _inside(item: Any, dim: int | None, number: int) -> Any:
     if isinstance(item, TensorCollection):
         if dim is None:
             return item._clone(False)
-        stacked = dense(item)
-        hidden = stacked._run(Hide(stacked.batch_size, dim, number))
+        hidden = item._run(Hide(item.batch_size, dim, number))
         return hidden.lock_() if getattr(item, "is_locked", False) else hidden
     if dim is not None:
         return hide(raw(item), dim, number)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lite.nn._modules.initial import Rng
 
 LOG_2 = math.log(2.0)
+EULER = 0.5772156649015329  # the Euler-Mascheroni constant
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _MISSING: Any = object()
 

@@ -24,6 +24,11 @@ def check_bounds(low: Any, high: Any, error: type[Exception]) -> None:
     require(np.asarray(np.greater(high, low)), f"high must be above low={low}", high, error)
 
 
+def log_slope_of_tanh(z: Any) -> Any:
+    """log(1 - tanh(z)²), with all digits also where tanh is next to 1."""
+    return 2.0 * (LOG_2 - z - softplus(-2.0 * z))
+
+
 class TanhMap:
     """tanh, then a shift and a factor that make the result lie between two bounds.
 
@@ -56,7 +61,7 @@ class TanhMap:
 
     def log_slope(self, z: Any) -> Any:
         """Logarithm of the derivative of `forward` at z."""
-        slope = 2.0 * (LOG_2 - z - softplus(-2.0 * z))
+        slope = log_slope_of_tanh(z)
         if self.is_plain:
             return slope
         return slope + (math.log(self.half) if isinstance(self.half, float) else np.log(self.half))

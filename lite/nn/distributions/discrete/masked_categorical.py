@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite._arrays.types import raw
-from lite.nn.distributions.categorical import Categorical
-from lite.nn.distributions.one_hot_categorical import OneHotMixin, one_hot
+from lite.nn.distributions.discrete.categorical import Categorical
+from lite.nn.distributions.discrete.one_hot_categorical import OneHotMixin, one_hot
 
 if TYPE_CHECKING:
     from lite.nn._modules.initial import Rng
