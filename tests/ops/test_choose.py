@@ -54,7 +54,7 @@ def test_masks() -> None:
         td.masked_fill_(np.ones(3, bool), 1)
 
 
-# -- conditions with fewer dims than the batch ----------------------------------------------------------------
+# -- conditions with fewer dims than the batch ---------------------------------------------------------
 
 
 def square() -> TensorDict:
@@ -88,7 +88,7 @@ def test_a_condition_of_another_shape_is_refused(shape: tuple[int, ...]) -> None
         square().where(np.ones(shape, bool), 0)
 
 
-# -- rows by the values of one entry ---------------------------------------------------------------------------
+# -- rows by the values of one entry -------------------------------------------------------------------
 
 
 def rows(values: list[list[int]]) -> TensorDict:
