@@ -197,13 +197,14 @@ STACK = How("stack", _stack_arrays, _stack_objects, _stack_nodes)
 
 
 def _maybe_dense(items: list[Any], dim: int) -> Any:
-    size = items[0].batch_size
-    if any(item.ndim != len(size) for item in items):
+    sizes = [item.batch_size for item in items]
+    size = sizes[0]
+    if len(set(map(len, sizes))) > 1:
         raise RuntimeError(
-            "Lazy stacking of tensordicts requires them to have congruent batch dimensions, got "
-            f"{[item.batch_size for item in items]}."
+            f"Lazy stacking of tensordicts requires them to have congruent batch dimensions, got {sizes}."
         )
-    regular = all(not isinstance(item, kinds.lazy) and item.batch_size == size for item in items)
+    lazy = any(issubclass(kind, kinds.lazy) for kind in set(map(type, items)))
+    regular = not lazy and sizes.count(size) == len(sizes)
     if regular:
         dim = _check_sizes(items, dim)
     try:

@@ -282,7 +282,8 @@ def _expand_part(part: Any, ndim: int, shape: Shape) -> batch_ops.Expand:
 
 def _pad(stack: Any, op: batch_ops.Pad) -> Any:
     dim, parts = stack.stack_dim, stack.tensordicts
-    first, last = op.before[dim], op.after[dim]
+    kept, total = parts[op.kept[dim]], op.shape[dim]
+    first = min(max(0, op.before[dim]), total)
     before, after = [*op.before], [*op.after]
     del before[dim], after[dim]
 
@@ -291,7 +292,7 @@ def _pad(stack: Any, op: batch_ops.Pad) -> Any:
 
     def new(count: int, at: int) -> Sequence[Any]:
         """Parts of the value alone, like the one that they stand beside."""
-        if count <= 0:
+        if not count:
             return ()
         like = padded(parts[at]) if parts else kinds.dense._make({}, inner)
         row = like._run(batch_ops.Unsqueeze(like.batch_size, 0))
@@ -299,7 +300,7 @@ def _pad(stack: Any, op: batch_ops.Pad) -> Any:
         return none
 
     inner = op.shape[:dim] + op.shape[dim + 1 :] + stack.batch_size[op.ndim :]
-    rows = [*new(first, 0), *map(padded, parts[op.kept[dim]]), *new(last, -1)]
+    rows = [*new(first, 0), *map(padded, kept), *new(total - first - len(kept), -1)]
     return stack._like(rows, dim, inner=inner)
 
 

@@ -34,7 +34,8 @@ def stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
     Args:
         input: an iterable of TensorDicts (or of arrays, or of non-tensor data).
         dim: position of the new dimension, negative counts from the end of the result.
-        out: a TensorDict of the result's batch size whose arrays receive the values.
+        out: a TensorDict of the result's batch size whose arrays receive the values; entries that it lacks
+            are added. A lazy stack, along whatever dimension, takes rows that are ragged.
 
     Returns:
         A TensorDict (or array); `out` if given.
@@ -62,7 +63,8 @@ def cat(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
     Args:
         input: an iterable of TensorDicts (or of arrays, or of non-tensor data).
         dim: the batch dimension to join, negative counts from the end.
-        out: a TensorDict of the result's batch size whose arrays receive the values.
+        out: a TensorDict of the result's batch size whose arrays receive the values; entries that it lacks
+            are added.
 
     Raises:
         KeyError: the key sets differ.
@@ -95,7 +97,8 @@ def lazy_stack(
     Args:
         input: an iterable of TensorDicts; their keys and the shapes of their leaves may differ.
         dim: position of the new dimension, negative counts from the end of the result.
-        out: a TensorDict of the result's batch size whose arrays receive the values.
+        out: a TensorDict of the result's batch size whose arrays receive the values; entries that it lacks
+            are added. A lazy stack, along whatever dimension, takes rows that are ragged.
         stack_dim_name: name of the new dimension.
         strict_shape: refuse batch sizes that differ.
 
@@ -122,7 +125,8 @@ def maybe_dense_stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) ->
     Args:
         input: an iterable of TensorDicts.
         dim: position of the new dimension, negative counts from the end of the result.
-        out: a TensorDict of the result's batch size whose arrays receive the values.
+        out: a TensorDict of the result's batch size whose arrays receive the values; entries that it lacks
+            are added. A lazy stack, along whatever dimension, takes rows that are ragged.
 
     Example:
         >>> import numpy as np

@@ -145,10 +145,10 @@ def _run(
     items, out_plan = flatten(result)
     outs = _out_dims(name, out_dims, result)
     stacks = [new for old, dim, new in zip(flat, dims, inside, strict=True) if _is_stacked_along(old, dim)]
-    shown = [_outside(name, item, dim, number, size) for item, dim in zip(items, outs, strict=True)]
-    for i, item in enumerate(items):
-        if any(item is stack for stack in stacks) and outs[i] is not None:
-            shown[i] = _as_stack(shown[i], outs[i])
+    shown = [
+        _outside(name, item, dim, number, size, any(item is stack for stack in stacks))
+        for item, dim in zip(items, outs, strict=True)
+    ]
     return unflatten(shown, out_plan)
 
 
@@ -156,12 +156,6 @@ def _is_stacked_along(item: Any, dim: int | None) -> bool:
     node = Container._as_node(item)
     parts = None if node is None else node._parts()
     return parts is not None and parts[1] == dim
-
-
-def _as_stack(item: Any, dim: int) -> Any:
-    """What stood for a lazy stack while the function ran, as one again."""
-    node = Container._as_node(item)
-    return node._rewrap(item, node.to_lazystack(dim))
 
 
 def _mapped_dims(name: str, in_dims: Any, args: Any, flat: list[Any]) -> tuple[list[int | None], int]:
@@ -241,7 +235,7 @@ def _inside(item: Any, dim: int | None, number: int) -> Any:
     if isinstance(item, TensorCollection):
         if dim is None:
             return item._clone(False)
-        hidden = item._run(Hide(item.batch_size, dim, number))
+        hidden: Any = item._run(Hide(item.batch_size, dim, number))
         return hidden.lock_() if getattr(item, "is_locked", False) else hidden
     if dim is not None:
         return hide(raw(item), dim, number)
@@ -251,8 +245,8 @@ def _inside(item: Any, dim: int | None, number: int) -> Any:
     return generator_for(item) if hasattr(item, "bit_generator") else item
 
 
-def _outside(name: str, item: Any, dim: int | None, number: int, size: int) -> Any:
-    """A result with the mapped dimension."""
+def _outside(name: str, item: Any, dim: int | None, number: int, size: int, stacked: bool) -> Any:
+    """A result with the mapped dimension; `stacked` says that it stood for a lazy stack along it."""
     node = isinstance(item, TensorCollection)
     if dim is None:
         if type(item) is BatchedArray and item.level == number:
@@ -271,7 +265,12 @@ def _outside(name: str, item: Any, dim: int | None, number: int, size: int) -> A
     if not -ndim <= dim < ndim:
         raise ValueError(f"vmap({name}): out_dims has {dim} for a result that will have {ndim} dimensions.")
     if node:
-        return item._run(Show(item.batch_size, dim % ndim, number, size))
+        out = item._run(Show(item.batch_size, dim % ndim, number, size))
+        if not stacked:
+            return out
+        held = Container._as_node(out)
+        stack = held.to_lazystack(dim)
+        return Container._rewrap(out, stack.lock_() if held.is_locked else stack)
     return show(raw(item), dim % ndim, number, size)
 
 

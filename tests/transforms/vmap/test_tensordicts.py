@@ -175,6 +175,7 @@ def test_lazy_stacks_stay_lazy(dim: int, in_dim: int, out_dim: int) -> None:
     np.testing.assert_array_equal(added["n", "y"], expected["n", "y"] + 1)
     np.testing.assert_array_equal(picked["y"], expected["n", "y"])
     assert "z" not in td
+    assert vmap(lambda row: row, (in_dim,), out_dim)(td.lock_()).is_locked
 
 
 def test_ragged_stacks_are_mapped_along_the_other_dims() -> None:
@@ -184,12 +185,17 @@ def test_ragged_stacks_are_mapped_along_the_other_dims() -> None:
     np.testing.assert_array_equal(out[2, 1]["x"], td[1, 2]["x"] * 2)
     sums = vmap(lambda row: row[1]["x"].sum(), (1,))(td)
     np.testing.assert_array_equal(sums, td[1]["x"].sum(1))
-    index = np.array([1, 0, 1])
     with pytest.raises(RuntimeError, match="'x'"):
         vmap(lambda row: row)(td)
-    three = lazy_stack([td, td], 2)
+
+
+def test_stacks_are_indexed_by_mapped_arrays() -> None:
+    td, index = _stack(0), np.array([1, 0, 1])
+    out = vmap(lambda row, i: row[i], (1, 0))(td, index)
+    np.testing.assert_array_equal(out["x"], td.contiguous()["x"][index, np.arange(3)])
+    ragged = _stack(0, ragged=True)
     with pytest.raises(RuntimeError, match="'x'"):
-        vmap(lambda row, i: row[i], (2, 0))(three.permute(0, 2, 1), index)
+        vmap(lambda row, i: row[i], (1, 0))(ragged, index)
 
 
 def test_stacks_in_nodes_twice_mapped_and_in_chunks() -> None:
