@@ -50,8 +50,10 @@ def where(
         array([-1, -1,  2])
     """
     mask = as_array(condition)
+    size = td.batch_size
     node = td._as_node(other)
-    size = td.batch_size if node is None else max(td.batch_size, node.batch_size, key=len)
+    if node is not None and node.batch_size[: len(size)] == size:  # the line between batch and features
+        size = node.batch_size
     if mask.ndim > len(size):
         raise RuntimeError(f"condition has shape {mask.shape}, more dims than batch size {size}.")
     if mask.ndim < len(size):

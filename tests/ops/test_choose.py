@@ -38,6 +38,20 @@ def test_where_with_missing_keys() -> None:
     assert (got["a"].tolist(), got["b"].tolist()) == ([1, 9], [9, 4])
 
 
+def test_where_with_another_batch_size_on_the_other_side() -> None:
+    mask = np.array([True, False, True, False])
+    td, other = TensorDict({"a": np.arange(4)}, [4]), TensorDict({"a": np.full((3, 4), -1)}, [3, 4])
+    np.testing.assert_array_equal(td.where(mask, other)["a"], np.tile([0, -1, 2, -1], (3, 1)))
+    rows = np.array([True, False, True])
+    longer, shorter = TensorDict({"a": np.ones((3, 2))}, [3, 2]), TensorDict({"a": np.zeros((3, 2))}, [3])
+    for first, second in ((longer, shorter), (shorter, longer)):
+        out = first.where(rows, second)
+        assert out.batch_size == (3, 2)
+        np.testing.assert_array_equal(out["a"], np.where(rows[:, None], first["a"], second["a"]))
+    with pytest.raises(RuntimeError, match="more dims"):
+        shorter.where(np.ones((3, 2), bool), shorter)
+
+
 def test_masks() -> None:
     td = tree()
     mask = td["i"] % 2 == 0
