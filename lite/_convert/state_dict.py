@@ -247,9 +247,10 @@ def _unmatched(owner: Any, td: Any, state: Mapping[str, Any], prefix: str) -> tu
         elif is_array(entry) or (node is not None and _has_arrays(node)):
             missing.append(prefix + key)
     if extra and fields is not None:
+        first = prefix + min(extra)
         raise KeyError(
-            f"Keys {sorted(prefix + key for key in extra)} of the state-dict weren't expected by a "
-            f"{type(owner).__name__} with the entries {sorted(td._keys())}."
+            f"Key {first!r} wasn't expected in the state-dict of a {type(owner).__name__} with the entries "
+            f"{sorted(td._keys())}."
         )
     found = [prefix + key for key in extra]
     return sum((more for more, _ in inner), found), sum((less for _, less in inner), missing)

@@ -185,13 +185,10 @@ def _is_tensor_type(annotation: Any) -> bool:
 def _as_collection(value: Any, kind: Any, batch_size: Shape) -> Any:
     if issubclass(kind, NonTensorBase):
         return value if isinstance(value, NonTensorBase) else NonTensorData._make(value, batch_size)
-    if (
-        not isinstance(value, kind)
-        and hasattr(kind, "from_tensordict")
-        and Container._as_node(value) is not None
-    ):
-        return kind.from_tensordict(value)
-    return value
+    if Container._as_node(value) is None:
+        raise _not_cast(ValueError, value, kind)
+    convert = None if isinstance(value, kind) else getattr(kind, "from_tensordict", None)
+    return value if convert is None else convert(value)
 
 
 def _as_array(value: Any, kind: type) -> Any:
@@ -212,10 +209,10 @@ def _as_object(value: Any, kind: Any, batch_size: Shape) -> Any:
     if not isinstance(value, kind) or (type(value) is bool and kind is not bool):
         try:
             value = kind(value)
-        except (TypeError, ValueError) as error:
-            raise _not_cast(
-                ValueError if isinstance(error, ValueError) else TypeError, value, kind
-            ) from error
+        except ValueError as error:
+            raise _not_cast(ValueError, value, kind) from error
+        except TypeError as error:
+            raise _not_cast(TypeError, value, kind) from error
     return NonTensorData._make(value, batch_size)
 
 

@@ -162,7 +162,11 @@ class TensorClass(TensorCollection):
     memmap_refresh_ = methods.memmap_refresh_
     is_memmap = methods.is_memmap
     from_h5 = classmethod(methods.from_h5)
-    from_consolidated = staticmethod(functions.from_consolidated)
+
+    @classmethod
+    def from_consolidated(cls, filename: Any) -> Any:
+        """An instance from a file that `consolidate` wrote; see `TensorDict.from_consolidated`."""
+        return cls.from_tensordict(functions.from_consolidated(filename))
 
     @property
     def saved_path(self) -> str:
@@ -187,13 +191,14 @@ class TensorClass(TensorCollection):
             non_tensordict: values of further fields.
 
         Raises:
-            ValueError: the TensorDict has keys that are not fields of the class.
+            RuntimeError: no TensorDict.
+            ValueError: keys that are not fields of the class.
             KeyError: a field is given in both.
         """
         node = Container._as_node(tensordict)
         if node is None:
-            raise TypeError(f"from_tensordict expects a TensorDict, got {type(tensordict)}.")
-        cls._require_fields(node._keys())
+            raise RuntimeError(f"from_tensordict expects a TensorDict, got {type(tensordict)}.")
+        cls._require_fields([*node._keys(), *(non_tensordict or ())])
         if not non_tensordict:
             return cls._wrap_tensordict(node)
         both = sorted(set(non_tensordict) & set(node._keys()))
@@ -330,6 +335,17 @@ class TensorClass(TensorCollection):
             self._tensordict._set_path(path, value, inplace)
         return self
 
+    def del_(self, key: NestedKey) -> Self:
+        """Remove the value of a field, which is None then, or an entry below one; returns self.
+
+        Raises:
+            KeyError: no such field, or no such entry below it.
+        """
+        path = require_path(key)
+        if len(path) > 1 or path[0] not in self._fields or self._tensordict._peek(path[0]) is not None:
+            self._tensordict.del_(path)
+        return self
+
     def update(self, source: Any = None, **kwargs: Any) -> Self:
         """Set fields from a mapping, a TensorDict or another instance; see `TensorDict.update`."""
         node = Container._as_node(source)
@@ -391,9 +407,17 @@ class TensorClass(TensorCollection):
 
     # -- conversion ---------------------------------------------------------------------------
 
-    def to_tensordict(self, **kwargs: Any) -> Any:
-        """A plain TensorDict with copies of the fields, nested tensorclasses converted, too."""
-        return self._tensordict.to_tensordict(**kwargs)
+    def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
+        """A plain TensorDict with copies of the fields, nested tensorclasses converted, too.
+
+        Args:
+            retain_none: True gives fields that are None an entry, False leaves out all objects that are.
+        """
+        out = self._tensordict.to_tensordict(retain_none=retain_none)
+        for name in self._fields if retain_none else ():
+            if name not in out:
+                out.set_non_tensor(name, None)
+        return out
 
     def select(
         self, *keys: NestedKey, inplace: bool = False, strict: bool = True, as_tensordict: bool = False
@@ -410,10 +434,17 @@ class TensorClass(TensorCollection):
             return self._tensordict.select(*keys, inplace=inplace, strict=strict)
         return self._call("select", keys, {"inplace": inplace, "strict": strict})
 
-    def to_dict(self, **kwargs: Any) -> dict[str, Any]:
-        """A plain dict of all fields, also of those that are None."""
-        found = self._tensordict.to_dict(**kwargs)
-        return {name: found.get(name) for name in self._fields if name not in self._was_deleted()}
+    def to_dict(self, *, retain_none: bool = True, **kwargs: Any) -> dict[str, Any]:
+        """A plain dict of the fields; see `TensorDict.to_dict`.
+
+        Args:
+            retain_none: with fields that are None.
+            kwargs: of `TensorDict.to_dict`.
+        """
+        found = self._tensordict.to_dict(retain_none=retain_none, **kwargs)
+        if retain_none:
+            return {name: found.get(name) for name in self._fields if name not in self._was_deleted()}
+        return {name: found[name] for name in self._fields if name in found}
 
     def state_dict(
         self, destination: Any = None, prefix: str = "", keep_vars: bool = False, flatten: bool = True

@@ -216,7 +216,7 @@ def test_conversion():
     assert back.batch_size == (2,)
     with pytest.raises(ValueError, match="do not belong to the class"):
         Tokens.from_tensordict(TensorDict(other=1))
-    with pytest.raises(TypeError, match="expects a TensorDict"):
+    with pytest.raises(RuntimeError, match="expects a TensorDict"):
         Tokens.from_tensordict({"full": 1})
     made = Tokens.from_dict({"full": np.zeros(2)})
     assert type(made) is Tokens
