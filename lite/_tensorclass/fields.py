@@ -74,10 +74,10 @@ class Field:
         if options.tensor_only:
             self._require_arrays()
 
-    def __get__(self, instance: Any, owner: type) -> Any:
+    def __get__(self, instance: Any, owner: Any) -> Any:
         if instance is not None:
             entry = instance._tensordict._get_str(self.name)
-            if entry is None and self.name in instance._was_deleted():
+            if entry is None and owner._deletes and self.name in instance._was_deleted():
                 raise AttributeError(self.name)
             return self.read(entry)
         if self.default is MISSING:
@@ -91,6 +91,7 @@ class Field:
         if instance._tensordict._peek(self.name) is None:
             raise AttributeError(f"the field {self.name!r} has no value that could be deleted.")
         instance._tensordict.del_(self.name)
+        type(instance)._deletes = True
         object.__setattr__(instance, "_deleted", {*instance._was_deleted(), self.name})
 
     def initial(self, owner: type) -> Any:

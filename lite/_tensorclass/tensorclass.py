@@ -17,6 +17,7 @@ from lite._files import functions, methods
 from lite._show.html import html_of
 from lite._show.text import entry_text, ordered, state_lines
 from lite._tensorclass.annotations import local_types
+from lite._tensorclass.delegation import delegate
 from lite._tensorclass.fields import Field, Options, signature_of
 from lite._tensordict import TensorDict
 from lite._tree.batch_ops import BatchOp
@@ -71,6 +72,7 @@ class TensorClass(TensorCollection):
     _fields: ClassVar[dict[str, Field]] = {}
     _options: ClassVar[Options] = Options()
     _local_types: ClassVar[dict[str, Any]] = {}
+    _deletes: ClassVar[bool] = False  # whether `del` removed a field of any instance
     _sets_itself: ClassVar[bool] = False  # whether the class has a `__setattr__` of its own
 
     def __class_getitem__(cls, flags: str | tuple[str, ...]) -> Any:
@@ -106,7 +108,7 @@ class TensorClass(TensorCollection):
         batch_size: Any = None,
         device: Any = None,
         names: Any = None,
-        lock: bool | None = None,
+        lock: Any = None,
         **kwargs: Any,
     ) -> None:
         cls = type(self)
@@ -250,17 +252,22 @@ class TensorClass(TensorCollection):
         inner = self._tensordict
         held = {id(entry) for entry in inner._data.values()} if isinstance(inner, TensorDict) else set()
         unwrapped = [arg._tensordict if isinstance(arg, TensorClass) else arg for arg in args]
-        return self._rewrapped(getattr(inner, name)(*unwrapped, **kwargs), held)
+        out = kwargs.get("out") if kwargs else None
+        if isinstance(out, TensorClass):
+            kwargs = {**kwargs, "out": out._tensordict}
+        result = getattr(inner, name)(*unwrapped, **kwargs)
+        if isinstance(out, TensorClass) and result is out._tensordict:
+            return out
+        return self._rewrapped(result, held)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_tensordict" or (name.startswith("__") and name.endswith("__")):
+        # What only lazy stacks have; the rest is on the class.
+        if name in TensorClass.__slots__ or (name.startswith("__") and name.endswith("__")):
             raise AttributeError(name)
         try:
             attribute = getattr(self._tensordict, name)
         except AttributeError:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}") from None
-        if isinstance(attribute, Container):
-            return self._rewrapped(attribute, set())
         if not inspect.ismethod(attribute):
             return attribute
         return lambda *args, **kwargs: self._call(name, args, kwargs)
@@ -277,7 +284,7 @@ class TensorClass(TensorCollection):
             self._deleted.discard(field.name)
 
     def _was_deleted(self) -> Set[str]:
-        return getattr(self, "_deleted", frozenset())
+        return getattr(self, "_deleted", frozenset()) if self._deletes else frozenset()
 
     def __delattr__(self, name: str) -> None:
         if self._options.frozen:
@@ -287,11 +294,11 @@ class TensorClass(TensorCollection):
     def __setattr__(self, name: str, value: Any) -> None:
         if self._options.frozen:
             raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-        found = inspect.getattr_static(type(self), name, None)
-        if hasattr(found, "__set__"):
+        field = self._fields.get(name)
+        if field is not None:
+            self._set_field(field, value)
+        elif hasattr(inspect.getattr_static(type(self), name, None), "__set__"):
             object.__setattr__(self, name, value)
-        elif isinstance(inspect.getattr_static(type(self._tensordict), name, None), property):
-            setattr(self._tensordict, name, value)
         else:
             raise self._unknown(name)
 
@@ -490,45 +497,6 @@ def _restore(cls: type[TensorClass], tensordict: Any) -> TensorClass:
     return cls._wrap_tensordict(tensordict)
 
 
-def _delegate(name: str) -> Callable[..., Any]:
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return self._call(name, args, kwargs)
-
-    method.__name__ = name
-    return method
-
-
-def _delegate_operators(cls: type) -> None:
-    """Python looks operators up on the class, past `__getattr__`: give the class TensorDict's own."""
-    own = set(cls.__dict__) | {"__class_getitem__", "__init_subclass__", "__slots__", "__weakref__"}
-    for base in TensorDict.__mro__[:-1]:
-        for name, value in base.__dict__.items():
-            if name.startswith("__") and name not in own and inspect.isfunction(value):
-                own.add(name)
-                setattr(cls, name, _delegate(name))
-
-
-def _class_method(name: str) -> Any:
-    def method(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        result = getattr(TensorDict, name)(*args, **kwargs)
-        return cls.from_tensordict(result) if isinstance(result, Container) else result
-
-    method.__name__ = name
-    method.__doc__ = getattr(TensorDict, name).__doc__
-    return classmethod(method)
-
-
-def _delegate_class_methods(cls: type) -> None:
-    """Give the class TensorDict's class methods: `stack`, `cat`, `from_dict` and so on."""
-    for name in dir(TensorDict):
-        if (
-            not name.startswith("_")
-            and name not in cls.__dict__
-            and inspect.ismethod(getattr(TensorDict, name))
-        ):
-            setattr(cls, name, _class_method(name))
-
-
 def _prepare_defaults(cls: type) -> None:
     """Give dataclasses the defaults that it takes: arrays from a factory, and no method for a default."""
     for name in inspect.get_annotations(cls):
@@ -556,8 +524,7 @@ def _hashable(entry: Any) -> Any:
     return unwrap(entry) if isinstance(entry, NonTensorBase) else id(entry)
 
 
-_delegate_operators(TensorClass)
-_delegate_class_methods(TensorClass)
+delegate(TensorClass)
 # Hints of subclasses are looked up with those of this class, in the module that it says: lite, not this file.
 TensorClass.__annotations__ = inspect.get_annotations(TensorClass, eval_str=True)
 kinds.tensorclass = TensorClass

@@ -282,3 +282,41 @@ def test_hints_of_a_class_outside_of_lite() -> None:
 
     assert typing.get_type_hints(Typed)["x"] is np.ndarray
     assert (TensorClass.__module__, Typed.__module__) == ("lite", __name__)
+
+
+def test_methods_are_found_by_super_and_on_the_class():
+    class Counted(TensorClass):
+        x: Any
+
+        def clone(self, recurse: bool = True) -> Any:
+            return super().clone(recurse) + 1
+
+        @property
+        def names(self) -> Any:
+            return [str(name) for name in super().names]
+
+        @classmethod
+        def stack(cls, items: Any, dim: int = 0) -> Any:
+            return super().stack(list(items), dim)
+
+        def __add__(self, other: Any) -> Any:
+            return super().__add__(other * 2)
+
+    one = Counted(x=np.zeros(2), batch_size=[2], names=["a"])
+    assert type(one.clone()) is type(one.reshape(1, 2)) is Counted
+    np.testing.assert_array_equal(one.clone().x, [2, 2])
+    assert one.names == ["a"]
+    assert type(Counted.stack(iter([one, one]))) is Counted
+    np.testing.assert_array_equal(TensorClass.exp(one).x, [1, 1])
+    assert Counted.sum.__doc__ == TensorDict.sum.__doc__
+    one.is_locked = True
+    assert one.is_locked
+    with pytest.raises(AttributeError):
+        one.sorted_keys = []
+
+
+def test_out_is_returned_as_it_was_given():
+    one, out = Tokens(full=np.zeros(2), batch_size=[2]), Tokens(full=np.ones(2), batch_size=[2])
+    mask = np.array([True, False])
+    assert one.where(mask, one + 2, out=out) is out
+    np.testing.assert_array_equal(out.full, [0, 2])
