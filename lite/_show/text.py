@@ -110,7 +110,9 @@ def _is_shared(array: Any) -> bool:
 def _entry(entry: Any, device: str | None) -> str:
     if is_array(entry):
         return _array(tuple(entry.shape), entry, entry)
-    return entry._repr_on(device) if isinstance(entry, NonTensorBase) else repr(entry)
+    if isinstance(entry, NonTensorBase):
+        return entry._repr_on(device)
+    return repr(entry) if isinstance(entry, Container) else entry.__repr__()  # tensorclasses have their own
 
 
 def _array(shape: Shape, value: Any, whole: Any) -> str:

@@ -276,6 +276,16 @@ def test_repr():
     )
 
 
+def test_repr_of_nested_instances():
+    point = Point(xy=np.zeros(2), tags="t", inner=Tokens(full=np.zeros(3)))
+    inner = repr(point.inner).replace("\n", "\n    ")
+    assert f"\n    inner={inner},\n" in repr(point)
+    assert f"\n    inner: {inner},\n".replace("\n", "\n    ") in repr(
+        point.to_tensordict().set("inner", point.inner)
+    )
+    assert repr(point.inner).replace("\n", "\n        ") in repr(lazy_stack([TensorDict(p=point.inner)])[0])
+
+
 def test_hints_of_a_class_outside_of_lite() -> None:
     class Typed(TensorClass):
         x: np.ndarray
