@@ -195,12 +195,14 @@ def _as_collection(value: Any, kind: Any, batch_size: Shape) -> Any:
 def _as_array(value: Any, kind: type) -> Any:
     if _is_any_array(value) or isinstance(value, SCALARS):
         return value
+    if not isinstance(value, list | tuple):
+        raise _not_cast(TypeError, value, kind)
     try:
-        numeric = isinstance(value, list | tuple) and is_numeric(np.asarray(value).dtype)
+        numeric = is_numeric(np.asarray(value).dtype)
     except ValueError:  # ragged
         numeric = False
     if not numeric:
-        raise _not_cast(TypeError, value, kind)
+        raise _not_cast(ValueError, value, kind)
     return value
 
 
