@@ -70,7 +70,9 @@ def state_of(owner: Any, td: Container, destination: Any, prefix: str, keep_vars
         own.update({_TYPE: type(owner).__qualname__, _OBJECTS: objects})
     for key, entry in td._items():
         name = prefix + key
-        if isinstance(entry, NonTensorBase):
+        if type(entry) is ndarray:
+            out[name] = entry
+        elif isinstance(entry, NonTensorBase):
             payload = entry.data if type(entry) is NonTensorData else entry._clone(False)
             if objects is not None:
                 objects[key] = payload
@@ -153,34 +155,44 @@ def load_into(
         _load(owner, td, state, assign, writes)
 
 
-def _nested(flat: Mapping[str, Any], metadata: Any) -> StateDict:
+class _Node(dict[str, Any]):
+    """A node of a state dict that was flat."""
+
+    __slots__ = ("_metadata",)
+    _metadata: dict[str, Any]
+
+
+def _nested(flat: Mapping[str, Any], metadata: Any) -> _Node:
     """A flat state dict as a nested one, whose nodes have their own metadata."""
-    out = StateDict()
+    out = _Node()
     for name, value in flat.items():
-        *parents, last = name.split(".")
-        node = _node(out, parents)
+        path = name.split(".")
+        node = _node(out, path[:-1])
         if node is None:
             raise RuntimeError(f"the name {name!r} is below an array of the state dict.")
-        node[last] = value
+        node[path[-1]] = value
     for name, about in (metadata or {}).items():
         node = _node(out, name.split(".") if name else [])
         if node is not None:
-            node._metadata = OrderedDict({"": about})
+            node._metadata = {"": about}
     return out
 
 
-def _node(root: StateDict, path: list[str]) -> StateDict | None:
+def _node(root: _Node, path: list[str]) -> _Node | None:
     """The node at a path, created if need be; None where something else is."""
     node = root
     for key in path:
-        node = node.setdefault(key, StateDict())
-        if not isinstance(node, StateDict):
+        found = node.get(key)
+        if found is None:
+            found = node[key] = _Node()
+        elif type(found) is not _Node:
             return None
+        node = found
     return node
 
 
-def _names(state: Mapping[str, Any]) -> list[str]:
-    return [name for name in state if name not in _LEGACY]
+def _items(state: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [item for item in state.items() if item[0] not in _LEGACY]
 
 
 def _said(state: Any) -> dict[str, Any]:
@@ -232,7 +244,11 @@ def _check_keys(owner: Any, td: Any, state: Mapping[str, Any]) -> None:
 def _unmatched(owner: Any, td: Any, state: Mapping[str, Any], prefix: str) -> tuple[list[str], list[str]]:
     """The names that only the state dict has, and those of arrays that only self has."""
     fields = getattr(owner, "_fields", None)
-    extra = {name for name in _names(state) if not _is_empty(state[name]) and _object(state[name]) is None}
+    extra = {
+        name
+        for name, value in _items(state)
+        if type(value) is ndarray or (not _is_empty(value) and _object(value) is None)
+    }
     if fields is not None:
         extra |= _said(state).get(_OBJECTS, {}).keys() - fields.keys()
     missing, inner = [], []
@@ -253,7 +269,10 @@ def _unmatched(owner: Any, td: Any, state: Mapping[str, Any], prefix: str) -> tu
             f"{sorted(td._keys())}."
         )
     found = [prefix + key for key in extra]
-    return sum((more for more, _ in inner), found), sum((less for _, less in inner), missing)
+    for more, less in inner:
+        found += more
+        missing += less
+    return found, missing
 
 
 def _load(owner: Any, td: Any, state: Mapping[str, Any], assign: bool, writes: Writes) -> None:
@@ -274,10 +293,9 @@ def _load(owner: Any, td: Any, state: Mapping[str, Any], assign: bool, writes: W
                 raise RuntimeError(LOCK_ERROR)
             writes.keep(td)
             td._remove(key)
-    for key in _names(state):
+    for key, value in _items(state):
         if fields is not None and key not in fields:
             continue
-        value = state[key]
         if type(value) is ndarray or not isinstance(value, Mapping):
             td._set_here(key, value, not assign, writes)
             continue

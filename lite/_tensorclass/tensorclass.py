@@ -99,7 +99,7 @@ class TensorClass(TensorCollection):
             setattr(cls, field.name, cls._fields[field.name])
         cls._sets_itself = cls.__setattr__ is not TensorClass.__setattr__ and not cls._options.frozen
         if cls._options.frozen and cls.__hash__ is None:
-            cls.__hash__ = _hash_frozen  # type: ignore[method-assign]
+            cls.__hash__ = _hash_frozen
         cls.__signature__ = signature_of(cls)  # type: ignore[attr-defined]
 
     def __init__(
