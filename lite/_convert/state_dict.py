@@ -220,9 +220,9 @@ def _is_empty(value: Any) -> bool:
     if not isinstance(value, Mapping):
         return False
     objects = _said(value).get(_OBJECTS, {}).values()
-    return all(payload is None for payload in objects) and all(
-        _is_empty(value[name]) for name in _names(value)
-    )
+    if any(payload is not None for payload in objects):
+        return False
+    return all(_is_empty(item) for _, item in _items(value))
 
 
 def _has_arrays(node: Any) -> bool:
