@@ -37,11 +37,11 @@ class TensorClass(TensorCollection):
     """Base of classes whose annotated fields are entries of a TensorDict.
 
     An instance has a batch size. Fields are arrays that start with it, nested tensorclasses or
-    TensorDicts, or any other objects: text and objects are stored as non-tensor data and come back as
-    they were; a list holds one object per row of the batch. `bool` fields are metadata, one value for
-    all. A field that is None has no entry. Everything that a TensorDict can do, an instance can do;
-    results with the same fields are instances of the class. `TensorClass["frozen"]` and the like are bases
-    with options.
+    TensorDicts, or any other objects: text, mappings, tuples and objects are stored as non-tensor data and
+    come back as they were; a list holds one object per row of the batch. `bool` fields are metadata, one
+    value for all. A field that is None has no entry. Everything that a TensorDict can do, an instance can
+    do; results with the same fields are instances of the class. `TensorClass["frozen"]` and the like are
+    bases with options.
 
     Args:
         args: values of the fields, in order of their declaration.
