@@ -142,7 +142,7 @@ def set_at(td: Container, path: Path, value: Any, index: Any, writes: Writes) ->
     entry = td._get_str(key)
     node = td._as_node(entry)
     if node is not None:
-        if isinstance(value, Mapping | TensorCollection):
+        if isinstance(value, (TensorCollection, Mapping)):
             require_fields(entry, value)
         node._set_index(index, value, writes)
     elif isinstance(entry, NonTensorBase):
@@ -344,7 +344,7 @@ def require_fields(target: Any, source: Any) -> None:
         ValueError: another tensorclass with other fields, or keys that are no fields.
     """
     fields: Any = getattr(target, "_fields", None)
-    if fields is None:
+    if fields is None or type(source) is type(target):
         return
     other: Any = getattr(source, "_fields", None)
     if other is None or isinstance(source, type(target)):
@@ -363,12 +363,13 @@ def require_known(target: Any, source: Any) -> None:
     if fields is None:
         return
     node = Container._as_node(source)
-    keys = {require_path(key)[0] for key in source} if node is None else set(node._keys())
-    if keys - set(fields):
+    names = (require_path(key)[0] for key in source) if node is None else node._keys()
+    wrong = [name for name in names if name not in fields]
+    if wrong:
         raise entry_error(
             ValueError,
-            f"cannot write a {type(source).__name__} to a {type(target).__name__}{{at}}: "
-            f"{sorted(keys - set(fields))} are no fields of it.",
+            f"cannot write a {type(source).__name__} to a {type(target).__name__}{{at}}: {sorted(wrong)} are "
+            "no fields of it.",
         )
 
 

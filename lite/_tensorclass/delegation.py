@@ -48,7 +48,8 @@ def _method(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _property(name: str, original: property) -> property:
     def read(self: Any) -> Any:
-        return self._rewrapped(getattr(self._tensordict, name), set())
+        value = getattr(self._tensordict, name)
+        return self._rewrapped(value, set()) if isinstance(value, Container) else value
 
     def write(self: Any, value: Any) -> None:
         setattr(self._tensordict, name, value)

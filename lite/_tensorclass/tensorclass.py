@@ -376,10 +376,12 @@ class TensorClass(TensorCollection):
         if path:
             self.set(path, value)
             return
-        if isinstance(value, Mapping | TensorCollection):
+        if isinstance(value, TensorClass):
             require_fields(self, value)
-        node = Container._as_node(value)
-        self._tensordict._set_index(index, value if node is None else node)
+            value = value._tensordict
+        elif isinstance(value, (Container, Mapping)):
+            require_fields(self, value)
+        self._tensordict._set_index(index, value)
 
     def __iter__(self) -> Iterator[Any]:
         if not self.batch_size:
