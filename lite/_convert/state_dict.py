@@ -102,7 +102,7 @@ def _about(collection: Any) -> dict[str, Any]:
 
 def load_state_dict(
     td: T,
-    state_dict: Mapping[str, Any],
+    state_dict: Mapping[str, Any] | Container,
     strict: bool = True,
     assign: bool = False,
     from_flatten: bool | None = None,
@@ -111,7 +111,7 @@ def load_state_dict(
 
     Args:
         state_dict: what `state_dict` gives, flat or nested, also in the older form with the keys
-            "__batch_size" and "__device".
+            "__batch_size" and "__device"; or a TensorDict, whose arrays are taken.
         strict: require the same arrays on both sides. Empty nodes and objects do not count: objects are
             taken where the state dict has them, and stay where it has none.
         assign: store the arrays themselves instead of copying into self's arrays.
@@ -129,7 +129,8 @@ def load_state_dict(
         >>> td.load_state_dict(TensorDict({"n": {"b": 3}}).state_dict())["n", "b"]
         array(3)
     """
-    load_into(td, td, state_dict, strict, assign, from_flatten)
+    given: Any = state_dict if td._as_node(state_dict) is None else _mapping(td, state_dict)
+    load_into(td, td, given, strict, assign, from_flatten)
     return td
 
 
@@ -153,6 +154,16 @@ def load_into(
         _check_keys(owner, td, state)
     with Writes() as writes:
         _load(owner, td, state, assign, writes)
+
+
+def _mapping(td: Any, tree: Any) -> dict[str, Any]:
+    """The arrays of a TensorDict in nested dicts."""
+    nodes = ((key, entry, td._as_node(entry)) for key, entry in td._as_node(tree)._items())
+    return {
+        key: entry if node is None else _mapping(td, node)
+        for key, entry, node in nodes
+        if node is not None or is_array(entry)
+    }
 
 
 class _Node(dict[str, Any]):

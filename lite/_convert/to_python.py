@@ -10,10 +10,10 @@ import numpy as np
 from numpy import ndarray
 
 from lite._arrays.device import on_leaves, wrap
-from lite._arrays.types import Array, is_array
+from lite._arrays.types import Array, is_array, raw
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData
-from lite._tree.protocol import Container
+from lite._tree.protocol import Container, kinds
 
 _copy = methodcaller("copy")
 
@@ -29,7 +29,7 @@ def to_dict(
 
     Args:
         retain_none: keep entries whose object is None.
-        convert_tensors: True turns arrays into Python numbers and lists, "numpy" keeps arrays.
+        convert_tensors: True turns arrays into Python numbers and lists, "numpy" Parameters into arrays.
         tolist_first: turn nested TensorDicts that have a batch size into lists of dicts.
 
     Raises:
@@ -57,7 +57,9 @@ def _as_dict(
     out: dict[str, Any] = {}
     for key, entry in td._items():
         if is_array(entry):
-            out[key] = np.asarray(entry).tolist() if convert_tensors is True else entry
+            if convert_tensors is True:
+                entry = np.asarray(entry).tolist()
+            out[key] = raw(entry) if convert_tensors == "numpy" else entry
         elif isinstance(entry, NonTensorBase):
             value = entry._export()
             if retain_none or value is not None:
@@ -77,7 +79,7 @@ def _export(td: Container) -> Any:
 
 def numpy(td: Container) -> dict[str, Any]:
     """A nested dict of arrays and objects that shares memory; None objects are left out."""
-    out: dict[str, Any] = td.to_dict(retain_none=False)
+    out: dict[str, Any] = td.to_dict(retain_none=False, convert_tensors="numpy")
     return out
 
 
@@ -123,7 +125,7 @@ def to_tensordict(td: Container, *, retain_none: bool | None = None) -> Any:
     Raises:
         RuntimeError: a lazy stack with arrays of different shapes.
     """
-    out = td._blank()
+    out = kinds.dense._make({}, td.batch_size, td.device, td._names)
     for key, entry in td._items():
         node = td._as_node(entry)
         if node is not None:

@@ -8,10 +8,10 @@ import numpy as np
 
 from lite._arrays.formulas import erf, normal_quantile
 from lite.nn.distributions.arrays import as_float, as_shape, float_arrays, sum_rightmost, uniform
+from lite.nn.distributions.continuous.normal import bounded_loc
+from lite.nn.distributions.continuous.tanh import check_bounds
 from lite.nn.distributions.distribution import HALF_LOG_2PI, Distribution
-from lite.nn.distributions.normal import bounded_loc
 from lite.nn.distributions.support import IndependentSupport, Interval, Support
-from lite.nn.distributions.tanh import check_bounds
 
 if TYPE_CHECKING:
     from lite.nn._modules.initial import Rng

@@ -37,3 +37,12 @@ def test_errors() -> None:
         MaskedCategorical(logits=LOGITS, mask=MASK, indices=np.array([0]))
     with pytest.raises(ValueError):
         MaskedCategorical(logits=LOGITS)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"mask": np.array([True, False, True])}, {"indices": np.array([0, 2])}]
+)
+def test_shares_keep_the_dtype(arguments: dict[str, np.ndarray]) -> None:
+    dist = MaskedOneHotCategorical(logits=np.zeros(3, np.float32), **arguments)
+    assert dist.mean.dtype == dist.variance.dtype == np.float32
+    np.testing.assert_array_equal(dist.mean, [0.5, 0, 0.5])

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite.nn.distributions.arrays import as_float, as_shape
+from lite.nn.distributions.continuous.tanh import TanhMap
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import Interval, Real, Support
-from lite.nn.distributions.tanh import TanhMap
 
 if TYPE_CHECKING:
     from lite.nn._modules.initial import Rng

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lite.nn.distributions.tanh import TanhMap
+from lite.nn.distributions.continuous.tanh import TanhMap
 
 DTYPE = np.dtype(np.float64)
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite._arrays.types import raw
-from lite.nn.distributions.categorical import Categorical
-from lite.nn.distributions.one_hot_categorical import OneHotMixin, one_hot
+from lite.nn.distributions.discrete.categorical import Categorical
+from lite.nn.distributions.discrete.one_hot_categorical import OneHotMixin, one_hot
 
 if TYPE_CHECKING:
     from lite.nn._modules.initial import Rng
@@ -200,4 +200,6 @@ class MaskedOneHotCategorical(OneHotMixin, MaskedCategorical):
         """The probabilities of all V classes."""
         if self._indices is None:
             return OneHotMixin.mean.fget(self)  # type: ignore[attr-defined]
-        return np.asarray((self.probs[..., None] * one_hot(self._indices, self.num_samples)).sum(-2))
+        return np.asarray(
+            (self.probs[..., None] * one_hot(self._indices, self.num_samples)).sum(-2, dtype=self.probs.dtype)
+        )

@@ -24,6 +24,16 @@ def check_bounds(low: Any, high: Any, error: type[Exception]) -> None:
     require(np.asarray(np.greater(high, low)), f"high must be above low={low}", high, error)
 
 
+def log_slope_of_tanh(z: Any) -> Any:
+    """log(1 - tanh(z)²), with all digits also where tanh is next to 1."""
+    return 2.0 * (LOG_2 - z - softplus(-2.0 * z))
+
+
+def edge_of_tanh(dtype: np.dtype[Any]) -> float:
+    """The number below 1 up to which tanh can be inverted."""
+    return 1.0 - float(limits(dtype).resolution)
+
+
 class TanhMap:
     """tanh, then a shift and a factor that make the result lie between two bounds.
 
@@ -41,7 +51,7 @@ class TanhMap:
         self.middle = (self.high + self.low) / 2
         self.half = (self.high - self.low) / 2
         self.is_plain = bool(np.all(np.equal(low, -1)) and np.all(np.equal(high, 1)))
-        self._edge = 1.0 - (float(limits(dtype).resolution) if safe else 0.0)
+        self._edge = edge_of_tanh(dtype) if safe else 1.0
 
     def forward(self, z: Any) -> Any:
         """From any number to between the bounds."""
@@ -56,7 +66,7 @@ class TanhMap:
 
     def log_slope(self, z: Any) -> Any:
         """Logarithm of the derivative of `forward` at z."""
-        slope = 2.0 * (LOG_2 - z - softplus(-2.0 * z))
+        slope = log_slope_of_tanh(z)
         if self.is_plain:
             return slope
         return slope + (math.log(self.half) if isinstance(self.half, float) else np.log(self.half))

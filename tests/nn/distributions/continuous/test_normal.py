@@ -1,4 +1,4 @@
-"""Normal and IndependentNormal against their formulas."""
+"""Normal, HalfNormal and IndependentNormal against their formulas."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from helpers.densities import check_density, check_outside, check_quantiles
 
-from lite.nn.distributions import IndependentNormal, Normal
+from lite.nn.distributions import HalfNormal, IndependentNormal, Normal
 
 LOC, SCALE = np.array([0.0, 1.0]), np.array([1.0, 2.0])
 
@@ -33,3 +34,16 @@ def test_independent_normal_has_events() -> None:
 def test_scales_are_positive() -> None:
     with pytest.raises(ValueError, match=r"got -1\.0"):
         Normal(0.0, np.array([1.0, -1.0]))
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 30.0])
+def test_half_normal(scale: float) -> None:
+    dist = HalfNormal(np.float64(scale))
+    check_density(dist)
+    check_quantiles(dist)
+    check_outside(dist, [-1.0, -1e-300])
+    np.testing.assert_array_equal(
+        dist.sample((4,), rng=0), np.abs(Normal(np.float64(0), scale).sample((4,), rng=0))
+    )
+    with pytest.raises(ValueError, match=r"scale must be positive, got 0.0"):
+        HalfNormal(0.0)

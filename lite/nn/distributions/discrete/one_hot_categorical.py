@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite._arrays.formulas import softmax
 from lite._arrays.types import as_array, raw
-from lite.nn.distributions.categorical import Categorical
+from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.support import OneHot, Support
 
 if TYPE_CHECKING:

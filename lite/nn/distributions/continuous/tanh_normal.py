@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from lite.nn.distributions.arrays import as_float, as_shape, float_arrays, standard_normal, sum_rightmost
+from lite.nn.distributions.continuous.normal import Normal, bounded_loc, scale_for
+from lite.nn.distributions.continuous.tanh import TanhMap
 from lite.nn.distributions.distribution import Distribution
-from lite.nn.distributions.normal import Normal, bounded_loc, scale_for
 from lite.nn.distributions.support import IndependentSupport, Interval, Support
-from lite.nn.distributions.tanh import TanhMap
 
 if TYPE_CHECKING:
     from lite.nn._modules.initial import Rng

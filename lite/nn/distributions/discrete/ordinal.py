@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from lite.nn.distributions.arrays import as_float
-from lite.nn.distributions.categorical import Categorical
-from lite.nn.distributions.one_hot_categorical import OneHotCategorical
+from lite.nn.distributions.discrete.categorical import Categorical
+from lite.nn.distributions.discrete.one_hot_categorical import OneHotCategorical
 
 
 class Ordinal(Categorical):

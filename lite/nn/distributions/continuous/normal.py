@@ -1,16 +1,25 @@
-"""Normal distributions, elementwise and over vectors."""
+"""Normal distributions, elementwise and over vectors, and of absolute values."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite._arrays.formulas import normal_cdf, normal_quantile
-from lite.nn.distributions.arrays import as_float, as_shape, float_arrays, require, standard_normal
-from lite.nn.distributions.distribution import HALF_LOG_2PI, Distribution
+from lite._arrays.formulas import erf, normal_cdf, normal_quantile
+from lite.nn.distributions.arrays import (
+    as_float,
+    as_shape,
+    as_value,
+    float_arrays,
+    in_double,
+    require,
+    standard_normal,
+)
+from lite.nn.distributions.distribution import HALF_LOG_2PI, LOG_2, Distribution
 from lite.nn.distributions.independent import Independent
-from lite.nn.distributions.support import Real, Support
+from lite.nn.distributions.support import Interval, Real, Support
 
 if TYPE_CHECKING:
     from lite.nn._modules.initial import Rng
@@ -93,6 +102,93 @@ class Normal(Distribution):
     def support(self) -> Support:
         """All real numbers."""
         return _REAL
+
+
+class HalfNormal(Distribution):
+    """Absolute values of normally distributed numbers with the mean 0.
+
+    Args:
+        scale: standard deviations of the numbers with their sign, positive.
+        validate_args: False leaves `scale` unchecked.
+
+    Raises:
+        ValueError: a `scale` is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.distributions import HalfNormal
+        >>> dist = HalfNormal(np.ones(2))
+        >>> dist.log_prob(np.array([0.0, -1.0])).round(4), dist.mean.round(4)
+        (array([-0.2258,    -inf]), array([0.7979, 0.7979]))
+
+    Source:
+        torch.distributions.HalfNormal.
+    """
+
+    has_rsample = True
+    _batched = ("scale",)
+
+    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+        self.scale = as_float(scale)
+        if validate_args is not False:
+            require(self.scale > 0, "scale must be positive", self.scale)
+        super().__init__(self.scale.shape)
+
+    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw numbers; see `Distribution.sample`."""
+        noise = standard_normal(rng, (*as_shape(sample_shape), *self.batch_shape), self.scale.dtype)
+        return np.abs(self.scale * noise)
+
+    def log_prob(self, value: Any) -> Any:
+        """Logarithm of the density; -inf for negative numbers."""
+
+        def density(x: Any, scale: Any) -> Any:
+            z = x / scale
+            return np.where(x < 0, -np.inf, -0.5 * z * z - np.log(scale) + (LOG_2 - HALF_LOG_2PI))
+
+        return in_double(density, as_value(value, self.scale.dtype), self.scale)
+
+    def entropy(self) -> Any:
+        """Entropy of each number."""
+        return np.log(self.scale) + (0.5 + HALF_LOG_2PI - LOG_2)
+
+    def cdf(self, value: Any) -> Any:
+        """Probability of numbers up to `value`."""
+        return in_double(
+            lambda x, scale: erf(np.maximum(x, 0) / (scale * math.sqrt(2.0))),
+            as_value(value, self.scale.dtype),
+            self.scale,
+        )
+
+    def icdf(self, value: Any) -> Any:
+        """The number up to which the probability is `value`."""
+
+        def quantile(p: Any, scale: Any) -> Any:
+            return scale * normal_quantile((p + 1) / 2)
+
+        return in_double(quantile, as_value(value, self.scale.dtype), self.scale)
+
+    @property
+    def mean(self) -> Any:
+        """√(2 / π) scale."""
+        return self.scale * math.sqrt(2 / math.pi)
+
+    deterministic_sample = mean
+
+    @property
+    def mode(self) -> Any:
+        """Zeros."""
+        return np.zeros_like(self.scale)
+
+    @property
+    def variance(self) -> Any:
+        """(1 - 2 / π) scale²."""
+        return self.scale * self.scale * (1 - 2 / math.pi)
+
+    @property
+    def support(self) -> Support:
+        """Numbers from 0 on."""
+        return Interval(0, np.inf)
 
 
 def scale_for(loc: Any, scale: Any) -> Any:
