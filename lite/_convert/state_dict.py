@@ -129,27 +129,25 @@ def load_state_dict(
         >>> td.load_state_dict(TensorDict({"n": {"b": 3}}).state_dict())["n", "b"]
         array(3)
     """
-    given: Any = state_dict if td._as_node(state_dict) is None else _mapping(td, state_dict)
-    load_into(td, td, given, strict, assign, from_flatten)
+    load_into(td, td, state_dict, strict, assign, from_flatten)
     return td
 
 
 def load_into(
     owner: Any,
     td: Container,
-    state_dict: Mapping[str, Any],
+    state_dict: Mapping[str, Any] | Container,
     strict: bool,
     assign: bool,
     from_flatten: bool | None,
 ) -> None:
     """`load_state_dict` of a container that is the `owner` itself, or in it if that is a tensorclass."""
-    metadata = getattr(state_dict, "_metadata", None)
+    given: Any = state_dict if td._as_node(state_dict) is None else _mapping(td, state_dict)
+    metadata = getattr(given, "_metadata", None)
     if from_flatten is None:
         # A nested state dict keeps the metadata of its nodes in them.
-        from_flatten = metadata is not None and (
-            not metadata.keys() <= {""} or set(state_dict) != set(td._keys())
-        )
-    state = _nested(state_dict, metadata) if from_flatten else state_dict
+        from_flatten = metadata is not None and (not metadata.keys() <= {""} or set(given) != set(td._keys()))
+    state = _nested(given, metadata) if from_flatten else given
     if strict:
         _check_keys(owner, td, state)
     with Writes() as writes:

@@ -100,3 +100,10 @@ def test_nothing_changes_where_something_does_not_fit() -> None:
     with pytest.raises(RuntimeError, match="locked"):
         one.load_state_dict(pair(1, text=None).state_dict())
     assert one.text == "text 0"
+
+
+def test_tensordicts_and_instances_as_state_dicts() -> None:
+    for other in (pair(1), pair(1).to_tensordict()):
+        one = pair(0).load_state_dict(other)
+        np.testing.assert_array_equal(one.inner.x, [1, 1])
+        assert one.text == "text 0"
