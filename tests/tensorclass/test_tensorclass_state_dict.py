@@ -106,4 +106,4 @@ def test_tensordicts_and_instances_as_state_dicts() -> None:
     for other in (pair(1), pair(1).to_tensordict()):
         one = pair(0).load_state_dict(other)
         np.testing.assert_array_equal(one.inner.x, [1, 1])
-        assert one.text == "text 0"
+        assert one.text == "text 1"
