@@ -149,6 +149,8 @@ def _cast(value: Any, batch_size: Shape, kind: type) -> Any:
     made: Any = kind
     if hasattr(kind, "from_tensordict") and Container._as_node(value) is not None:
         return made.from_tensordict(value)
+    if issubclass(kind, NonTensorData):
+        return made(value)  # TypeError for an object that is not of the type of `MetaData[type]`
     if issubclass(kind, TensorCollection):
         return made(**value, batch_size=batch_size) if isinstance(value, Mapping) else value
     try:
