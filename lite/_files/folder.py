@@ -203,6 +203,8 @@ def write_folder(
 
 def _in_memory(entry: Any) -> FolderPlan:
     """The leaves alone, for which no names or types of files matter."""
+    if isinstance(entry, NonTensorBase):
+        return FolderPlan()
     node = getattr(entry, "_tensordict", entry)
     arrays = [raw(array) for array in leaves(node)]
     if not all(isinstance(array, np.ndarray) for array in arrays):

@@ -65,8 +65,7 @@ class NonTensorBase(BatchShape):
 
     def _said(self, about: Any) -> Self:
         """Take over a copy of what was said of another with the same batch size."""
-        if about is not None:
-            self._about = about._clone(False)
+        self._about = about._clone(False)
         return self
 
     def __setstate__(self, state: Any) -> None:
@@ -430,8 +429,8 @@ class NonTensorData(NonTensorBase):
         return self._like(batch_size, self._about and self._about._rebatch(batch_size))
 
     def _clone(self, recurse: bool) -> Self:
-        data = copy.deepcopy(self.data) if recurse else self.data
-        return self._make(data, self._batch_size)._said(self._about)
+        out = self._make(copy.deepcopy(self.data) if recurse else self.data, self._batch_size)
+        return out if self._about is None else out._said(self._about)
 
     def _objects(self) -> Array:
         return np.broadcast_to(_boxed(self.data), self._batch_size)
@@ -554,16 +553,25 @@ class NonTensorStack(NonTensorBase):
         stack_dim_name: str | None = None,
         strict_shape: bool = False,
     ) -> None:
+        arrays = []
         for item in items:
-            if isinstance(item, TensorCollection) and not isinstance(item, NonTensorBase):
-                raise RuntimeError(f"All items must be objects or non-tensor data, got a {type(item).__name__}.")
+            if isinstance(item, NonTensorBase):
+                arrays.append(item._objects())
+            elif isinstance(item, TensorCollection):
+                raise RuntimeError(f"items must be objects or non-tensor data, got a {type(item).__name__}.")
+            else:
+                arrays.append(_boxed(item))
         size = None if batch_size is None else parse_batch_size(batch_size)
-        arrays = [item._objects() if isinstance(item, NonTensorBase) else _boxed(item) for item in items]
-        shapes = {array.shape for array in arrays}
-        if len(shapes) > 1:
-            raise RuntimeError(f"the batch sizes of the items of a NonTensorStack differ: {sorted(shapes)}.")
         if arrays:
-            self._array = np.stack(arrays, stack_dim)
+            try:
+                self._array = np.stack(arrays, stack_dim)
+            except ValueError as error:
+                if isinstance(error, IndexError):  # stack_dim is out of range
+                    raise
+                shapes = [array.shape for array in arrays]
+                raise RuntimeError(
+                    f"the batch sizes of the items of a NonTensorStack differ: {shapes}."
+                ) from error
             if size not in (None, self._array.shape):
                 raise RuntimeError(f"batch_size {size} is not that of the stack, {self._array.shape}.")
         else:
@@ -613,13 +621,13 @@ class NonTensorStack(NonTensorBase):
         """
         rows = list(items)
         shape, flat = _list_shape(rows)
-        if any(isinstance(item, list | NonTensorBase) for item in flat):
+        if any(issubclass(kind, list | NonTensorBase) for kind in set(map(type, flat))):
             shape, flat = _list_shape([_rows(item) for item in rows])
             flat = [_plain(item) for item in flat]
-        array = np.empty(shape, dtype=object)
+        line = np.empty(len(flat), dtype=object)
         for i, item in enumerate(flat):
-            array.flat[i : i + 1] = _boxed(item)
-        return cls._wrap(array)
+            line[i : i + 1] = _boxed(item)
+        return cls._wrap(line.reshape(shape))
 
     @classmethod
     def from_nontensordata(cls, non_tensor: NonTensorData) -> NonTensorBase:
@@ -683,7 +691,7 @@ class NonTensorStack(NonTensorBase):
 
     def _clone(self, recurse: bool) -> Any:
         out = self._wrap(copy.deepcopy(self._array) if recurse else self._array.copy())
-        return out._said(self._about)
+        return out if self._about is None else out._said(self._about)
 
     def _become(self, other: NonTensorBase) -> Self:
         self._require_unlocked()

@@ -104,14 +104,23 @@ def _through_node(name: str) -> Callable[..., Any]:
     def call(data: NonTensorBase, *args: Any, **kwargs: Any) -> Any:
         node = _node(data)
         result = getattr(node, name)(*args, **kwargs)
-        if node._data or (isinstance(result, Container) and list(result._keys())):
+        if node._data:
             node._data = {}
             raise KeyError(f"{type(data).__name__}.{name}: non-tensor data has no keys to set.")
-        if result is node:
-            return data
-        return data._clone(False) if isinstance(result, Container) else result
+        return data if result is node else _with_objects(data, result)
 
     return call
+
+
+def _with_objects(data: NonTensorBase, result: Any) -> Any:
+    """The data instead of each container without entries in a result."""
+    if type(result) in (tuple, list):
+        return type(result)(_with_objects(data, item) for item in result)
+    if not isinstance(result, Container):
+        return result
+    if list(result._keys()):
+        raise KeyError(f"{type(data).__name__} has no keys to set, got {list(result._keys())}.")
+    return data._clone(False)
 
 
 def _to_files(write: Callable[..., Any]) -> Callable[..., Any]:
