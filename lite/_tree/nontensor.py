@@ -30,7 +30,9 @@ class NonTensorBase(BatchShape):
     __slots__ = ("_about", "_batch_size")
     _is_non_tensor: ClassVar[bool] = True
     _batch_size: Shape
-    _about: Any  # device, names and lock, as a TensorDict without entries; None while nothing was said of them
+    _about: (
+        Any  # device, names and lock, as a TensorDict without entries; None while nothing was said of them
+    )
 
     @property
     def batch_size(self) -> Shape:
@@ -47,7 +49,9 @@ class NonTensorBase(BatchShape):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, str):
-            raise KeyError(f"non-tensor data has no keys, got {index!r}; its value is `.data` or `.tolist()`.")
+            raise KeyError(
+                f"non-tensor data has no keys, got {index!r}; its value is `.data` or `.tolist()`."
+            )
         return self._index(index)
 
     def __contains__(self, key: object) -> bool:
@@ -256,7 +260,7 @@ class NonTensorBase(BatchShape):
         if source is None:
             return self
         if not isinstance(source, NonTensorBase):
-            if isinstance(source, TensorCollection) and source.is_empty():
+            if getattr(source, "is_empty", bool)():
                 return self
             raise self._no_source(source)
         self._become(self._from_other(source._clone(True) if clone else source))
@@ -375,7 +379,8 @@ class NonTensorData(NonTensorBase):
     data: Any
 
     def __init__(self, data: Any, batch_size: Any = (), device: Any = None, names: Any = None) -> None:
-        self.data = data.data if isinstance(data, NonTensorBase) else data
+        held: Any = data
+        self.data = held.data if isinstance(data, NonTensorBase) else data
         self._batch_size = parse_batch_size(batch_size)
         self._about = None
         if device is not None or names is not None:
@@ -515,7 +520,7 @@ def _type_name(kind: Any) -> str:
 
 
 def _new_metadata(kind: Any) -> MetaData:
-    cls = MetaData if kind is None else MetaData[kind]
+    cls = MetaData if kind is None else MetaData.__class_getitem__(kind)
     return cls.__new__(cls)
 
 

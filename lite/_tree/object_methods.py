@@ -1,8 +1,8 @@
 """The methods of TensorDicts that non-tensor data has, too, none of them written twice.
 
-Non-tensor data has a batch but no keys. So what asks for keys (`keys`, `select`, `pop`, `state_dict` ...), and what
-is about the names and the lock, is done to a TensorDict of that batch without entries. Everything else is done to a
-TensorDict whose one entry it is: what an operation does to an entry, it does to non-tensor data alone.
+Non-tensor data has a batch but no keys. So what asks for keys (`keys`, `select`, `pop`, `state_dict` ...), or
+is about the names and the lock, is done to a TensorDict of that batch without entries. Everything else is
+done to a TensorDict whose one entry it is: what an operation does to an entry, it does to the data alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from lite._tree.nontensor import NonTensorBase
+from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.protocol import Container, kinds
 
 _KEY = "data"
@@ -34,7 +34,15 @@ _ABOUT_FILES = frozenset({"is_memmap", "is_consolidated"})
 _WRITES_FILES = frozenset({"memmap", "memmap_", "memmap_like", "save"})
 # What only containers have: entries to make, and the way to other kinds of containers.
 _OF_CONTAINERS = frozenset(
-    {"make_memmap", "make_memmap_from_tensor", "memmap_refresh_", "to_module", "auto_batch_size_", "kinds"}
+    {
+        "make_memmap",
+        "make_memmap_from_tensor",
+        "memmap_refresh_",
+        "to_module",
+        "auto_batch_size_",
+        "from_dict_instance",
+        "kinds",
+    }
 )
 _CLASS_METHODS = frozenset({"stack", "cat", "lazy_stack", "maybe_dense_stack", "load", "load_memmap"})
 
@@ -61,8 +69,8 @@ def _held(value: Any) -> Any:
 
 def _taken_out(data: NonTensorBase, holder: Any, result: Any) -> Any:
     """What is in a result, which may be the holder itself, changed in place."""
-    if type(result) in (tuple, list):
-        return type(result)(_taken_out(data, holder, item) for item in result)
+    if isinstance(result, tuple | list):
+        return _like(result, [_taken_out(data, holder, item) for item in result])
     entry = result._get_str(_KEY) if isinstance(result, Container) else None
     if not isinstance(entry, NonTensorBase):
         return result
@@ -81,10 +89,10 @@ def _replaced(data: Any, entry: Any) -> Any:
     """The data after an operation in place."""
     if type(entry) is not type(data):
         raise RuntimeError(
-            f"a {type(data).__name__} cannot become a {type(entry).__name__} in place; `maybe_to_stack()` gives "
-            "one object per element."
+            f"a {type(data).__name__} cannot become a {type(entry).__name__} in place; `maybe_to_stack()` "
+            "gives one object per element."
         )
-    for slot in ("_batch_size", "data" if hasattr(type(data), "__call__") else "_array"):
+    for slot in ("_batch_size", "data" if isinstance(data, NonTensorData) else "_array"):
         setattr(data, slot, getattr(entry, slot))
     data._about = None if data._about is None else data._about.empty(batch_size=data._batch_size)
     return data
@@ -114,13 +122,20 @@ def _through_node(name: str) -> Callable[..., Any]:
 
 def _with_objects(data: NonTensorBase, result: Any) -> Any:
     """The data instead of each container without entries in a result."""
-    if type(result) in (tuple, list):
-        return type(result)(_with_objects(data, item) for item in result)
+    if isinstance(result, tuple | list):
+        return _like(result, [_with_objects(data, item) for item in result])
     if not isinstance(result, Container):
         return result
     if list(result._keys()):
         raise KeyError(f"{type(data).__name__} has no keys to set, got {list(result._keys())}.")
-    return data._clone(False)
+    out = data._clone(False)
+    out._about = result
+    return out
+
+
+def _like(sequence: Any, items: list[Any]) -> Any:
+    """A list, a tuple or a named tuple of other items."""
+    return type(sequence)(*items) if hasattr(sequence, "_fields") else type(sequence)(items)
 
 
 def _to_files(write: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,7 +146,7 @@ def _to_files(write: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def load_memmap_(data: NonTensorBase, prefix: Any, robust_key: bool | None = True, **options: Any) -> Any:
+def load_memmap_(data: Any, prefix: Any, robust_key: bool | None = True, **options: Any) -> Any:
     """Take over the object(s) that `memmap` wrote, also where self is locked; returns self.
 
     See `TensorDict.load_memmap_`.
