@@ -29,6 +29,7 @@ class NonTensorBase(BatchShape):
 
     __slots__ = ("_about", "_batch_size")
     _is_non_tensor: ClassVar[bool] = True
+    _content: ClassVar[str]  # the attribute that holds the object(s)
     _batch_size: Shape
     _about: (
         Any  # device, names and lock, as a TensorDict without entries; None while nothing was said of them
@@ -175,6 +176,17 @@ class NonTensorBase(BatchShape):
             RuntimeError: self is locked.
         """
         raise NotImplementedError
+
+    def _adopt(self, out: Any, name: str) -> Self:
+        self._require_unlocked()
+        if type(out) is not type(self):
+            raise RuntimeError(
+                f"a {type(self).__name__} cannot become a {type(out).__name__} in place; `maybe_to_stack()` "
+                "gives one object per element."
+            )
+        for slot in ("_batch_size", "_about", self._content):
+            setattr(self, slot, getattr(out, slot))
+        return self
 
     def _require_unlocked(self) -> None:
         if self._about is not None and self._about._locked:
@@ -376,6 +388,7 @@ class NonTensorData(NonTensorBase):
     """
 
     __slots__ = ("data",)
+    _content = "data"
     data: Any
 
     def __init__(self, data: Any, batch_size: Any = (), device: Any = None, names: Any = None) -> None:
@@ -546,6 +559,7 @@ class NonTensorStack(NonTensorBase):
     """
 
     __slots__ = ("_array",)
+    _content = "_array"
     _array: Array
 
     def __init__(

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from lite._tree.nontensor import NonTensorBase, NonTensorData
+from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container, kinds
 
 _KEY = "data"
@@ -29,7 +29,7 @@ _ABOUT_KEYS = frozenset(
         "lite._tree.names",
     }
 )
-_ABOUT_FILES = frozenset({"is_memmap", "is_consolidated"})
+_ABOUT_BATCH = frozenset({"is_memmap", "is_consolidated", "clear_device_"})
 # What writes files takes non-tensor data for what it is.
 _WRITES_FILES = frozenset({"memmap", "memmap_", "memmap_like", "save"})
 # What only containers have: entries to make, and the way to other kinds of containers.
@@ -75,7 +75,7 @@ def _taken_out(data: NonTensorBase, holder: Any, result: Any) -> Any:
     if not isinstance(entry, NonTensorBase):
         return result
     if result is holder:
-        return data if entry is data else _replaced(data, entry)
+        return data if entry is data else data._adopt(entry, "an operation")
     if entry is data:
         entry = data._clone(False)
     if result.device is not None or result._readable_names() is not None or result.is_locked:
@@ -83,19 +83,6 @@ def _taken_out(data: NonTensorBase, holder: Any, result: Any) -> Any:
         entry._about._names = result._readable_names()
         entry._about._locked = result.is_locked
     return entry
-
-
-def _replaced(data: Any, entry: Any) -> Any:
-    """The data after an operation in place."""
-    if type(entry) is not type(data):
-        raise RuntimeError(
-            f"a {type(data).__name__} cannot become a {type(entry).__name__} in place; `maybe_to_stack()` "
-            "gives one object per element."
-        )
-    for slot in ("_batch_size", "data" if isinstance(data, NonTensorData) else "_array"):
-        setattr(data, slot, getattr(entry, slot))
-    data._about = None if data._about is None else data._about.empty(batch_size=data._batch_size)
-    return data
 
 
 def _through_holder(name: str) -> Callable[..., Any]:
@@ -182,7 +169,7 @@ def _form(name: str, member: Any) -> Any:
         return None
     if member.__name__ in _WRITES_FILES:
         return wraps(member)(_to_files(member))
-    about = member.__module__ in _ABOUT_KEYS or name in _ABOUT_FILES
+    about = member.__module__ in _ABOUT_KEYS or name in _ABOUT_BATCH
     return wraps(member)((_through_node if about else _through_holder)(name))
 
 

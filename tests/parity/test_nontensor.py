@@ -1,12 +1,11 @@
 """Every public name of tensordict's non-tensor classes, called on both sides or in a table with the reason.
 
-The names of the table below are the methods of TensorDicts, so what each does on an entry is tested elsewhere.
+The names are the methods of TensorDicts, so what each does to an entry is tested elsewhere.
 """
 
 from __future__ import annotations
 
 import pickle
-import signal
 from typing import Any
 
 import numpy as np
@@ -197,21 +196,12 @@ def make(library: Any, cls: str, values: str = "abc") -> Any:
 def outcome(library: Any, cls: str, text: str, folder: str) -> Any:
     """What an expression gives, in one form for both libraries; or the error."""
     scope = side(library) | {"x": make(library, cls), "other": make(library, cls, "xyz"), "folder": folder}
-    signal.signal(signal.SIGALRM, _endless)
-    signal.setitimer(signal.ITIMER_REAL, 2.0)
     try:
         value = eval(text, scope)
         found = plain(value() if text.count("(") == 0 and callable(value) else value)
     except Exception as error:
         return error
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
     return found, plain(scope["x"])
-
-
-def _endless(*args: Any) -> None:
-    """Some calls never end there: iteration over one object for a batch does not."""
-    raise TimeoutError("endless")
 
 
 def plain(value: Any) -> Any:
@@ -253,11 +243,14 @@ def test_every_name_is_there_or_has_its_reason(cls):
 @pytest.mark.parametrize(("cls", "name"), listed())
 def test_the_name_does_the_same(cls, name, tmp_path):
     text = f"x.{name}{CALLS.get(name, '')}"
-    theirs = outcome(tensordict, cls, text, str(tmp_path / "theirs"))
+    otherwise = OTHERWISE.get((cls, name)) or OTHERWISE.get((None, name))
     ours = outcome(lite, cls, text, str(tmp_path / "ours"))
+    if otherwise == ENDLESS:
+        assert not isinstance(ours, Exception), text
+        return
+    theirs = outcome(tensordict, cls, text, str(tmp_path / "theirs"))
     if isinstance(ours, Exception) and isinstance(theirs, Exception):
         return
-    otherwise = OTHERWISE.get((cls, name)) or OTHERWISE.get((None, name))
     if isinstance(theirs, RecursionError) or "Tensor list must have at least one" in str(theirs):
         # The rows of lite/DIFFERENCES.md: objects take no part, and nothing is left where a dim goes.
         stays = plain(make(lite, cls))
