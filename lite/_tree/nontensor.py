@@ -444,7 +444,7 @@ class NonTensorData(NonTensorBase):
         return tuple([self._make(self.data, rest) for _ in range(size[at])])
 
     def _rebatch(self, batch_size: Shape) -> Self:
-        return self._like(batch_size, self._about and self._about._rebatch(batch_size))
+        return self._like(batch_size, None if self._about is None else self._about._rebatch(batch_size))
 
     def _clone(self, recurse: bool) -> Self:
         out = self._make(copy.deepcopy(self.data) if recurse else self.data, self._batch_size)
