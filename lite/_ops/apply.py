@@ -234,7 +234,7 @@ def _apply_entry(
         return call.leaf(path, entry, [_other(td, call, other, key) for other in others])
     node = td._as_node(entry)
     if node is None:
-        return entry
+        return entry if call.inplace else entry._apart()  # which arrays, that are leaves, never reach
     nested = [td._as_node(_other(td, call, other, key, nested=True)) for other in others]
     onto = td._as_node(target._get_str(key)) if target is not td else None
     result = _apply_node(node, call, nested, onto, path)

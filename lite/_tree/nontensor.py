@@ -29,7 +29,8 @@ class NonTensorBase(BatchShape):
 
     __slots__ = ("_about", "_batch_size")
     _is_non_tensor: ClassVar[bool] = True
-    _content: ClassVar[str]  # the attribute that holds the object(s)
+    _unsaid: ClassVar[dict[str, Any]] = {"_about": None}  # what pickles of version 0.1 do not have
+    _content: ClassVar[tuple[str, ...]]  # the attributes that hold the object(s)
     _batch_size: Shape
     _about: (
         Any  # device, names and lock, as a TensorDict without entries; None while nothing was said of them
@@ -59,7 +60,11 @@ class NonTensorBase(BatchShape):
         return False
 
     def _map_leaves(self, fn: Callable[[Array], Any]) -> Self:
-        return self
+        return self._apart()
+
+    def _apart(self) -> Self:
+        """The same object(s) in a result, which is written without a change to self."""
+        raise NotImplementedError
 
     def clone(self, recurse: bool = True) -> Self:
         """Copy; payloads are deep-copied if `recurse`."""
@@ -74,8 +79,7 @@ class NonTensorBase(BatchShape):
         return self
 
     def __setstate__(self, state: Any) -> None:
-        self._about = None  # which version 0.1 did not have
-        for slot, value in state[1].items():
+        for slot, value in {**self._unsaid, **state[1]}.items():
             setattr(self, slot, value)
 
     # -- the object(s) ----------------------------------------------------------------------------
@@ -184,7 +188,7 @@ class NonTensorBase(BatchShape):
                 f"a {type(self).__name__} cannot become a {type(out).__name__} in place; `maybe_to_stack()` "
                 "gives one object per element."
             )
-        for slot in ("_batch_size", "_about", self._content):
+        for slot in ("_batch_size", "_about", *self._content):
             setattr(self, slot, getattr(out, slot))
         return self
 
@@ -388,7 +392,7 @@ class NonTensorData(NonTensorBase):
     """
 
     __slots__ = ("data",)
-    _content = "data"
+    _content = ("data",)
     data: Any
 
     def __init__(self, data: Any, batch_size: Any = (), device: Any = None, names: Any = None) -> None:
@@ -406,6 +410,9 @@ class NonTensorData(NonTensorBase):
         self._batch_size = batch_size
         self._about = None
         return self
+
+    def _apart(self) -> Self:
+        return self._make(self.data, self._batch_size)
 
     def _like(self, batch_size: Shape, about: Any) -> Self:
         """The same object for another batch."""
@@ -558,9 +565,11 @@ class NonTensorStack(NonTensorBase):
         ['a', 'b']
     """
 
-    __slots__ = ("_array",)
-    _content = "_array"
+    __slots__ = ("_array", "_shared")
+    _unsaid: ClassVar[dict[str, Any]] = {"_about": None, "_shared": False}
+    _content = ("_array", "_shared")
     _array: Array
+    _shared: bool  # whether others have the array, too, so that it is copied before it is written
 
     def __init__(
         self,
@@ -596,6 +605,7 @@ class NonTensorStack(NonTensorBase):
         else:
             self._array = np.empty((0, *(size or ())), dtype=object)
         self._batch_size = self._array.shape
+        self._shared = False
         self._about = None
         if stack_dim_name is not None:
             own: list[str | None] = [None] * self.ndim
@@ -606,9 +616,22 @@ class NonTensorStack(NonTensorBase):
     def _wrap(cls, array: Array) -> NonTensorStack:
         self = cls.__new__(cls)
         self._array = array
+        self._shared = False
         self._batch_size = array.shape
         self._about = None
         return self
+
+    def _apart(self) -> Any:
+        out = self._wrap(self._array)
+        out._shared = self._shared = True
+        return out
+
+    def _linked(self) -> LinkedList:
+        """The objects as lists whose item assignment writes into self alone."""
+        if self._shared:
+            self._array = self._array.copy()
+            self._shared = False
+        return LinkedList(self._array.tolist(), self._array)
 
     @classmethod
     def _stacked(cls, items: list[NonTensorBase], dim: int) -> NonTensorBase:
@@ -694,11 +717,13 @@ class NonTensorStack(NonTensorBase):
         as_linked_list: bool = False,
     ) -> Any:
         """Nested lists of objects in the batch's shape; see `NonTensorData.tolist`."""
-        return LinkedList(self._array.tolist(), self._array) if as_linked_list else self._array.tolist()
+        return self._linked() if as_linked_list else self._array.tolist()
 
     def _run(self, op: BatchOp) -> TensorCollection:
         array = op.array(self._array)
         out: Any = self._wrap(array) if array.shape else NonTensorData._make(array[()], ())
+        if self._shared and array.shape:
+            out._shared = True
         if self._about is not None:
             out._about = self._about._run(op)
         return out
@@ -715,6 +740,7 @@ class NonTensorStack(NonTensorBase):
     def _become(self, other: NonTensorBase) -> Self:
         self._require_unlocked()
         self._array = other._objects()
+        self._shared = False
         return self
 
     def _from_other(self, other: NonTensorBase) -> NonTensorBase:
@@ -802,5 +828,5 @@ def unwrap(entry: NonTensorBase) -> Any:
     if isinstance(entry, NonTensorData):
         return entry.data
     if isinstance(entry, NonTensorStack):
-        return LinkedList(entry._array.tolist(), entry._array)
+        return entry._linked()
     return entry

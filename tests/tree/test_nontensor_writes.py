@@ -168,6 +168,49 @@ def test_operators():
         _ = x | "a"
 
 
+RESULTS = {
+    "exp": lambda td: td.exp(),
+    "neg": lambda td: -td,
+    "add": lambda td: td + 1,
+    "mul": lambda td: td * td,
+    "clamp": lambda td: td.clamp(0, 1),
+    "apply": lambda td: td.apply(np.copy),
+    "named_apply": lambda td: td.named_apply(lambda name, leaf: leaf),
+    "to": lambda td: td.to(np.float32),
+    "to_device": lambda td: td.to("cpu"),
+    "contiguous": lambda td: td.contiguous(),
+    "detach": lambda td: td.detach(),
+    "where": lambda td: td.where(np.array([True, False]), td),
+    "where_number": lambda td: td.where(np.array([True, False]), 0.0),
+    "isnan": lambda td: td.isnan(),
+    "cumsum": lambda td: td.cumsum(0),
+    "clone": lambda td: td.clone(False),
+    "below": lambda td: TensorDict({"n": td}, [2]).exp().get("n"),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_objects_of_results_are_written_apart(name: str):
+    td = TensorDict({"a": np.ones(2), "s": ["x", "y"], "w": "whole"}, [2])
+    out = RESULTS[name](td)
+    out["s"][0] = "z"
+    out.get("w").update_(NonTensorData("other"))
+    assert (td["s"], td["w"]) == (["x", "y"], "whole")
+    assert (out["s"], out["w"]) == (["z", "y"], "other")
+    td["s"][1] = "q"
+    td.get("s")[1:] = "r"
+    assert out["s"] == ["z", "y"]
+
+
+def test_views_of_results_are_written_apart_from_the_source():
+    td = TensorDict({"a": np.ones(3), "s": ["x", "y", "z"]}, [3])
+    (td + 1)[1:]["s"][0] = "q"
+    assert td["s"] == ["x", "y", "z"]
+    view = td.clone()
+    view[1:]["s"][0] = "q"
+    assert view["s"] == ["x", "q", "z"]
+
+
 # -- metadata of a type -------------------------------------------------------------------------
 
 
