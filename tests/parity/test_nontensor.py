@@ -425,3 +425,80 @@ def test_stacks_of_metadata(items):
     for library, stack in ((lite, lite.stack), (tensordict, torch.stack)):
         found.append(plain(stack(eval(items, {"MetaData": library.MetaData}))))
     assert found[0] == found[1]
+
+
+# -- files and torch's objects ----------------------------------------------------------------------
+
+
+def test_metadata_in_files_of_both(tmp_path):
+    for writer in (lite, tensordict):
+        at = tmp_path / writer.__name__
+        writer.TensorDict({"m": writer.MetaData({"a": 1}), "n": "x"}, [2]).memmap(at)
+        for reader in (lite, tensordict):
+            read = reader.TensorDict.load_memmap(at)
+            assert [type(read.get(key)).__name__ for key in ("m", "n")] == ["MetaData", "NonTensorData"]
+            assert read.to_dict() == {"m": {"a": 1}, "n": "x"}
+    typed = tmp_path / "typed"
+    lite.TensorDict({"m": lite.MetaData[int](3)}, [2]).memmap(typed)
+    assert type(tensordict.TensorDict.load_memmap(typed).get("m")) is tensordict.MetaData
+
+
+def test_typed_metadata_that_the_reference_wrote_is_read(tmp_path):
+    tensordict.TensorDict({"m": tensordict.MetaData[int](3)}, [2]).memmap(tmp_path)
+    entry = lite.TensorDict.load_memmap(tmp_path).get("m")
+    assert (type(entry), entry.data, entry.batch_size) == (lite.MetaData, 3, (2,))
+    with pytest.raises(TypeError):
+        tensordict.TensorDict.load_memmap(tmp_path)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_files_of_non_tensor_data_alone(cls, tmp_path):
+    for writer in (lite, tensordict):
+        at = tmp_path / writer.__name__
+        make(writer, cls).memmap(at)
+        found = [reader.TensorDict.load_memmap(at) for reader in (lite, tensordict)]
+        assert plain(found[0]) == plain(found[1])
+        assert type(found[0]) is getattr(lite, cls)
+
+
+def test_metadata_goes_to_torch_and_back():
+    for entry in (lite.MetaData({"a": 1}), lite.MetaData[int](3)):
+        written = lite.TensorDict({"m": entry}, [2]).to_torch()
+        assert type(written.get("m")) is tensordict.MetaData
+        back = lite.TensorDict.from_torch(written).get("m")
+        assert (type(back), back.data, back.batch_size) == (lite.MetaData, entry.data, (2,))
+    typed = tensordict.TensorDict({"m": tensordict.MetaData[int](3)}, [2])
+    assert type(lite.TensorDict.from_torch(typed).get("m")) is lite.MetaData
+
+
+# -- fields of tensorclasses ------------------------------------------------------------------------
+
+VALUES = ("3", "'a'", "MetaData(3)", "MetaData[int](3)", "MetaData('a')", "NonTensorData(3)", "2.5", "None")
+
+
+def fields(library: Any, options: dict[str, bool], kind: str, value: str) -> Any:
+    scope = {"MetaData": library.MetaData, "NonTensorData": library.NonTensorData}
+    mine = library is lite
+    array: Any = np.ndarray if mine else torch.Tensor
+    body = {"__annotations__": {"x": array, "m": eval(kind, scope)}}
+    cls = library.tensorclass(**options)(type("C", (), body))
+    stack = lite.stack if mine else torch.stack
+    try:
+        c = cls(x=np.zeros((2, 3)) if mine else torch.zeros(2, 3), m=eval(value, scope), batch_size=[2])
+        entry = c._tensordict.get("m")
+        return type(entry).__name__, c.m, c.get("m"), c[0].m, stack([c, c]).m
+    except Exception as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("kind", ["MetaData", "MetaData[int]", "MetaData[str]", "NonTensorData"])
+@pytest.mark.parametrize("options", [{}, {"autocast": True}, {"nocast": True}], ids=str)
+def test_fields_annotated_as_metadata(options, kind, value):
+    ours, theirs = fields(lite, options, kind, value), fields(tensordict, options, kind, value)
+    if options.get("autocast") and kind == "NonTensorData" and value.startswith("MetaData"):
+        # Metadata is NonTensorData in lite, and stays what it is.
+        assert (ours[0].split("[")[0], theirs[0]) == ("MetaData", "NonTensorData")
+        assert ours[1] == theirs[1]
+    else:
+        assert ours == theirs
