@@ -32,9 +32,7 @@ class NonTensorBase(BatchShape):
     _unsaid: ClassVar[dict[str, Any]] = {"_about": None}  # what pickles of version 0.1 do not have
     _content: ClassVar[tuple[str, ...]]  # the attributes that hold the object(s)
     _batch_size: Shape
-    _about: (
-        Any  # device, names and lock, as a TensorDict without entries; None while nothing was said of them
-    )
+    _about: Any  # a TensorDict without entries for device, names and lock; None while none was said
 
     @property
     def batch_size(self) -> Shape:
@@ -72,6 +70,9 @@ class NonTensorBase(BatchShape):
 
     def _clone(self, recurse: bool) -> Self:
         raise NotImplementedError
+
+    def __copy__(self) -> Self:
+        return self._clone(False)
 
     def _said(self, about: Any) -> Self:
         """Take over a copy of what was said of another with the same batch size."""
@@ -204,11 +205,12 @@ class NonTensorBase(BatchShape):
         """Replace the object(s), for the key "data"; returns self.
 
         Raises:
-            KeyError: any other key.
+            KeyError: any other key (AttributeError for one object for a whole batch, as of a tensorclass).
             RuntimeError: self is locked.
         """
         if key not in ("data", ("data",)):
-            raise KeyError(f"the only key of non-tensor data is 'data', got {key!r}.")
+            error = KeyError if isinstance(self, NonTensorStack) else AttributeError
+            raise error(f"the only key of non-tensor data is 'data', got {key!r}.")
         self[...] = item
         return self
 
@@ -263,7 +265,8 @@ class NonTensorBase(BatchShape):
         Raises:
             TypeError: entries as keywords.
             ValueError: a `NonTensorStack` for a `NonTensorData`, or one of another batch size.
-            RuntimeError: self is locked, or anything that is no non-tensor data.
+            RuntimeError: self is locked, or anything that is no non-tensor data (NotImplementedError for a
+                `NonTensorStack`).
 
         Example:
             >>> from lite import NonTensorData, NonTensorStack
@@ -276,7 +279,7 @@ class NonTensorBase(BatchShape):
         if source is None:
             return self
         if not isinstance(source, NonTensorBase):
-            if getattr(source, "is_empty", bool)():
+            if isinstance(source, TensorCollection) and not dict(source.items()):
                 return self
             raise self._no_source(source)
         self._become(self._from_other(source._clone(True) if clone else source))
@@ -308,9 +311,8 @@ class NonTensorBase(BatchShape):
         return self
 
     def _no_source(self, source: Any) -> Exception:
-        return RuntimeError(
-            f"{type(self).__name__}.update takes non-tensor data, got a {type(source).__name__}."
-        )
+        error = NotImplementedError if isinstance(self, NonTensorStack) else RuntimeError
+        return error(f"{type(self).__name__}.update takes non-tensor data, got a {type(source).__name__}.")
 
     def _from_other(self, other: NonTensorBase) -> NonTensorBase:
         """What other non-tensor data is for the class and batch of self; ValueError if it does not fit."""
@@ -380,9 +382,17 @@ def _boxed(value: Any) -> Array:
 class NonTensorData(NonTensorBase):
     """One Python object shared by every element of a batch.
 
+    It has the methods of TensorDicts: those of the batch, of files, names and the lock work as for an entry,
+    numbers leave it alone, and there are no keys.
+
     Args:
-        data: any object; another `NonTensorData` is unwrapped.
+        data: any object; that of other non-tensor data is taken out of it.
         batch_size: the batch it belongs to.
+        device: what `device` says; objects stay where they are.
+        names: one name or None per batch dimension.
+
+    Raises:
+        AttributeError: a `NonTensorStack` of different objects.
 
     Example:
         >>> from lite import NonTensorData, TensorDict
@@ -480,6 +490,21 @@ class NonTensorData(NonTensorBase):
             "per element."
         )
 
+    def update_(self, input_dict_or_td: Any = None, clone: bool = False, **kwargs: Any) -> Self:
+        """Same as `update`; RuntimeError for a `NonTensorStack`."""
+        try:
+            return super().update_(input_dict_or_td, clone, **kwargs)
+        except ValueError as error:
+            raise RuntimeError(str(error)) from error
+
+    def update_at_(
+        self, input_dict_or_td: Any, index: Any, clone: bool = False, *, non_blocking: bool = False
+    ) -> Self:
+        """Same as `update_`; RuntimeError for an index of a part of the batch."""
+        if not (index is Ellipsis or (isinstance(index, tuple | slice) and index in ((), slice(None)))):
+            raise RuntimeError(f"a NonTensorData is updated as a whole, got the index {index!r}.")
+        return self.update_(input_dict_or_td, clone)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.data(*args, **kwargs)
 
@@ -529,19 +554,22 @@ class MetaData(NonTensorData):
         if kind is not None and not isinstance(self.data, kind):
             raise TypeError(f"Expected data of type {_type_name(kind)}, got {type(self.data).__name__}")
 
-    def __reduce__(self) -> Any:
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if self._expected is None:
+            return super().__reduce_ex__(protocol)
         # A class that is made on demand has no name to be found by.
         state = (None, {"data": self.data, "_batch_size": self._batch_size, "_about": self._about})
-        return _new_metadata, (self._expected,), state
+        return MetaData._unfilled, (self._expected,), state
+
+    @classmethod
+    def _unfilled(cls, kind: Any) -> MetaData:
+        """Metadata of a type that a pickle fills."""
+        typed = cls.__class_getitem__(kind)
+        return typed.__new__(typed)
 
 
 def _type_name(kind: Any) -> str:
     return getattr(kind, "__name__", str(kind))
-
-
-def _new_metadata(kind: Any) -> MetaData:
-    cls = MetaData if kind is None else MetaData.__class_getitem__(kind)
-    return cls.__new__(cls)
 
 
 class NonTensorStack(NonTensorBase):

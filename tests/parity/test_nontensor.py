@@ -395,6 +395,16 @@ METADATA = (
 )
 
 
+# Errors of another class: of the array library, or where the reference fails inside.
+OTHER_ERRORS = {
+    "x.update({'data': 'y'})",
+    "x.update_at_(other, 0)",
+    "x.set('zz', 1)",
+    "x[0, 0] if cls == 'NonTensorStack' else 0",
+    "x['zz']",
+}
+
+
 def more(library: Any, cls: str, text: str, folder: str) -> Any:
     if library is tensordict:
         for mine, theirs in FUNCTIONS.items():
@@ -413,6 +423,7 @@ def test_more(cls, text, tmp_path):
     theirs = more(tensordict, cls, text, str(tmp_path / "theirs"))
     ours = more(lite, cls, text, str(tmp_path / "ours"))
     if isinstance(ours, Exception) and isinstance(theirs, Exception):
+        assert type(ours) is type(theirs) or text in OTHER_ERRORS, (ours, theirs)
         return
     assert not isinstance(ours, Exception), (text, ours, theirs)
     assert not isinstance(theirs, Exception), (text, ours, theirs)
@@ -447,8 +458,6 @@ def test_typed_metadata_that_the_reference_wrote_is_read(tmp_path):
     tensordict.TensorDict({"m": tensordict.MetaData[int](3)}, [2]).memmap(tmp_path)
     entry = lite.TensorDict.load_memmap(tmp_path).get("m")
     assert (type(entry), entry.data, entry.batch_size) == (lite.MetaData, 3, (2,))
-    with pytest.raises(TypeError):
-        tensordict.TensorDict.load_memmap(tmp_path)
 
 
 @pytest.mark.parametrize("cls", CLASSES)

@@ -86,8 +86,8 @@ def test_update():
     assert x.update(None) is x
     for wrong, error in (
         (NonTensorStack("p", "q", "r"), ValueError),
-        ({"data": "y"}, RuntimeError),
-        ("y", RuntimeError),
+        ({"data": "y"}, NotImplementedError),
+        ("y", NotImplementedError),
     ):
         with pytest.raises(error):
             x.update(wrong)
@@ -105,6 +105,11 @@ def test_update_of_one_object():
         x.update(NonTensorStack("p", "q"))
     with pytest.raises(RuntimeError, match="got a TensorDict"):
         x.update(TensorDict(a=1))
+    with pytest.raises(RuntimeError, match="maybe_to_stack"):
+        x.update_(NonTensorStack("p", "q"))
+    with pytest.raises(RuntimeError, match="as a whole"):
+        x.update_at_(NonTensorData("p"), 0)
+    assert x.update_at_(NonTensorData("b"), slice(None)).data == "b"
     assert x.set("data", "c").get("data") == "c"
 
 
@@ -233,6 +238,7 @@ def test_the_class_of_a_type():
     for twin in (x[:1], x.clone(), x.reshape(1, 2), x.exp(), pickle.loads(pickle.dumps(x))):
         assert type(twin) is MetaData[int]
     assert pickle.loads(pickle.dumps(x)).names == ["t"]
+    assert b"_tree" not in pickle.dumps(MetaData[int](3))
     assert repr(MetaData[int](3)) == "MetaData[int](data=3, batch_size=(), device=None)"
 
 
