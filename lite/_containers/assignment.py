@@ -15,7 +15,7 @@ from numpy import ndarray
 
 from lite._arrays.device import on_leaves
 from lite._arrays.numbers import NUMBERS
-from lite._arrays.types import Path, Shape, is_array
+from lite._arrays.types import Path, Shape, Unbatched, is_array
 from lite._tree.collection import TensorCollection
 from lite._tree.entry_errors import below, entry_error, put_below
 from lite._tree.indexing import basic_shape, normalise, result_shape, slice_length
@@ -23,6 +23,7 @@ from lite._tree.keys import require_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, element_objects
 from lite._tree.protocol import Container
+from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.writes import Writes, fits, fitting, trimmed
 
 _ALL = slice(None)
@@ -309,9 +310,14 @@ def _plan(td: Any, index: Any, value: Any, writes: Writes) -> None:
         node = node._clone(False)  # it may be, or hold, the one that gets new entries
     for key in node._keys():
         source, target = node._get_str(key), td._data.get(key)
+        if isinstance(target, Unbatched):  # has no elements for an index of the batch
+            continue
         if target is None:
             if td._locked:
                 raise RuntimeError(LOCK_ERROR)
+            if isinstance(source, UnbatchedTensor):
+                writes.put(td, key, source._rebatch(td._batch_size))
+                continue
             writes.put(td, key, _allocate(td, source, len(shape)))
             target = td._data[key]  # under names a node is stored as a copy
         own, other = td._as_node(target), td._as_node(source)
@@ -386,7 +392,7 @@ def _fill(td: Any, number: Any, found: list[tuple[Any, Any]]) -> bool:
                 return False
         else:
             ready = fitting(target, number, ())
-            if ready is None:
+            if ready is None or (type(target) is not ndarray and isinstance(target, Unbatched)):
                 return False
             found.append((target, ready))
     return True
@@ -443,7 +449,7 @@ def _fill_index(td: Any, items: tuple[Any, ...], shape: Shape, value: Any, write
                 node._set_index(items, value, writes)
         elif isinstance(entry, NonTensorBase):
             writes.put(td, key, entry._assign(items, value))
-        else:
+        elif not isinstance(entry, Unbatched):
             _plan_leaf(td, key, entry, items, shape, array, writes)
 
 

@@ -18,7 +18,7 @@ from lite._arrays.device import move, on_leaves, parse_device
 from lite._arrays.types import Array, Names, Shape
 from lite._containers import assignment
 from lite._tree.batch_ops import BatchOp, Index, Take
-from lite._tree.collection import TensorCollection
+from lite._tree.collection import Entry
 from lite._tree.entry_errors import below, entry_error, put_below
 from lite._tree.indexing import basic_shape, result_names, slice_length, views
 from lite._tree.keys import NestedKey, known_path, require_path
@@ -27,10 +27,12 @@ from lite._tree.names import check_names, take_names
 from lite._tree.nontensor import NonTensorData
 from lite._tree.protocol import MISSING, Container, kinds
 from lite._tree.shape import parse_batch_size
+from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.values import as_is, as_tree, fit_leaf, fit_node, to_entry, unready
 from lite._tree.writes import Writes, fitting
 
 _ALL = slice(None)
+_SHARED = (NonTensorData, UnbatchedTensor)  # one value for the whole batch, whatever its size
 _new = object.__new__
 _copy = methodcaller("copy")
 
@@ -237,7 +239,7 @@ class Dense(Container):
         ):
             return value
         entry = self._to_entry(value)
-        if isinstance(entry, TensorCollection):
+        if isinstance(entry, Entry):
             if entry is self:
                 raise ValueError("a TensorDict cannot be stored inside itself.")
             entry = fit_node(entry, size)
@@ -321,7 +323,8 @@ class Dense(Container):
                 node.batch_size = new
         self._data = {
             key: entry._rebatch(new)
-            if isinstance(entry, NonTensorData) and entry.batch_size[: len(new)] != new
+            if isinstance(entry, UnbatchedTensor)
+            or (isinstance(entry, NonTensorData) and entry.batch_size[: len(new)] != new)
             else entry
             for key, entry in self._data.items()
         }
@@ -343,7 +346,7 @@ class Dense(Container):
                 if not (keep_compliant_size and batch_dims is not None and node.ndim >= batch_dims):
                     node.auto_batch_size_(batch_dims, keep_compliant_size)
                 shapes.append(node.batch_size)
-            elif not isinstance(entry, NonTensorData) or entry.batch_size:
+            elif not isinstance(entry, _SHARED) or (isinstance(entry, NonTensorData) and entry.batch_size):
                 shapes.append(tuple(entry.shape))
         found = tuple(map(itemgetter(0), takewhile(_equal, zip(*shapes, strict=False))))
         self.batch_size = (found if shapes else self._batch_size)[:batch_dims]
@@ -447,7 +450,7 @@ class Dense(Container):
         for key, value in self._data.items():
             if type(value) is ndarray:
                 data[key] = array(value)
-            elif isinstance(value, TensorCollection):
+            elif isinstance(value, Entry):
                 data[key] = value._run(op)
             else:
                 data[key] = on_leaves(array, value)
@@ -518,9 +521,7 @@ class Dense(Container):
                 data[key] = value._index(index)
             else:
                 op = Index(len(self._batch_size), shape, index if type(index) is tuple else (index,), names)
-                data[key] = (
-                    value._run(op) if isinstance(value, TensorCollection) else on_leaves(op.array, value)
-                )
+                data[key] = value._run(op) if isinstance(value, Entry) else on_leaves(op.array, value)
         if names is not None:
             names = check_names(names, len(shape))
         return self._make(data, shape, self._device, names)
@@ -542,7 +543,7 @@ class Dense(Container):
         n = self._batch_size[dim]
         rows: list[dict[str, Any]] = [{} for _ in range(n)]
         for key, value in self._data.items():
-            column = value.unbind(dim) if isinstance(value, TensorCollection) else _unbound(value, dim, n)
+            column = value.unbind(dim) if isinstance(value, Entry) else _unbound(value, dim, n)
             for row, item in zip(rows, column, strict=True):
                 row[key] = item
         return rows
@@ -584,7 +585,7 @@ class Dense(Container):
     def _clone(self, recurse: bool) -> Self:
         data = self._data.copy()
         for key, value in data.items():
-            if type(value) is not ndarray and isinstance(value, TensorCollection):
+            if type(value) is not ndarray and isinstance(value, Entry):
                 data[key] = value._clone(recurse)
             elif recurse:
                 data[key] = value.copy() if type(value) is ndarray else on_leaves(_copy, value)
@@ -598,7 +599,7 @@ class Dense(Container):
             key: fn(value)
             if type(value) is ndarray
             else value._map_leaves(fn)
-            if isinstance(value, TensorCollection)
+            if isinstance(value, Entry)
             else on_leaves(fn, value)
             for key, value in self._data.items()
         }
@@ -631,7 +632,7 @@ def _check_batch_size(td: Any, new: Shape) -> None:
     """RuntimeError unless every entry starts with a batch size, or can be given it."""
     for key, entry in td._data.items():
         node = td._as_node(entry)
-        if isinstance(entry, NonTensorData) or (node is not None and node.is_empty()):
+        if isinstance(entry, _SHARED) or (node is not None and node.is_empty()):
             continue
         if node is not None and node._parts() is None and len(node.batch_size) < len(new):
             with below(key):

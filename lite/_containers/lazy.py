@@ -14,13 +14,14 @@ from lite._containers import assignment, lazy_entries, lazy_index, lazy_writes
 from lite._containers.dense import Dense
 from lite._containers.lazy_entries import keys_differ
 from lite._tree.batch_ops import BatchOp
-from lite._tree.collection import TensorCollection
+from lite._tree.collection import Entry, TensorCollection
 from lite._tree.entry_errors import below, misfit
 from lite._tree.indexing import normalise
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names
 from lite._tree.protocol import Container, kinds
 from lite._tree.shape import parse_batch_size
+from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.values import to_entry
 
 _new = object.__new__
@@ -130,6 +131,8 @@ class Lazy(Container):
 
     def _item_shape(self, key: str) -> Shape | None:
         shapes = [part._item_shape(key) for part in self.tensordicts]
+        if shapes and all(isinstance(part._peek(key), UnbatchedTensor) for part in self.tensordicts):
+            return shapes[0]
         if not shapes or any(shape is None for shape in shapes):
             return None
         if len({len(shape) for shape in shapes}) > 1:
@@ -150,7 +153,7 @@ class Lazy(Container):
     def _pieces(self, entry: Any) -> Sequence[Any]:
         """An entry of the whole stack, cut along the stack dimension."""
         dim = self.stack_dim
-        if isinstance(entry, TensorCollection):
+        if isinstance(entry, Entry):
             return entry.unbind(dim)
         before = (slice(None),) * dim
         return [entry[(*before, i, ...)] for i in range(entry.shape[dim])] if entry.ndim > dim else []
@@ -172,6 +175,8 @@ class Lazy(Container):
         if value is self:
             raise ValueError("a TensorDict cannot be stored inside itself.")
         entry = self._to_entry(value)
+        if isinstance(entry, UnbatchedTensor):
+            return entry._rebatch(self.batch_size)
         shape, size = tuple(entry.shape), self.batch_size
         fits = len(shape) >= len(size) and all(n in (-1, own) for n, own in zip(size, shape, strict=False))
         if not fits and isinstance(entry, TensorCollection):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array, Path, Shape, is_array
+from lite._arrays.types import Array, Path, Shape, Unbatched, is_array
 from lite._containers import assignment, lazy_entries, lazy_index
 from lite._containers.dense import Dense
 from lite._tree.collection import TensorCollection
@@ -328,7 +328,7 @@ def _aligned(stack: Any, node: Any, shape: Shape) -> Any:
         if own == wanted or -1 in target or -1 in own:
             continue
         leaf = node._get_path(path)
-        if isinstance(leaf, np.ndarray):
+        if isinstance(leaf, np.ndarray) and not isinstance(leaf, Unbatched):
             leaf = trimmed(leaf, len(wanted))
             assignment.require_fit(path, leaf.shape, wanted)
             out = node._clone(False) if out is node else out
@@ -371,6 +371,8 @@ def _fill(stack: Any, items: tuple[Any, ...], value: Any, writes: Writes) -> Non
             stack.tensordicts[i]._set_index(split.rest, value, writes)
         return
     for key in list(stack._keys()):
+        if isinstance(stack._peek(key), Unbatched):
+            continue
         try:
             stack._set_at((key,), value, items, writes)
         except ValueError as error:

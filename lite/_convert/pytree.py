@@ -12,12 +12,13 @@ import numpy as np
 
 from lite._arrays.foreign import from_dlpack, is_foreign
 from lite._arrays.numbers import SCALARS
-from lite._arrays.types import Shape
+from lite._arrays.types import Shape, Unbatched
 from lite._convert.from_python import refuse_two_sizes
 from lite._tree.collection import TensorCollection
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData, same_object
 from lite._tree.protocol import Container, kinds
+from lite._tree.unbatched import UnbatchedTensor
 
 _TYPE = "_pytree_type"
 _PAIR = "<NON_NESTED>"
@@ -120,19 +121,34 @@ def _pair(key: Any, value: Any) -> Any:
 class _Static:
     """What is not a leaf of a flattened container; equal if all of it is, as JAX's caches need it."""
 
-    __slots__ = ("batch_size", "device", "fixed", "keys", "locked", "names", "shapes")
+    __slots__ = ("batch_size", "device", "fixed", "keys", "locked", "names", "shapes", "unbatched")
 
     def __init__(self, td: Any, keys: tuple[str, ...], leaves: Sequence[Any], fixed: dict[str, Any]) -> None:
         self.keys = keys
-        self.shapes = tuple(getattr(leaf, "shape", None) for leaf in leaves)
+        # Those of unbatched leaves say nothing about the batch.
+        self.unbatched = tuple(isinstance(leaf, Unbatched) for leaf in leaves)
+        self.shapes = self.of(leaves)
         self.batch_size: Shape = td.batch_size
         self.names = None if td._names is None else tuple(td._names)
         self.device = td.device
         self.locked = td.is_locked
         self.fixed = fixed
 
+    def of(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
+        """The shapes of leaves that take part in the batch."""
+        pairs = zip(leaves, self.unbatched, strict=True)
+        return tuple(None if alone else getattr(leaf, "shape", None) for leaf, alone in pairs)
+
     def _compared(self) -> tuple[Any, ...]:
-        return self.keys, self.batch_size, self.names, self.device, self.locked, tuple(self.fixed)
+        return (
+            self.keys,
+            self.unbatched,
+            self.batch_size,
+            self.names,
+            self.device,
+            self.locked,
+            tuple(self.fixed),
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Static) or self._compared() != other._compared():
@@ -155,7 +171,8 @@ def register_pytree(library: str, *classes: type) -> None:
 
     Args:
         library: "jax" or "optree".
-        classes: tensorclasses to register too; those nested in a TensorDict register themselves.
+        classes: tensorclasses and typed TensorDicts to register too; those nested in a TensorDict register
+            themselves.
 
     Raises:
         ValueError: another library.
@@ -187,7 +204,7 @@ def _ensure(library: str, cls: type) -> None:
     unflatten: Callable[..., Any]
     if issubclass(cls, kinds.lazy):
         flatten, unflatten = _flatten_lazy, _unflatten_lazy
-    elif issubclass(cls, kinds.tensorclass):
+    elif hasattr(cls, "_wrap_tensordict"):  # tensorclasses and typed TensorDicts
         flatten, unflatten = _flatten_class, _unflatten_class
     else:
         flatten, unflatten = _flatten_for(library), _unflatten
@@ -216,11 +233,14 @@ def _flatten_for(library: str) -> Callable[[Any], _Flat]:
 def _unflatten(static: _Static, children: Sequence[Any]) -> Any:
 
     values = [_leaf(child) for child in children]
-    shapes = [getattr(value, "shape", None) for value in values]
+    shapes = static.of(values)
     size, names = static.batch_size, static.names
     if any(new is not None and new != old for new, old in zip(shapes, static.shapes, strict=True)):
         size = _shared([tuple(shape) for shape in shapes if shape is not None], len(size))
         names = names if size == static.batch_size else None
+    for i, alone in enumerate(static.unbatched):
+        if alone and isinstance(values[i], np.ndarray):
+            values[i] = UnbatchedTensor(values[i], size)
     data = dict(zip(static.keys, values, strict=True))
     for key, entry in static.fixed.items():
         fits = entry.batch_size[: len(size)] == size

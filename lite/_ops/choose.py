@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array, as_array, is_array
+from lite._arrays.types import Array, Unbatched, as_array, is_array
 from lite._ops.elementwise import choose
 from lite._ops.operands import Node
 from lite._ops.pointwise import run
 from lite._tree.keys import NestedKey
 from lite._tree.nontensor import NonTensorBase, NonTensorStack, same_object
 from lite._tree.protocol import Container, T
+from lite._tree.walks import leaves
 
 
 def where(
@@ -75,12 +76,15 @@ def masked_fill_(td: T, mask: Any, value: Any) -> T:
 
     Raises:
         IndexError: the mask does not have the shape of leading batch dimensions.
+        RuntimeError: an entry is unbatched.
     """
     array = _mask(td, mask)
     if array.shape != td.batch_size[: array.ndim]:
         raise IndexError(
             f"the mask has shape {array.shape} but the leading batch dims are {td.batch_size[: array.ndim]}."
         )
+    if any(isinstance(leaf, Unbatched) for leaf in leaves(td)):
+        raise RuntimeError("a mask of the batch does not go with unbatched entries; leave them out first.")
     _fill_masked(td, array, value)
     return td
 

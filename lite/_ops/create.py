@@ -17,6 +17,7 @@ from lite._tree.nontensor import NonTensorData
 from lite._tree.numpy_protocol import implements
 from lite._tree.protocol import Container, T, kinds
 from lite._tree.shape import as_shape
+from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.walks import leaves, map_kept, map_tree, nodes
 
 Like = TypeVar("Like", bound=Any)
@@ -210,6 +211,8 @@ def _resized(td: Any, shape: Shape, make: Callable[..., Array], dtype: np.dtype[
     ndim = td.ndim
 
     def array(leaf: Any, node: Container) -> Any:
+        if isinstance(leaf, UnbatchedTensor):
+            return leaf._rebatch(shape + node.batch_size[ndim:])
         made = make(shape + tuple(leaf.shape[ndim:]), leaf.dtype if dtype is None else dtype)
         return unwrap(beside(wrap(leaf), made))
 

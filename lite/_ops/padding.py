@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array, Path, Shape, is_array
+from lite._arrays.types import Array, Path, Shape, Unbatched, is_array
 from lite._containers.joining import STACK
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection, is_leaf_nontensor
@@ -16,6 +16,7 @@ from lite._tree.key_views import walk
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
 from lite._tree.protocol import Container, T, kinds
+from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.walks import keep, map_tree
 
 
@@ -128,6 +129,9 @@ def pad_sequence(
         if isinstance(column[0], TensorCollection):
             result._set_path(path, _padded_objects(column, size), False)
             continue
+        if isinstance(column[0], UnbatchedTensor):
+            result._set_path(path, column[0], False)
+            continue
         shape, at = _longest(path, [array.shape for array in column], pad_dim)
         arrays = [_grown_to(array, shape, padding_value) for array in column]
         result._set_path(path, np.stack(arrays), False)
@@ -141,7 +145,8 @@ def pad_sequence(
 
 
 def _all_inside(row: dict[Path, Any], paths: list[Path], pad_dim: int, ndim: int) -> bool:
-    return all(row[path].ndim + pad_dim < ndim for path in paths if is_array(row[path]))
+    arrays = [row[path] for path in paths if is_array(row[path]) and not isinstance(row[path], Unbatched)]
+    return all(array.ndim + pad_dim < ndim for array in arrays)
 
 
 def _padded_size(sizes: list[Shape], inside: bool) -> Shape:
@@ -261,6 +266,8 @@ def _unified_column(column: list[Any], size: Shape, padding: Any, key: str) -> l
     if all(node is not None for node in nodes):
         unified = _unified(nodes, padding)
         return [nodes[i]._rewrap(entry, unified[i]) for i, entry in enumerate(column)]
+    if all(isinstance(entry, UnbatchedTensor) for entry in column):
+        return [entry._rebatch(size) for entry in column]
     if all(is_array(entry) for entry in column):
         shape = _largest([entry.shape for entry in column], key)
         return [entry if entry.shape == shape else _grown_to(entry, shape, padding) for entry in column]

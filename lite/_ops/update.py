@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy import ndarray
 
+from lite._arrays.types import Unbatched
 from lite._containers.assignment import copied, leaf_items, match_batch, write_arrays
 from lite._tree.collection import TensorCollection
 from lite._tree.entry_errors import put_below
@@ -135,6 +136,8 @@ def update_at_(
     with Writes() as writes:
         for path, value in leaf_items(td, input_dict_or_td, ()):
             if chosen is not None and not any(path[: len(c)] == c for c in chosen):
+                continue
+            if isinstance(td._peek_path(path), Unbatched):  # as in an assignment
                 continue
             try:
                 td._set_at(path, value, idx, writes)

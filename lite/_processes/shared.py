@@ -15,7 +15,7 @@ import numpy as np
 
 from lite._arrays.types import Array, ArrayHolder, Shape, is_array, raw
 from lite._tree.protocol import Container, T
-from lite._tree.walks import leaves, nodes
+from lite._tree.walks import as_of, leaves, nodes
 
 _ALIGNMENT = 64  # a cache line; enough for any dtype
 _blocks: weakref.WeakValueDictionary[str, SharedBlock] = weakref.WeakValueDictionary()
@@ -91,7 +91,7 @@ def _replace(td: Any, moved: dict[int, Array]) -> None:
             if isinstance(entry, ArrayHolder) and shared is not None:
                 entry.data = shared
             elif shared is not None:
-                node._data[key] = shared
+                node._data[key] = as_of(entry, shared)
 
 
 # -- blocks ----------------------------------------------------------------------------------------

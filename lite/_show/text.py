@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.device import device_of
-from lite._arrays.types import Array, ArrayHolder, Shape, is_array
+from lite._arrays.types import Array, ArrayHolder, Shape, Unbatched, is_array
 from lite._containers.ragged import stand_in
 from lite._processes.shared import block_of
 from lite._show.options import PrintOptions, print_options
@@ -120,7 +120,7 @@ def _array(shape: Shape, value: Any, whole: Any) -> str:
     shown = _facts(options, shape, device_of(value), value.dtype, shared, grad)
     if options.shows_contents and isinstance(whole, np.ndarray):
         shown += _contents(options, whole)
-    kind = type(whole).__name__ if isinstance(whole, ArrayHolder) else "Array"
+    kind = type(value).__name__ if isinstance(value, ArrayHolder | Unbatched) else "Array"
     return f"{kind}({', '.join(shown)})"
 
 

@@ -22,6 +22,7 @@ from numpy import ndarray
 from lite._arrays.types import Array, is_array
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container, T
+from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.writes import Writes
 
 
@@ -63,6 +64,11 @@ def keep_objects(entry: NonTensorBase, node: Container) -> Any:
     return entry._apart()
 
 
+def as_of(entry: Any, result: Any) -> Any:
+    """What was computed from a leaf, unbatched if that is."""
+    return entry._like(result) if isinstance(entry, UnbatchedTensor) and result is not None else result
+
+
 def keep(entry: Any, node: Container) -> Any:
     """For `map_tree`: the entry stays as it is."""
     return entry
@@ -95,8 +101,10 @@ def map_tree(
         td = dense(td)
     entries: dict[str, Any] = {}
     for key, entry in td._items():
-        if type(entry) is ndarray or is_array(entry):
+        if type(entry) is ndarray:
             new = array(entry, td)
+        elif is_array(entry):
+            new = as_of(entry, array(entry, td))
         elif isinstance(entry, Container):
             new = map_tree(entry, array, payload, node, dense)
         elif isinstance(entry, NonTensorBase):
@@ -153,8 +161,10 @@ def zip_tree(
     check(td, others)
     entries: dict[str, Any] = {}
     for key, entry in td._items():
-        if type(entry) is ndarray or is_array(entry):
+        if type(entry) is ndarray:
             new = leaf(td, key, entry, others)
+        elif is_array(entry):
+            new = as_of(entry, leaf(td, key, entry, others))
         elif isinstance(entry, NonTensorBase):
             new = payload(td, key, entry, others)
         else:

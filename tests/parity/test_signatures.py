@@ -36,7 +36,6 @@ LEFT_OUT = {
     "PersistentTensorDict": "from_h5 reads to memory; mapped files are there for more",
     "TensorAttrs": "belongs to attrs, which lite has not",
     "TensorDictParams": "in lite.nn, where the modules are",
-    "UnbatchedTensor": "every entry has the batch size",
     "as_tensordict_module": "in lite.nn, where the modules are",
     "from_module": "a class method, for which lite.nn is imported",
     "from_modules": "a class method, for which lite.nn is imported",

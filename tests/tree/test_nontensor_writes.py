@@ -180,6 +180,7 @@ RESULTS = {
     "mul": lambda td: td * td,
     "clamp": lambda td: td.clamp(0, 1),
     "apply": lambda td: td.apply(np.copy),
+    "apply_to_none": lambda td: td.apply(np.copy, is_leaf=lambda kind: False),
     "named_apply": lambda td: td.named_apply(lambda name, leaf: leaf),
     "to": lambda td: td.to(np.float32),
     "to_device": lambda td: td.to("cpu"),

@@ -10,6 +10,7 @@ from lite._arrays.types import Names, Shape, raw
 from lite._transforms.vmap.array import BatchedArray, SharedArray
 from lite._transforms.vmap.indexing import get_index
 from lite._tree.batch_ops import BatchOp
+from lite._tree.unbatched import UnbatchedTensor
 
 
 class Hide(BatchOp):
@@ -56,7 +57,7 @@ def show(value: Any, dim: int, number: int, size: int) -> Any:
     """What a mapped array holds, with the mapped dimension at `dim`; others are expanded to `size`."""
     if type(value) is BatchedArray and value.level == number:
         held = value.value
-        held = held.view(np.ndarray) if type(held) is SharedArray else held
+        held = held.view(np.ndarray) if isinstance(held, SharedArray | UnbatchedTensor) else held
         return held if dim == 0 else np.moveaxis(held, 0, dim)
     if type(value) is not BatchedArray:
         value = np.asarray(value)

@@ -10,6 +10,7 @@ import numpy as np
 
 import lite._transforms.vmap.dispatch  # noqa: F401  # which gives mapped arrays their rules
 from lite._arrays.types import ArrayHolder, HostArray, raw
+from lite._containers.joining import CAT, join_column
 from lite._ops.combine import cat
 from lite._transforms.vmap.array import BatchedArray, SharedArray
 from lite._transforms.vmap.level import numbers
@@ -17,7 +18,8 @@ from lite._transforms.vmap.randomness import Map
 from lite._transforms.vmap.running import generator_for, maps
 from lite._transforms.vmap.tensordicts import Hide, Show, dense, hide, show
 from lite._transforms.vmap.trees import Mismatch, flatten, outline, spread, unflatten
-from lite._tree.collection import TensorCollection
+from lite._tree.collection import Entry, TensorCollection
+from lite._tree.unbatched import UnbatchedTensor
 
 _RANDOMNESS = ("error", "same", "different")
 
@@ -213,14 +215,14 @@ def _is_array(item: Any) -> bool:
 
 def _shape(item: Any) -> tuple[int, ...] | None:
     """Shape of an array, batch size of a TensorDict; None for anything else."""
-    if isinstance(item, TensorCollection):
+    if isinstance(item, Entry):
         return item.batch_size
     return tuple(item.shape) if _is_array(item) else None
 
 
 def _inside(item: Any, dim: int | None, number: int) -> Any:
     """An argument as the mapped function sees it."""
-    if isinstance(item, TensorCollection):
+    if isinstance(item, Entry):
         if dim is None:
             return item._clone(False)
         stacked = dense(item)
@@ -236,7 +238,7 @@ def _inside(item: Any, dim: int | None, number: int) -> Any:
 
 def _outside(name: str, item: Any, dim: int | None, number: int, size: int) -> Any:
     """A result with the mapped dimension."""
-    node = isinstance(item, TensorCollection)
+    node = isinstance(item, Entry)
     if dim is None:
         if type(item) is BatchedArray and item.level == number:
             raise ValueError(
@@ -259,6 +261,9 @@ def _outside(name: str, item: Any, dim: int | None, number: int, size: int) -> A
 
 
 def _rows(item: Any, dim: int, start: int, stop: int) -> Any:
+    if isinstance(item, UnbatchedTensor):
+        size = item.batch_size
+        return item._rebatch((*size[:dim], stop - start, *size[dim + 1 :]))
     at = (*[slice(None)] * dim, slice(start, stop))
     return item[at]
 
@@ -273,6 +278,8 @@ def _joined(chunks: list[Any], out_dims: Any) -> Any:
             joined.append(column[0])
         elif isinstance(column[0], TensorCollection):
             joined.append(cat(list(column), dim))
+        elif isinstance(column[0], UnbatchedTensor):
+            joined.append(join_column(list(column), CAT, dim))
         else:
             joined.append(np.concatenate(column, dim))
     return unflatten(joined, flatten(chunks[0])[1])

@@ -9,16 +9,18 @@ import numpy as np
 
 from lite import TensorDict
 from lite._arrays.dtypes import is_floating
-from lite._arrays.types import Path, raw
+from lite._arrays.types import Path, Unbatched, raw
 from lite._tree.collection import TensorCollection
+from lite._tree.walks import as_of
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
 from lite.nn._modules.state_dict import StateDictMethods, remember_values
 
 
 def as_parameter(leaf: Any) -> Any:
-    """A floating array as a Parameter, anything else as it is."""
-    return Parameter(leaf) if isinstance(leaf, np.ndarray) and is_floating(leaf.dtype) else leaf
+    """A floating array as a Parameter, anything else as it is; what takes no part in a batch is a buffer."""
+    batched = isinstance(leaf, np.ndarray) and not isinstance(leaf, Unbatched)
+    return Parameter(leaf) if batched and is_floating(leaf.dtype) else leaf
 
 
 def convert_node(node: Any) -> None:
@@ -42,7 +44,7 @@ def replace_arrays(node: Any, fn: Callable[[Any], Any]) -> None:
         elif isinstance(entry, Parameter):
             entry.data = fn(entry.data)
         elif not isinstance(entry, TensorCollection):
-            node._data[key] = fn(entry)
+            node._data[key] = as_of(entry, fn(entry))
 
 
 def kept(node: Any, fn: Callable[[Any], Any], memo: dict[int, Any]) -> Any:
@@ -56,7 +58,7 @@ def kept(node: Any, fn: Callable[[Any], Any], memo: dict[int, Any]) -> Any:
             entries[key] = entry._clone(True)
         else:
             if id(entry) not in memo:
-                new = fn(raw(entry))
+                new = as_of(entry, fn(raw(entry)))
                 memo[id(entry)] = Parameter(new, entry.requires_grad) if isinstance(entry, Parameter) else new
             entries[key] = memo[id(entry)]
     return TensorDict._make(entries, node._batch_size, node._device, node._names)
