@@ -190,13 +190,17 @@ def _stack_nodes(items: list[Any], dim: int) -> Any:
 
 
 def _stacked_dense(items: list[Any], how: How, dim: int) -> Any:
-    """Dense TensorDicts of one batch size stacked; `how` says what becomes of nested ones."""
+    """Dense TensorDicts of one batch size stacked; `how` says what becomes of nested ones.
+
+    As everywhere where several are joined, the first gives the class, which may be a user's own.
+    """
     entries = _join_columns(items, how, dim, _exclusive)
     size, names = items[0]._batch_size, items[0]._names
     if names is not None:
         same = all(item._names == names for item in items)
         names = check_names([*names[:dim], None, *names[dim:]], len(names) + 1) if same else None
-    return kinds.dense._make(entries, (*size[:dim], len(items), *size[dim:]), common_device(items), names)
+    make = type(items[0])._make
+    return make(entries, (*size[:dim], len(items), *size[dim:]), common_device(items), names)
 
 
 def _exclusive(keys: list[str]) -> Exception:
@@ -222,11 +226,11 @@ STACK = How("stack", _stack_arrays, _stack_objects, _stack_nodes)
 
 
 def _maybe_dense(items: list[Any], dim: int) -> Any:
-    size = items[0].batch_size
-    if any(item.ndim != len(size) for item in items):
+    sizes = [item.batch_size for item in items]
+    size = sizes[0]
+    if len(set(map(len, sizes))) > 1:
         raise RuntimeError(
-            "Lazy stacking of tensordicts requires them to have congruent batch dimensions, got "
-            f"{[item.batch_size for item in items]}."
+            f"Lazy stacking of tensordicts requires them to have congruent batch dimensions, got {sizes}."
         )
     found = set(map(type, items))
     if found != {kinds.dense} and _is_typed(found):
@@ -234,7 +238,8 @@ def _maybe_dense(items: list[Any], dim: int) -> Any:
             return _behind(_stack_nodes, items, dim)
         except RuntimeError:
             return kinds.lazy(*items, stack_dim=dim)
-    regular = all(type(item) is kinds.dense and item.batch_size == size for item in items)
+    lazy = any(issubclass(kind, kinds.lazy) for kind in set(map(type, items)))
+    regular = not lazy and sizes.count(size) == len(sizes)
     if regular:
         dim = _check_sizes(items, dim)
     try:
@@ -292,7 +297,7 @@ def _cat_nodes(items: list[Any], dim: int) -> Any:
     entries = _join_columns(items, CAT, dim, _different)
     joined: Shape = size[:dim] + (sum(map(itemgetter(dim), sizes)),) + size[dim + 1 :]
     names: Names = first._names and list(first._names)
-    return kinds.dense._make(entries, joined, common_device(items), names)
+    return type(items[0])._make(entries, joined, common_device(items), names)
 
 
 def _different(keys: list[str]) -> Exception:
@@ -313,14 +318,15 @@ def _cat_lazy(items: list[Any], dim: int) -> Any:
         if item.ndim != model.ndim:
             raise RuntimeError(f"batch sizes must agree, got {item.batch_size} and {model.batch_size}.")
         columns.append(item.unbind(at))
+    make = type(model)._make
     if dim == at:
         parts = [part for column in columns for part in column]
-        return kinds.lazy._make(parts, at, model._dim_name, model._empty_size)
+        return make(parts, at, model._dim_name, model._empty_size)
     if len({len(column) for column in columns}) > 1:
         raise RuntimeError(f"lazy stacks to concatenate in dim {dim} must have equal lengths.")
     inner = dim if dim < at else dim - 1
     parts = [_cat_nodes(list(parts), inner) for parts in zip(*columns, strict=True)]
-    return kinds.lazy._make(parts, at, model._dim_name)
+    return make(parts, at, model._dim_name)
 
 
 CAT = How("cat", _cat_arrays, _cat_objects, _cat_nodes)

@@ -32,7 +32,8 @@ def where(
         condition: bool array over the leading batch dimensions, or one that broadcasts to them; the
             dimensions that it lacks, and feature dimensions, follow.
         other: a number, an array over the batch, or a TensorDict.
-        out: TensorDict whose arrays receive the result, and which is returned.
+        out: TensorDict whose arrays receive the result, and which is returned; entries that it lacks are
+            added.
         pad: stands for entries that only one side has.
         update_batch_size: let `out` take the batch size and the arrays of the result, instead of
             writing into its own.
@@ -56,7 +57,9 @@ def where(
     result = run(td, "where", choose, other, mask, default=pad, objects=_choose_objects)
     if out is None:
         return result
-    return out.update(result, update_batch_size=True) if update_batch_size else out.update_(result)
+    return (
+        out.update(result, update_batch_size=True) if update_batch_size else out.update(result, inplace=True)
+    )
 
 
 def masked_select(td: T, mask: Any) -> T:

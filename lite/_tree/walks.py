@@ -92,13 +92,15 @@ def map_tree(
         array: gives what stands for an array, from it and the container that holds it; None leaves it out.
         payload: the same for non-tensor entries, which are kept unless it is given.
         node: makes a container from the one in its place and its new entries; one like it unless given.
-        dense: gives the form of a lazy stack that is walked, instead of its parts.
+        dense: gives the form of a lazy stack that is walked, instead of its parts; a lazy one is the result.
     """
     stacked = td._parts()
     if stacked is not None:
         if dense is None:
             return td._from_parts([map_tree(part, array, payload, node) for part in stacked[0]])
         td = dense(td)
+        if td._parts() is not None:
+            return td
     entries: dict[str, Any] = {}
     for key, entry in td._items():
         if type(entry) is ndarray:
