@@ -42,7 +42,7 @@ from lite._processes import map as maps
 from lite._processes import pickling, shared
 from lite._show import html, text
 from lite._show import summary as summaries
-from lite._tree import numpy_protocol
+from lite._tree import numpy_protocol, object_methods
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey
 from lite._tree.names import check_names
@@ -677,3 +677,4 @@ class LazyStackedTensorDict(Lazy, TensorDictBase):
 
 kinds.dense = TensorDict
 kinds.lazy = LazyStackedTensorDict
+object_methods.complete()

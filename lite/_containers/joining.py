@@ -274,7 +274,8 @@ def _cat_objects(items: list[Any], dim: int) -> NonTensorBase:
     size = first.batch_size
     if all(isinstance(item, NonTensorData) and same_object(item.data, first.data) for item in items):
         joined = sum(item.batch_size[dim] for item in items)
-        return NonTensorData._make(first.data, size[:dim] + (joined,) + size[dim:][1:])
+        kind = type(first) if all(isinstance(item, type(first)) for item in items) else NonTensorData
+        return kind._make(first.data, size[:dim] + (joined,) + size[dim:][1:])
     return NonTensorStack._wrap(np.concatenate([item._objects() for item in items], dim))
 
 

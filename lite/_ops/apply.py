@@ -16,6 +16,7 @@ from lite._arrays.device import parse_device
 from lite._arrays.types import Path, Shape
 from lite._tree.collection import default_is_leaf
 from lite._tree.lock import LOCK_ERROR
+from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import MISSING, Container, T
 from lite._tree.shape import as_shape
 from lite._tree.unbatched import UnbatchedTensor
@@ -273,7 +274,7 @@ def _apply_entry(
         return as_of(entry, call.leaf(path, entry, [_other(td, call, other, key) for other in others]))
     node = td._as_node(entry)
     if node is None:
-        return entry
+        return entry._apart() if isinstance(entry, NonTensorBase) and not call.inplace else entry
     nested = [td._as_node(_other(td, call, other, key, nested=True)) for other in others]
     onto = td._as_node(target._get_str(key)) if target is not td else None
     result = _apply_node(node, call, nested, onto, path)

@@ -188,7 +188,7 @@ def _nested(td: Any, fn: Pointwise, others: Sequence[Any]) -> dict[str, Any] | N
     for key, entry in td._items():
         values = others if constant else (other._get_str(key),)
         if isinstance(entry, NonTensorBase):
-            out[key] = entry
+            out[key] = entry._apart()
         elif isinstance(entry, Container):
             inner = _nested(entry, fn, values)
             if inner is None:
@@ -337,7 +337,7 @@ class _Run:
         return on_leaves(self.fn, entry, *(self.default if value is None else value for value in values))
 
     def payload(self, td: Container, key: str, entry: Any, operands: Sequence[Any]) -> Any:
-        return entry if self.objects is None else self.objects(td, key, entry, operands)
+        return entry._apart() if self.objects is None else self.objects(td, key, entry, operands)
 
     def finish(self, td: Container, entries: dict[str, Any], operands: Sequence[Any]) -> Any:
         for operand in operands:

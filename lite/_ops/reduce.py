@@ -137,7 +137,7 @@ def reduced(td: Any, name: str, fn: Reducer, scope: Scope) -> Any:
         shape = scope.size(size)
         if isinstance(entry, NonTensorData):
             return entry._rebatch(shape)
-        return entry if shape == size else None
+        return entry._apart() if shape == size else None
 
     def node(old: Any, entries: dict[str, Any]) -> Any:
         return old._make(entries, scope.size(old.batch_size), old.device, scope.names(old._names))

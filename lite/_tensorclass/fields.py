@@ -16,7 +16,7 @@ from lite._arrays.numbers import SCALARS
 from lite._arrays.types import Shape, is_array
 from lite._tensorclass.annotations import UNKNOWN, alternatives, annotation_of, is_array_type, is_kind
 from lite._tree.collection import TensorCollection
-from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, unwrap
+from lite._tree.nontensor import MetaData, NonTensorBase, NonTensorData, NonTensorStack, unwrap
 from lite._tree.protocol import MISSING, Container
 
 
@@ -184,6 +184,8 @@ def _is_tensor_type(annotation: Any) -> bool:
 
 
 def _as_collection(value: Any, kind: Any, batch_size: Shape) -> Any:
+    if issubclass(kind, MetaData) and not isinstance(value, kind):
+        return kind(value)  # TypeError for an object that is not of the type of `MetaData[type]`
     if issubclass(kind, NonTensorBase):
         return value if isinstance(value, NonTensorBase) else NonTensorData._make(value, batch_size)
     if Container._as_node(value) is None:

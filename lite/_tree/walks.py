@@ -59,6 +59,11 @@ def map_kept(td: T, fn: Callable[[Array], Any]) -> T:
     return out
 
 
+def keep_objects(entry: NonTensorBase, node: Container) -> Any:
+    """For `map_tree`: the same objects, in an entry of the result's own."""
+    return entry._apart()
+
+
 def as_of(entry: Any, result: Any) -> Any:
     """What was computed from a leaf, unbatched if that is."""
     return entry._like(result) if isinstance(entry, UnbatchedTensor) and result is not None else result
@@ -76,7 +81,7 @@ def _like(node: Container, entries: dict[str, Any]) -> Any:
 def map_tree(
     td: Container,
     array: Callable[[Any, Container], Any],
-    payload: Callable[[NonTensorBase, Container], Any] = keep,
+    payload: Callable[[NonTensorBase, Container], Any] = keep_objects,
     node: Callable[[Any, dict[str, Any]], Any] = _like,
     dense: Callable[[Container], Container] | None = None,
 ) -> Any:
