@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from lite._arrays.device import on_leaves, wrap
-from lite._arrays.types import Array, is_array
+from lite._arrays.types import Array, has_namespace, is_array
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.protocol import Container
@@ -29,7 +29,8 @@ def to_dict(
 
     Args:
         retain_none: keep entries whose object is None.
-        convert_tensors: True turns arrays into Python numbers and lists, "numpy" keeps arrays.
+        convert_tensors: True turns arrays into Python numbers and lists, "numpy" keeps arrays, those of JAX
+            as arrays of NumPy.
         tolist_first: turn nested TensorDicts that have a batch size into lists of dicts.
 
     Raises:
@@ -57,7 +58,10 @@ def _as_dict(
     out: dict[str, Any] = {}
     for key, entry in td._items():
         if is_array(entry):
-            out[key] = np.asarray(entry).tolist() if convert_tensors is True else entry
+            if convert_tensors is True:
+                out[key] = np.asarray(entry).tolist()
+            else:
+                out[key] = np.asarray(entry) if convert_tensors and has_namespace(entry) else entry
         elif isinstance(entry, NonTensorBase):
             value = entry._export()
             if retain_none or value is not None:
@@ -76,8 +80,8 @@ def _export(td: Container) -> Any:
 
 
 def numpy(td: Container) -> dict[str, Any]:
-    """A nested dict of arrays and objects that shares memory; None objects are left out."""
-    out: dict[str, Any] = td.to_dict(retain_none=False)
+    """A nested dict of NumPy arrays and objects that shares memory; None objects are left out."""
+    out: dict[str, Any] = td.to_dict(retain_none=False, convert_tensors="numpy")
     return out
 
 

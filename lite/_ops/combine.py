@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import is_array
+from lite._arrays.device import wrap
+from lite._arrays.types import as_array, is_array
 from lite._containers.joining import CAT, MAYBE_DENSE, STACK, How, join
 from lite._tree.collection import TensorCollection, is_leaf_nontensor
 from lite._tree.numpy_protocol import implements
@@ -193,7 +194,7 @@ def where(condition: Any, input: Any, other: Any, *, out: Any = None, pad: Any =
     if isinstance(input, Container):
         return input.where(condition, other, out=out, pad=pad)
     if isinstance(other, Container):
-        return other.where(~np.asarray(condition, dtype=np.bool_), input, out=out, pad=pad)
+        return other.where(~as_array(wrap(condition)).astype(np.bool_), input, out=out, pad=pad)
     raise TypeError(f"input or other must be a TensorDict, got {type(input)} and {type(other)}.")
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.device import wrap
 from lite._arrays.dtypes import is_numeric
 from lite._arrays.numbers import NUMBERS
-from lite._arrays.types import Array, ArrayHolder, HostArray, Shape, is_array, refuse_masked
+from lite._arrays.types import Array, ArrayHolder, HostArray, Shape, has_namespace, is_array, refuse_masked
 from lite._tree.protocol import Container
 from lite._tree.values import numeric_array
 
@@ -92,7 +93,7 @@ class Node(Operand):
 
     def leaf(self, key: str, entry: Any) -> Any:
         value = self.td._get_str(key)
-        if type(value) is np.ndarray and type(entry) is np.ndarray and value.ndim < entry.ndim:
+        if _reshapes(value) and _reshapes(entry) and value.ndim < entry.ndim:
             return widened(value, entry.ndim, self.td.batch_dims)
         return value
 
@@ -105,6 +106,11 @@ class Node(Operand):
 
     def parts(self, count: int, dim: int) -> list[Operand]:
         return [Node(part) for part in self.td.unbind(dim)]
+
+
+def _reshapes(leaf: Any) -> bool:
+    """Whether a leaf is of NumPy or JAX, which can give it further dimensions."""
+    return type(leaf) is np.ndarray or has_namespace(leaf)
 
 
 def widened(array: Array, ndim: int, batch_dims: int) -> Array:
@@ -154,6 +160,8 @@ def as_operand(value: Any, like: Any) -> Operand | None:
         return Rows(value) if isinstance(value, np.ndarray) and value.ndim else Const(value)
     if isinstance(value, ArrayHolder):
         return as_operand(value.data, like)
+    if has_namespace(value):
+        value = wrap(value)
     if isinstance(value, HostArray):
         array: Any = value
         return Rows(array) if array.ndim else Const(array)

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array, Names, Shape
+from lite._arrays.device import with_namespace_of
+from lite._arrays.types import Array, Names, Shape, has_namespace
 
 
 class BatchOp:
@@ -264,6 +265,17 @@ class Index(BatchOp):
 
     def names(self, names: list[str | None]) -> Names:
         return self.new_names
+
+
+class TracedIndex(Index):
+    """Index with arrays of JAX whose values are not known, which look up in arrays of NumPy, too."""
+
+    __slots__ = ()
+
+    def __init__(self, ndim: int, shape: Shape, index: Any, new_names: Names = None) -> None:
+        super().__init__(ndim, shape, index, new_names)
+        traced = next(item for item in index if has_namespace(item))
+        self.array = lambda value: with_namespace_of(traced, value)[self.index]
 
 
 class Piece(Index):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from lite._arrays.device import unwrap
 from lite._arrays.dtypes import get_default_dtype, is_numeric
 from lite._arrays.foreign import from_dlpack, is_foreign, is_tensor
 from lite._arrays.numbers import SCALARS
@@ -119,7 +120,7 @@ def to_entry(
     if is_tensor(value) or (is_foreign(value) and not is_array(value)):
         return from_dlpack(value)
     if is_array(value):
-        return value
+        return unwrap(value)
     if callable(getattr(value, "numpy", None)):
         return np.asarray(value.numpy())
     return NonTensorData._make(value, batch_size)
