@@ -16,7 +16,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from lite._arrays.methods import ArrayMethods
-from lite._arrays.types import ArrayHolder, HostArray, Shape, has_namespace
+from lite._arrays.types import Array, ArrayHolder, HostArray, Shape, has_namespace
 
 _NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
 # Formulas that decide by values, which a traced array has none of, and what JAX has for them.
@@ -50,7 +50,10 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
 
     @property
     def _namespace(self) -> Any:
-        return self.leaf.__array_namespace__()
+        try:
+            return self.leaf.__array_namespace__()
+        except NotImplementedError:  # as JAX's arrays of random keys say
+            return sys.modules[f"{type(self.leaf).__module__.partition('.')[0]}.numpy"]
 
     @property
     def shape(self) -> Shape:
@@ -163,7 +166,7 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
 
     def copy(self, order: str = "C") -> NamespaceArray:
         """A copy of the elements."""
-        return NamespaceArray(self._namespace.asarray(self.leaf, copy=True))
+        return NamespaceArray(self._namespace.copy(self.leaf))
 
     def astype(
         self,
@@ -188,6 +191,9 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         # An error of JAX where the array is traced.
         return np.asarray(self.leaf, dtype=dtype)
+
+    def __jax_array__(self) -> Any:
+        return self.leaf
 
     def item(self, *args: Any) -> Any:
         """The one element as a Python number."""
@@ -214,6 +220,14 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
 
     def __repr__(self) -> str:
         return f"NamespaceArray({self.leaf!r})"
+
+
+def known(leaf: Any) -> Array | None:
+    """The elements of an array as NumPy's; None where it is traced, and so has none yet."""
+    try:
+        return np.asarray(leaf)
+    except TypeError:
+        return None
 
 
 def _is_foreign(value: Any) -> bool:

@@ -117,8 +117,10 @@ def _pair(key: Any, value: Any) -> Any:
 class _Static:
     """What is not a leaf of a flattened container; equal if all of it is, as JAX's caches need it.
 
-    The order of the keys and the shapes of the leaves take no part: an entry that was set later is no
-    other structure. Nor does the device, which arrays of JAX do not have.
+    Trees that differ in shapes alone are of one structure where they agree in the batch size (statistics of
+    parameters) or in what follows it (a Jacobian and what it is of). Each tells leaves of equal shapes apart
+    as the other does, so no cached trace is taken for another batch size. The order of keys takes no part,
+    nor does the device, which arrays of JAX do not have.
     """
 
     __slots__ = ("batch_size", "device", "features", "fixed", "keys", "kind", "locked", "names", "order")
@@ -136,11 +138,18 @@ class _Static:
         self.fixed = fixed
 
     def _compared(self) -> tuple[Any, ...]:
-        return self.kind, self.keys, self.batch_size, self.names, self.locked, tuple(self.fixed)
+        return self.kind, self.keys, self.names, self.locked, tuple(self.fixed)
+
+    def _feature_dims(self) -> list[int | None]:
+        return [None if features is None else len(features) for features in self.features]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Static) or self._compared() != other._compared():
             return False
+        if self.batch_size != other.batch_size:
+            dims = self._feature_dims()
+            if dims != other._feature_dims() or all(n is None for n in dims):
+                return False
         pairs = zip(self.fixed.values(), other.fixed.values(), strict=True)
         return all(same_object(a, b) for a, b in pairs)
 
@@ -261,7 +270,7 @@ def _unflatten(static: _Static, children: Sequence[Any]) -> Any:
     names = list(static.names) if same and static.names is not None else None
     data = {key: entries[key] for key in static.order if key in entries}
     out = static.kind._make(data, size, device, names)
-    return out.lock_() if static.locked and same else out
+    return out.lock_() if static.locked else out
 
 
 def _batch_size(static: _Static, values: list[Any]) -> Shape:

@@ -97,7 +97,7 @@ def elementwise_(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
     columns = _columns(td, fn, others)
     if columns is not None:
         calls: list[tuple[Any, ...]] = list(zip(*columns, strict=False))
-    elif any(map(has_namespace, leaves(td))):
+    elif any(map(_is_of_jax, (td, *others))):
         return _replaced(td, fn, others)
     else:
         operands = [as_operand(other, td) for other in others]
@@ -402,6 +402,11 @@ def _noted(td: Any, operands: list[Operand]) -> list[tuple[Any, ...]]:
         if leaf.shape != wide.shape:
             raise RuntimeError(f"an operand with more features does not fit a leaf's shape {leaf.shape}.")
     return calls
+
+
+def _is_of_jax(value: Any) -> bool:
+    """Whether a value is or holds an array that NumPy cannot write, or write results with."""
+    return any(map(has_namespace, leaves(value))) if isinstance(value, Container) else has_namespace(value)
 
 
 def _replaced(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:

@@ -258,6 +258,8 @@ def rename(td: T, *names: Any, **rename_map: str) -> T:
 
 def _address(leaf: Array, storage: bool) -> int:
     base: Any = raw(leaf)
+    if has_namespace(base):
+        return int(base.unsafe_buffer_pointer())
     while storage and isinstance(base.base, np.ndarray):
         base = base.base
     address: int = base.__array_interface__["data"][0]

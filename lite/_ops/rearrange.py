@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.device import wrap
 from lite._arrays.types import Array, as_array
 from lite._tree.batch_ops import Index, Take
 from lite._tree.numpy_protocol import implements, implements_with
@@ -62,7 +63,7 @@ def gather(td: Container, dim: int, index: Any, out: Any = None, *, inplace: boo
                [3]])
     """
     size = td.batch_size
-    array = as_array(index)
+    array = as_array(wrap(index))
     if not -len(size) <= dim < len(size):
         raise RuntimeError(f"Cannot gather tensordict with shape {size} along dim {dim}.")
     fits = all(

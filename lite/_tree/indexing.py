@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.namespace import known
 from lite._arrays.types import Array, Names, Shape, has_namespace
 
 
@@ -74,12 +75,12 @@ def _item(item: Any) -> Any:
 
 def _traced_item(item: Any) -> Any:
     """An array of JAX as one of NumPy; itself where it is traced, and so has no values to check."""
-    try:
-        return _array_item(np.asarray(item))
-    except TypeError:
-        if item.dtype.kind not in "iu":
-            raise
-        return item
+    found = known(item)
+    if found is not None:
+        return _array_item(found)
+    if item.dtype.kind not in "iu":
+        raise IndexError(f"an index array that is traced must be of integers, got {item.dtype}; see where.")
+    return item
 
 
 def _array_item(array: np.ndarray[Any, Any]) -> Any:

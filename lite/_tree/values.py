@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from lite._arrays.device import unwrap
+from lite._arrays.device import on_leaves, unwrap
 from lite._arrays.dtypes import get_default_dtype, is_numeric
 from lite._arrays.foreign import from_dlpack, is_foreign, is_tensor
 from lite._arrays.numbers import SCALARS
-from lite._arrays.types import Array, Path, Shape, is_array, refuse_masked
+from lite._arrays.types import Array, Path, Shape, has_namespace, is_array, refuse_masked
 from lite._tree.collection import TensorCollection
 from lite._tree.entry_errors import misfit
 from lite._tree.keys import to_path
@@ -171,12 +171,24 @@ def _from_list(value: list[Any], batch_size: Shape) -> Any:
     array = numeric_array(value)
     if array is not None:
         return array
+    if any(map(has_namespace, {type(item): item for item in value}.values())):
+        return _joined(value)
     if _is_ragged_numbers(value):
         raise ValueError(
             "a nested list of numbers must be rectangular to become one entry; "
             "ragged rows belong in a LazyStackedTensorDict (lite.lazy_stack)."
         )
     return NonTensorStack.from_list(value)
+
+
+def _joined(value: list[Any]) -> Any:
+    """The array of JAX from a list of them, and of others of their shape; or a payload for each item."""
+    if not all(is_array(item) or isinstance(item, SCALARS) for item in value):
+        return NonTensorStack.from_list(value)
+    shapes = {np.shape(item) for item in value}
+    if len(shapes) > 1:
+        raise ValueError(f"a list of arrays needs equal shapes to become one entry, got {sorted(shapes)}.")
+    return on_leaves(lambda *items: np.stack(items), *value)
 
 
 def numeric_array(value: Any) -> Array | None:
