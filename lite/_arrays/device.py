@@ -174,6 +174,8 @@ def write_leaf(target: Any, index: Any, value: Any) -> None:
 
 def with_namespace_of(leaf: Any, array: Any) -> Any:
     """An array of NumPy as one of the library of `leaf`; a `NamespaceArray` as it is."""
+    if array.dtype.kind == "O":
+        raise TypeError("one object per element cannot be looked up by an index that is traced.")
     return leaf.__array_namespace__().asarray(array) if isinstance(array, np.ndarray) else array
 
 
