@@ -8,6 +8,7 @@ traced, differentiated and compiled by JAX. No library is imported here: an arra
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -216,7 +217,7 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         return complex(self.leaf)
 
     def __index__(self) -> int:
-        return self.leaf.__index__()  # type: ignore[no-any-return]
+        return operator.index(self.leaf)
 
     def __repr__(self) -> str:
         return f"NamespaceArray({self.leaf!r})"
