@@ -15,7 +15,7 @@ from lite._ops.combine import lazy_stack, maybe_dense_stack, stack
 from lite._tree.collection import TensorCollection
 from lite._tree.protocol import Container, kinds
 from lite._tree.shape import as_shape
-from lite._tree.values import is_dataclass, is_namedtuple, plain
+from lite._tree.values import is_data_frame, is_dataclass, is_namedtuple, plain
 
 
 def from_any(
@@ -30,15 +30,20 @@ def from_any(
     """Convert what can be a TensorDict, at any depth; anything else is returned as it is.
 
     Mappings, named tuples, tuples (keys "0", "1", ...), dataclass instances and structured arrays
-    become TensorDicts. A list of numbers of one type becomes an array, any other list a
-    `NonTensorStack`. A TensorDict is returned itself.
+    become TensorDicts, and so do pandas' data frames (see `from_pandas`). A list of numbers of one type
+    becomes an array, any other list a `NonTensorStack`. A TensorDict is returned itself.
 
     Args:
         obj: any object.
         auto_batch_size: use the longest leading shape that all entries share.
         batch_dims: at most this many dimensions of it.
         device: device of the TensorDict.
-        batch_size: batch size of the TensorDict and of all nested ones.
+        batch_size: batch size of the TensorDict and of all nested ones. Of a mapping it goes before
+            `auto_batch_size`.
+
+    Raises:
+        TypeError: both `batch_size` and `auto_batch_size`, for anything but a mapping.
+        ValueError: both `batch_size` and `batch_dims`, for a mapping.
 
     Example:
         >>> from lite import TensorDict
@@ -50,6 +55,11 @@ def from_any(
     """
     if isinstance(obj, TensorCollection):
         return obj
+    sizes: Any = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "batch_size": batch_size}
+    if is_data_frame(obj):
+        return cls.from_pandas(obj, device=device, **sizes)
+    if isinstance(obj, Mapping):
+        return cls.from_dict(obj, device=device, **sizes)
     value = plain(obj)
     if isinstance(value, TensorCollection) or not isinstance(value, Mapping):
         return value
@@ -75,7 +85,7 @@ def from_dict(
 
     Args:
         input_dict: the entries; a TensorDict is returned as it is.
-        auto_batch_size: use the longest leading shape that all entries share.
+        auto_batch_size: use the longest leading shape that all entries share, unless there is a `batch_size`.
         batch_size: the batch size, also for nested TensorDicts.
         device: see `TensorDict`.
         batch_dims: cap on the number of batch dimensions found; implies `auto_batch_size`.
@@ -95,7 +105,7 @@ def from_dict(
     if isinstance(input_dict, TensorCollection):
         return input_dict
     out = cls(plain(input_dict), batch_size=batch_size, device=device)
-    if auto_batch_size or batch_dims is not None:
+    if batch_size is None and (auto_batch_size or batch_dims is not None):
         out.auto_batch_size_(batch_dims)
     if names is not None:
         out.names = list(names)
@@ -339,15 +349,25 @@ def _build(
     device: Any,
     batch_size: Any,
 ) -> Any:
+    refuse_two_sizes(name, auto_batch_size, batch_size)
+    out = kinds.dense(values, batch_size, device)
+    if batch_size is None and (auto_batch_size or batch_dims is not None):
+        out.auto_batch_size_(batch_dims)
+    return out
 
-    if batch_size is not None and auto_batch_size:
+
+def refuse_two_sizes(name: str, auto_batch_size: bool | None, batch_size: Any) -> None:
+    """Raise a TypeError where a batch size is given and shall be found, too.
+
+    Args:
+        name: of the function that was called.
+        auto_batch_size: its argument.
+        batch_size: its argument.
+    """
+    if auto_batch_size and batch_size is not None:
         raise TypeError(
             f"Conflicting batch sizes in {name}: batch_size and auto_batch_size cannot be both specified."
         )
-    out = kinds.dense(values, batch_size, device)
-    if auto_batch_size or batch_dims is not None:
-        out.auto_batch_size_(batch_dims)
-    return out
 
 
 def _own_batch_size(obj: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.types import Shape, has_namespace, raw
+from lite._convert.from_python import refuse_two_sizes
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, same_object
 from lite._tree.protocol import Container, kinds
@@ -54,13 +55,12 @@ def from_pytree(
         {'a': [array([0., 0.]), (array([1., 1.]), 'text')], 3: array([0, 1])}
     """
 
-    if batch_size is not None and auto_batch_size:
-        raise TypeError("Conflicting batch sizes in from_pytree: give batch_size or auto_batch_size.")
+    refuse_two_sizes("from_pytree", auto_batch_size, batch_size)
     values = _marked(pytree)
     if values is pytree:
         return pytree
     out = kinds.dense(values, batch_size)
-    if auto_batch_size or batch_dims is not None:
+    if batch_size is None and (auto_batch_size or batch_dims is not None):
         out.auto_batch_size_(batch_dims)
     return out
 

@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike
 
 from lite._arrays.dtypes import as_dtype
 from lite._arrays.types import host_array, is_array
+from lite._convert.from_python import refuse_two_sizes
 from lite._tree.collection import is_leaf_nontensor
 from lite._tree.key_views import walk
 from lite._tree.keys import require_utf8, to_key
@@ -71,13 +72,15 @@ def from_pandas(
 
     Args:
         dataframe: the data frame.
-        auto_batch_size: accepted for compatibility, as is `batch_dims`.
+        auto_batch_size: use the longest leading shape that all entries share: the rows.
+        batch_dims: with `auto_batch_size`, at most this many dimensions of it.
         device: see `TensorDict`.
         batch_size: the number of rows, unless given.
         separator: splits column names into nested keys.
         dtype: of all arrays of numbers, instead of their own.
 
     Raises:
+        TypeError: both `batch_size` and `auto_batch_size` are given.
         KeyError: a column name is both an entry and the beginning of others.
 
     Example:
@@ -87,9 +90,11 @@ def from_pandas(
         >>> td["n", "a"], td["s"], td.batch_size
         (array([1, 2]), ['x', 'y'], (2,))
     """
+    refuse_two_sizes("from_pandas", auto_batch_size, batch_size)
     columns = {str(name): _values(dataframe[name]) for name in dataframe.columns}
     size = [len(dataframe)] if batch_size is None else batch_size
-    return _assembled(cls, columns, size, device, separator, dtype)
+    td = _assembled(cls, columns, size, device, separator, dtype)
+    return td.auto_batch_size_(batch_dims) if auto_batch_size else td
 
 
 def to_parquet(
@@ -137,7 +142,8 @@ def from_parquet(
 
     Args:
         path: the file.
-        auto_batch_size: accepted for compatibility, as is `batch_dims`.
+        auto_batch_size: use the longest leading shape that all entries share: the rows.
+        batch_dims: with `auto_batch_size`, at most this many dimensions of it.
         device: see `TensorDict`.
         batch_size: the number of rows, unless given.
         separator: splits column names into nested keys.
@@ -147,12 +153,15 @@ def from_parquet(
 
     Raises:
         ImportError: without pyarrow.
+        TypeError: both `batch_size` and `auto_batch_size` are given.
         KeyError: a column name is both an entry and the beginning of others.
     """
+    refuse_two_sizes("from_parquet", auto_batch_size, batch_size)
     chosen = None if columns is None else list(columns)
     found = from_arrow(_parquet().read_table(os.fspath(path), columns=chosen, **kwargs))
     size = found.batch_size if batch_size is None else batch_size
-    return _assembled(cls, dict(found.items()), size, device, separator, dtype)
+    td = _assembled(cls, dict(found.items()), size, device, separator, dtype)
+    return td.auto_batch_size_(batch_dims) if auto_batch_size else td
 
 
 def columns_of(td: Any, separator: str | None) -> dict[str, Any]:

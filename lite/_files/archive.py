@@ -114,15 +114,17 @@ class Archive:
         info = self._entries.get(path)
         if info is None:
             return None
-        count = math.prod(shape)
-        if info.file_size != count * dtype.itemsize:
+        count, stored = math.prod(shape), info.compress_type == zipfile.ZIP_STORED
+        wanted = count * dtype.itemsize
+        # Bytes beyond the array are let be, but never unpacked: a small archive can hold gigabytes of them.
+        if info.file_size < wanted or (info.file_size > wanted and not stored):
             raise ValueError(
                 f"the entry {path!r} of {self.where} has {info.file_size} bytes, expected "
-                f"{count * dtype.itemsize} for {dtype} of shape {shape}."
+                f"{wanted} for {dtype} of shape {shape}."
             )
-        if info.compress_type != zipfile.ZIP_STORED:
+        if not stored:
             self._require_read_only(f"the entry {path!r} is compressed")
-            return np.frombuffer(bytearray(self._read(info, info.file_size)), dtype).reshape(shape)
+            return np.frombuffer(bytearray(self._read(info, wanted)), dtype).reshape(shape)
         start = payload_offset(self._memory, info, self.where)
         if (
             info.flag_bits & 1

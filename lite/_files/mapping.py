@@ -59,15 +59,19 @@ class FileMap:
         private: writes stay in memory.
         path: the file, "" if there is none.
         inode: its inode number, 0 if there is none.
+        file_size: bytes of the whole file, where more follow than are mapped.
 
     Raises:
         OSError: the system refuses.
     """
 
-    __slots__ = ("__array_interface__", "_memory", "address", "inode", "path", "private", "size")
+    __slots__ = ("__array_interface__", "_memory", "address", "file_size", "inode", "path", "private", "size")
 
-    def __init__(self, descriptor: int, size: int, private: bool, path: str, inode: int) -> None:
+    def __init__(
+        self, descriptor: int, size: int, private: bool, path: str, inode: int, file_size: int | None = None
+    ) -> None:
         self.size, self.private, self.path, self.inode = size, private, path, inode
+        self.file_size = size if file_size is None else file_size
         if _LIBRARY is None or descriptor < 0:
             access = mmap.ACCESS_COPY if private else mmap.ACCESS_WRITE
             memory = mmap.mmap(descriptor, size, access=access, **(_OPTIONS if descriptor >= 0 else {}))
@@ -122,7 +126,7 @@ class FileMap:
             status = os.lstat(self.path)
         except OSError:
             return None
-        if status.st_ino != self.inode or status.st_size != self.size:
+        if status.st_ino != self.inode or status.st_size != self.file_size:
             return None
         return Reference(array, self)
 
@@ -150,7 +154,7 @@ class Reference:
     def __reduce__(self) -> Any:
         array, source = self._array, self._source
         offset = array.ctypes.data - source.address
-        file = source.path, source.inode, source.size
+        file = source.path, source.inode, source.file_size
         return _from_file, (*file, array.dtype, array.shape, offset, array.strides, array.flags.writeable)
 
 
@@ -273,16 +277,19 @@ def map_leaf(path: str, dtype: np.dtype[Any], shape: Shape, final: str | None = 
         shape: of the array.
         final: where the file is going to be, if that is not where it is.
 
+    Bytes beyond the array are left alone: tensordict's files have them where a smaller array replaced one.
+
     Raises:
-        ValueError: the file is not exactly as long as dtype and shape say, or is no regular file.
+        ValueError: the file is shorter than dtype and shape say, or is no regular file.
         FileNotFoundError: there is no file.
     """
     descriptor, private, status = open_to_map(path)
     try:
         wanted, size = math.prod(shape) * dtype.itemsize, status.st_size
-        if size != wanted:
+        if size < wanted:
             raise ValueError(f"{path} has {size} bytes, expected {wanted} for {dtype} of shape {shape}.")
-        return FileMap(descriptor, size, private, final or path, status.st_ino).array(dtype, shape)
+        memory = FileMap(descriptor, wanted, private, final or path, status.st_ino, size)
+        return memory.array(dtype, shape)
     finally:
         os.close(descriptor)
 

@@ -21,10 +21,11 @@ _PathLike = str | os.PathLike[str]
 class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
     """A NumPy array whose memory is a file: raw values in row-major order, little-endian.
 
-    Made by the class methods below. Writes reach the file where permissions allow. Views by slices lie in
-    the file as well; results of computations and of index arrays are plain arrays. Pickling keeps the
-    place of the file, not the values (`np.array(x)` copies these). Without a `filename`, the memory is one
-    that forked processes share.
+    Made by the class methods below, or by `MemoryMappedTensor(array, filename=...)`, which is
+    `from_tensor`; without a `filename` that is a view of the array and has no file. Writes reach the file
+    where permissions allow. Views by slices lie in the file as well; results of computations and of index
+    arrays are plain arrays. Pickling keeps the place of the file, not the values (`np.array(x)` copies
+    these). What the class methods make without a `filename` is in memory that forked processes share.
 
     The leaves of a mapped TensorDict are plain arrays over their files, which index faster;
     `from_filename` gives this class for the same file.
@@ -38,6 +39,23 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
         >>> np.fromfile(path, np.int64)
         array([0, 7, 7, 3])
     """
+
+    def __new__(
+        cls,
+        source: ArrayLike,
+        *,
+        shape: Any = None,
+        index: Any = None,
+        device: Any = None,
+        filename: _PathLike | None = None,
+    ) -> Self:
+        _require_host(device)
+        if filename is None:
+            array = np.asanyarray(source)
+            out = (array if shape is None else array.reshape(_shape((shape,)))).view(cls)
+        else:
+            out = cls.from_tensor(source, filename=filename, shape=shape)
+        return out if index is None else out[index]
 
     @property
     def filename(self) -> str:
@@ -110,7 +128,7 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
 
         Raises:
             FileNotFoundError: there is no such file.
-            ValueError: it is not exactly as long as dtype and shape say, or a symbolic link.
+            ValueError: it is shorter than dtype and shape say, or a symbolic link.
         """
         size, kind = _shape((shape,)), np.dtype(dtype)
         path = os.path.abspath(filename)
@@ -192,8 +210,7 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
         filename: _PathLike | None = None,
         existsok: bool = False,
     ) -> Self:
-        if device not in (None, "cpu"):
-            raise RuntimeError(f"Only CPU arrays can be mapped, got device={device!r}.")
+        _require_host(device)
         if not sizes and shape is None:
             raise TypeError("Could not find the shape argument in the arguments.")
         kind = np.dtype(get_default_dtype() if dtype is None else dtype)
@@ -219,6 +236,11 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
 
 
 belong_to("lite", MemoryMappedTensor)
+
+
+def _require_host(device: Any) -> None:
+    if device is not None and str(device).partition(":")[0] != "cpu":
+        raise RuntimeError(f"Only CPU arrays can be mapped, got device={device!r}.")
 
 
 def _viewed(cls: type[MemoryMappedTensor], array: Array) -> MemoryMappedTensor:

@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike
 
 from lite._arrays.dtypes import get_default_dtype
 from lite._arrays.types import Array, Shape
+from lite._convert.from_python import refuse_two_sizes
 from lite._tree.keys import NestedKey
 from lite._tree.protocol import Container, T
 from lite._tree.walks import leaves
@@ -435,6 +436,7 @@ def from_h5(
 
     Raises:
         ImportError: without h5py.
+        TypeError: both `batch_size` and `auto_batch_size` are given.
         ValueError: a damaged file, or one with links.
 
     Example:
@@ -449,8 +451,7 @@ def from_h5(
 
     if mode != "r":
         raise ValueError(f"from_h5 reads to memory: mode must be 'r', got {mode!r}.")
-    if auto_batch_size and batch_size is not None:
-        raise ValueError("auto_batch_size and batch_size exclude each other.")
+    refuse_two_sizes("from_h5", auto_batch_size, batch_size)
     found = read_h5(os.fspath(filename), () if auto_batch_size else batch_size)
     if auto_batch_size:
         found.auto_batch_size_(batch_dims)

@@ -257,9 +257,10 @@ def from_schema(
     Args:
         schema: for every key the shape of one element and the dtype.
         batch_size: the batch size.
-        storage: None for arrays in memory, "memmap" for files below `prefix`.
+        storage: None for arrays in memory, "memmap" for files below `prefix`, which take no space until
+            they are written to, "shared" for memory that processes share (see `share_memory_`).
         device: see `TensorDict`.
-        kwargs: arguments of `memmap_`, with "memmap".
+        kwargs: arguments of `memmap_like`, with "memmap".
 
     Raises:
         ValueError: an unknown storage.
@@ -274,17 +275,18 @@ def from_schema(
 
     if storage not in _STORAGES:
         raise ValueError(f"Unknown storage backend {storage!r}. Expected one of {_STORAGES}.")
-    if storage not in (None, "memmap"):
-        raise NotImplementedError(f"storage={storage!r} is not available; use None or 'memmap'.")
+    if storage not in (None, "memmap", "shared"):
+        raise NotImplementedError(f"storage={storage!r} is not available; use None, 'memmap' or 'shared'.")
+    if kwargs and storage != "memmap":
+        raise TypeError(f"from_schema got unexpected arguments {sorted(kwargs)}.")
     out = kinds.dense({}, batch_size, device)
     for key, (shape, dtype) in schema.items():
-        full = out.batch_size + tuple(int(n) for n in shape)
-        out._set_path(require_path(key), np.zeros(full, as_dtype(dtype)), False)
-    if storage is None:
-        if kwargs:
-            raise TypeError(f"from_schema got unexpected arguments {sorted(kwargs)}.")
-        return out
-    return out.memmap_(**kwargs)
+        full, kind = out.batch_size + tuple(int(n) for n in shape), as_dtype(dtype)
+        zeros = np.zeros(full, kind) if storage is None else np.broadcast_to(np.zeros((), kind), full)
+        out._set_path(require_path(key), zeros, False)
+    if storage == "memmap":
+        return out.memmap_like(**kwargs)
+    return out.share_memory_() if storage == "shared" else out
 
 
 def new_tensor(td: Container, data: Any, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:

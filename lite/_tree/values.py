@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -244,7 +245,7 @@ def fit_node(value: TensorCollection, batch_size: Shape) -> TensorCollection:
 
 
 def plain(obj: Any) -> Any:
-    """Containers as plain dicts and `NonTensorStack`s; anything else as it is."""
+    """Containers as plain dicts and `NonTensorStack`s, data frames as TensorDicts; anything else as it is."""
     kind = type(obj)
     if kind is np.ndarray and obj.dtype.names is None:
         return obj
@@ -264,6 +265,8 @@ def plain(obj: Any) -> Any:
         return {name: _column(np.asarray(obj)[name]) for name in obj.dtype.names}
     if isinstance(obj, list):
         return _list(obj)
+    if is_data_frame(obj):
+        return kinds.dense.from_pandas(obj)
     return obj
 
 
@@ -283,6 +286,12 @@ def _list(items: list[Any]) -> Any:
     if array is not None or any(isinstance(item, np.ndarray | TensorCollection) for item in items):
         return items if array is None else array
     return NonTensorStack.from_list(items)
+
+
+def is_data_frame(obj: Any) -> bool:
+    """Whether this is one of pandas' tables; who has one has imported pandas."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(obj, pandas.DataFrame)
 
 
 def is_namedtuple(obj: Any) -> bool:

@@ -15,6 +15,12 @@ Pair = namedtuple("Pair", "a b")
 
 
 @dataclass
+class Two:
+    a: Any
+    b: Any
+
+
+@dataclass
 class Step:
     obs: Any
     reward: Any
@@ -237,3 +243,31 @@ def test_from_list_errors() -> None:
 def test_lists_both_ways() -> None:
     rows = [{"a": 1, "n": {"s": "x"}}, {"a": 2, "n": {"s": "y"}}]
     assert TensorDict.from_list(rows).tolist(convert_tensors=True) == rows
+
+
+def test_a_batch_size_goes_before_finding_one() -> None:
+    rows = {"a": np.zeros((3, 4, 5)), "n": {"b": np.zeros((3, 4))}}
+    for size in ([], [3], [3, 4]):
+        for make in (TensorDict.from_dict, TensorDict.from_any, TensorDict().from_dict_instance):
+            td = make(rows, batch_size=size, auto_batch_size=True)
+            assert td.batch_size == td["n"].batch_size == tuple(size)
+        for make in (TensorDict.from_dict, TensorDict.from_any):
+            with pytest.raises(ValueError, match="batch_size and batch_dims"):
+                make(rows, batch_size=size, batch_dims=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("from_tuple", (np.zeros((3, 4)), 1 + np.zeros((3, 4)))),
+        ("from_namedtuple", Pair(np.zeros((3, 4)), np.ones((3, 4)))),
+        ("from_dataclass", Two(np.zeros((3, 4)), np.ones((3, 4)))),
+        ("from_struct_array", np.zeros((3, 4), [("a", "i8"), ("b", "f4")])),
+    ],
+)
+def test_two_batch_sizes(name: str, value: Any) -> None:
+    for make in (getattr(TensorDict, name), TensorDict.from_any):
+        with pytest.raises(TypeError, match="Conflicting batch sizes"):
+            make(value, batch_size=[3], auto_batch_size=True)
+        assert make(value, batch_size=[3], batch_dims=0).batch_size == (3,)
+        assert make(value, auto_batch_size=True, batch_dims=1).batch_size == (3,)

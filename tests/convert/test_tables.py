@@ -125,3 +125,36 @@ def test_arrow():
         lite.to_arrow(TensorDict({"a": np.ones(2, complex)}, [2]))
     with pytest.raises(ValueError, match="column"):
         lite.to_arrow(TensorDict({"a.b": np.ones(2), "a": {"b": np.ones(2)}}, [2]))
+
+
+def test_frames_among_other_things() -> None:
+    frame = pandas.DataFrame({"a": [1, 2, 3], "s": ["x", "y", "z"]})
+    td = TensorDict.from_any(frame)
+    assert (td.batch_size, td["a"].tolist(), td["s"]) == ((3,), [1, 2, 3], ["x", "y", "z"])
+    assert TensorDict.from_any(frame, batch_size=[], device="cpu").device == "cpu"
+    nested = TensorDict.from_any({"n": {"table": frame}, "pair": (frame, 1)})
+    assert nested["n", "table"].batch_size == nested["pair", "0"].batch_size == (3,)
+    assert nested["n", "table", "s"] == ["x", "y", "z"]
+    assert TensorDict.from_dict({"table": frame}, auto_batch_size=True).batch_size == (3,)
+    assert isinstance(TensorDict.from_list([frame, frame]), TensorDict)
+
+
+@pytest.mark.parametrize("make", [TensorDict.from_pandas, TensorDict.from_any])
+def test_batch_sizes_of_frames(make: Any) -> None:
+    frame = pandas.DataFrame({"a": [1, 2, 3]})
+    assert make(frame, batch_size=[]).batch_size == ()
+    assert make(frame, auto_batch_size=True).batch_size == (3,)
+    assert make(frame, auto_batch_size=True, batch_dims=0).batch_size == ()
+    assert make(frame, batch_dims=0).batch_size == (3,)
+    with pytest.raises(TypeError, match="Conflicting batch sizes in from_pandas"):
+        make(frame, auto_batch_size=True, batch_size=[3])
+
+
+def test_batch_sizes_of_parquet(tmp_path: Any) -> None:
+    pytest.importorskip("pyarrow", reason='pip install "tensordict-lite[files]"')
+    path = tmp_path / "x.parquet"
+    TensorDict({"a": np.zeros((3, 2))}, [3]).to_parquet(path)
+    assert TensorDict.from_parquet(path, auto_batch_size=True).batch_size == (3, 2)
+    assert TensorDict.from_parquet(path, auto_batch_size=True, batch_dims=1).batch_size == (3,)
+    with pytest.raises(TypeError, match="Conflicting batch sizes in from_parquet"):
+        TensorDict.from_parquet(path, auto_batch_size=True, batch_size=[3])

@@ -36,5 +36,5 @@ def test_h5(tmp_path):
     found = lite.from_h5(path, auto_batch_size=True, device="cpu")
     assert (found.batch_size, found["n"].batch_size, found.device) == ((3,), (3,), "cpu")
     assert TensorDict.from_h5(path, auto_batch_size=True, batch_dims=0).batch_size == ()
-    with pytest.raises(ValueError, match="exclude"):
+    with pytest.raises(TypeError, match="Conflicting batch sizes in from_h5"):
         TensorDict.from_h5(path, auto_batch_size=True, batch_size=[3])

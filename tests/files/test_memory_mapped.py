@@ -85,6 +85,24 @@ def test_like(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+def test_the_class_itself(tmp_path):
+    array = np.arange(6)
+    x = MemoryMappedTensor(array, shape=(2, 3), index=1)
+    assert type(x) is MemoryMappedTensor or type(x) is np.ndarray
+    x[0] = 30
+    assert array.tolist() == [0, 1, 2, 30, 4, 5]
+    with pytest.raises(RuntimeError, match="no file"):
+        MemoryMappedTensor([1, 2]).filename  # noqa: B018
+    y = MemoryMappedTensor(array, filename=tmp_path / "y", shape=[3, 2], device="cpu")
+    assert (y.filename, y.shape) == (str(tmp_path / "y"), (3, 2))
+    np.testing.assert_array_equal(np.fromfile(tmp_path / "y", np.int64), array)
+    assert pickle.loads(pickle.dumps(MemoryMappedTensor([1, 2]))).tolist() == [1, 2]
+    with pytest.raises(RuntimeError, match="device='cuda'"):
+        MemoryMappedTensor(array, device="cuda")
+    with pytest.raises(RuntimeError, match="already exists"):
+        MemoryMappedTensor(array, filename=tmp_path / "y")
+
+
 def test_from_filename(tmp_path):
     td = TensorDict({"a": np.arange(6).reshape(3, 2)}, [3]).memmap(tmp_path / "td")
     path = tmp_path / "td" / "a.memmap"
@@ -93,9 +111,9 @@ def test_from_filename(tmp_path):
     row = MemoryMappedTensor.from_filename(str(path), "int64", [3, 2], index=1)
     row[0] = 50
     assert td["a"][1, 0] == x[1, 0] == 50
-    for shape in ((3,), (4, 2)):
-        with pytest.raises(ValueError, match="has 48 bytes, expected"):
-            MemoryMappedTensor.from_filename(path, np.int64, shape)
+    with pytest.raises(ValueError, match="has 48 bytes, expected 64"):
+        MemoryMappedTensor.from_filename(path, np.int64, (4, 2))
+    assert MemoryMappedTensor.from_filename(path, np.int64, 3).tolist() == [0, 1, 50]
     with pytest.raises(FileNotFoundError):
         MemoryMappedTensor.from_filename(tmp_path / "none", np.int64, 3)
     assert MemoryMappedTensor.from_filename(path, "int64", 6).shape == (6,)

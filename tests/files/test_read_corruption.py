@@ -51,11 +51,28 @@ def refuses(root: Path, error: Any = ValueError, match: str | None = None) -> No
     assert content(root) == before
 
 
-@pytest.mark.parametrize("size", [0, 1, 47, 49, 10_000])
-def test_a_leaf_of_the_wrong_size(size, tmp_path):
+@pytest.mark.parametrize("size", [0, 1, 47])
+def test_a_leaf_that_is_too_short(size, tmp_path):
     root = saved(tmp_path / "td")
     (root / "a.memmap").write_bytes(b"\xff" * size)
     refuses(root, match=f"has {size} bytes, expected 48")
+
+
+@pytest.mark.parametrize("size", [1, 48, 10_000])
+def test_bytes_beyond_the_array(size, tmp_path):
+    root = saved(tmp_path / "td")
+    expected = TensorDict.load_memmap(root)["a"].copy()
+    with (root / "a.memmap").open("ab") as file:
+        file.write(b"\xff" * size)
+    td = TensorDict.load_memmap(root)
+    np.testing.assert_array_equal(td["a"], expected, strict=True)
+    again = pickle.loads(pickle.dumps(td[1:]))
+    td["a"][1] = 7
+    np.testing.assert_array_equal(again["a"], td["a"][1:], strict=True)
+    assert td.memmap_(root) is td
+    td.memmap_refresh_()
+    assert (root / "a.memmap").stat().st_size == 48 + size
+    np.testing.assert_array_equal(TensorDict.load_memmap(root)["a"][1], expected[1] * 0 + 7)
 
 
 def test_a_missing_leaf(tmp_path):
@@ -304,6 +321,12 @@ def test_archives_with_wrong_sizes_and_names(tmp_path):
         archive.writestr("a.memmap", bytes(10**7))
     with pytest.raises(ValueError, match="expected 48"):
         TensorDict.load_memmap(bomb)
+    longer = tmp_path / "longer.tdz"
+    with zipfile.ZipFile(longer, "w") as archive:
+        for path in sorted(root.rglob("*.*")):
+            more = b"more" if path.name == "a.memmap" else b""
+            archive.writestr(str(path.relative_to(root)), path.read_bytes() + more)
+    np.testing.assert_array_equal(TensorDict.load_memmap(longer)["a"], TensorDict.load_memmap(root)["a"])
     slip = tmp_path / "slip.tdz"
     with zipfile.ZipFile(slip, "w") as archive:
         archive.write(root / "meta.json", "meta.json")

@@ -24,13 +24,28 @@ def test_from_schema_in_files(tmp_path):
     np.testing.assert_array_equal(TensorDict.load_memmap(tmp_path)["a"][0], [5, 5, 5])
 
 
+def test_from_schema_takes_no_space_until_written_to(tmp_path):
+    schema = {"a": ((1 << 20,), "uint8")}
+    td = TensorDict.from_schema(schema, batch_size=[64], storage="memmap", prefix=tmp_path)
+    assert td["a"].shape == (64, 1 << 20)
+    assert (tmp_path / "a.memmap").stat().st_blocks * 512 < 1 << 20
+
+
+def test_from_schema_in_shared_memory():
+    td = TensorDict.from_schema(SCHEMA, batch_size=[2], storage="shared")
+    assert (td.is_shared(), td.is_locked, td["a"].shape) == (True, True, (2, 3))
+    td["a"][0] = 5
+    np.testing.assert_array_equal(td["a"], [[5] * 3, [0] * 3])
+
+
 def test_storages():
     with pytest.raises(ValueError, match="Unknown storage"):
         TensorDict.from_schema(SCHEMA, storage="tape")
     with pytest.raises(NotImplementedError, match="memmap"):
         TensorDict.from_schema(SCHEMA, storage="redis")
-    with pytest.raises(TypeError, match="prefix"):
-        TensorDict.from_schema(SCHEMA, prefix="x")
+    for storage in (None, "shared"):
+        with pytest.raises(TypeError, match="prefix"):
+            TensorDict.from_schema(SCHEMA, storage=storage, prefix="x")
 
 
 def test_new_tensor():

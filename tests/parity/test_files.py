@@ -252,3 +252,16 @@ def test_h5_both_ways(folder):
     np.testing.assert_array_equal(mine["n", "b"], data["n"]["b"])
     assert mine.batch_size == (3,)
     assert lite.TensorDict.from_h5(here).batch_size == (3,)
+
+
+def test_a_file_with_more_than_its_array(folder):
+    """tensordict writes a small array into the file of a large one and leaves the rest as it was."""
+    path = folder()
+    tensordict.TensorDict({"x": torch.arange(10)}).memmap(path)
+    tensordict.TensorDict({"x": torch.arange(3) + 5}).memmap(path)
+    assert os.path.getsize(f"{path}/x.memmap") == 80
+    for library in (lite, tensordict):
+        td = library.TensorDict.load_memmap(path)
+        assert td["x"].tolist() == [5, 6, 7]
+        td["x"][0] += 1
+        td["x"][0] -= 1
