@@ -8,6 +8,7 @@ traced, differentiated and compiled by JAX. No library is imported here: an arra
 
 from __future__ import annotations
 
+import importlib
 import operator
 import sys
 from collections.abc import Callable, Iterator
@@ -156,12 +157,12 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
 
     def elementwise(self, function: Callable[[Any], Any]) -> NamespaceArray:
         """`function` of every element, by the function of JAX that computes the same."""
-        jax: Any = sys.modules.get(self._namespace.__name__.partition(".")[0])
         name = _SPECIAL.get(function.__name__)
-        found = None if name is None else getattr(getattr(jax, "scipy", None), "special", None)
-        if found is None:
-            raise self._no_function(f"{function.__name__}")
-        return NamespaceArray(getattr(found, str(name))(self.leaf))
+        library = self._namespace.__name__.partition(".")[0]
+        if name is None or library not in sys.modules:
+            raise self._no_function(function.__name__)
+        special = importlib.import_module(f"{library}.scipy.special")
+        return NamespaceArray(getattr(special, name)(self.leaf))
 
     # -- copies ---------------------------------------------------------------------------------------
 

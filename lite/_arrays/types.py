@@ -74,7 +74,8 @@ def has_namespace(value: Any) -> bool:
     """
     kind = type(value)
     return (
-        hasattr(kind, "__array_namespace__")
+        kind is not np.ndarray
+        and hasattr(kind, "__array_namespace__")
         and not hasattr(kind, "__array_ufunc__")
         and not isinstance(value, np.generic)
     )

@@ -158,7 +158,7 @@ class _Static:
 
     def __repr__(self) -> str:
         # JAX shows it where two structures differ.
-        shown = {"keys": list(self.keys), "batch_size": self.batch_size}
+        shown: dict[str, Any] = {"keys": list(self.keys), "batch_size": self.batch_size}
         shown |= {"names": self.names} if self.names is not None else {}
         shown |= {"locked": True} if self.locked else {}
         shown |= {"objects": list(self.fixed)} if self.fixed else {}

@@ -17,6 +17,7 @@ import numpy as np
 from lite._arrays.device import is_shown, on_leaves, unwrap, wrap, write_leaf
 from lite._arrays.dtypes import is_numeric
 from lite._arrays.formulas import Pointwise, for_bools
+from lite._arrays.namespace import NamespaceArray
 from lite._arrays.numbers import NUMBERS, SCALARS, beside
 from lite._arrays.types import Shape, as_array, has_namespace, is_array
 from lite._ops.operands import Const, Node, Operand, Rows, as_operand, widened
@@ -97,13 +98,14 @@ def elementwise_(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
     columns = _columns(td, fn, others)
     if columns is not None:
         calls: list[tuple[Any, ...]] = list(zip(*columns, strict=False))
-    elif any(map(_is_of_jax, (td, *others))):
-        return _replaced(td, fn, others)
     else:
         operands = [as_operand(other, td) for other in others]
         if None in operands:
             return NotImplemented
-        calls = _without_device_leaves(fn, _noted(td, operands))  # type: ignore[arg-type]
+        calls = _noted(td, operands)  # type: ignore[arg-type]
+        if any(type(arg) is NamespaceArray for args in calls for arg in args):
+            return _replaced(td, fn, others)
+        calls = _without_device_leaves(fn, calls)
     _check_targets(fn, calls)
     if isinstance(fn, np.ufunc):
         for args in calls:
@@ -404,23 +406,10 @@ def _noted(td: Any, operands: list[Operand]) -> list[tuple[Any, ...]]:
     return calls
 
 
-def _is_of_jax(value: Any) -> bool:
-    """Whether a value is or holds an array that NumPy cannot write, or write results with."""
-    return any(map(has_namespace, leaves(value))) if isinstance(value, Container) else has_namespace(value)
-
-
 def _replaced(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
-    """As `elementwise_` where there are arrays of JAX: new ones are computed, and take their place."""
+    """Compute anew what NumPy cannot write, and put it in the place of the entries."""
     out = elementwise(td, fn, others)
-    if out is NotImplemented:
-        return out
-    if out.batch_size != td.batch_size:
-        raise RuntimeError(
-            f"an in-place operation cannot change the batch size {td.batch_size} to {out.batch_size}."
-        )
     for leaf, result in zip(leaves(td), leaves(out), strict=True):
-        if leaf.shape != result.shape:
-            raise RuntimeError(f"an operand with more features does not fit a leaf's shape {leaf.shape}.")
         _check_cast(result.dtype, leaf.dtype)
     with Writes() as writes:
         td._merge(out, writes)

@@ -93,7 +93,8 @@ class Node(Operand):
 
     def leaf(self, key: str, entry: Any) -> Any:
         value = self.td._get_str(key)
-        if _reshapes(value) and _reshapes(entry) and value.ndim < entry.ndim:
+        plain = type(value) is np.ndarray and type(entry) is np.ndarray
+        if (plain or (_reshapes(value) and _reshapes(entry))) and value.ndim < entry.ndim:
             return widened(value, entry.ndim, self.td.batch_dims)
         return value
 
