@@ -21,6 +21,7 @@ _CUDA_HELP = (
     'needs an NVIDIA GPU with its driver, and the CUDA extra: pip install "tensordict-lite[cuda]". '
     "Leave device=None or use device='cpu' otherwise."
 )
+_PLAIN = (np.ndarray, np.generic)
 _OPERATORS: dict[np.ufunc, Callable[..., Any]] = {
     np.absolute: operator.abs,
     np.add: operator.add,
@@ -127,7 +128,7 @@ def on_leaves(fn: Callable[..., Any], *args: Any) -> Any:
 
 def wrap(value: Any) -> Any:
     """A device leaf as a `DeviceArray`, one of JAX as a `NamespaceArray`; anything else as it is."""
-    if isinstance(value, np.ndarray | np.generic):
+    if isinstance(value, _PLAIN):
         return value
     if has_namespace(value):
         return NamespaceArray(value)

@@ -48,7 +48,7 @@ def where(
         >>> td.where(td["a"] > 1, -1)["a"]
         array([-1, -1,  2])
     """
-    mask = as_array(wrap(condition))
+    mask = condition if type(condition) is np.ndarray else as_array(wrap(condition))
     if mask.ndim > td.ndim:
         raise RuntimeError(f"condition has shape {mask.shape}, more dims than batch size {td.batch_size}.")
     if mask.ndim < td.ndim:
@@ -93,7 +93,7 @@ def masked_fill(td: T, mask: Any, value: Any) -> T:
 
 
 def _mask(td: Container, mask: Any) -> Array:
-    array = as_array(wrap(mask))
+    array = mask if type(mask) is np.ndarray else as_array(wrap(mask))
     if array.dtype.kind != "b":
         raise TypeError(f"mask must be an array of bools, got dtype {array.dtype}.")
     while array.ndim > td.ndim and array.shape[-1] == 1:
@@ -110,8 +110,9 @@ def _fill_masked(td: Any, mask: Array, value: Any) -> None:
             _fill_masked(part, as_array(row), value)
         return
     for key, entry in list(td._items()):
-        node = td._as_node(entry)
-        if node is not None:
+        if type(entry) is np.ndarray:
+            entry[mask] = value
+        elif (node := td._as_node(entry)) is not None:
             _fill_masked(node, mask, value)
         elif has_namespace(entry):
             held = mask.reshape(mask.shape + (1,) * (entry.ndim - mask.ndim))

@@ -17,7 +17,7 @@ from lite._tree.nontensor import NonTensorData
 from lite._tree.numpy_protocol import implements
 from lite._tree.protocol import Container, T, kinds
 from lite._tree.shape import as_shape
-from lite._tree.walks import map_kept, map_tree, nodes
+from lite._tree.walks import leaves, map_kept, map_tree, nodes
 
 Like = TypeVar("Like", bound=Any)
 
@@ -204,6 +204,12 @@ def fill_(td: T, key: Any, value: Any) -> T:
 
 
 def _fill(td: Container, value: Any) -> None:
+    for leaf in leaves(td):
+        if type(leaf) is not np.ndarray and has_namespace(leaf):
+            break  # entries are to be replaced, which takes the nodes that have them
+        write_leaf(leaf, ..., value)
+    else:
+        return
     for node in nodes(td):
         for key, entry in list(node._items()) if node._parts() is None else ():
             if has_namespace(entry):

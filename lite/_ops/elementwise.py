@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -103,7 +103,7 @@ def elementwise_(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
         if None in operands:
             return NotImplemented
         calls = _noted(td, operands)  # type: ignore[arg-type]
-        if any(type(arg) is NamespaceArray for args in calls for arg in args):
+        if NamespaceArray in map(type, chain.from_iterable(calls)):
             return _replaced(td, fn, others)
         calls = _without_device_leaves(fn, calls)
     _check_targets(fn, calls)
@@ -294,9 +294,11 @@ class _Run:
         for value in values:
             if type(value) is np.ndarray:
                 ndim = max(ndim, value.ndim)
+            elif isinstance(value, _VALUES):
+                continue
             elif widens and has_namespace(value):
                 ndim, plain = max(ndim, value.ndim), False
-            elif value is None or not isinstance(value, _VALUES):
+            else:
                 return self._with_default(entry, values, key)
         if widens and ndim > entry.ndim and any(isinstance(operand, Node) for operand in operands):
             entry = widened(entry, ndim, td.batch_dims)

@@ -172,7 +172,7 @@ def _from_list(value: list[Any], batch_size: Shape) -> Any:
     array = numeric_array(value)
     if array is not None:
         return array
-    if any(map(has_namespace, {type(item): item for item in value}.values())):
+    if type(value[0]) is not str and any(map(has_namespace, value)):
         return _joined(value)
     if _is_ragged_numbers(value):
         raise ValueError(
