@@ -55,10 +55,12 @@ from lite._processes.former_names import register as _register_former_names
 from lite._show.options import get_printoptions, set_printoptions
 from lite._tensorclass.decorator import is_tensorclass, tensorclass
 from lite._tensorclass.tensorclass import TensorClass
+from lite._tensorclass.typed import TypedTensorDict
 from lite._tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 from lite._tree.collection import default_is_leaf, is_leaf_nontensor, is_non_tensor, is_tensor_collection
 from lite._tree.keys import NestedKey, unravel_key, unravel_key_list
 from lite._tree.nontensor import MetaData, NonTensorData, NonTensorStack
+from lite._tree.unbatched import UnbatchedTensor
 
 if TYPE_CHECKING:
     from lite._files.memory_mapped import MemoryMappedTensor
@@ -74,6 +76,8 @@ __all__ = [
     "TensorClass",
     "TensorDict",
     "TensorDictBase",
+    "TypedTensorDict",
+    "UnbatchedTensor",
     "assert_allclose_td",
     "assert_close",
     "cat",

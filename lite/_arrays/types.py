@@ -54,6 +54,12 @@ class HostArray:
         raise NotImplementedError
 
 
+class Unbatched:
+    """A leaf whose shape has nothing to do with the batch of the container that holds it."""
+
+    __slots__ = ()
+
+
 HOST_LEAVES = (np.ndarray, ArrayHolder, HostArray)
 
 
@@ -92,10 +98,20 @@ def is_array(value: Any) -> bool:
 
 
 def host_array(entry: Any, key: str) -> Array:
-    """The NumPy array of a leaf, for what writes its bytes; TypeError if it is on a device."""
+    """The NumPy array of a leaf, for what writes its bytes.
+
+    Raises:
+        TypeError: it is on a device.
+        NotImplementedError: it takes no part in the batch, which no format can say.
+    """
     array = raw(entry)
     if has_namespace(array):
         return np.asarray(array)
+    if isinstance(array, Unbatched):
+        raise NotImplementedError(
+            f"UnbatchedTensor entries cannot be written to files, but {key!r} is one; leave it out first: "
+            f"td.exclude({key!r})."
+        )
     if not isinstance(array, np.ndarray):
         raise TypeError(f"the array at key {key!r} is on a device; move it first: td.to('cpu').")
     return array

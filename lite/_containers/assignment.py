@@ -15,7 +15,7 @@ from numpy import ndarray
 
 from lite._arrays.device import beside, on_leaves, unwrap, wrap
 from lite._arrays.numbers import NUMBERS
-from lite._arrays.types import Path, Shape, has_namespace, is_array
+from lite._arrays.types import Path, Shape, Unbatched, has_namespace, is_array
 from lite._tree.collection import TensorCollection
 from lite._tree.entry_errors import below, entry_error, put_below
 from lite._tree.indexing import basic_shape, normalise, result_shape, slice_length
@@ -23,6 +23,7 @@ from lite._tree.keys import require_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, element_objects
 from lite._tree.protocol import Container
+from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.writes import Writes, fits, fitting, trimmed
 
 _ALL = slice(None)
@@ -156,29 +157,66 @@ def merge(td: Container, source: Any, writes: Writes) -> None:
     """`update(source, inplace=True)` as part of other writes."""
     node = td._as_node(source)
     if node is not None and node is not td:
-        match_batch(td, node, False, writes)
+        match_batch(td, node)
     if node is not td:
         td._update(source, False, True, None, None, writes)
 
 
-def match_batch(td: Container, source: Container, update_batch_size: bool, writes: Writes) -> None:
-    mine, theirs = td.batch_size, source.batch_size
-    if mine[: len(theirs)] == theirs[: len(mine)]:
-        return
-    if not update_batch_size:
+def match_batch(td: Container, source: Container) -> None:
+    if not agrees(td, source):
         raise RuntimeError(
             "update_batch_size must be set to True to be able to update tensordicts of different batch "
-            f"size. Got self.batch_size={mine} and source.batch_size={theirs}."
+            f"size. Got self.batch_size={td.batch_size} and source.batch_size={source.batch_size}."
         )
-    missing = set(td._keys()) - set(source._keys())
-    if missing:
-        raise RuntimeError(
-            f"Some keys of the dest tensordict are not present in the source ({sorted(missing)}): "
-            "the batch size cannot be updated."
+
+
+def agrees(td: Container, source: Container) -> bool:
+    mine, theirs = td.batch_size, source.batch_size
+    return mine[: len(theirs)] == theirs[: len(mine)]
+
+
+def take_batch(td: Container, source: Any, inplace: bool, chosen: list[Path] | None, writes: Writes) -> None:
+    node = td._as_node(source)
+    differs = node is not None and not agrees(td, node)
+    if differs:
+        require_resizable(td, node, inplace, chosen)
+        missing = set(td._keys()) - set(node._keys())
+        if missing:
+            raise entry_error(
+                RuntimeError,
+                f"Some keys of the dest tensordict are not present in the source ({sorted(missing)}){{at}}: "
+                "the batch size cannot be updated.",
+            )
+        writes.keep(td)
+        for key in list(td._keys()):
+            if td._as_node(td._peek(key)) is None or td._as_node(node._peek(key)) is None:
+                td._remove(key)
+    pairs = source.items() if node is None else node._peek_items()
+    for key, value in pairs:
+        path = require_path(key)
+        target, rest = td._as_node(td._peek_path(path)), chosen_below(chosen, path)
+        mergeable = isinstance(value, Mapping) or td._as_node(value) is not None
+        if mergeable and rest != [] and target is not None and target is not value:
+            try:
+                target._take_batch(value, inplace, rest, writes)
+            except Exception as error:
+                put_below(error, *path)
+                raise
+    if differs:
+        td.batch_size = node.batch_size
+
+
+def require_resizable(td: Container, source: Container, inplace: bool, chosen: list[Path] | None) -> None:
+    """RuntimeError if an option of the call, or the lock, forbids another batch size."""
+    if inplace or chosen is not None:
+        option = "inplace=True" if inplace else "keys_to_update"
+        raise entry_error(
+            RuntimeError,
+            f"self and source have different batch sizes{{at}}, {td.batch_size} and {source.batch_size}, "
+            f"which {option} does not allow.",
         )
-    writes.keep(td)
-    td.clear()
-    td.batch_size = theirs
+    if td._locked:
+        raise RuntimeError(LOCK_ERROR)
 
 
 def update(
@@ -249,7 +287,7 @@ def copy_entries(
             if other.ndim < node.ndim and other.batch_size != node.batch_size[: other.ndim]:
                 other = other.expand(node.batch_size)  # as arrays broadcast
             with below(*path):
-                match_batch(node, other, False, writes)
+                match_batch(node, other)
                 node._copy_entries(other, rest, strict, writes, (*above, *path))
         elif td._peek_path(path) is not None:
             td._set_path(path, value, True, writes)
@@ -309,9 +347,14 @@ def _plan(td: Any, index: Any, value: Any, writes: Writes) -> None:
         node = node._clone(False)  # it may be, or hold, the one that gets new entries
     for key in node._keys():
         source, target = node._get_str(key), td._data.get(key)
+        if isinstance(target, Unbatched):  # has no elements for an index of the batch
+            continue
         if target is None:
             if td._locked:
                 raise RuntimeError(LOCK_ERROR)
+            if isinstance(source, UnbatchedTensor):
+                writes.put(td, key, source._rebatch(td._batch_size))
+                continue
             writes.put(td, key, _allocate(td, source, len(shape)))
             target = td._data[key]  # under names a node is stored as a copy
         own, other = td._as_node(target), td._as_node(source)
@@ -386,7 +429,7 @@ def _fill(td: Any, number: Any, found: list[tuple[Any, Any]]) -> bool:
                 return False
         else:
             ready = fitting(target, number, ())
-            if ready is None:
+            if ready is None or (type(target) is not ndarray and isinstance(target, Unbatched)):
                 return False
             found.append((target, ready))
     return True
@@ -445,7 +488,7 @@ def _fill_index(td: Any, items: tuple[Any, ...], shape: Shape, value: Any, write
                 node._set_index(items, value, writes)
         elif isinstance(entry, NonTensorBase):
             writes.put(td, key, entry._assign(items, value))
-        else:
+        elif not isinstance(entry, Unbatched):
             _plan_leaf(td, key, entry, items, shape, array, writes)
 
 

@@ -18,19 +18,21 @@ from lite._arrays.device import move, on_leaves, parse_device
 from lite._arrays.types import Array, Names, Shape
 from lite._containers import assignment
 from lite._tree.batch_ops import BatchOp, Index, Take
-from lite._tree.collection import TensorCollection
+from lite._tree.collection import Entry
 from lite._tree.entry_errors import below, entry_error, put_below
 from lite._tree.indexing import basic_shape, result_names, slice_length, views
 from lite._tree.keys import NestedKey, known_path, require_path
-from lite._tree.lock import LOCK_ERROR
+from lite._tree.lock import require_unlocked
 from lite._tree.names import check_names, take_names
 from lite._tree.nontensor import NonTensorData
 from lite._tree.protocol import MISSING, Container, kinds
 from lite._tree.shape import parse_batch_size
+from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.values import as_is, as_tree, fit_leaf, fit_node, to_entry, unready
 from lite._tree.writes import Writes, fitting
 
 _ALL = slice(None)
+_SHARED = (NonTensorData, UnbatchedTensor)  # one value for the whole batch, whatever its size
 _new = object.__new__
 _copy = methodcaller("copy")
 
@@ -170,6 +172,7 @@ class Dense(Container):
     _set_at = assignment.set_at
     _set_index = assignment.set_index
     _merge = assignment.merge
+    _take_batch = assignment.take_batch
     _update = assignment.update
     _copy_entries = assignment.copy_entries
 
@@ -217,8 +220,8 @@ class Dense(Container):
     def _to_entry(self, value: Any) -> Any:
         return to_entry(value, self._batch_size, self._node_from)
 
-    def _node_from(self, mapping: Mapping[Any, Any]) -> Self:
-        node = self._make({}, self._batch_size, self._device, self._names)
+    def _node_from(self, mapping: Mapping[Any, Any]) -> Any:
+        node = kinds.dense._make({}, self._batch_size, self._device, self._names)
         if mapping:
             node._fill(mapping)
         return node
@@ -237,7 +240,7 @@ class Dense(Container):
         ):
             return value
         entry = self._to_entry(value)
-        if isinstance(entry, TensorCollection):
+        if isinstance(entry, Entry):
             if entry is self:
                 raise ValueError("a TensorDict cannot be stored inside itself.")
             entry = fit_node(entry, size)
@@ -321,7 +324,8 @@ class Dense(Container):
                 node.batch_size = new
         self._data = {
             key: entry._rebatch(new)
-            if isinstance(entry, NonTensorData) and entry.batch_size[: len(new)] != new
+            if isinstance(entry, UnbatchedTensor)
+            or (isinstance(entry, NonTensorData) and entry.batch_size[: len(new)] != new)
             else entry
             for key, entry in self._data.items()
         }
@@ -343,7 +347,7 @@ class Dense(Container):
                 if not (keep_compliant_size and batch_dims is not None and node.ndim >= batch_dims):
                     node.auto_batch_size_(batch_dims, keep_compliant_size)
                 shapes.append(node.batch_size)
-            elif not isinstance(entry, NonTensorData) or entry.batch_size:
+            elif not isinstance(entry, _SHARED) or (isinstance(entry, NonTensorData) and entry.batch_size):
                 shapes.append(tuple(entry.shape))
         found = tuple(map(itemgetter(0), takewhile(_equal, zip(*shapes, strict=False))))
         self.batch_size = (found if shapes else self._batch_size)[:batch_dims]
@@ -447,7 +451,7 @@ class Dense(Container):
         for key, value in self._data.items():
             if type(value) is ndarray:
                 data[key] = array(value)
-            elif isinstance(value, TensorCollection):
+            elif isinstance(value, Entry):
                 data[key] = value._run(op)
             else:
                 data[key] = on_leaves(array, value)
@@ -518,9 +522,7 @@ class Dense(Container):
                 data[key] = value._index(index)
             else:
                 op = Index(len(self._batch_size), shape, index if type(index) is tuple else (index,), names)
-                data[key] = (
-                    value._run(op) if isinstance(value, TensorCollection) else on_leaves(op.array, value)
-                )
+                data[key] = value._run(op) if isinstance(value, Entry) else on_leaves(op.array, value)
         if names is not None:
             names = check_names(names, len(shape))
         return self._make(data, shape, self._device, names)
@@ -542,7 +544,7 @@ class Dense(Container):
         n = self._batch_size[dim]
         rows: list[dict[str, Any]] = [{} for _ in range(n)]
         for key, value in self._data.items():
-            column = value.unbind(dim) if isinstance(value, TensorCollection) else _unbound(value, dim, n)
+            column = value.unbind(dim) if isinstance(value, Entry) else _unbound(value, dim, n)
             for row, item in zip(rows, column, strict=True):
                 row[key] = item
         return rows
@@ -560,10 +562,20 @@ class Dense(Container):
 
     def _adopt(self, out: Any, name: str) -> Self:
         """Give self the entries, batch size and names of `out`, which was made from it."""
-        if self._locked:
-            raise RuntimeError(LOCK_ERROR)
-        if out is not self:
-            self._data, self._batch_size, self._names = out._data, out.batch_size, out._names
+        require_unlocked(self)
+        return self._become(out)
+
+    def _become(self, out: Any) -> Self:
+        if out is self:
+            return self
+        data = out._data
+        for key, entry in data.items():
+            held = None if type(entry) is ndarray else self._data.get(key)
+            node, made = self._as_node(held), self._as_node(entry)
+            if node is not None and made is not None and (node._parts() is None) == (made._parts() is None):
+                node._become(made)
+                data[key] = held
+        self._data, self._batch_size, self._names = data, out.batch_size, out._names
         return self
 
     def _save(self) -> Any:
@@ -584,7 +596,7 @@ class Dense(Container):
     def _clone(self, recurse: bool) -> Self:
         data = self._data.copy()
         for key, value in data.items():
-            if type(value) is not ndarray and isinstance(value, TensorCollection):
+            if type(value) is not ndarray and isinstance(value, Entry):
                 data[key] = value._clone(recurse)
             elif recurse:
                 data[key] = value.copy() if type(value) is ndarray else on_leaves(_copy, value)
@@ -598,7 +610,7 @@ class Dense(Container):
             key: fn(value)
             if type(value) is ndarray
             else value._map_leaves(fn)
-            if isinstance(value, TensorCollection)
+            if isinstance(value, Entry)
             else on_leaves(fn, value)
             for key, value in self._data.items()
         }
@@ -631,7 +643,7 @@ def _check_batch_size(td: Any, new: Shape) -> None:
     """RuntimeError unless every entry starts with a batch size, or can be given it."""
     for key, entry in td._data.items():
         node = td._as_node(entry)
-        if isinstance(entry, NonTensorData) or (node is not None and node.is_empty()):
+        if isinstance(entry, _SHARED) or (node is not None and node.is_empty()):
             continue
         if node is not None and node._parts() is None and len(node.batch_size) < len(new):
             with below(key):

@@ -21,6 +21,7 @@ from lite._tree.entry_errors import entry_error, put_below
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, same_object
 from lite._tree.protocol import Container, kinds
+from lite._tree.unbatched import UnbatchedTensor, joined, require_equal_shapes
 
 _ARRAYS = {np.ndarray}
 
@@ -49,6 +50,8 @@ def join_column(entries: list[Any], how: How, dim: int) -> Any:
         return how.nodes(entries, dim)
     if NoneType in found:
         return None
+    if all(isinstance(entry, UnbatchedTensor) for entry in entries):
+        return _join_unbatched(entries, how, dim)
     if all(map(is_array, entries)):
         return on_leaves(lambda *arrays: how.arrays(list(arrays), dim, False), *entries)
     if all(isinstance(entry, NonTensorBase) for entry in entries):
@@ -58,7 +61,23 @@ def join_column(entries: list[Any], how: How, dim: int) -> Any:
         shown = [f"{type(entry).__name__} of shape {tuple(entry.shape)}" for entry in entries]
         raise entry_error(RuntimeError, f"the entries{{at}} to {how.name} are of different kinds: {shown}.")
     out = how.nodes(nodes, dim)
-    return Container._rewrap(entries[0], out) if len(found) == 1 else out
+    same = len(found) == 1 and nodes[0] is not entries[0]
+    return Container._rewrap(entries[0], out) if same else out
+
+
+def _join_unbatched(items: list[Any], how: How, dim: int) -> UnbatchedTensor:
+    size = items[0].batch_size
+    if how is CAT:
+        dim %= len(size)
+        count = sum(item.batch_size[dim] for item in items)
+        return joined(items, (*size[:dim], count, *size[dim + 1 :]))
+    if how is STACK or how is MAYBE_DENSE:
+        require_equal_shapes(items)
+    else:  # a lazy stack, whose parts may have other batch sizes, and keep each its own
+        sizes = zip(*(item.batch_size for item in items), strict=False)
+        size = tuple([n[0] if len(set(n)) == 1 else -1 for n in sizes])
+    dim %= len(size) + 1
+    return joined(items, (*size[:dim], len(items), *size[dim:]))
 
 
 def join(items: list[Any], how: How, dim: int) -> Any:
@@ -76,6 +95,16 @@ def join(items: list[Any], how: How, dim: int) -> Any:
         got = sorted({type(item).__name__ for item in items})
         raise TypeError(f"{how.name} expects tensordicts, got items of type {got}.")
     return join_column(items, how, dim)
+
+
+def _is_typed(found: set[type]) -> bool:
+    return any(hasattr(kind, "_wrap_tensordict") for kind in found)
+
+
+def _behind(join: Callable[[list[Any], int], Any], items: list[Any], dim: int) -> Any:
+    """Containers of which some are typed, joined as those behind them; the first gives the class."""
+    out = join([getattr(item, "_tensordict", item) for item in items], dim)
+    return Container._rewrap(items[0], out)
 
 
 def _join_columns(nodes: list[Any], how: How, dim: int, keys_error: Callable[[list[str]], Exception]) -> Any:
@@ -146,7 +175,10 @@ def _check_sizes(items: list[Any], dim: int) -> int:
 
 def _stack_nodes(items: list[Any], dim: int) -> Any:
     dim = _check_sizes(items, dim)
-    if set(map(type, items)) != {kinds.dense}:
+    found = set(map(type, items))
+    if found != {kinds.dense}:
+        if _is_typed(found):
+            return _behind(_stack_nodes, items, dim)
         lazy = [item for item in items if isinstance(item, kinds.lazy)]
         if len(lazy) == len(items):
             if len({item.stack_dim for item in lazy}) == 1:
@@ -158,13 +190,17 @@ def _stack_nodes(items: list[Any], dim: int) -> Any:
 
 
 def _stacked_dense(items: list[Any], how: How, dim: int) -> Any:
-    """Dense TensorDicts of one batch size stacked; `how` says what becomes of nested ones."""
+    """Dense TensorDicts of one batch size stacked; `how` says what becomes of nested ones.
+
+    As everywhere where several are joined, the first gives the class, which may be a user's own.
+    """
     entries = _join_columns(items, how, dim, _exclusive)
     size, names = items[0]._batch_size, items[0]._names
     if names is not None:
         same = all(item._names == names for item in items)
         names = check_names([*names[:dim], None, *names[dim:]], len(names) + 1) if same else None
-    return kinds.dense._make(entries, (*size[:dim], len(items), *size[dim:]), common_device(items), names)
+    make = type(items[0])._make
+    return make(entries, (*size[:dim], len(items), *size[dim:]), common_device(items), names)
 
 
 def _exclusive(keys: list[str]) -> Exception:
@@ -190,13 +226,20 @@ STACK = How("stack", _stack_arrays, _stack_objects, _stack_nodes)
 
 
 def _maybe_dense(items: list[Any], dim: int) -> Any:
-    size = items[0].batch_size
-    if any(item.ndim != len(size) for item in items):
+    sizes = [item.batch_size for item in items]
+    size = sizes[0]
+    if len(set(map(len, sizes))) > 1:
         raise RuntimeError(
-            "Lazy stacking of tensordicts requires them to have congruent batch dimensions, got "
-            f"{[item.batch_size for item in items]}."
+            f"Lazy stacking of tensordicts requires them to have congruent batch dimensions, got {sizes}."
         )
-    regular = all(type(item) is kinds.dense and item.batch_size == size for item in items)
+    found = set(map(type, items))
+    if found != {kinds.dense} and _is_typed(found):
+        try:
+            return _behind(_stack_nodes, items, dim)
+        except RuntimeError:
+            return kinds.lazy(*items, stack_dim=dim)
+    lazy = any(issubclass(kind, kinds.lazy) for kind in set(map(type, items)))
+    regular = not lazy and sizes.count(size) == len(sizes)
     if regular:
         dim = _check_sizes(items, dim)
     try:
@@ -237,7 +280,10 @@ def _cat_nodes(items: list[Any], dim: int) -> Any:
             f"batch_size={first.batch_size}"
         )
     dim %= ndim
-    if any(issubclass(kind, kinds.lazy) for kind in set(map(type, items))):
+    found = set(map(type, items))
+    if found != {kinds.dense} and _is_typed(found):
+        return _behind(_cat_nodes, items, dim)
+    if any(issubclass(kind, kinds.lazy) for kind in found):
         return _cat_lazy(items, dim)
     sizes = [item._batch_size for item in items]
     size = sizes[0]
@@ -250,7 +296,7 @@ def _cat_nodes(items: list[Any], dim: int) -> Any:
     entries = _join_columns(items, CAT, dim, _different)
     joined: Shape = size[:dim] + (sum(map(itemgetter(dim), sizes)),) + size[dim + 1 :]
     names: Names = first._names and list(first._names)
-    return kinds.dense._make(entries, joined, common_device(items), names)
+    return type(items[0])._make(entries, joined, common_device(items), names)
 
 
 def _different(keys: list[str]) -> Exception:
@@ -271,14 +317,15 @@ def _cat_lazy(items: list[Any], dim: int) -> Any:
         if item.ndim != model.ndim:
             raise RuntimeError(f"batch sizes must agree, got {item.batch_size} and {model.batch_size}.")
         columns.append(item.unbind(at))
+    make = type(model)._make
     if dim == at:
         parts = [part for column in columns for part in column]
-        return kinds.lazy._make(parts, at, model._dim_name, model._empty_size)
+        return make(parts, at, model._dim_name, model._empty_size)
     if len({len(column) for column in columns}) > 1:
         raise RuntimeError(f"lazy stacks to concatenate in dim {dim} must have equal lengths.")
     inner = dim if dim < at else dim - 1
     parts = [_cat_nodes(list(parts), inner) for parts in zip(*columns, strict=True)]
-    return kinds.lazy._make(parts, at, model._dim_name)
+    return make(parts, at, model._dim_name)
 
 
 CAT = How("cat", _cat_arrays, _cat_objects, _cat_nodes)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from lite._arrays.types import Array, Names, Shape
+from lite._arrays.device import parse_device
+from lite._arrays.types import Array, HostArray, Names, Shape
 from lite._containers import assignment, lazy_entries, lazy_index, lazy_writes
 from lite._containers.dense import Dense
 from lite._containers.lazy_entries import keys_differ
@@ -21,6 +22,7 @@ from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names
 from lite._tree.protocol import Container, kinds
 from lite._tree.shape import parse_batch_size
+from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.values import to_entry
 
 _new = object.__new__
@@ -29,17 +31,19 @@ _new = object.__new__
 class Lazy(Container):
     """A container that holds its parts, and whose entries are theirs."""
 
-    __slots__ = ("_dim_name", "_empty_size", "stack_dim", "tensordicts")
+    __slots__ = ("_dim_name", "_empty_device", "_empty_size", "stack_dim", "tensordicts")
     tensordicts: list[Any]
     stack_dim: int
     _dim_name: str | None
     _empty_size: Shape
+    _empty_device: str | None  # only there if it was given, without parts
 
     def __init__(
         self,
         *tensordicts: Any,
         stack_dim: int = 0,
         batch_size: Any = None,
+        device: Any = None,
         stack_dim_name: str | None = None,
         strict_shape: bool = False,
     ) -> None:
@@ -62,6 +66,8 @@ class Lazy(Container):
         if not -ndim - 1 <= stack_dim <= ndim:
             raise IndexError(f"stack_dim must be in [{-ndim - 1}, {ndim}], got {stack_dim}.")
         self._init(parts, stack_dim % (ndim + 1), None, () if parts else size or ())
+        if not parts and device is not None:
+            self._empty_device = parse_device(device)
         if parts and size is not None and size != self.batch_size:
             raise RuntimeError(f"batch_size is {self.batch_size} for these parts, got batch_size={size}.")
         if stack_dim_name is not None:
@@ -111,11 +117,15 @@ class Lazy(Container):
     _create = lazy_writes.create
     _set_at = lazy_writes.set_at
     _merge = assignment.merge
+    _take_batch = lazy_writes.take_batch
     _update = lazy_writes.update
     _copy_entries = lazy_writes.copy_entries
     _set_index = lazy_writes.set_index
 
     def __contains__(self, key: object) -> bool:
+        node = None if type(key) is str else self._as_node(key)
+        if node is not None:
+            return any(self._as_node(part) is node for part in self.tensordicts)
         return (
             all(key in part for part in self.tensordicts) if self.tensordicts else super().__contains__(key)
         )
@@ -130,6 +140,8 @@ class Lazy(Container):
 
     def _item_shape(self, key: str) -> Shape | None:
         shapes = [part._item_shape(key) for part in self.tensordicts]
+        if shapes and all(isinstance(part._peek(key), UnbatchedTensor) for part in self.tensordicts):
+            return shapes[0]
         if not shapes or any(shape is None for shape in shapes):
             return None
         if len({len(shape) for shape in shapes}) > 1:
@@ -149,11 +161,7 @@ class Lazy(Container):
 
     def _pieces(self, entry: Any) -> Sequence[Any]:
         """An entry of the whole stack, cut along the stack dimension."""
-        dim = self.stack_dim
-        if isinstance(entry, TensorCollection):
-            return entry.unbind(dim)
-        before = (slice(None),) * dim
-        return [entry[(*before, i, ...)] for i in range(entry.shape[dim])] if entry.ndim > dim else []
+        return lazy_writes.along(entry, self.stack_dim)
 
     def _remove(self, key: str) -> None:
         if all(part._peek(key) is None for part in self.tensordicts):
@@ -172,6 +180,8 @@ class Lazy(Container):
         if value is self:
             raise ValueError("a TensorDict cannot be stored inside itself.")
         entry = self._to_entry(value)
+        if isinstance(entry, UnbatchedTensor):
+            return entry._rebatch(self.batch_size)
         shape, size = tuple(entry.shape), self.batch_size
         fits = len(shape) >= len(size) and all(n in (-1, own) for n, own in zip(size, shape, strict=False))
         if not fits and isinstance(entry, TensorCollection):
@@ -274,7 +284,9 @@ class Lazy(Container):
 
     @property
     def device(self) -> str | None:
-        """The device that all parts share, or None."""
+        """The device that all parts share, or None; that of a stack without parts was given to it."""
+        if not self.tensordicts:
+            return getattr(self, "_empty_device", None)
         devices = {part.device for part in self.tensordicts}
         return devices.pop() if len(devices) == 1 else None
 
@@ -336,6 +348,9 @@ class Lazy(Container):
             return lazy_index.at(self.tensordicts, index)
         if index is Ellipsis or (isinstance(index, tuple) and not index):
             return self
+        for item in index if type(index) is tuple else (index,):
+            if isinstance(item, HostArray):
+                return item.index_batch(self, index)
         items = normalise(index, self.batch_size)
         if all(type(item) is slice and item == slice(None) for item in items):
             return self
@@ -346,6 +361,11 @@ class Lazy(Container):
             f"{name}(inplace=True) is not supported on {type(self).__name__}; call .to_tensordict() first or "
             "use inplace=False."
         )
+
+    def _become(self, out: Any) -> Self:
+        self.tensordicts, self.stack_dim = list(out.tensordicts), out.stack_dim
+        self._dim_name, self._empty_size = out._dim_name, out._empty_size
+        return self
 
     def _save(self) -> Any:
         return list(self.tensordicts), self._dim_name, self._locked, self._lock_parents

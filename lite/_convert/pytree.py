@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Shape, has_namespace, raw
+from lite._arrays.namespace import known
+from lite._arrays.types import Shape, Unbatched, has_namespace, raw
 from lite._convert.from_python import refuse_two_sizes
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, same_object
 from lite._tree.protocol import Container, kinds
+from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.walks import leaves
 
 _TYPE = "_pytree_type"
@@ -123,7 +125,10 @@ class _Static:
     nor does the device, which arrays of JAX do not have.
     """
 
-    __slots__ = ("batch_size", "device", "features", "fixed", "keys", "kind", "locked", "names", "order")
+    __slots__ = (
+        *("batch_size", "device", "features", "fixed", "keys", "kind", "locked", "names", "order"),
+        "unbatched",
+    )
 
     def __init__(self, td: Any, children: dict[str, Any], fixed: dict[str, Any]) -> None:
         self.kind = type(td) if isinstance(td, kinds.dense) else kinds.dense
@@ -131,14 +136,21 @@ class _Static:
         self.order: tuple[str, ...] = tuple(td._keys())
         self.batch_size: Shape = td.batch_size
         # The sizes of each child behind the batch; None where it has no shape, or no array to give it one.
-        self.features = tuple([_features(child, td.ndim) for child in children.values()])
+        self.features = tuple([_features(child, td.batch_size) for child in children.values()])
+        # One that takes no part in the batch is known by its shape alone while it is traced.
+        self.unbatched = tuple(
+            [
+                features is None and (isinstance(child, Unbatched) or has_namespace(child))
+                for child, features in zip(children.values(), self.features, strict=True)
+            ]
+        )
         self.names = None if td._names is None else tuple(td._names)
         self.device = td.device
         self.locked = td.is_locked
         self.fixed = fixed
 
     def _compared(self) -> tuple[Any, ...]:
-        return self.kind, self.keys, self.names, self.locked, tuple(self.fixed)
+        return self.kind, self.keys, self.unbatched, self.names, self.locked, tuple(self.fixed)
 
     def _feature_dims(self) -> list[int | None]:
         return [None if features is None else len(features) for features in self.features]
@@ -171,11 +183,14 @@ def _shape(value: Any) -> Shape | None:
     return tuple(shape) if isinstance(shape, tuple) else None
 
 
-def _features(child: Any, batch_dims: int) -> Shape | None:
+def _features(child: Any, batch_size: Shape) -> Shape | None:
+    if isinstance(child, Unbatched):
+        return None
     if isinstance(child, TensorCollection) and next(leaves(kinds.dense._as_node(child)), None) is None:
         return None
     shape = _shape(child)
-    return None if shape is None or len(shape) < batch_dims else shape[batch_dims:]
+    n = len(batch_size)
+    return None if shape is None or shape[:n] != batch_size else shape[n:]
 
 
 def register_pytree(library: str, *classes: type) -> None:
@@ -193,7 +208,8 @@ def register_pytree(library: str, *classes: type) -> None:
 
     Args:
         library: "jax" or "optree".
-        classes: tensorclasses to register too; those nested in a TensorDict register themselves.
+        classes: tensorclasses and typed TensorDicts to register too; those nested in a TensorDict register
+            themselves.
 
     Raises:
         ValueError: another library.
@@ -225,7 +241,7 @@ def _ensure(library: str, cls: type) -> None:
     unflatten: Callable[..., Any]
     if issubclass(cls, kinds.lazy):
         flatten, unflatten = _flatten_lazy, _unflatten_lazy
-    elif issubclass(cls, kinds.tensorclass):
+    elif hasattr(cls, "_wrap_tensordict"):  # tensorclasses and typed TensorDicts
         flatten, unflatten = _flatten_class, _unflatten_class
     else:
         flatten, unflatten = _flatten_for(library), _unflatten
@@ -255,13 +271,16 @@ def _unflatten(static: _Static, children: Sequence[Any]) -> Any:
     values = [np.asarray(child) if isinstance(child, np.generic) else child for child in children]
     size = _batch_size(static, values)
     same = size == static.batch_size
+    for i, alone in enumerate(static.unbatched):
+        if alone and (array := _host(values[i])) is not None:
+            values[i] = UnbatchedTensor(array, size)
     entries = dict(zip(static.keys, values, strict=True))
     for key, entry in static.fixed.items():
         if same or isinstance(entry, NonTensorData) or entry.batch_size[: len(size)] == size:
             entries[key] = entry
     if not same:
-        known = zip(static.keys, static.features, strict=True)
-        untold = [key for key, features in known if features is None]
+        pairs = zip(static.keys, static.features, strict=True)
+        untold = [key for key, features in pairs if features is None]
         for key in (*untold, *static.fixed):  # what no array tells the size of
             entry = entries.get(key)
             if isinstance(entry, TensorCollection) and not isinstance(entry, NonTensorStack):
@@ -273,6 +292,11 @@ def _unflatten(static: _Static, children: Sequence[Any]) -> Any:
     return out.lock_() if static.locked else out
 
 
+def _host(value: Any) -> Any:
+    """The array of NumPy that an entry outside the batch has to be; None for what is none, or traced."""
+    return value if isinstance(value, np.ndarray) else known(value) if has_namespace(value) else None
+
+
 def _batch_size(static: _Static, values: list[Any]) -> Shape:
     """What comes before the features of every leaf, as those stay when a dim is mapped or given back.
 
@@ -280,8 +304,9 @@ def _batch_size(static: _Static, values: list[Any]) -> Shape:
     """
     found = [
         (shape, features)
-        for value, features in zip(values, static.features, strict=True)
-        if (shape := _shape(value)) is not None
+        for value, features, alone in zip(values, static.features, static.unbatched, strict=True)
+        if not alone
+        and (shape := _shape(value)) is not None
         and not (features is None and isinstance(value, TensorCollection))
     ]
     if not found:

@@ -61,7 +61,7 @@ def state_dict(
 
 def load_state_dict(
     td: T,
-    state_dict: Mapping[str, Any],
+    state_dict: Mapping[str, Any] | Container,
     strict: bool = True,
     assign: bool = False,
     from_flatten: bool | None = None,
@@ -70,7 +70,7 @@ def load_state_dict(
 
     Args:
         state_dict: what `state_dict` gives, flat or nested, also in the older form with the keys
-            "__batch_size" and "__device".
+            "__batch_size" and "__device"; or a TensorDict, whose arrays are taken.
         strict: require the same keys on both sides, empty nodes and non-tensor data aside.
         assign: store the arrays themselves instead of copying into self's arrays.
         from_flatten: whether names are joined by "."; found out unless given.
@@ -85,10 +85,11 @@ def load_state_dict(
         >>> td.load_state_dict(TensorDict({"n": {"b": 3}}).state_dict())["n", "b"]
         array(3)
     """
-    metadata = getattr(state_dict, "_metadata", None)
+    state: Any = state_dict if td._as_node(state_dict) is None else _mapping(td, state_dict)
+    metadata = getattr(state, "_metadata", None)
     if from_flatten is None:
-        from_flatten = metadata is not None and set(state_dict) != set(td._keys())
-    nested = _nested(state_dict) if from_flatten else state_dict
+        from_flatten = metadata is not None and set(state) != set(td._keys())
+    nested = _nested(state) if from_flatten else state
     if strict:
         _check_keys(td, nested, "")
     with Writes() as writes:
@@ -99,6 +100,16 @@ def load_state_dict(
 def _require_shared(td: Any) -> None:
     if td._parts() is not None:
         require_shared(td, "state_dict")
+
+
+def _mapping(td: Any, tree: Any) -> dict[str, Any]:
+    """The arrays of a TensorDict in nested dicts."""
+    nodes = ((key, entry, td._as_node(entry)) for key, entry in td._as_node(tree)._items())
+    return {
+        key: entry if node is None else _mapping(td, node)
+        for key, entry, node in nodes
+        if node is not None or is_array(entry)
+    }
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:

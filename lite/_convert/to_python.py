@@ -10,10 +10,10 @@ import numpy as np
 from numpy import ndarray
 
 from lite._arrays.device import on_leaves, wrap
-from lite._arrays.types import Array, has_namespace, is_array
+from lite._arrays.types import Array, has_namespace, is_array, raw
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData
-from lite._tree.protocol import Container
+from lite._tree.protocol import Container, kinds
 
 _copy = methodcaller("copy")
 
@@ -29,8 +29,8 @@ def to_dict(
 
     Args:
         retain_none: keep entries whose object is None.
-        convert_tensors: True turns arrays into Python numbers and lists, "numpy" keeps arrays, those of JAX
-            as arrays of NumPy.
+        convert_tensors: True turns arrays into Python numbers and lists, "numpy" Parameters and arrays of JAX
+            into those of NumPy.
         tolist_first: turn nested TensorDicts that have a batch size into lists of dicts.
 
     Raises:
@@ -59,9 +59,10 @@ def _as_dict(
     for key, entry in td._items():
         if is_array(entry):
             if convert_tensors is True:
-                out[key] = np.asarray(entry).tolist()
-            else:
-                out[key] = np.asarray(entry) if convert_tensors and has_namespace(entry) else entry
+                entry = np.asarray(entry).tolist()
+            elif convert_tensors == "numpy":
+                entry = np.asarray(entry) if has_namespace(entry) else raw(entry)
+            out[key] = entry
         elif isinstance(entry, NonTensorBase):
             value = entry._export()
             if retain_none or value is not None:
@@ -127,7 +128,7 @@ def to_tensordict(td: Container, *, retain_none: bool | None = None) -> Any:
     Raises:
         RuntimeError: a lazy stack with arrays of different shapes.
     """
-    out = td._blank()
+    out = kinds.dense._make({}, td.batch_size, td.device, td._names)
     for key, entry in td._items():
         node = td._as_node(entry)
         if node is not None:

@@ -14,6 +14,7 @@ from lite._arrays.types import Array, has_namespace, is_array, raw
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
 from lite._tree.protocol import Container, kinds
+from lite._tree.unbatched import UnbatchedTensor
 
 
 def from_torch(
@@ -126,6 +127,8 @@ def _read(obj: Any, path: tuple[str, ...]) -> Any:
 def _value(value: Any, path: tuple[str, ...]) -> Any:
     if is_tensor(value):
         try:
+            if getattr(value, "_pass_through", False):  # unbatched
+                return UnbatchedTensor(from_dlpack(value._base_tensor()), value.batch_size)
             return from_dlpack(value)
         except TypeError as error:
             raise TypeError(f"key {path}: {error}") from error
@@ -176,7 +179,9 @@ def _as_tensordict(torch: Any, tensordict: Any, td: Any, copy: bool | None) -> A
     else:
         values = {}
         for key, entry in td._items():
-            if is_array(entry):
+            if isinstance(entry, UnbatchedTensor):
+                values[key] = tensordict.UnbatchedTensor(to_tensor(torch, np.asarray(entry), copy, key))
+            elif is_array(entry):
                 values[key] = to_tensor(torch, entry, copy, key)
             elif isinstance(entry, NonTensorData):
                 values[key] = tensordict.NonTensorData(entry.data, batch_size=entry.batch_size)

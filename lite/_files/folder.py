@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.dtypes import dtype_name
-from lite._arrays.types import Array, host_array, is_array, raw
+from lite._arrays.types import Array, Unbatched, host_array, is_array, raw
 from lite._files import meta, payload
 from lite._files.commit import replace_tree
 from lite._files.keys import file_name
@@ -200,6 +200,8 @@ def _in_memory(entry: Any) -> FolderPlan:
     """The leaves alone, for which no names or types of files matter."""
     node = getattr(entry, "_tensordict", entry)
     arrays = [raw(array) for array in leaves(node)]
+    if any(isinstance(array, Unbatched) for array in arrays):
+        raise NotImplementedError("UnbatchedTensor entries cannot be mapped to files; leave them out first.")
     if not all(isinstance(array, np.ndarray) for array in arrays):
         raise TypeError("an array is on a device; move it first: td.to('cpu').")
     return FolderPlan(nodes=["" for _ in nodes(node)], leaves=[("", array) for array in arrays])

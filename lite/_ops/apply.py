@@ -17,6 +17,8 @@ from lite._tree.collection import default_is_leaf
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.protocol import MISSING, Container, T
 from lite._tree.shape import as_shape
+from lite._tree.unbatched import UnbatchedTensor
+from lite._tree.walks import as_of
 from lite._tree.writes import Writes, fitting
 
 
@@ -230,8 +232,10 @@ def _apply_node(td: Container, call: _Call, others: list[Any], out: Any, path: P
 def _apply_entry(
     td: Container, call: _Call, key: str, entry: Any, others: list[Any], target: Any, path: Path
 ) -> Any:
+    if call.batch_size is not None and isinstance(entry, UnbatchedTensor) and not call.inplace:
+        return entry  # what changes the batch leaves it alone
     if call.call_on_nested or call.is_leaf(type(entry)):
-        return call.leaf(path, entry, [_other(td, call, other, key) for other in others])
+        return as_of(entry, call.leaf(path, entry, [_other(td, call, other, key) for other in others]))
     node = td._as_node(entry)
     if node is None:
         return entry

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.device import unwrap, with_value, wrap
-from lite._arrays.types import Array, as_array, has_namespace, is_array
+from lite._arrays.types import Array, Unbatched, as_array, has_namespace, is_array
 from lite._ops.elementwise import choose
 from lite._ops.operands import Node
 from lite._ops.pointwise import run
 from lite._tree.keys import NestedKey
 from lite._tree.nontensor import NonTensorBase, NonTensorStack, same_object
 from lite._tree.protocol import Container, T
+from lite._tree.walks import leaves
 
 
 def where(
@@ -32,7 +33,8 @@ def where(
         condition: bool array over the leading batch dimensions, or one that broadcasts to them; the
             dimensions that it lacks, and feature dimensions, follow.
         other: a number, an array over the batch, or a TensorDict.
-        out: TensorDict whose arrays receive the result, and which is returned.
+        out: TensorDict whose arrays receive the result, and which is returned; entries that it lacks are
+            added.
         pad: stands for entries that only one side has.
         update_batch_size: let `out` take the batch size and the arrays of the result, instead of
             writing into its own.
@@ -56,7 +58,9 @@ def where(
     result = run(td, "where", choose, other, mask, default=pad, objects=_choose_objects)
     if out is None:
         return result
-    return out.update(result, update_batch_size=True) if update_batch_size else out.update_(result)
+    return (
+        out.update(result, update_batch_size=True) if update_batch_size else out.update(result, inplace=True)
+    )
 
 
 def masked_select(td: T, mask: Any) -> T:
@@ -76,12 +80,15 @@ def masked_fill_(td: T, mask: Any, value: Any) -> T:
 
     Raises:
         IndexError: the mask does not have the shape of leading batch dimensions.
+        RuntimeError: an entry is unbatched.
     """
     array = _mask(td, mask)
     if array.shape != td.batch_size[: array.ndim]:
         raise IndexError(
             f"the mask has shape {array.shape} but the leading batch dims are {td.batch_size[: array.ndim]}."
         )
+    if any(isinstance(leaf, Unbatched) for leaf in leaves(td)):
+        raise RuntimeError("a mask of the batch does not go with unbatched entries; leave them out first.")
     _fill_masked(td, array, value)
     return td
 

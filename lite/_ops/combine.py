@@ -35,7 +35,8 @@ def stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
     Args:
         input: an iterable of TensorDicts (or of arrays, or of non-tensor data).
         dim: position of the new dimension, negative counts from the end of the result.
-        out: a TensorDict of the result's batch size whose arrays receive the values.
+        out: a TensorDict of the result's batch size whose arrays receive the values; entries that it lacks
+            are added. A lazy stack, along whatever dimension, takes rows that are ragged.
 
     Returns:
         A TensorDict (or array); `out` if given.
@@ -52,8 +53,7 @@ def stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
         ((3, 2), (3,))
     """
     items = _listed(input, "stack")
-    result = join(items, STACK, dim)
-    return result if out is None else _write_out(out, result)
+    return join(items, STACK, dim) if out is None else _stack_into(out, items, STACK, dim)
 
 
 def cat(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
@@ -64,7 +64,8 @@ def cat(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
     Args:
         input: an iterable of TensorDicts (or of arrays, or of non-tensor data).
         dim: the batch dimension to join, negative counts from the end.
-        out: a TensorDict of the result's batch size whose arrays receive the values.
+        out: a TensorDict of the result's batch size whose arrays receive the values; entries that it lacks
+            are added.
 
     Raises:
         KeyError: the key sets differ.
@@ -97,7 +98,8 @@ def lazy_stack(
     Args:
         input: an iterable of TensorDicts; their keys and the shapes of their leaves may differ.
         dim: position of the new dimension, negative counts from the end of the result.
-        out: a TensorDict of the result's batch size whose arrays receive the values.
+        out: a TensorDict of the result's batch size whose arrays receive the values; entries that it lacks
+            are added. A lazy stack, along whatever dimension, takes rows that are ragged.
         stack_dim_name: name of the new dimension.
         strict_shape: refuse batch sizes that differ.
 
@@ -113,10 +115,7 @@ def lazy_stack(
         [array([1.]), array([1., 1.])]
     """
 
-    def side_by_side(nodes: list[Any], dim: int) -> Any:
-        return kinds.lazy(*nodes, stack_dim=dim, stack_dim_name=stack_dim_name, strict_shape=strict_shape)
-
-    how = How("lazy_stack", STACK.arrays, STACK.objects, side_by_side)
+    how = _side_by_side("lazy_stack", stack_dim_name=stack_dim_name, strict_shape=strict_shape)
     result = join(_listed(input, "lazy_stack"), how, dim)
     return result if out is None else _write_out(out, result)
 
@@ -127,7 +126,8 @@ def maybe_dense_stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) ->
     Args:
         input: an iterable of TensorDicts.
         dim: position of the new dimension, negative counts from the end of the result.
-        out: a TensorDict of the result's batch size whose arrays receive the values.
+        out: a TensorDict of the result's batch size whose arrays receive the values; entries that it lacks
+            are added. A lazy stack, along whatever dimension, takes rows that are ragged.
 
     Example:
         >>> import numpy as np
@@ -137,8 +137,8 @@ def maybe_dense_stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) ->
         >>> type(out).__name__, type(out["n"]).__name__
         ('TensorDict', 'LazyStackedTensorDict')
     """
-    result = join(_listed(input, "maybe_dense_stack"), MAYBE_DENSE, dim)
-    return result if out is None else _write_out(out, result)
+    items = _listed(input, "maybe_dense_stack")
+    return join(items, MAYBE_DENSE, dim) if out is None else _stack_into(out, items, MAYBE_DENSE, dim)
 
 
 def dense_stack_tds(td_list: Any, dim: int | None = None) -> Any:
@@ -169,7 +169,8 @@ def merge_tensordicts(*tensordicts: Any, callback_exist: Any = None) -> Any:
     if len(tensordicts) < 2:
         raise RuntimeError(f"merge_tensordicts needs at least 2 tensordicts, got {len(tensordicts)}.")
     first = tensordicts[0]
-    out = kinds.dense({}, first.batch_size, first.device)
+    node = Container._as_node(first)
+    out = kinds.dense({}, first.batch_size, first.device) if node._parts() is not None else node.empty()
     for td in tensordicts:
         for key, value in td.items(True, True, is_leaf=is_leaf_nontensor):
             if key in out:
@@ -223,6 +224,8 @@ def _listed(items: Any, name: str) -> list[Any]:
 
 def _write_out(out: Any, result: Any) -> Any:
     if is_array(out):
+        if out.shape != result.shape:
+            raise RuntimeError(f"out.shape is {out.shape}, and the result has the shape {result.shape}.")
         out[...] = result
         return out
     if out.batch_size != result.batch_size:
@@ -231,3 +234,19 @@ def _write_out(out: Any, result: Any) -> Any:
             f"{result.batch_size}."
         )
     return out.update(result, inplace=True)
+
+
+def _stack_into(out: Any, items: list[Any], how: How, dim: int) -> Any:
+    """A stack written into `out`; a lazy one takes rows that would make no array."""
+    node = Container._as_node(out)
+    lazy = node is not None and node._parts() is not None
+    return _write_out(out, join(items, _side_by_side(how.name) if lazy else how, dim))
+
+
+def _side_by_side(name: str, **options: Any) -> How:
+    """Stacking without copying; `options` are those of the constructor."""
+
+    def nodes(items: list[Any], dim: int) -> Any:
+        return kinds.lazy(*items, stack_dim=dim, **options)
+
+    return How(name, STACK.arrays, STACK.objects, nodes)

@@ -10,7 +10,17 @@ import numpy as np
 from lite._arrays.device import wrap
 from lite._arrays.dtypes import is_numeric
 from lite._arrays.numbers import NUMBERS
-from lite._arrays.types import Array, ArrayHolder, HostArray, Shape, has_namespace, is_array, refuse_masked
+from lite._arrays.types import (
+    Array,
+    ArrayHolder,
+    HostArray,
+    Shape,
+    Unbatched,
+    has_namespace,
+    is_array,
+    refuse_masked,
+)
+from lite._tree.entry_errors import entry_error
 from lite._tree.protocol import Container
 from lite._tree.values import numeric_array
 
@@ -60,6 +70,13 @@ class Rows(Operand):
         self.batch_size = array.shape
 
     def leaf(self, key: str, entry: Any) -> Any:
+        if isinstance(entry, Unbatched):
+            raise entry_error(
+                RuntimeError,
+                f"rows of shape {self.batch_size} do not go with the entry{{at}}, which is unbatched; leave "
+                "it out first.",
+                (key,),
+            )
         # Leaves tend to have as many dimensions as the one before.
         if self._shaped.ndim != entry.ndim:
             self._shaped = self.array.reshape(self.batch_size + (1,) * (entry.ndim - self.array.ndim))

@@ -13,6 +13,7 @@ import numpy as np
 from lite._arrays.device import wrap
 from lite._arrays.types import Array, as_array
 from lite._tree.batch_ops import Index, Take
+from lite._tree.lock import require_unlocked
 from lite._tree.numpy_protocol import implements, implements_with
 from lite._tree.protocol import Container, T
 from lite._tree.shape import as_shape
@@ -53,6 +54,7 @@ def gather(td: Container, dim: int, index: Any, out: Any = None, *, inplace: boo
 
     Raises:
         RuntimeError: `dim` is no batch dimension, or `index` has other dimensions.
+        ValueError: both `out` and `inplace`.
 
     Example:
         >>> import numpy as np
@@ -62,6 +64,8 @@ def gather(td: Container, dim: int, index: Any, out: Any = None, *, inplace: boo
         array([[2],
                [3]])
     """
+    if out is not None and inplace:
+        raise ValueError("gather takes either `out` or `inplace=True`, got both.")
     size = td.batch_size
     array = as_array(wrap(index))
     if not -len(size) <= dim < len(size):
@@ -160,7 +164,8 @@ def roll(
             raise ValueError(f"several shifts need dims, got shifts={shifts}.")
         out = td.flatten().roll(shifts, 0).reshape(td.batch_size)
         if inplace:
-            return td._adopt(out, "roll")
+            require_unlocked(td)
+            return td._become(out)
         return td._remember(out, lambda td, _: td.roll(-shifts))
     moves = list(shifts) if not isinstance(shifts, int) else [shifts]
     where = list(dims) if not isinstance(dims, int) else [dims]
@@ -171,7 +176,8 @@ def roll(
         d = td._dim(dim)
         out = out._take(d, np.roll(np.arange(td.batch_size[d]), shift))
     if inplace:
-        return td._adopt(out, "roll")
+        require_unlocked(td)
+        return td._become(out)
     back = [-shift for shift in moves]
     return td._remember(out, lambda td, _: td.roll(back, where))
 

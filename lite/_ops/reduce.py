@@ -23,6 +23,7 @@ from lite._tree.keys import require_path
 from lite._tree.nontensor import NonTensorData
 from lite._tree.numpy_protocol import implements
 from lite._tree.protocol import MISSING, Container
+from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.walks import keep, leaves, map_tree
 
 FEATURE = "feature"
@@ -124,6 +125,10 @@ def reduced(td: Any, name: str, fn: Reducer, scope: Scope) -> Any:
         if type(entry) is np.ndarray and not feature:
             out = fn(entry, dims, keepdim)
             return out if type(out) is np.ndarray else as_array(out)
+        if isinstance(entry, UnbatchedTensor):
+            # Whether all are true is asked of its elements; other reductions of the batch leave it alone.
+            own = np.asarray(fn(np.asarray(entry), None, False)) if name in ("all", "any") else entry
+            return UnbatchedTensor(own, scope.size(node.batch_size))
         return unwrap(scope.array(fn, wrap(entry), node.ndim))
 
     def payload(entry: Any, node: Container) -> Any:

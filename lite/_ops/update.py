@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy import ndarray
 
+from lite._arrays.types import Unbatched
 from lite._containers.assignment import copied, leaf_items, match_batch, write_arrays
 from lite._tree.collection import TensorCollection
 from lite._tree.entry_errors import put_below
@@ -42,11 +43,13 @@ def update(
         inplace: write into existing buffers, creating only what is missing.
         keys_to_update: only these keys, or everything below them.
         is_leaf: types that replace a nested entry as a whole instead of merging.
-        update_batch_size: accept a source of another batch size, which self then takes.
+        update_batch_size: where self, or a node in it, has another batch size than the source, take that
+            of the source; lazy stacks take its length.
         ignore_lock: add keys even if self is locked.
 
     Raises:
-        RuntimeError: batch sizes differ, or self is locked and a key is new.
+        RuntimeError: batch sizes differ, or self is locked and a key is new. With `update_batch_size`: sizes
+            differ where the source lacks a key, or together with `inplace` or `keys_to_update`.
     """
     source: Any = input_dict_or_td
     if source is None:
@@ -69,8 +72,11 @@ def update(
     try:
         with Writes() as writes:
             node = td._as_node(source)
-            if node is not None:
-                match_batch(td, node, update_batch_size, writes)
+            if update_batch_size:
+                for given in (source, kwargs):
+                    td._take_batch(given, inplace, chosen, writes)
+            elif node is not None:
+                match_batch(td, node)
             td._update(source, clone, inplace, chosen, is_leaf, writes)
             if kwargs:
                 td._update(kwargs, clone, inplace, chosen, is_leaf, writes)
@@ -135,6 +141,8 @@ def update_at_(
     with Writes() as writes:
         for path, value in leaf_items(td, input_dict_or_td, ()):
             if chosen is not None and not any(path[: len(c)] == c for c in chosen):
+                continue
+            if isinstance(td._peek_path(path), Unbatched):  # as in an assignment
                 continue
             try:
                 td._set_at(path, value, idx, writes)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.device import device_of
-from lite._arrays.types import Array, ArrayHolder, Shape, is_array
+from lite._arrays.types import Array, ArrayHolder, Shape, Unbatched, is_array
 from lite._containers.ragged import stand_in
 from lite._processes.shared import block_of
 from lite._show.options import PrintOptions, print_options
@@ -109,8 +109,13 @@ def _is_shared(array: Any) -> bool:
 
 def _entry(entry: Any, device: str | None) -> str:
     if is_array(entry):
-        return _array(tuple(entry.shape), entry, entry)
-    return entry._repr_on(device) if isinstance(entry, NonTensorBase) else repr(entry)
+        try:
+            shape = tuple(entry.shape)
+        except RuntimeError:  # a parameter has none before the first call of its module
+            shape = (-1,)
+        return _array(shape, entry, entry)
+    # Not `repr`, which is the one of this file: a buffer without data is neither array nor TensorDict.
+    return entry._repr_on(device) if isinstance(entry, NonTensorBase) else str(entry.__repr__())
 
 
 def _array(shape: Shape, value: Any, whole: Any) -> str:
@@ -120,7 +125,7 @@ def _array(shape: Shape, value: Any, whole: Any) -> str:
     shown = _facts(options, shape, device_of(value), value.dtype, shared, grad)
     if options.shows_contents and isinstance(whole, np.ndarray):
         shown += _contents(options, whole)
-    kind = type(whole).__name__ if isinstance(whole, ArrayHolder) else "Array"
+    kind = type(value).__name__ if isinstance(value, ArrayHolder | Unbatched) else "Array"
     return f"{kind}({', '.join(shown)})"
 
 

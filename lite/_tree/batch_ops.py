@@ -7,13 +7,13 @@ follow the batch. Collections only differ in how they map it (`TensorCollection.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from lite._arrays.device import with_namespace_of
+from lite._arrays.device import beside, with_namespace_of
 from lite._arrays.types import Array, Names, Shape, has_namespace
 
 
@@ -45,6 +45,15 @@ class BatchOp:
     def inverse(self, size: Shape) -> BatchOp:
         """The operation that leads back to the batch size this one started from."""
         return Reshape(len(self.shape), size[: self.ndim])
+
+    def on_stack(self, stack: Any) -> Any:
+        """The result for a lazy stack whose stack dimension it reads; None leaves that to the stack."""
+        return None
+
+    def _head(self, part: Any) -> Shape:
+        """The dimensions that are read of a part of a lazy stack."""
+        size: Shape = part.batch_size
+        return size[: self.ndim - 1]
 
 
 class Reshape(BatchOp):
@@ -308,3 +317,32 @@ class Take(Index):
 
     def names(self, names: list[str | None]) -> Names:
         return names
+
+
+class Pad(BatchOp):
+    """Add elements before and after those of the batch; dimension names are dropped.
+
+    Negative counts crop. New elements hold `value`, those of objects None.
+    """
+
+    __slots__ = ("after", "before", "fills", "kept", "value", "within")
+    keeps_lock = False
+
+    def __init__(self, size: Shape, before: Sequence[int], after: Sequence[int], value: Any) -> None:
+        counts = list(zip(size, before, after, strict=True))
+        super().__init__(len(size), tuple([n + a + b for n, a, b in counts]))
+        self.before = before
+        self.after = after
+        self.value = value
+        self.fills = any(a > 0 or b > 0 for _, a, b in counts)
+        # Where the elements that are kept are, and where they go.
+        self.kept = tuple([slice(max(0, -a), max(0, n - max(0, -b))) for n, a, b in counts])
+        self.within = tuple([slice(max(0, a), max(0, n + a + b - max(0, b))) for n, a, b in counts])
+
+    def array(self, value: Array) -> Array:
+        dtype = value.dtype
+        out = np.empty(self.shape + value.shape[self.ndim :], dtype)
+        out.fill(None if dtype.hasobject else self.value)
+        out = beside(value, out)
+        out[self.within] = value[self.kept]
+        return out

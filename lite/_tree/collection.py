@@ -1,7 +1,8 @@
 """The protocol between a TensorDict and its entries that are not arrays.
 
 A parent never asks which kind of collection an entry is: nested TensorDicts, lazy stacks,
-tensorclasses and non-tensor data all answer the methods of `TensorCollection`.
+tensorclasses and non-tensor data all answer the methods of `Entry`. So do arrays that take no part in the
+batch, which are no collections in the eyes of users.
 """
 
 from __future__ import annotations
@@ -13,19 +14,14 @@ from lite._arrays.types import Array, Shape
 from lite._tree.batch_ops import BatchOp
 
 
-class TensorCollection:
-    """Anything with a batch size that can be an entry of a TensorDict, other than an array."""
+class Entry:
+    """What answers for itself when the batch of the TensorDict that holds it changes."""
 
     __slots__ = ()
     _is_non_tensor: ClassVar[bool] = False
-
-    # What every kind has in a form of its own, and others call by name.
-    clone: Callable[..., Self]
     device: Any
-    items: Callable[..., Any]
     to: Callable[..., Any]
     unbind: Callable[..., tuple[Any, ...]]
-    update_: Callable[..., Self]
 
     @property
     def batch_size(self) -> Shape:
@@ -36,7 +32,7 @@ class TensorCollection:
         """A shallow copy with another batch size; raises RuntimeError where entries do not fit."""
         raise NotImplementedError
 
-    def _run(self, op: BatchOp) -> TensorCollection:
+    def _run(self, op: BatchOp) -> Entry:
         """Apply a batch-shape operation, keeping batch dimensions beyond the parent's."""
         raise NotImplementedError
 
@@ -51,6 +47,17 @@ class TensorCollection:
     def _export(self) -> Any:
         """Plain Python form: nested dicts of arrays, unwrapped objects."""
         raise NotImplementedError
+
+
+class TensorCollection(Entry):
+    """Anything with a batch size that can be an entry of a TensorDict, other than an array."""
+
+    __slots__ = ()
+
+    # What every kind has in a form of its own, and others call by name.
+    clone: Callable[..., Self]
+    items: Callable[..., Any]
+    update_: Callable[..., Self]
 
 
 def is_tensor_collection(datatype: Any) -> bool:

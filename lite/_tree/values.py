@@ -14,8 +14,8 @@ from lite._arrays.device import on_leaves, unwrap
 from lite._arrays.dtypes import get_default_dtype, is_numeric
 from lite._arrays.foreign import from_dlpack, is_foreign, is_tensor
 from lite._arrays.numbers import SCALARS
-from lite._arrays.types import Array, Path, Shape, has_namespace, is_array, refuse_masked
-from lite._tree.collection import TensorCollection
+from lite._arrays.types import Array, Path, Shape, Unbatched, has_namespace, is_array, refuse_masked
+from lite._tree.collection import Entry, TensorCollection
 from lite._tree.entry_errors import misfit
 from lite._tree.keys import to_path
 from lite._tree.nontensor import NonTensorData, NonTensorStack
@@ -236,10 +236,10 @@ def fit_leaf(value: Any, batch_size: Shape) -> None:
         raise misfit(batch_size, value.shape)
 
 
-def fit_node(value: TensorCollection, batch_size: Shape) -> TensorCollection:
-    """A collection whose batch size starts with `batch_size`: itself, or a shallow copy."""
+def fit_node(value: Entry, batch_size: Shape) -> Entry:
+    """An entry whose batch size starts with `batch_size`: itself, or a shallow copy."""
     own = value.batch_size
-    if own[: len(batch_size)] == batch_size:
+    if own[: len(batch_size)] == batch_size and (own == batch_size or not isinstance(value, Unbatched)):
         return value
     return value._rebatch(batch_size)
 

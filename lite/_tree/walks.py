@@ -22,6 +22,7 @@ from numpy import ndarray
 from lite._arrays.types import Array, is_array
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container, T
+from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.writes import Writes
 
 
@@ -58,6 +59,11 @@ def map_kept(td: T, fn: Callable[[Array], Any]) -> T:
     return out
 
 
+def as_of(entry: Any, result: Any) -> Any:
+    """What was computed from a leaf, unbatched if that is."""
+    return entry._like(result) if isinstance(entry, UnbatchedTensor) and result is not None else result
+
+
 def keep(entry: Any, node: Container) -> Any:
     """For `map_tree`: the entry stays as it is."""
     return entry
@@ -81,17 +87,21 @@ def map_tree(
         array: gives what stands for an array, from it and the container that holds it; None leaves it out.
         payload: the same for non-tensor entries, which are kept unless it is given.
         node: makes a container from the one in its place and its new entries; one like it unless given.
-        dense: gives the form of a lazy stack that is walked, instead of its parts.
+        dense: gives the form of a lazy stack that is walked, instead of its parts; a lazy one is the result.
     """
     stacked = td._parts()
     if stacked is not None:
         if dense is None:
             return td._from_parts([map_tree(part, array, payload, node) for part in stacked[0]])
         td = dense(td)
+        if td._parts() is not None:
+            return td
     entries: dict[str, Any] = {}
     for key, entry in td._items():
-        if type(entry) is ndarray or is_array(entry):
+        if type(entry) is ndarray:
             new = array(entry, td)
+        elif is_array(entry):
+            new = as_of(entry, array(entry, td))
         elif isinstance(entry, Container):
             new = map_tree(entry, array, payload, node, dense)
         elif isinstance(entry, NonTensorBase):
@@ -148,8 +158,10 @@ def zip_tree(
     check(td, others)
     entries: dict[str, Any] = {}
     for key, entry in td._items():
-        if type(entry) is ndarray or is_array(entry):
+        if type(entry) is ndarray:
             new = leaf(td, key, entry, others)
+        elif is_array(entry):
+            new = as_of(entry, leaf(td, key, entry, others))
         elif isinstance(entry, NonTensorBase):
             new = payload(td, key, entry, others)
         else:

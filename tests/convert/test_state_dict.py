@@ -96,3 +96,17 @@ def test_lazy_stacks():
     np.testing.assert_array_equal(stack.tensordicts[1]["a"], [1, 1])
     with pytest.raises(RuntimeError, match="exclusive"):
         lazy_stack([TensorDict(a=1), TensorDict(b=1)]).state_dict()
+
+
+def test_tensordicts_as_state_dicts():
+    td = TensorDict({"a": np.zeros(2), "n": {"b": np.zeros(2)}})
+    array = td["n", "b"]
+    source = TensorDict({"a": [1, 2], "s": "x", "n": {"b": [3, 4]}}, batch_size=[2])
+    with unchanged(source):
+        assert td.load_state_dict(source) is td
+        td.load_state_dict(source.flatten_keys("."), from_flatten=True)
+    assert td["n", "b"] is array
+    np.testing.assert_array_equal(array, [3, 4])
+    assert td.batch_size == ()
+    with pytest.raises(RuntimeError, match=r"tensordict extra keys \['n.b'\]"):
+        td.load_state_dict(source.exclude(("n", "b")))

@@ -7,7 +7,7 @@ import pytest
 from helpers.trees import tree, unchanged
 
 import lite
-from lite import TensorDict
+from lite import TensorDict, lazy_stack
 
 
 def test_where() -> None:
@@ -50,3 +50,27 @@ def test_masks() -> None:
         td.masked_select([1, 2])
     with unchanged(td), pytest.raises(IndexError, match="mask has shape"):
         td.masked_fill_(np.ones(3, bool), 1)
+
+
+def test_where_adds_the_entries_that_out_lacks() -> None:
+    mask = np.array([True, False])
+    td = TensorDict({"a": np.array([1, 2]), "n": {"b": np.array([3, 4])}}, [2])
+    other = TensorDict({"a": np.array([5, 6]), "n": {"c": np.array([7, 8])}, "s": "text"}, [2])
+    held = np.zeros(2, int)
+    for out in (
+        TensorDict(batch_size=[2]),
+        lazy_stack([TensorDict(), TensorDict()]),
+        TensorDict({"a": held, "z": np.ones(2)}, [2]),
+    ):
+        assert td.where(mask, other.exclude("s"), pad=-1, out=out) is out
+        assert out["a"].tolist() == [1, 6]
+        assert out["n", "b"].tolist() == [3, -1]
+        assert out["n", "c"].tolist() == [-1, 8]
+    assert out["a"] is held
+    assert out["z"].tolist() == [1, 1]
+    locked = TensorDict({"a": held}, [2], lock=True)
+    with pytest.raises(RuntimeError, match="locked"):
+        td.where(mask, other.exclude("s"), pad=-1, out=locked)
+    assert td.select("a").where(mask, 0, out=locked)["a"].tolist() == [1, 0]
+    with pytest.raises(RuntimeError, match="batch size"):
+        td.where(mask, 0, out=TensorDict(batch_size=[3]))

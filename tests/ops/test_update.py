@@ -72,3 +72,17 @@ def test_replace_takes_a_tensordict() -> None:
     assert out["b"] is td["b"]
     assert td.replace() is td
     assert td.replace({}) is td
+
+
+def test_keys_to_update_below_a_new_node_are_all_that_is_taken() -> None:
+    source = {"n": {"a": np.ones(3), "b": np.ones(3), "m": {"c": np.ones(3)}}, "x": np.ones(3)}
+    for given in (source, TensorDict(source, [3])):
+        for chosen, expected in (
+            ([("n", "a")], [("n", "a")]),
+            ([("n", "m", "c"), "x"], [("n", "m", "c"), "x"]),
+            ([("n", "m")], [("n", "m", "c")]),
+        ):
+            td = TensorDict(batch_size=[3])
+            td.update(given, keys_to_update=chosen)
+            assert list(td.keys(True, True)) == expected
+    assert source.keys() == {"n", "x"}

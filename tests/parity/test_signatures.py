@@ -36,7 +36,6 @@ LEFT_OUT = {
     "PersistentTensorDict": "from_h5 reads to memory; mapped files are there for more",
     "TensorAttrs": "belongs to attrs, which lite has not",
     "TensorDictParams": "in lite.nn, where the modules are",
-    "UnbatchedTensor": "every entry has the batch size",
     "as_tensordict_module": "in lite.nn, where the modules are",
     "from_module": "a class method, for which lite.nn is imported",
     "from_modules": "a class method, for which lite.nn is imported",
@@ -92,7 +91,7 @@ TORCH_ONLY = {"requires_grad", "layout", "hook_in", "hook_out", "as_nested_tenso
 ANY_FORM = "sizes and dims come one by one or as one sequence"
 # name -> parameters that are missing or called otherwise, and why.
 PARAMETERS = {
-    "LazyStackedTensorDict": ({"device", "names"}, "those of the parts; names can be set"),
+    "LazyStackedTensorDict": ({"names"}, "without effect there"),
     "NonTensorData": ({"_metadata", "_is_non_tensor"}, "internal"),
     "broadcast_to": ({"shape"}, ANY_FORM),
     "densify": ({"layout"}, "padding is the only layout"),
@@ -111,11 +110,11 @@ PARAMETERS = {
         "input, as on every other class; pad_sequence pads arrays",
     ),
     "maybe_dense_stack": ({"items", "strict"}, "input, as on every other class; stack is strict"),
-    "new_empty": ({"empty_lazy", "pin_memory"}, "internal"),
-    "new_full": ({"empty_lazy", "pin_memory"}, "internal"),
-    "new_ones": ({"empty_lazy", "pin_memory"}, "internal"),
+    "new_empty": ({"pin_memory"}, TORCH),
+    "new_full": ({"pin_memory"}, TORCH),
+    "new_ones": ({"pin_memory"}, TORCH),
     "new_tensor": ({"pin_memory"}, TORCH),
-    "new_zeros": ({"empty_lazy", "pin_memory"}, "internal"),
+    "new_zeros": ({"pin_memory"}, TORCH),
     "tile": ({"dims"}, ANY_FORM),
     "update_at_": ({"index"}, "idx, as on TensorDict"),
 }

@@ -10,6 +10,7 @@ from lite._arrays.types import Names, Shape, raw
 from lite._transforms.vmap.array import BatchedArray, SharedArray
 from lite._transforms.vmap.indexing import get_index
 from lite._tree.batch_ops import BatchOp
+from lite._tree.unbatched import UnbatchedTensor
 
 
 class Hide(BatchOp):
@@ -27,6 +28,16 @@ class Hide(BatchOp):
 
     def names(self, names: list[str | None]) -> Names:
         return names[: self.dim] + names[self.dim + 1 :]
+
+    def on_stack(self, stack: Any) -> Any:
+        """The parts with the dimension hidden; dense where it is the one that they are stacked along."""
+        at = stack.stack_dim
+        if self.dim == at:
+            return stack.contiguous()._run(self)
+        before = self.dim < at
+        dim = self.dim if before else self.dim - 1
+        parts = [part._run(Hide(self._head(part), dim, self.number)) for part in stack.tensordicts]
+        return stack._like(parts, at - before, stack._dim_name)
 
 
 class Show(BatchOp):
@@ -46,6 +57,13 @@ class Show(BatchOp):
     def names(self, names: list[str | None]) -> Names:
         return [*names[: self.dim], None, *names[self.dim :]]
 
+    def on_stack(self, stack: Any) -> Any:
+        at = stack.stack_dim
+        before = self.dim <= at
+        dim = self.dim if before else self.dim - 1
+        parts = [part._run(Show(self._head(part), dim, self.number, self.size)) for part in stack.tensordicts]
+        return stack._like(parts, at + before, stack._dim_name)
+
 
 def hide(value: Any, dim: int, number: int) -> Any:
     """An array as a mapped one, without dimension `dim`."""
@@ -56,18 +74,13 @@ def show(value: Any, dim: int, number: int, size: int) -> Any:
     """What a mapped array holds, with the mapped dimension at `dim`; others are expanded to `size`."""
     if type(value) is BatchedArray and value.level == number:
         held = value.value
-        held = held.view(np.ndarray) if type(held) is SharedArray else held
+        held = held.view(np.ndarray) if isinstance(held, SharedArray | UnbatchedTensor) else held
         return held if dim == 0 else np.moveaxis(held, 0, dim)
     if type(value) is not BatchedArray:
         value = np.asarray(value)
     shape = value.shape
     inner = value if dim == 0 else value[(*[slice(None)] * dim, None)]
     return np.broadcast_to(inner, (*shape[:dim], size, *shape[dim:]))
-
-
-def dense(td: Any) -> Any:
-    """A TensorDict whose lazy stacks are stacked."""
-    return td.to_dense() if hasattr(td, "to_dense") else td
 
 
 class MappedIndex(BatchOp):
@@ -84,6 +97,9 @@ class MappedIndex(BatchOp):
 
     def array(self, value: Any) -> Any:
         return get_index(raw(value), self.index)
+
+    def on_stack(self, stack: Any) -> Any:
+        return stack.contiguous()._run(self)
 
 
 def indexed(td: Any, index: Any) -> Any:

@@ -262,6 +262,8 @@ def _exchange_params(source: Any, state: dict[str, Any], swap: Swap) -> Any:
             _copy_into(old.get(key), value, key, swap)
         return before
     new = source._param_td if isinstance(source, TensorDictParams) else source
+    if new._parts() is not None:  # a TensorDictParams holds no lazy stack
+        new = new.contiguous()
     swap.set_attribute(state, "_param_td", new)
     return old
 

@@ -1,0 +1,328 @@
+"""The same typed TensorDicts in lite and in tensordict: what they are, and of which class results are."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NotRequired
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tensordict", reason="needs the parity extra")
+
+import tensordict
+import torch
+from parity.compare import LITE, TORCH, Side, assert_outcomes, outcome
+
+import lite
+import lite.nn
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
+
+
+class LiteState(lite.TypedTensorDict):
+    a: Any
+    b: Any
+    o: NotRequired[Any]
+
+
+class LiteLonger(LiteState):
+    c: Any
+
+
+class TorchState(tensordict.TypedTensorDict):
+    a: Any
+    b: Any
+    o: NotRequired[Any]
+
+
+class TorchLonger(TorchState):
+    c: Any
+
+
+STATES = {LITE: (LiteState, LiteLonger), TORCH: (TorchState, TorchLonger)}
+
+
+class Case:
+    """What a row of the table works with."""
+
+    def __init__(self, side: Side) -> None:
+        self.side, self.lib = side, side.lib
+        self.State, self.Longer = STATES[side]
+        self.TD = side.lib.TensorDict
+
+    def array(self, *shape: int, start: float = 0.0) -> Any:
+        count = int(np.prod(shape))
+        return self.side.leaf((np.arange(count, dtype=np.float32) + start).reshape(shape))
+
+    def mask(self) -> Any:
+        return self.side.leaf(np.array([True, False, True, False]))
+
+    def entries(self) -> dict[str, Any]:
+        return {"a": self.array(4, 3), "b": self.array(4, start=1)}
+
+    def state(self) -> Any:
+        return self.State(**self.entries(), batch_size=[4])
+
+    def td(self) -> Any:
+        return self.TD(self.entries(), batch_size=[4])
+
+    def holder(self) -> Any:
+        return self.TD({"n": self.state()}, batch_size=[4])
+
+    def lazy(self) -> Any:
+        return self.State.from_tensordict(self.lib.lazy_stack([self.td(), self.td()]))
+
+
+def kind(value: Any) -> Any:
+    """Of which class a result is, in words that both sides share."""
+    if isinstance(value, tuple):
+        return [kind(item) for item in value]
+    if isinstance(value, lite.TypedTensorDict | tensordict.TypedTensorDict):
+        return type(value).__name__.removeprefix("Lite").removeprefix("Torch")
+    if isinstance(value, lite.TensorDictBase | tensordict.TensorDictBase):
+        return type(value).__name__
+    return None
+
+
+ROWS: dict[str, Callable[[Case], Any]] = {
+    # the batch
+    "int": lambda c: c.state()[0],
+    "slice": lambda c: c.state()[:2],
+    "mask": lambda c: c.state()[c.mask()],
+    "none": lambda c: c.state()[None],
+    "reshape": lambda c: c.state().reshape(2, 2),
+    "view": lambda c: c.state().view(2, 2),
+    "unsqueeze": lambda c: c.state().unsqueeze(0),
+    "squeeze": lambda c: c.state().unsqueeze(0).squeeze(),
+    "flatten": lambda c: c.state().reshape(2, 2).flatten(0, 1),
+    "unflatten": lambda c: c.state().unflatten(0, (2, 2)),
+    "expand": lambda c: c.state().expand(2, 4),
+    "permute": lambda c: c.state().reshape(2, 2).permute(1, 0),
+    "transpose": lambda c: c.state().reshape(2, 2).transpose(0, 1),
+    "unbind": lambda c: c.state().unbind(0),
+    "iterate": lambda c: tuple(c.state()),
+    "split": lambda c: c.state().split([1, 3]),
+    "chunk": lambda c: c.state().chunk(2),
+    "repeat": lambda c: c.state().repeat(2),
+    "repeat_interleave": lambda c: c.state().repeat_interleave(2, dim=0),
+    "gather": lambda c: c.state().gather(0, c.side.leaf(np.array([2, 0]))),
+    "roll": lambda c: c.state().roll(1, 0),
+    "flip": lambda c: c.state().flip(0),
+    "masked_select": lambda c: c.state().masked_select(c.mask()),
+    # copies and casts
+    "clone": lambda c: c.state().clone(),
+    "shallow": lambda c: c.state().copy(),
+    "copy": lambda c: copy.copy(c.state()),
+    "deepcopy": lambda c: copy.deepcopy(c.state()),
+    "pickle": lambda c: pickle.loads(pickle.dumps(c.state())),
+    "double": lambda c: c.state().double(),
+    "to": lambda c: c.state().to("cpu"),
+    "detach": lambda c: c.state().detach(),
+    "contiguous": lambda c: c.state().contiguous(),
+    "empty": lambda c: c.state().empty(),
+    "new_zeros": lambda c: c.state().new_zeros(3),
+    "to_tensordict": lambda c: c.state().to_tensordict(),
+    "to_dict": lambda c: c.state().to_dict(),
+    "state_dict": lambda c: dict(c.state().state_dict()),
+    "load_state_dict": lambda c: (c.state() * 0).load_state_dict(c.state().state_dict()),
+    # numbers
+    "add": lambda c: c.state() + 1,
+    "radd": lambda c: 1 + c.state(),
+    "add_typed": lambda c: c.state() + c.state(),
+    "add_td": lambda c: c.state() + c.td(),
+    "td_add": lambda c: c.td() + c.state(),
+    "neg": lambda c: -c.state(),
+    "exp": lambda c: c.state().exp(),
+    "clamp": lambda c: c.state().clamp(0, 1),
+    "add_": lambda c: c.state().add_(1),
+    "zero_": lambda c: c.state().zero_(),
+    "sum": lambda c: c.state().sum(0),
+    "mean": lambda c: c.state().mean(0),
+    "std": lambda c: c.state().std(0),
+    "amax": lambda c: c.state().amax(0),
+    "all": lambda c: c.state().all(0),
+    "any": lambda c: c.state().any(),
+    "eq": lambda c: c.state() == c.state(),
+    "ne": lambda c: c.state() != 1,
+    "gt": lambda c: c.state() > 1,
+    "softmax": lambda c: c.state().softmax(0),
+    "logsumexp": lambda c: c.state().logsumexp(0),
+    "isfinite": lambda c: c.state().isfinite(),
+    "where": lambda c: c.state().where(c.mask(), c.state() * 2),
+    "masked_fill": lambda c: c.state().masked_fill(c.mask(), 7.0),
+    "apply": lambda c: c.state().apply(lambda x: x * 2),
+    "named_apply": lambda c: c.state().named_apply(lambda name, x: x * (2 if name == "a" else 3)),
+    # keys
+    "select": lambda c: c.state().select("a"),
+    "select_inplace": lambda c: c.state().select("a", inplace=True),
+    "exclude": lambda c: c.state().exclude("a"),
+    "rename": lambda c: c.state().rename_key_("a", "z"),
+    "split_keys": lambda c: c.state().split_keys(["a"]),
+    "flatten_keys": lambda c: (s := c.state(), s.set("q", c.td()))[0].flatten_keys("."),
+    "update": lambda c: c.state().update({"a": c.array(4, 3) * 2}),
+    "update_new": lambda c: c.state().update({"q": c.array(4)}),
+    "update_": lambda c: c.state().update_({"a": c.array(4, 3) * 2}),
+    "replace": lambda c: c.state().replace(a=c.array(4, 3) * 2),
+    "del_": lambda c: c.state().del_("a"),
+    "pop": lambda c: c.state().pop("a"),
+    "get_missing": lambda c: c.state().get("zz"),
+    "keys": lambda c: sorted(c.state().keys()),
+    "contains": lambda c: ["a" in c.state(), "o" in c.state()],
+    "spread": lambda c: c.Longer(**c.state(), c=c.array(4), batch_size=[4]),
+    "spread_dict": lambda c: dict(**c.state()),
+    # several
+    "stack": lambda c: c.TD.stack([c.state(), c.state()]),
+    "stack_first_typed": lambda c: c.TD.stack([c.state(), c.td()]),
+    "stack_first_td": lambda c: c.TD.stack([c.td(), c.state()]),
+    "stack_subclass": lambda c: c.TD.stack([c.state(), c.Longer(**c.state(), c=c.array(4), batch_size=[4])]),
+    "cat": lambda c: c.TD.cat([c.state(), c.state()]),
+    "cat_first_td": lambda c: c.TD.cat([c.td(), c.state()]),
+    "lazy_stack": lambda c: c.lib.lazy_stack([c.state(), c.state()]),
+    "lazy_stack_part": lambda c: c.lib.lazy_stack([c.state(), c.state()])[1],
+    "maybe_dense": lambda c: c.lib.LazyStackedTensorDict.maybe_dense_stack([c.state(), c.state()]),
+    "maybe_dense_lazy": lambda c: c.lib.LazyStackedTensorDict.maybe_dense_stack(
+        [c.state(), c.state().exclude("a")]
+    )[0],
+    # nested
+    "nested": lambda c: c.holder()["n"],
+    "nested_index": lambda c: c.holder()[0]["n"],
+    "nested_clone": lambda c: c.holder().clone()["n"],
+    "nested_reshape": lambda c: c.holder().reshape(2, 2)["n"],
+    "nested_stack": lambda c: c.TD.stack([c.holder(), c.holder()])["n"],
+    "nested_lazy": lambda c: c.lib.lazy_stack([c.holder(), c.holder()])["n"],
+    "nested_lazy_part": lambda c: c.lib.lazy_stack([c.holder(), c.holder()])[0]["n"],
+    "nested_add": lambda c: (c.holder() + 1)["n"],
+    "nested_sum": lambda c: c.holder().sum(0)["n"],
+    "nested_select": lambda c: c.holder().select(("n", "a"))["n"],
+    "nested_to_tensordict": lambda c: c.holder().to_tensordict()["n"],
+    # constructors
+    "missing": lambda c: c.State(a=c.array(4)),
+    "extra": lambda c: c.State(a=c.array(4), b=c.array(4), z=c.array(4)),
+    "nothing": lambda c: c.State(),
+    "optional": lambda c: c.State(**c.entries(), o=c.array(4), batch_size=[4]).o,
+    "source": lambda c: c.State({"q": c.array(4)}, batch_size=[4]),
+    "misfit": lambda c: c.State(a=c.array(3), b=c.array(4), batch_size=[4]),
+    "nested_dict": lambda c: c.State(a={"x": c.array(4)}, b=c.array(4), batch_size=[4]).a,
+    "names": lambda c: c.State(**c.entries(), batch_size=[4], names=["x"]),
+    "lock": lambda c: c.State(**c.entries(), batch_size=[4], lock=True),
+    "from_dict": lambda c: c.State.from_dict({"q": c.array(4)}, batch_size=[4]),
+    "from_any": lambda c: kind(c.State.from_any({"a": c.array(4), "b": c.array(4)})),
+    "from_tensordict": lambda c: c.State.from_tensordict(c.td()),
+    "from_tensordict_missing": lambda c: c.State.from_tensordict(c.td().exclude("a")),
+    "from_tensordict_unchecked": lambda c: c.State.from_tensordict(c.td().exclude("a"), check=False),
+    "from_tensordict_more": lambda c: c.State.from_tensordict(c.td().set("z", c.array(4))),
+    "base": lambda c: c.lib.TypedTensorDict(a=c.array(4)),
+    "unknown_option": lambda c: c.lib.TypedTensorDict["invalid"],
+    "option_name": lambda c: c.lib.TypedTensorDict["shadow", "frozen"].__name__,
+    # attributes
+    "read": lambda c: c.state().a,
+    "read_missing": lambda c: c.state().o,
+    "read_unknown": lambda c: c.state().nonexistent,
+    "write": lambda c: (s := c.state(), setattr(s, "a", c.array(4) * 2))[0],
+    "write_optional": lambda c: (s := c.state(), setattr(s, "o", c.array(4)))[0],
+    "write_misfit": lambda c: setattr(c.state(), "a", c.array(5)),
+    "delete": lambda c: delattr(c.state(), "a"),
+    "delete_item": lambda c: (s := c.state(), s.__delitem__("a"))[0],
+    "assign": lambda c: (s := c.state(), s.__setitem__(0, s[1]))[0],
+    "batch_size": lambda c: (s := c.state(), setattr(s, "batch_size", []))[0],
+    "hash": lambda c: hash(c.state()),
+    "bool": lambda c: bool(c.state()),
+    "len": lambda c: len(c.state()),
+    "is_td": lambda c: isinstance(c.state(), c.TD),
+    "is_base": lambda c: isinstance(c.state(), c.lib.TensorDictBase),
+    "fields": lambda c: [sorted(c.Longer.__required_keys__), sorted(c.Longer.__optional_keys__)],
+    # behind it, a lazy stack
+    "lazy_read": lambda c: c.lazy().a,
+    "lazy_part": lambda c: c.lazy()[0],
+    "lazy_clone": lambda c: c.lazy().clone(),
+    "lazy_contiguous": lambda c: c.lazy().contiguous(),
+    "lazy_reshape": lambda c: c.lazy().reshape(8),
+    "lazy_sum": lambda c: c.lazy().sum(0),
+    "lazy_apply": lambda c: c.lazy().apply(lambda x: x * 2),
+    "lazy_stack_dim": lambda c: c.lazy().stack_dim,
+    "lazy_to_tensordict": lambda c: c.lazy().to_tensordict(),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows(name: str) -> None:
+    got, expected = (outcome(lambda side=side: ROWS[name](Case(side))) for side in (LITE, TORCH))
+    assert_outcomes(got, expected, name)
+    assert kind(got[0]) == kind(expected[0])
+
+
+@pytest.mark.parametrize("side", [LITE, TORCH], ids=["lite", "torch"])
+def test_what_is_behind_is_live(side: Side) -> None:
+    case = Case(side)
+    td = case.td()
+    state = case.State.from_tensordict(td)
+    state.a = case.array(4) * 2
+    state["z"] = case.array(4)
+    assert tuple(td["a"].shape) == (4,)
+    assert "z" in td.keys()  # noqa: SIM118
+    td["y"] = case.array(4)
+    assert "y" in state.keys()  # noqa: SIM118
+    state.lock_()
+    assert td.is_locked
+    with td.unlock_():
+        assert not state.is_locked
+    assert state.is_locked
+
+
+@pytest.mark.parametrize("side", [LITE, TORCH], ids=["lite", "torch"])
+def test_options_are_inherited(side: Side) -> None:
+    base = side.lib.TypedTensorDict
+    case = Case(side)
+
+    class Shadow(base["shadow", "frozen"]):
+        clone: Any
+        data: Any
+
+    class Child(Shadow):
+        x: Any
+
+    with pytest.raises(AttributeError, match="shadows a TensorDictBase attribute"):
+
+        class _Bad(base):
+            clone: Any
+
+    child = Child(clone=case.array(2), data=case.array(2), x=case.array(2), batch_size=[2])
+    assert (Child._shadow, Child._frozen, Child._nocast) == (True, True, False)
+    assert child.is_locked
+    assert child.clone.shape == child.data.shape == (2,)
+    with pytest.raises(RuntimeError):
+        child.x = case.array(2)
+
+
+@pytest.mark.parametrize("side", [LITE, TORCH], ids=["lite", "torch"])
+def test_modules_keep_the_class(side: Side) -> None:
+    case = Case(side)
+    modules = lite.nn if side is LITE else tensordict.nn
+    state = case.state()
+    out = modules.TensorDictModule(lambda a: a + 1, in_keys=["a"], out_keys=["q"])(state)
+    assert out is state
+    assert tuple(state["q"].shape) == (4, 3)
+
+
+def test_files_are_the_references(tmp_path: Path) -> None:
+    """Typed TensorDicts are saved as what is behind them, and read by either side."""
+    Case(LITE).state().memmap(tmp_path / "lite")
+    Case(TORCH).state().memmap(tmp_path / "torch")
+    metas = [(tmp_path / name / "meta.json").read_bytes() for name in ("lite", "torch")]
+    assert metas[0] == metas[1]
+    for name in ("lite", "torch"):
+        mine, theirs = lite.load_memmap(tmp_path / name), tensordict.load_memmap(tmp_path / name)
+        assert type(mine).__name__ == type(theirs).__name__ == "TensorDict"
+        np.testing.assert_array_equal(mine["a"], theirs["a"].numpy())
+
+
+def test_conversions() -> None:
+    state = TorchState(**Case(TORCH).entries(), batch_size=[4])
+    mine = lite.TensorDict.from_torch(state)
+    np.testing.assert_array_equal(mine["a"], state.a.numpy())
+    back = Case(LITE).state().to_torch()
+    assert torch.equal(back["a"], state.a)
