@@ -50,18 +50,24 @@ def parse_device(device: Any) -> str | None:
     """Check a device name.
 
     Raises:
-        ValueError: not None, "cpu" or "cuda[:N]".
+        ValueError: not None, "cpu[:N]" or "cuda[:N]".
         RuntimeError: "cuda" where no GPU can be used.
     """
     if device is None:
         return None
     name = str(device)
-    if name == "cpu":
-        return name
+    if is_cpu(name):
+        return "cpu"
     if name == "cuda" or (name.startswith("cuda:") and name[5:].isdigit()):
         require_cuda(name)
         return name if ":" in name else "cuda:0"
     raise ValueError(f"device must be None, 'cpu' or 'cuda', got {device!r}.")
+
+
+def is_cpu(device: Any) -> bool:
+    """Whether a device is the CPU, which may be numbered."""
+    name = str(device)
+    return name == "cpu" or (name.startswith("cpu:") and name[4:].isdigit())
 
 
 def require_cuda(device: str) -> Any:

@@ -355,7 +355,7 @@ def _plan(td: Any, index: Any, value: Any, writes: Writes) -> None:
             if isinstance(source, UnbatchedTensor):
                 writes.put(td, key, source._rebatch(td._batch_size))
                 continue
-            writes.put(td, key, _allocate(td, source, len(shape)))
+            writes.put(td, key, td._rewrap(source, _allocate(td, source, len(shape))))
             target = td._data[key]  # under names a node is stored as a copy
         own, other = td._as_node(target), td._as_node(source)
         objects = isinstance(target, NonTensorBase)
@@ -371,9 +371,35 @@ def _plan(td: Any, index: Any, value: Any, writes: Writes) -> None:
             writes.put(td, key, target._assign(items, source))
         elif own is not None:
             with below(key):
+                require_fields(target, source)
                 own._set_index(items, other, writes)
         else:
             _plan_leaf(td, key, target, items, shape, source, writes)
+
+
+def require_fields(target: Any, source: Any) -> None:
+    """Refuse to write to a tensorclass what has other fields, as it could not hold them.
+
+    Raises:
+        ValueError: another tensorclass with other fields, or keys that are no fields.
+    """
+    fields: Any = getattr(target, "_fields", None)
+    if fields is None:
+        return
+    node = Container._as_node(source)
+    other: Any = getattr(source, "_fields", None)
+    keys = other if other is not None and not isinstance(source, type(target)) else None
+    if keys is None:
+        keys = {require_path(key)[0] for key in source} if node is None else node._keys()
+        wrong = set(keys) - set(fields)
+    else:
+        wrong = set(keys) ^ set(fields)
+    if wrong:
+        raise entry_error(
+            ValueError,
+            f"cannot write a {type(source).__name__} to a {type(target).__name__}{{at}}: {sorted(wrong)} are "
+            "not fields of both.",
+        )
 
 
 def _plan_leaf(

@@ -266,7 +266,9 @@ class Lazy(Container):
             entry = self._get_str(key)
             node = self._as_node(entry)
             with below(key):
-                entries[key] = entry if node is None else self._rewrap(entry, node.contiguous())
+                entries[key] = (
+                    entry if node is None else self._rewrap(entry, node.contiguous(canonical=canonical))
+                )
         return kinds.dense._make(entries, self.batch_size, self.device, self._names)
 
     def auto_batch_size_(self, batch_dims: int | None = None, keep_compliant_size: bool = False) -> Self:

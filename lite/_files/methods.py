@@ -13,6 +13,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 from numpy.typing import DTypeLike
 
+from lite._arrays.device import is_cpu
 from lite._arrays.dtypes import get_default_dtype
 from lite._arrays.types import Array, Shape
 from lite._convert.from_python import refuse_two_sizes
@@ -499,7 +500,7 @@ def consolidate(
     from lite._files.folder import with_leaves
     from lite._files.save import in_background
 
-    if device not in (None, "cpu"):
+    if device is not None and not is_cpu(device):
         raise ValueError(f"consolidate copies to 'cpu' only, got device={device!r}.")
 
     def run() -> Any:

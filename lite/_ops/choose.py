@@ -10,7 +10,8 @@ import numpy as np
 from lite._arrays.device import unwrap, with_value, wrap
 from lite._arrays.types import Array, Unbatched, as_array, has_namespace, is_array
 from lite._ops.elementwise import choose
-from lite._ops.operands import Node
+from lite._ops.operands import Node, meeting
+from lite._ops.out import write_out
 from lite._ops.pointwise import run
 from lite._tree.keys import NestedKey
 from lite._tree.nontensor import NonTensorBase, NonTensorStack, same_object
@@ -51,16 +52,20 @@ def where(
         array([-1, -1,  2])
     """
     mask = condition if type(condition) is np.ndarray else as_array(wrap(condition))
-    if mask.ndim > td.ndim:
-        raise RuntimeError(f"condition has shape {mask.shape}, more dims than batch size {td.batch_size}.")
-    if mask.ndim < td.ndim:
-        mask = mask.reshape(mask.shape + (1,) * (td.ndim - mask.ndim))
+    size = td.batch_size
+    node = td._as_node(other)
+    if node is not None and node.batch_size[: len(size)] == size:  # the line between batch and features
+        size = node.batch_size
+    if mask.ndim > len(size):
+        raise RuntimeError(f"condition has shape {mask.shape}, more dims than batch size {size}.")
+    if mask.ndim < len(size):
+        mask = mask.reshape(mask.shape + (1,) * (len(size) - mask.ndim))
     result = run(td, "where", choose, other, mask, default=pad, objects=_choose_objects)
     if out is None:
         return result
-    return (
-        out.update(result, update_batch_size=True) if update_batch_size else out.update(result, inplace=True)
-    )
+    if update_batch_size:
+        return out.update(result, update_batch_size=True)
+    return write_out(out, result, "where", locked=False)
 
 
 def masked_select(td: T, mask: Any) -> T:
@@ -133,7 +138,7 @@ def _choose_objects(td: Container, key: str, entry: Any, operands: Sequence[Any]
     other = operands[0].leaf(key, entry) if isinstance(operands[0], Node) else None
     if not isinstance(other, NonTensorBase):
         return entry
-    mine, theirs = entry._objects(), other._objects()
+    mine, theirs = (payload._objects() for payload in meeting(entry, other))
     if all(same_object(a, b) for a, b in np.broadcast(mine, theirs)):
         return entry
     return NonTensorStack._wrap(np.where(operands[1].leaf(key, entry), mine, theirs))

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.device import wrap
-from lite._arrays.types import as_array, is_array
+from lite._arrays.types import as_array
 from lite._containers.joining import CAT, MAYBE_DENSE, STACK, How, join
+from lite._ops.out import write_out
 from lite._tree.collection import TensorCollection, is_leaf_nontensor
 from lite._tree.numpy_protocol import implements
 from lite._tree.protocol import Container, kinds
@@ -80,7 +81,7 @@ def cat(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
     """
     items = _listed(input, "cat")
     result = join(items, CAT, dim)
-    return result if out is None else _write_out(out, result)
+    return result if out is None else write_out(out, result, "cat")
 
 
 def lazy_stack(
@@ -117,7 +118,7 @@ def lazy_stack(
 
     how = _side_by_side("lazy_stack", stack_dim_name=stack_dim_name, strict_shape=strict_shape)
     result = join(_listed(input, "lazy_stack"), how, dim)
-    return result if out is None else _write_out(out, result)
+    return result if out is None else write_out(out, result, "lazy_stack")
 
 
 def maybe_dense_stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
@@ -222,25 +223,11 @@ def _listed(items: Any, name: str) -> list[Any]:
     return out
 
 
-def _write_out(out: Any, result: Any) -> Any:
-    if is_array(out):
-        if out.shape != result.shape:
-            raise RuntimeError(f"out.shape is {out.shape}, and the result has the shape {result.shape}.")
-        out[...] = result
-        return out
-    if out.batch_size != result.batch_size:
-        raise RuntimeError(
-            f"out.batch_size and the stacked batch size must match, got out.batch_size={out.batch_size} and "
-            f"{result.batch_size}."
-        )
-    return out.update(result, inplace=True)
-
-
 def _stack_into(out: Any, items: list[Any], how: How, dim: int) -> Any:
     """A stack written into `out`; a lazy one takes rows that would make no array."""
     node = Container._as_node(out)
     lazy = node is not None and node._parts() is not None
-    return _write_out(out, join(items, _side_by_side(how.name) if lazy else how, dim))
+    return write_out(out, join(items, _side_by_side(how.name) if lazy else how, dim), how.name)
 
 
 def _side_by_side(name: str, **options: Any) -> How:

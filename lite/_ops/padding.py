@@ -11,6 +11,7 @@ import numpy as np
 from lite._arrays.device import on_leaves
 from lite._arrays.types import Array, Path, Shape, Unbatched, is_array
 from lite._containers.joining import STACK
+from lite._ops.out import write_out
 from lite._tree.batch_ops import Pad
 from lite._tree.collection import TensorCollection, is_leaf_nontensor
 from lite._tree.key_views import walk
@@ -128,7 +129,7 @@ def pad_sequence(
             own = [_grown_to(np.ones(array.shape[:n], np.bool_), shape[:n], False) for array in column]
             result._set_path((*masks, *path), np.stack(own), False)
     if out is not None:
-        return out.update(result, inplace=True)
+        return write_out(out, result, "pad_sequence")
     return nodes[0]._rewrap(tds[0], result) if masks is None else result
 
 

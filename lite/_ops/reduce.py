@@ -18,6 +18,7 @@ from lite._arrays.formulas import log_sum_exp
 from lite._arrays.reductions import Reducer
 from lite._arrays.types import Array, Names, Shape, as_array
 from lite._ops.methods import AnyMethod, described
+from lite._ops.out import write_out
 from lite._tree.collection import is_leaf_nontensor
 from lite._tree.keys import require_path
 from lite._tree.nontensor import NonTensorData
@@ -450,7 +451,7 @@ def norm(
     Args:
         dim: as in `sum`.
         keepdim: as in `sum`.
-        out: TensorDict that receives the results, and which is returned.
+        out: TensorDict whose arrays receive the result, and which is returned; an array with `reduce`.
         dtype: as in `sum`.
         reduce: as in `sum`.
         key_transform: as in `sum`.
@@ -463,7 +464,7 @@ def norm(
     """
     fn = over.vector_norm(None if dtype is None else as_dtype(dtype))
     result = _run(td, "norm", fn, dim, keepdim, reduce, key_transform)
-    return result if out is None else out.update(result)
+    return result if out is None else write_out(out, result, "norm", locked=False)
 
 
 def quantile(
@@ -527,4 +528,4 @@ def logsumexp(td: Container, dim: Any = None, keepdim: bool = False, *, out: Any
             f"The dimension {dim} is incompatible with a tensordict with batch_size {td.batch_size}."
         ) from error
     result = reduced(td, "logsumexp", log_sum_exp, scope)
-    return result if out is None else out.update(result)
+    return result if out is None else write_out(out, result, "logsumexp", locked=False)

@@ -154,11 +154,11 @@ def update_at_(
 
 def replace(td: T, input_dict_or_td: Any = None, **kwargs: Any) -> T:
     """A shallow copy with some entries replaced; self is unchanged."""
-    nothing = input_dict_or_td is None or (isinstance(input_dict_or_td, Mapping) and not input_dict_or_td)
-    if nothing and not kwargs:
+    source = {} if input_dict_or_td is None else input_dict_or_td
+    if not (kwargs or list(source.keys())):
         return td
     out: T = td._clone(False)
-    return out.update({} if input_dict_or_td is None else input_dict_or_td, **kwargs)
+    return out.update(source, **kwargs)
 
 
 def _store_plain(td: Any, source: Any, clone: bool) -> bool:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from functools import partial
 from textwrap import indent
 from typing import Any, ClassVar, Self
 
-from lite._arrays.types import Array, Shape
+from lite._arrays.types import Array, Shape, is_array
+from lite._containers.assignment import require_fields
+from lite._convert.state_dict import load_into, state_of
 from lite._files import functions, methods
 from lite._show.html import html_of
 from lite._show.text import entry_text, ordered, state_lines
-from lite._tensorclass.fields import Field, Options, annotations_of, signature_of
+from lite._tensorclass.annotations import local_types
+from lite._tensorclass.fields import Field, Options, signature_of
 from lite._tensordict import TensorDict
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
@@ -28,22 +32,7 @@ def _is_method(name: str) -> bool:
     return name != "data" and hasattr(TensorDict, name)
 
 
-class TensorClassMeta(type):
-    """Gives tensorclasses the class methods of TensorDict (`stack`, `cat`, `from_dict`, ...)."""
-
-    def __getattr__(cls, name: str) -> Any:
-        method = None if name.startswith("_") else getattr(TensorDict, name, None)
-        if not inspect.ismethod(method):
-            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            result = method(*args, **kwargs)
-            return cls.from_tensordict(result) if isinstance(result, Container) else result
-
-        return call
-
-
-class TensorClass(TensorCollection, metaclass=TensorClassMeta):
+class TensorClass(TensorCollection):
     """Base of classes whose annotated fields are entries of a TensorDict.
 
     An instance has a batch size. Fields are arrays that start with it, nested tensorclasses or
@@ -58,6 +47,7 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         batch_size: the batch size, `()` by default.
         device: None, "cpu" or "cuda".
         names: dimension names.
+        lock: lock the new instance, which frozen ones always are.
         kwargs: values of the fields by name.
 
     Raises:
@@ -75,10 +65,13 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         ((3,), ['p0', 'p1', 'p2'], array([1, 0]))
     """
 
-    __slots__ = ("__weakref__", "_tensordict")
+    __slots__ = ("__weakref__", "_deleted", "_tensordict")
     _tensordict: Any
+    _deleted: Any  # names of fields that `del` removed; set by the first
     _fields: ClassVar[dict[str, Field]] = {}
     _options: ClassVar[Options] = Options()
+    _local_types: ClassVar[dict[str, Any]] = {}
+    _sets_itself: ClassVar[bool] = False  # whether the class has a `__setattr__` of its own
 
     def __class_getitem__(cls, flags: str | tuple[str, ...]) -> Any:
         """A base class with options: `class Point(TensorClass["nocast", "frozen"])`; see `Options`."""
@@ -89,8 +82,9 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
     def __init_subclass__(cls, **options: bool) -> None:
         super().__init_subclass__()
         cls._options = cls._options.extended(options)
+        cls._local_types = local_types(cls)
+        _prepare_defaults(cls)
         dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
-        annotations = annotations_of(cls)
         cls._fields = {}
         for field in dataclasses.fields(cls):  # type: ignore[arg-type]
             if field.name in _RESERVED or (not cls._options.shadow and _is_method(field.name)):
@@ -99,12 +93,21 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
                     "of that name."
                     + ("" if field.name in _RESERVED else " With shadow=True the field hides it.")
                 )
-            cls._fields[field.name] = Field(field, annotations.get(field.name, field.type), cls._options)
+            cls._fields[field.name] = Field(field, cls, cls._options)
             setattr(cls, field.name, cls._fields[field.name])
+        cls._sets_itself = cls.__setattr__ is not TensorClass.__setattr__ and not cls._options.frozen
+        if cls._options.frozen and cls.__hash__ is None:
+            cls.__hash__ = _hash_frozen  # type: ignore[method-assign]
         cls.__signature__ = signature_of(cls)  # type: ignore[attr-defined]
 
     def __init__(
-        self, *args: Any, batch_size: Any = None, device: Any = None, names: Any = None, **kwargs: Any
+        self,
+        *args: Any,
+        batch_size: Any = None,
+        device: Any = None,
+        names: Any = None,
+        lock: bool | None = None,
+        **kwargs: Any,
     ) -> None:
         cls = type(self)
         fields = cls._fields
@@ -126,11 +129,13 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         object.__setattr__(self, "_tensordict", node)
         for name, field in fields.items():
             value = given[name] if name in given else field.initial(cls)
-            if value is not None:
+            if cls._sets_itself:
+                setattr(self, name, value)
+            elif value is not None:
                 node._put(name, node._convert(field.entry(value, node._batch_size)))
         if hasattr(cls, "__post_init__"):
             self.__post_init__()
-        if cls._options.frozen:
+        if cls._options.frozen or lock:
             node.lock_()
 
     @classmethod
@@ -188,12 +193,7 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         node = Container._as_node(tensordict)
         if node is None:
             raise TypeError(f"from_tensordict expects a TensorDict, got {type(tensordict)}.")
-        unknown = sorted(set(node._keys()) - set(cls._fields))
-        if unknown:
-            raise ValueError(
-                f"Keys from the tensordict must correspond to the class attributes {sorted(cls._fields)}. "
-                f"Got the keys {unknown}, which do not belong to the class."
-            )
+        cls._require_fields(node._keys())
         if not non_tensordict:
             return cls._wrap_tensordict(node)
         both = sorted(set(non_tensordict) & set(node._keys()))
@@ -203,6 +203,28 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         for name, value in non_tensordict.items():
             out.set(name, value)
         return out
+
+    @classmethod
+    def _from_mapping(cls, values: Mapping[str, Any], batch_size: Shape) -> Self:
+        """An instance of the values of a mapping, converted as fields are; those that lack are None.
+
+        Raises:
+            ValueError: the mapping has keys that are no fields.
+        """
+        cls._require_fields(values)
+        out = cls._wrap_tensordict(TensorDict({}, batch_size))
+        for name, value in values.items():
+            out._set_field(cls._fields[name], value)
+        return out
+
+    @classmethod
+    def _require_fields(cls, keys: Iterable[str]) -> None:
+        unknown = sorted(set(keys) - set(cls._fields))
+        if unknown:
+            raise ValueError(
+                f"Keys from the tensordict must correspond to the class attributes {sorted(cls._fields)}. "
+                f"Got the keys {unknown}, which do not belong to the class."
+            )
 
     def _rewrapped(self, result: Any, held: set[int]) -> Any:
         inner = self._tensordict
@@ -223,7 +245,11 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         inner = self._tensordict
         held = {id(entry) for entry in inner._data.values()} if isinstance(inner, TensorDict) else set()
         unwrapped = [arg._tensordict if isinstance(arg, TensorClass) else arg for arg in args]
-        return self._rewrapped(getattr(inner, name)(*unwrapped, **kwargs), held)
+        result = getattr(inner, name)(*unwrapped, **kwargs)
+        for given, passed in zip((*args, *kwargs.values()), (*unwrapped, *kwargs.values()), strict=True):
+            if result is passed:  # written to an argument such as `out`
+                return given
+        return self._rewrapped(result, held)
 
     def __getattr__(self, name: str) -> Any:
         if name == "_tensordict" or (name.startswith("__") and name.endswith("__")):
@@ -232,6 +258,8 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
             attribute = getattr(self._tensordict, name)
         except AttributeError:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}") from None
+        if isinstance(attribute, Container):
+            return self._rewrapped(attribute, set())
         if not inspect.ismethod(attribute):
             return attribute
         return lambda *args, **kwargs: self._call(name, args, kwargs)
@@ -240,11 +268,15 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
 
     def _set_field(self, field: Field, value: Any, inplace: bool = False) -> None:
         node = self._tensordict
-        if value is None:
-            if node._peek(field.name) is not None:
-                node.del_(field.name)
-            return
-        node._set_path((field.name,), field.entry(value, node.batch_size), inplace)
+        if value is not None:
+            node._set_here(field.name, field.entry(value, node.batch_size), inplace)
+        elif node._peek(field.name) is not None:
+            node.del_(field.name)
+        elif field.name in self._was_deleted():
+            self._deleted.discard(field.name)
+
+    def _was_deleted(self) -> Set[str]:
+        return getattr(self, "_deleted", frozenset())
 
     def __delattr__(self, name: str) -> None:
         if self._options.frozen:
@@ -252,7 +284,7 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         object.__delattr__(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if self._options.frozen and name in self._fields:
+        if self._options.frozen:
             raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
         found = inspect.getattr_static(type(self), name, None)
         if hasattr(found, "__set__"):
@@ -271,15 +303,17 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         """The value of a field, or of an entry below it; `default` if it is None.
 
         Args:
-            key: a field, or a tuple that starts with one.
+            key: a field, or a tuple that starts with one. A name that is no field gives the attribute.
             default: returned where there is no entry.
             lazy_kwargs: how to return ragged leaves, see `LazyStackedTensorDict.get`.
         """
         path = require_path(key)
+        field = self._fields.get(path[0]) if len(path) == 1 else None
+        if field is None and len(path) == 1:
+            return getattr(self, path[0], default)
         entry = self._tensordict.get(path, MISSING if default is MISSING else None, **lazy_kwargs)
         if entry is None:
             return default
-        field = self._fields.get(path[0]) if len(path) == 1 else None
         if field is not None:
             return field.read(entry)
         return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
@@ -322,8 +356,11 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         path = to_path(index) if isinstance(index, str | tuple) else ()
         if path:
             self.set(path, value)
-        else:
-            self._tensordict._set_index(index, value)
+            return
+        if isinstance(value, Mapping | TensorCollection):
+            require_fields(self, value)
+        node = Container._as_node(value)
+        self._tensordict._set_index(index, value if node is None else node)
 
     def __iter__(self) -> Iterator[Any]:
         if not self.batch_size:
@@ -380,7 +417,28 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:
         """A plain dict of all fields, also of those that are None."""
         found = self._tensordict.to_dict(**kwargs)
-        return {name: found.get(name) for name in self._fields}
+        return {name: found.get(name) for name in self._fields if name not in self._was_deleted()}
+
+    def state_dict(
+        self, destination: Any = None, prefix: str = "", keep_vars: bool = False, flatten: bool = True
+    ) -> Any:
+        """The arrays as an ordered mapping, other fields in its `_metadata`; see `TensorDict.state_dict`."""
+        return state_of(self, self._tensordict, destination, prefix, keep_vars, flatten)
+
+    def load_state_dict(
+        self,
+        state_dict: Mapping[str, Any],
+        strict: bool = True,
+        assign: bool = False,
+        from_flatten: bool | None = None,
+    ) -> Self:
+        """Take the fields of a state dict; see `TensorDict.load_state_dict`.
+
+        Raises:
+            KeyError: `strict`, and the state dict has what is no field, or is None here and an array there.
+        """
+        load_into(self, self._tensordict, state_dict, strict, assign, from_flatten)
+        return self
 
     def __reduce__(self) -> Any:
         return _restore, (type(self), self._tensordict)
@@ -389,7 +447,8 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         node = self._tensordict
         keys = list(node._keys())
         lines = ordered({key: entry_text(node, key) for key in keys}, "=")
-        lines += [f"{name}=None" for name in sorted(self._fields) if name not in keys]
+        none = self._fields.keys() - keys - self._was_deleted()
+        lines += [f"{name}=None" for name in sorted(none)]
         lines += state_lines(node)
         body = indent(",\n".join(lines), "    ")
         return f"{type(self).__name__}(\n{body})"
@@ -422,7 +481,56 @@ def _delegate_operators(cls: type) -> None:
                 setattr(cls, name, _delegate(name))
 
 
+def _class_method(name: str) -> Any:
+    def method(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        result = getattr(TensorDict, name)(*args, **kwargs)
+        return cls.from_tensordict(result) if isinstance(result, Container) else result
+
+    method.__name__ = name
+    method.__doc__ = getattr(TensorDict, name).__doc__
+    return classmethod(method)
+
+
+def _delegate_class_methods(cls: type) -> None:
+    """Give the class TensorDict's class methods: `stack`, `cat`, `from_dict` and so on."""
+    for name in dir(TensorDict):
+        if (
+            not name.startswith("_")
+            and name not in cls.__dict__
+            and inspect.ismethod(getattr(TensorDict, name))
+        ):
+            setattr(cls, name, _class_method(name))
+
+
+def _prepare_defaults(cls: type) -> None:
+    """Give dataclasses the defaults that it takes: arrays from a factory, and no method for a default."""
+    for name in inspect.get_annotations(cls):
+        if name in cls.__dict__:
+            default = cls.__dict__[name]
+            if is_array(default):
+                setattr(cls, name, dataclasses.field(default_factory=partial(_same, default)))
+        elif _is_method(name):
+            setattr(cls, name, dataclasses.field())
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _hash_frozen(self: TensorClass) -> int:
+    """By the identity of arrays and containers, as nothing frozen exchanges them, and by the objects."""
+    node = self._tensordict
+    parts = node._parts()
+    entries = node._values() if parts is None else parts[0]
+    return hash((type(self), *[_hashable(entry) for entry in entries]))
+
+
+def _hashable(entry: Any) -> Any:
+    return unwrap(entry) if isinstance(entry, NonTensorBase) else id(entry)
+
+
 _delegate_operators(TensorClass)
+_delegate_class_methods(TensorClass)
 # Hints of subclasses are looked up with those of this class, in the module that it says: lite, not this file.
 TensorClass.__annotations__ = inspect.get_annotations(TensorClass, eval_str=True)
 kinds.tensorclass = TensorClass

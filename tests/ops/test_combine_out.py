@@ -144,7 +144,7 @@ def test_arrays_are_written_into_an_array_of_their_shape() -> None:
         out = np.full(shape, 7.0)
         assert join(rows, out=out) is out
         np.testing.assert_array_equal(out.reshape(-1), [0, 0, 1, 1])
-        with pytest.raises(RuntimeError, match="shape"):
+        with pytest.raises(ValueError, match="shape"):
             join(rows, out=np.zeros((3, *shape)))
 
 

@@ -197,12 +197,12 @@ def test_operators_and_comparison():
 
 
 def test_results_with_other_keys_are_tensordicts():
-    point = Point(xy=np.zeros(2), inner={"a": 1})
+    point = Point(xy=np.zeros(2), inner=TensorDict(a=1))
     assert type(point.flatten_keys()) is TensorDict
     assert type(point.to_tensordict()) is TensorDict
     assert type(point.inner) is TensorDict
-    assert type(Point(xy=np.zeros(2), inner={"xy": 1}).get("inner")) is TensorDict
-    assert type(Point(xy=np.zeros(2), inner={"xy": 1}).pop("inner")) is TensorDict
+    assert type(Point(xy=np.zeros(2), inner=TensorDict(xy=1)).get("inner")) is TensorDict
+    assert type(Point(xy=np.zeros(2), inner=TensorDict(xy=1)).pop("inner")) is TensorDict
 
 
 def test_conversion():

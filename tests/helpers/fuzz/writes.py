@@ -157,7 +157,8 @@ def find_node(td: Any, name: str) -> Any:
 
 @operation()
 def replace(td: Any, value: Any) -> Any:
-    return update(copied(td), value)
+    entries = common(value) if is_node(value) else value
+    return update(copied(td), value) if entries else td
 
 
 # -- writing ----------------------------------------------------------------------------------
