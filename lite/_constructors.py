@@ -8,7 +8,6 @@ from typing import Any
 from lite._tensordict import TensorDict
 
 from_any = TensorDict.from_any
-from_dataclass = TensorDict.from_dataclass
 from_dict = TensorDict.from_dict
 from_namedtuple = TensorDict.from_namedtuple
 from_pytree = TensorDict.from_pytree

@@ -143,6 +143,8 @@ def set_at(td: Container, path: Path, value: Any, index: Any, writes: Writes) ->
     entry = td._get_str(key)
     node = td._as_node(entry)
     if node is not None:
+        if isinstance(value, (TensorCollection, Mapping)):
+            require_fields(entry, value)
         node._set_index(index, value, writes)
     elif isinstance(entry, NonTensorBase):
         writes.put(td, key, entry._assign(index, value))
@@ -242,6 +244,7 @@ def update(
                 td._set_path(path, td._blank(), False, writes)
                 target = td._as_node(td._peek_path(path))
             if target is not None and target is not value:
+                require_known(td._peek_path(path), value)
                 if not inplace:
                     target = _as_lazy(td, path, target, value, writes)
                 try:
@@ -384,21 +387,32 @@ def require_fields(target: Any, source: Any) -> None:
         ValueError: another tensorclass with other fields, or keys that are no fields.
     """
     fields: Any = getattr(target, "_fields", None)
-    if fields is None:
+    if fields is None or type(source) is type(target):
         return
-    node = Container._as_node(source)
     other: Any = getattr(source, "_fields", None)
-    keys = other if other is not None and not isinstance(source, type(target)) else None
-    if keys is None:
-        keys = {require_path(key)[0] for key in source} if node is None else node._keys()
-        wrong = set(keys) - set(fields)
-    else:
-        wrong = set(keys) ^ set(fields)
-    if wrong:
+    if other is None or isinstance(source, type(target)):
+        require_known(target, source)
+    elif wrong := set(other) ^ set(fields):
         raise entry_error(
             ValueError,
             f"cannot write a {type(source).__name__} to a {type(target).__name__}{{at}}: {sorted(wrong)} are "
             "not fields of both.",
+        )
+
+
+def require_known(target: Any, source: Any) -> None:
+    """Refuse to write to a tensorclass what is no field of it; ValueError."""
+    fields: Any = getattr(target, "_fields", None)
+    if fields is None:
+        return
+    node = Container._as_node(source)
+    names = (require_path(key)[0] for key in source) if node is None else node._keys()
+    wrong = [name for name in names if name not in fields]
+    if wrong:
+        raise entry_error(
+            ValueError,
+            f"cannot write a {type(source).__name__} to a {type(target).__name__}{{at}}: {sorted(wrong)} are "
+            "no fields of it.",
         )
 
 

@@ -38,7 +38,8 @@ class How(NamedTuple):
 def join_column(entries: list[Any], how: How, dim: int) -> Any:
     """What the entries of several containers under one key become; None if one has none.
 
-    Containers of one tensorclass become one of it, containers of several classes a plain one.
+    Containers of one tensorclass become one of it, those of several that are copied one of the first if it
+    has the fields, and containers of several other classes a plain one.
 
     Raises:
         RuntimeError: they are of different kinds, or their shapes do not fit.
@@ -61,8 +62,14 @@ def join_column(entries: list[Any], how: How, dim: int) -> Any:
         shown = [f"{type(entry).__name__} of shape {tuple(entry.shape)}" for entry in entries]
         raise entry_error(RuntimeError, f"the entries{{at}} to {how.name} are of different kinds: {shown}.")
     out = how.nodes(nodes, dim)
-    same = len(found) == 1 and nodes[0] is not entries[0]
-    return Container._rewrap(entries[0], out) if same else out
+    if nodes[0] is entries[0]:
+        return out
+    if len(found) > 1:
+        fields: Any = entries[0]._fields
+        tensorclasses = all(hasattr(kind, "_fields") for kind in found)
+        if not tensorclasses or out._parts() is not None or not set(out._keys()) <= set(fields):
+            return out
+    return Container._rewrap(entries[0], out)
 
 
 def _join_unbatched(items: list[Any], how: How, dim: int) -> UnbatchedTensor:

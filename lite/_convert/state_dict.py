@@ -70,7 +70,9 @@ def state_of(owner: Any, td: Container, destination: Any, prefix: str, keep_vars
         own.update({_TYPE: type(owner).__qualname__, _OBJECTS: objects})
     for key, entry in td._items():
         name = prefix + key
-        if isinstance(entry, NonTensorBase):
+        if type(entry) is ndarray:
+            out[name] = entry
+        elif isinstance(entry, NonTensorBase):
             if objects is not None:
                 objects[key] = _payload(entry)
             elif flatten:
@@ -138,27 +140,25 @@ def load_state_dict(
         >>> td.load_state_dict(TensorDict({"n": {"b": 3}}).state_dict())["n", "b"]
         array(3)
     """
-    state: Any = state_dict if td._as_node(state_dict) is None else _mapping(td, state_dict)
-    load_into(td, td, state, strict, assign, from_flatten)
+    load_into(td, td, state_dict, strict, assign, from_flatten)
     return td
 
 
 def load_into(
     owner: Any,
     td: Container,
-    state_dict: Mapping[str, Any],
+    state_dict: Mapping[str, Any] | Container,
     strict: bool,
     assign: bool,
     from_flatten: bool | None,
 ) -> None:
     """`load_state_dict` of a container that is the `owner` itself, or in it if that is a tensorclass."""
-    metadata = getattr(state_dict, "_metadata", None)
+    given: Any = state_dict if td._as_node(state_dict) is None else _mapping(td, state_dict)
+    metadata = getattr(given, "_metadata", None)
     if from_flatten is None:
         # A nested state dict keeps the metadata of its nodes in them.
-        from_flatten = metadata is not None and (
-            not metadata.keys() <= {""} or set(state_dict) != set(td._keys())
-        )
-    state = _nested(state_dict, metadata) if from_flatten else state_dict
+        from_flatten = metadata is not None and (not metadata.keys() <= {""} or set(given) != set(td._keys()))
+    state = _nested(given, metadata) if from_flatten else given
     if strict:
         _check_keys(owner, td, state)
     with Writes() as writes:
@@ -178,34 +178,44 @@ def _mapping(td: Any, tree: Any) -> dict[str, Any]:
     return out
 
 
-def _nested(flat: Mapping[str, Any], metadata: Any) -> StateDict:
+class _Node(dict[str, Any]):
+    """A node of a state dict that was flat."""
+
+    __slots__ = ("_metadata",)
+    _metadata: dict[str, Any]
+
+
+def _nested(flat: Mapping[str, Any], metadata: Any) -> _Node:
     """A flat state dict as a nested one, whose nodes have their own metadata."""
-    out = StateDict()
+    out = _Node()
     for name, value in flat.items():
-        *parents, last = name.split(".")
-        node = _node(out, parents)
+        path = name.split(".")
+        node = _node(out, path[:-1])
         if node is None:
             raise RuntimeError(f"the name {name!r} is below an array of the state dict.")
-        node[last] = value
+        node[path[-1]] = value
     for name, about in (metadata or {}).items():
         node = _node(out, name.split(".") if name else [])
         if node is not None:
-            node._metadata = OrderedDict({"": about})
+            node._metadata = {"": about}
     return out
 
 
-def _node(root: StateDict, path: list[str]) -> StateDict | None:
+def _node(root: _Node, path: list[str]) -> _Node | None:
     """The node at a path, created if need be; None where something else is."""
     node = root
     for key in path:
-        node = node.setdefault(key, StateDict())
-        if not isinstance(node, StateDict):
+        found = node.get(key)
+        if found is None:
+            found = node[key] = _Node()
+        elif type(found) is not _Node:
             return None
+        node = found
     return node
 
 
-def _names(state: Mapping[str, Any]) -> list[str]:
-    return [name for name in state if name not in _LEGACY]
+def _items(state: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [item for item in state.items() if item[0] not in _LEGACY]
 
 
 def _said(state: Any) -> dict[str, Any]:
@@ -233,9 +243,9 @@ def _is_empty(value: Any) -> bool:
     if not isinstance(value, Mapping):
         return False
     objects = _said(value).get(_OBJECTS, {}).values()
-    return all(payload is None for payload in objects) and all(
-        _is_empty(value[name]) for name in _names(value)
-    )
+    if any(payload is not None for payload in objects):
+        return False
+    return all(_is_empty(item) for _, item in _items(value))
 
 
 def _has_arrays(node: Any) -> bool:
@@ -257,7 +267,11 @@ def _check_keys(owner: Any, td: Any, state: Mapping[str, Any]) -> None:
 def _unmatched(owner: Any, td: Any, state: Mapping[str, Any], prefix: str) -> tuple[list[str], list[str]]:
     """The names that only the state dict has, and those of arrays that only self has."""
     fields = getattr(owner, "_fields", None)
-    extra = {name for name in _names(state) if not _is_empty(state[name]) and _object(state[name]) is None}
+    extra = {
+        name
+        for name, value in _items(state)
+        if type(value) is ndarray or (not _is_empty(value) and _object(value) is None)
+    }
     if fields is not None:
         extra |= _said(state).get(_OBJECTS, {}).keys() - fields.keys()
     missing, inner = [], []
@@ -272,12 +286,16 @@ def _unmatched(owner: Any, td: Any, state: Mapping[str, Any], prefix: str) -> tu
         elif is_array(entry) or (node is not None and _has_arrays(node)):
             missing.append(prefix + key)
     if extra and fields is not None:
+        first = prefix + min(extra)
         raise KeyError(
-            f"Keys {sorted(prefix + key for key in extra)} of the state-dict weren't expected by a "
-            f"{type(owner).__name__} with the entries {sorted(td._keys())}."
+            f"Key {first!r} wasn't expected in the state-dict of a {type(owner).__name__} with the entries "
+            f"{sorted(td._keys())}."
         )
     found = [prefix + key for key in extra]
-    return sum((more for more, _ in inner), found), sum((less for _, less in inner), missing)
+    for more, less in inner:
+        found += more
+        missing += less
+    return found, missing
 
 
 def _load(owner: Any, td: Any, state: Mapping[str, Any], assign: bool, writes: Writes) -> None:
@@ -298,10 +316,9 @@ def _load(owner: Any, td: Any, state: Mapping[str, Any], assign: bool, writes: W
                 raise RuntimeError(LOCK_ERROR)
             writes.keep(td)
             td._remove(key)
-    for key in _names(state):
+    for key, value in _items(state):
         if fields is not None and key not in fields:
             continue
-        value = state[key]
         if type(value) is ndarray or not isinstance(value, Mapping):
             td._set_here(key, value, not assign, writes)
             continue

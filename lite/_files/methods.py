@@ -485,7 +485,7 @@ def consolidate(
         return_early: return a `concurrent.futures.Future` of the result.
 
     Raises:
-        RuntimeError: an object that JSON cannot hold, or a tensorclass.
+        RuntimeError: an object that JSON cannot hold.
         ValueError: a key or dtype that the format cannot hold, or another device.
 
     Example:
@@ -507,7 +507,7 @@ def consolidate(
         path = None if filename is None else os.path.abspath(filename)
         buffer, views = consolidate(td, path)
         out = with_leaves(td, iter(views), repeat(""), None, inplace, to_cpu=path is not None)
-        out._source = buffer
+        getattr(out, "_tensordict", out)._source = buffer
         return out.lock_()
 
     return in_background(run) if return_early else run()

@@ -114,7 +114,7 @@ def _entry(entry: Any, device: str | None) -> str:
         except RuntimeError:  # a parameter has none before the first call of its module
             shape = (-1,)
         return _array(shape, entry, entry)
-    # Not `repr`, which is the one of this file: a buffer without data is neither array nor TensorDict.
+    # Not `repr`, which is the one of this file: tensorclasses and buffers without data have their own.
     return entry._repr_on(device) if isinstance(entry, NonTensorBase) else str(entry.__repr__())
 
 

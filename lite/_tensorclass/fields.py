@@ -74,10 +74,10 @@ class Field:
         if options.tensor_only:
             self._require_arrays()
 
-    def __get__(self, instance: Any, owner: type) -> Any:
+    def __get__(self, instance: Any, owner: Any) -> Any:
         if instance is not None:
             entry = instance._tensordict._get_str(self.name)
-            if entry is None and self.name in instance._was_deleted():
+            if entry is None and owner._deletes and self.name in instance._was_deleted():
                 raise AttributeError(self.name)
             return self.read(entry)
         if self.default is MISSING:
@@ -91,6 +91,7 @@ class Field:
         if instance._tensordict._peek(self.name) is None:
             raise AttributeError(f"the field {self.name!r} has no value that could be deleted.")
         instance._tensordict.del_(self.name)
+        type(instance)._deletes = True
         object.__setattr__(instance, "_deleted", {*instance._was_deleted(), self.name})
 
     def initial(self, owner: type) -> Any:
@@ -185,24 +186,23 @@ def _is_tensor_type(annotation: Any) -> bool:
 def _as_collection(value: Any, kind: Any, batch_size: Shape) -> Any:
     if issubclass(kind, NonTensorBase):
         return value if isinstance(value, NonTensorBase) else NonTensorData._make(value, batch_size)
-    if (
-        not isinstance(value, kind)
-        and hasattr(kind, "from_tensordict")
-        and Container._as_node(value) is not None
-    ):
-        return kind.from_tensordict(value)
-    return value
+    if Container._as_node(value) is None:
+        raise _not_cast(ValueError, value, kind)
+    convert = None if isinstance(value, kind) else getattr(kind, "from_tensordict", None)
+    return value if convert is None else convert(value)
 
 
 def _as_array(value: Any, kind: type) -> Any:
     if _is_any_array(value) or isinstance(value, SCALARS):
         return value
+    if not isinstance(value, list | tuple):
+        raise _not_cast(TypeError, value, kind)
     try:
-        numeric = isinstance(value, list | tuple) and is_numeric(np.asarray(value).dtype)
+        numeric = is_numeric(np.asarray(value).dtype)
     except ValueError:  # ragged
         numeric = False
     if not numeric:
-        raise _not_cast(TypeError, value, kind)
+        raise _not_cast(ValueError, value, kind)
     return value
 
 
@@ -212,10 +212,10 @@ def _as_object(value: Any, kind: Any, batch_size: Shape) -> Any:
     if not isinstance(value, kind) or (type(value) is bool and kind is not bool):
         try:
             value = kind(value)
-        except (TypeError, ValueError) as error:
-            raise _not_cast(
-                ValueError if isinstance(error, ValueError) else TypeError, value, kind
-            ) from error
+        except ValueError as error:
+            raise _not_cast(ValueError, value, kind) from error
+        except TypeError as error:
+            raise _not_cast(TypeError, value, kind) from error
     return NonTensorData._make(value, batch_size)
 
 

@@ -17,6 +17,7 @@ from lite._files import functions, methods
 from lite._show.html import html_of
 from lite._show.text import entry_text, ordered, state_lines
 from lite._tensorclass.annotations import local_types
+from lite._tensorclass.delegation import delegate
 from lite._tensorclass.fields import Field, Options, signature_of
 from lite._tensordict import TensorDict
 from lite._tree.batch_ops import BatchOp
@@ -36,11 +37,11 @@ class TensorClass(TensorCollection):
     """Base of classes whose annotated fields are entries of a TensorDict.
 
     An instance has a batch size. Fields are arrays that start with it, nested tensorclasses or
-    TensorDicts, or any other objects: text and objects are stored as non-tensor data and come back as
-    they were; a list holds one object per row of the batch. `bool` fields are metadata, one value for
-    all. A field that is None has no entry. Everything that a TensorDict can do, an instance can do;
-    results with the same fields are instances of the class. `TensorClass["frozen"]` and the like are bases
-    with options.
+    TensorDicts, or any other objects: text, mappings, tuples and objects are stored as non-tensor data and
+    come back as they were; a list holds one object per row of the batch. `bool` fields are metadata, one
+    value for all. A field that is None has no entry. Everything that a TensorDict can do, an instance can
+    do; results with the same fields are instances of the class. `TensorClass["frozen"]` and the like are
+    bases with options.
 
     Args:
         args: values of the fields, in order of their declaration.
@@ -71,6 +72,7 @@ class TensorClass(TensorCollection):
     _fields: ClassVar[dict[str, Field]] = {}
     _options: ClassVar[Options] = Options()
     _local_types: ClassVar[dict[str, Any]] = {}
+    _deletes: ClassVar[bool] = False  # whether `del` removed a field of any instance
     _sets_itself: ClassVar[bool] = False  # whether the class has a `__setattr__` of its own
 
     def __class_getitem__(cls, flags: str | tuple[str, ...]) -> Any:
@@ -97,7 +99,7 @@ class TensorClass(TensorCollection):
             setattr(cls, field.name, cls._fields[field.name])
         cls._sets_itself = cls.__setattr__ is not TensorClass.__setattr__ and not cls._options.frozen
         if cls._options.frozen and cls.__hash__ is None:
-            cls.__hash__ = _hash_frozen  # type: ignore[method-assign]
+            cls.__hash__ = _hash_frozen
         cls.__signature__ = signature_of(cls)  # type: ignore[attr-defined]
 
     def __init__(
@@ -106,7 +108,7 @@ class TensorClass(TensorCollection):
         batch_size: Any = None,
         device: Any = None,
         names: Any = None,
-        lock: bool | None = None,
+        lock: Any = None,
         **kwargs: Any,
     ) -> None:
         cls = type(self)
@@ -162,7 +164,11 @@ class TensorClass(TensorCollection):
     memmap_refresh_ = methods.memmap_refresh_
     is_memmap = methods.is_memmap
     from_h5 = classmethod(methods.from_h5)
-    from_consolidated = staticmethod(functions.from_consolidated)
+
+    @classmethod
+    def from_consolidated(cls, filename: Any) -> Any:
+        """An instance from a file that `consolidate` wrote; see `TensorDict.from_consolidated`."""
+        return cls.from_tensordict(functions.from_consolidated(filename))
 
     @property
     def saved_path(self) -> str:
@@ -187,13 +193,14 @@ class TensorClass(TensorCollection):
             non_tensordict: values of further fields.
 
         Raises:
-            ValueError: the TensorDict has keys that are not fields of the class.
+            RuntimeError: no TensorDict.
+            ValueError: keys that are not fields of the class.
             KeyError: a field is given in both.
         """
         node = Container._as_node(tensordict)
         if node is None:
-            raise TypeError(f"from_tensordict expects a TensorDict, got {type(tensordict)}.")
-        cls._require_fields(node._keys())
+            raise RuntimeError(f"from_tensordict expects a TensorDict, got {type(tensordict)}.")
+        cls._require_fields([*node._keys(), *(non_tensordict or ())])
         if not non_tensordict:
             return cls._wrap_tensordict(node)
         both = sorted(set(non_tensordict) & set(node._keys()))
@@ -245,21 +252,24 @@ class TensorClass(TensorCollection):
         inner = self._tensordict
         held = {id(entry) for entry in inner._data.values()} if isinstance(inner, TensorDict) else set()
         unwrapped = [arg._tensordict if isinstance(arg, TensorClass) else arg for arg in args]
-        result = getattr(inner, name)(*unwrapped, **kwargs)
-        for given, passed in zip((*args, *kwargs.values()), (*unwrapped, *kwargs.values()), strict=True):
-            if result is passed:  # written to an argument such as `out`
+        passed = kwargs
+        out = kwargs.get("out") if kwargs else None
+        if isinstance(out, TensorClass):
+            passed = {**kwargs, "out": out._tensordict}
+        result = getattr(inner, name)(*unwrapped, **passed)
+        for given, taken in zip((*args, *kwargs.values()), (*unwrapped, *passed.values()), strict=True):
+            if result is taken:  # written to an argument such as `out`
                 return given
         return self._rewrapped(result, held)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_tensordict" or (name.startswith("__") and name.endswith("__")):
+        # What only lazy stacks have; the rest is on the class.
+        if name in TensorClass.__slots__ or (name.startswith("__") and name.endswith("__")):
             raise AttributeError(name)
         try:
             attribute = getattr(self._tensordict, name)
         except AttributeError:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}") from None
-        if isinstance(attribute, Container):
-            return self._rewrapped(attribute, set())
         if not inspect.ismethod(attribute):
             return attribute
         return lambda *args, **kwargs: self._call(name, args, kwargs)
@@ -276,7 +286,7 @@ class TensorClass(TensorCollection):
             self._deleted.discard(field.name)
 
     def _was_deleted(self) -> Set[str]:
-        return getattr(self, "_deleted", frozenset())
+        return getattr(self, "_deleted", frozenset()) if self._deletes else frozenset()
 
     def __delattr__(self, name: str) -> None:
         if self._options.frozen:
@@ -286,11 +296,11 @@ class TensorClass(TensorCollection):
     def __setattr__(self, name: str, value: Any) -> None:
         if self._options.frozen:
             raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-        found = inspect.getattr_static(type(self), name, None)
-        if hasattr(found, "__set__"):
+        field = self._fields.get(name)
+        if field is not None:
+            self._set_field(field, value)
+        elif hasattr(inspect.getattr_static(type(self), name, None), "__set__"):
             object.__setattr__(self, name, value)
-        elif isinstance(inspect.getattr_static(type(self._tensordict), name, None), property):
-            setattr(self._tensordict, name, value)
         else:
             raise self._unknown(name)
 
@@ -334,6 +344,17 @@ class TensorClass(TensorCollection):
             self._tensordict._set_path(path, value, inplace)
         return self
 
+    def del_(self, key: NestedKey) -> Self:
+        """Remove the value of a field, which is None then, or an entry below one; returns self.
+
+        Raises:
+            KeyError: no such field, or no such entry below it.
+        """
+        path = require_path(key)
+        if len(path) > 1 or path[0] not in self._fields or self._tensordict._peek(path[0]) is not None:
+            self._tensordict.del_(path)
+        return self
+
     def update(self, source: Any = None, **kwargs: Any) -> Self:
         """Set fields from a mapping, a TensorDict or another instance; see `TensorDict.update`."""
         node = Container._as_node(source)
@@ -357,10 +378,12 @@ class TensorClass(TensorCollection):
         if path:
             self.set(path, value)
             return
-        if isinstance(value, Mapping | TensorCollection):
+        if isinstance(value, TensorClass):
             require_fields(self, value)
-        node = Container._as_node(value)
-        self._tensordict._set_index(index, value if node is None else node)
+            value = value._tensordict
+        elif isinstance(value, (Container, Mapping)):
+            require_fields(self, value)
+        self._tensordict._set_index(index, value)
 
     def __iter__(self) -> Iterator[Any]:
         if not self.batch_size:
@@ -395,9 +418,17 @@ class TensorClass(TensorCollection):
 
     # -- conversion ---------------------------------------------------------------------------
 
-    def to_tensordict(self, **kwargs: Any) -> Any:
-        """A plain TensorDict with copies of the fields, nested tensorclasses converted, too."""
-        return self._tensordict.to_tensordict(**kwargs)
+    def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
+        """A plain TensorDict with copies of the fields, nested tensorclasses converted, too.
+
+        Args:
+            retain_none: True gives fields that are None an entry, False leaves out all objects that are.
+        """
+        out = self._tensordict.to_tensordict(retain_none=retain_none)
+        for name in self._fields if retain_none else ():
+            if name not in out:
+                out.set_non_tensor(name, None)
+        return out
 
     def select(
         self, *keys: NestedKey, inplace: bool = False, strict: bool = True, as_tensordict: bool = False
@@ -414,10 +445,17 @@ class TensorClass(TensorCollection):
             return self._tensordict.select(*keys, inplace=inplace, strict=strict)
         return self._call("select", keys, {"inplace": inplace, "strict": strict})
 
-    def to_dict(self, **kwargs: Any) -> dict[str, Any]:
-        """A plain dict of all fields, also of those that are None."""
-        found = self._tensordict.to_dict(**kwargs)
-        return {name: found.get(name) for name in self._fields if name not in self._was_deleted()}
+    def to_dict(self, *, retain_none: bool = True, **kwargs: Any) -> dict[str, Any]:
+        """A plain dict of the fields; see `TensorDict.to_dict`.
+
+        Args:
+            retain_none: with fields that are None.
+            kwargs: of `TensorDict.to_dict`.
+        """
+        found = self._tensordict.to_dict(retain_none=retain_none, **kwargs)
+        if retain_none:
+            return {name: found.get(name) for name in self._fields if name not in self._was_deleted()}
+        return {name: found[name] for name in self._fields if name in found}
 
     def state_dict(
         self, destination: Any = None, prefix: str = "", keep_vars: bool = False, flatten: bool = True
@@ -463,45 +501,6 @@ def _restore(cls: type[TensorClass], tensordict: Any) -> TensorClass:
     return cls._wrap_tensordict(tensordict)
 
 
-def _delegate(name: str) -> Callable[..., Any]:
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return self._call(name, args, kwargs)
-
-    method.__name__ = name
-    return method
-
-
-def _delegate_operators(cls: type) -> None:
-    """Python looks operators up on the class, past `__getattr__`: give the class TensorDict's own."""
-    own = set(cls.__dict__) | {"__class_getitem__", "__init_subclass__", "__slots__", "__weakref__"}
-    for base in TensorDict.__mro__[:-1]:
-        for name, value in base.__dict__.items():
-            if name.startswith("__") and name not in own and inspect.isfunction(value):
-                own.add(name)
-                setattr(cls, name, _delegate(name))
-
-
-def _class_method(name: str) -> Any:
-    def method(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        result = getattr(TensorDict, name)(*args, **kwargs)
-        return cls.from_tensordict(result) if isinstance(result, Container) else result
-
-    method.__name__ = name
-    method.__doc__ = getattr(TensorDict, name).__doc__
-    return classmethod(method)
-
-
-def _delegate_class_methods(cls: type) -> None:
-    """Give the class TensorDict's class methods: `stack`, `cat`, `from_dict` and so on."""
-    for name in dir(TensorDict):
-        if (
-            not name.startswith("_")
-            and name not in cls.__dict__
-            and inspect.ismethod(getattr(TensorDict, name))
-        ):
-            setattr(cls, name, _class_method(name))
-
-
 def _prepare_defaults(cls: type) -> None:
     """Give dataclasses the defaults that it takes: arrays from a factory, and no method for a default."""
     for name in inspect.get_annotations(cls):
@@ -529,8 +528,7 @@ def _hashable(entry: Any) -> Any:
     return unwrap(entry) if isinstance(entry, NonTensorBase) else id(entry)
 
 
-_delegate_operators(TensorClass)
-_delegate_class_methods(TensorClass)
+delegate(TensorClass)
 # Hints of subclasses are looked up with those of this class, in the module that it says: lite, not this file.
 TensorClass.__annotations__ = inspect.get_annotations(TensorClass, eval_str=True)
 kinds.tensorclass = TensorClass

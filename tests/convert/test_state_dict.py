@@ -100,20 +100,6 @@ def test_lazy_stacks():
         lazy_stack([TensorDict(a=1), TensorDict(b=1)]).state_dict()
 
 
-def test_tensordicts_as_state_dicts():
-    td = TensorDict({"a": np.zeros(2), "n": {"b": np.zeros(2)}})
-    array = td["n", "b"]
-    source = TensorDict({"a": [1, 2], "s": "x", "n": {"b": [3, 4]}}, batch_size=[2])
-    with unchanged(source):
-        assert td.load_state_dict(source) is td
-        td.load_state_dict(source.flatten_keys("."), from_flatten=True)
-    assert td["n", "b"] is array
-    np.testing.assert_array_equal(array, [3, 4])
-    assert td.batch_size == ()
-    with pytest.raises(RuntimeError, match=r"tensordict extra keys \['n.b'\]"):
-        td.load_state_dict(source.exclude(("n", "b")))
-
-
 # Every kind of entry, as `kind(value)`; equal values come from equal calls.
 KINDS = {
     "array": lambda v: np.full((2, 3), v),
@@ -212,3 +198,17 @@ def test_parameters():
     td.load_state_dict(TensorDict(w=np.ones(2)).state_dict())
     assert td["w"] is weight
     np.testing.assert_array_equal(weight.data, [1, 1])
+
+
+def test_tensordicts_as_state_dicts():
+    td = TensorDict({"a": np.zeros(2), "n": {"b": np.zeros(2)}})
+    array = td["n", "b"]
+    source = TensorDict({"a": [1, 2], "s": "x", "n": {"b": [3, 4]}}, batch_size=[2])
+    with unchanged(source):
+        assert td.load_state_dict(source) is td
+        td.load_state_dict(source.flatten_keys("."), from_flatten=True)
+    assert td["n", "b"] is array
+    np.testing.assert_array_equal(array, [3, 4])
+    assert td.batch_size == ()
+    with pytest.raises(RuntimeError, match=r"tensordict extra keys \['n.b'\]"):
+        td.load_state_dict(source.exclude(("n", "b")))

@@ -94,10 +94,6 @@ PARAMETERS = {
     "NonTensorData": ({"_metadata", "_is_non_tensor"}, "internal"),
     "densify": ({"layout"}, "padding is the only layout"),
     "get_defaults_to_none": ({"set_to_none"}, "without effect there"),
-    "from_dataclass": (
-        {"obj", "frozen", "autocast", "nocast", "inplace", "shadow", "tensor_only"},
-        "dest_cls",
-    ),
     "from_dict": ({"d"}, "the class method's name, input_dict"),
     "from_h5": ({"h5_file"}, "the class method's name, filename"),
     "from_namedtuple": ({"named_tuple"}, "the class method's name"),

@@ -216,7 +216,7 @@ def test_conversion():
     assert back.batch_size == (2,)
     with pytest.raises(ValueError, match="do not belong to the class"):
         Tokens.from_tensordict(TensorDict(other=1))
-    with pytest.raises(TypeError, match="expects a TensorDict"):
+    with pytest.raises(RuntimeError, match="expects a TensorDict"):
         Tokens.from_tensordict({"full": 1})
     made = Tokens.from_dict({"full": np.zeros(2)})
     assert type(made) is Tokens
@@ -274,6 +274,16 @@ def test_repr():
         "    device=None,\n"
         "    is_shared=False)"
     )
+
+
+def test_repr_of_nested_instances():
+    point = Point(xy=np.zeros(2), tags="t", inner=Tokens(full=np.zeros(3)))
+    inner = repr(point.inner).replace("\n", "\n    ")
+    assert f"\n    inner={inner},\n" in repr(point)
+    assert f"\n    inner: {inner},\n".replace("\n", "\n    ") in repr(
+        point.to_tensordict().set("inner", point.inner)
+    )
+    assert repr(point.inner).replace("\n", "\n        ") in repr(lazy_stack([TensorDict(p=point.inner)])[0])
 
 
 def test_hints_of_a_class_outside_of_lite() -> None:

@@ -85,7 +85,7 @@ def test_other_fields_are_refused(name: str, wrap: str, index: Any) -> None:
     else:
         other = source
     target = WRAPPED[wrap](made(cls, 0.0))
-    with pytest.raises(ValueError, match="are not fields of both"):
+    with pytest.raises(ValueError, match=r"are (not fields of both|no fields of it)"):
         target[index] = other[index]
     np.testing.assert_array_equal(target.get("x"), [0, 0, 0])
     inner = held(target)
@@ -120,7 +120,7 @@ def test_values_of_other_kinds() -> None:
     target[:2] = TensorDict({"x": np.ones(2)}, batch_size=[2])
     target[2] = {"x": 5}
     np.testing.assert_array_equal(target.x, [1, 1, 5])
-    with pytest.raises(ValueError, match=r"dict to a Left: \['q'\] are not fields"):
+    with pytest.raises(ValueError, match=r"dict to a Left: \['q'\] are no fields of it"):
         target[0] = {"x": 7, "q": 1}
     target[1:] = 3
     np.testing.assert_array_equal(target.x, [1, 3, 3])
@@ -132,3 +132,33 @@ def test_a_new_entry_keeps_its_class() -> None:
     assert type(td["held"]) is Left
     np.testing.assert_array_equal(td["held"].x, [1, 1, 0])
     assert td["held"].z == ["text", "text", None]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"x": np.ones(3), "q": np.ones(3)},
+        TensorDict({"x": np.ones(3), "q": np.ones(3)}, batch_size=[3]),
+        made(Right, y=np.ones(3)),
+    ],
+)
+def test_updates_of_what_holds_an_instance(source: Any) -> None:
+    for wrap in ("in TensorDicts", "in a lazy stack"):
+        td = WRAPPED[wrap](made(Left, 0.0))
+        value = source if wrap == "in TensorDicts" else TensorDict(source, batch_size=[3])
+        with pytest.raises(ValueError, match="are no fields of it"):
+            td.update({"n": {"held": value}})
+        np.testing.assert_array_equal(td["n", "held"].x, [0, 0, 0])
+        assert sorted(td["n", "held"].keys()) == ["x"]
+    td = nested(made(Left, 0.0))
+    td.update({"n": {"held": {"x": np.ones(3)}}})
+    assert type(td["n", "held"]) is Left
+    np.testing.assert_array_equal(td["n", "held"].x, [1, 1, 1])
+
+
+def test_set_at_of_an_instance() -> None:
+    td = nested(made(Left, 0.0))
+    with pytest.raises(ValueError, match="are not fields of both"):
+        td.set_at_(("n", "held"), made(Right)[0], 0)
+    td.set_at_(("n", "held"), made(Same)[0], 0)
+    np.testing.assert_array_equal(td["n", "held"].x, [1, 0, 0])

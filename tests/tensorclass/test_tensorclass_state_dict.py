@@ -81,7 +81,7 @@ def test_what_is_no_field(flatten: bool) -> None:
     other = TensorDict({"x": np.ones(2), "more": np.ones(2), "word": "w"}, batch_size=[2])
     state = other.state_dict(flatten=flatten)
     one = Pair(x=np.zeros(2), text="t", batch_size=[2])
-    with pytest.raises(KeyError, match=r"'more'.*weren't expected by a Pair"):
+    with pytest.raises(KeyError, match="Key 'more' wasn't expected in the state-dict of a Pair"):
         one.load_state_dict(state)
     np.testing.assert_array_equal(one.x, [0, 0])
     one.load_state_dict(state, strict=False)
@@ -100,3 +100,10 @@ def test_nothing_changes_where_something_does_not_fit() -> None:
     with pytest.raises(RuntimeError, match="locked"):
         one.load_state_dict(pair(1, text=None).state_dict())
     assert one.text == "text 0"
+
+
+def test_tensordicts_and_instances_as_state_dicts() -> None:
+    for other in (pair(1), pair(1).to_tensordict()):
+        one = pair(0).load_state_dict(other)
+        np.testing.assert_array_equal(one.inner.x, [1, 1])
+        assert one.text == "text 1"
