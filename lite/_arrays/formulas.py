@@ -332,7 +332,7 @@ def of_numbers(formula: Callable[[Any], Any], compute: Dtype | None = None) -> C
     """
 
     def call(x: Any) -> Any:
-        if isinstance(x, HostArray):
+        if isinstance(x, HostArray) and x.layered:
             return x.elementwise(call)
         x = inexact(_float_if_bool(x))
         wide, result = float_dtypes(x)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from lite._arrays.device import on_leaves
+from lite._arrays.device import beside, on_leaves, unwrap, wrap
 from lite._arrays.numbers import NUMBERS
-from lite._arrays.types import Path, Shape, Unbatched, is_array
+from lite._arrays.types import Path, Shape, Unbatched, has_namespace, is_array
 from lite._tree.collection import TensorCollection
 from lite._tree.entry_errors import below, entry_error, put_below
 from lite._tree.indexing import basic_shape, normalise, result_shape, slice_length
@@ -122,7 +122,7 @@ def _write_into(td: Container, key: str, current: Any, item: Any, writes: Writes
         writes.put(td, key, entry)  # replaced, as results of operations may hold the same objects
         return
     try:
-        writes.copy(current, td._to_entry(item))
+        writes.copy(current, td._to_entry(item), place=(td, key))
     except (TypeError, ValueError) as error:
         raise _not_updated(key, str(error)) from error
 
@@ -149,7 +149,7 @@ def set_at(td: Container, path: Path, value: Any, index: Any, writes: Writes) ->
     elif isinstance(entry, NonTensorBase):
         writes.put(td, key, entry._assign(index, value))
     else:
-        writes.copy(entry, td._to_entry(value), index)
+        writes.copy(entry, td._to_entry(value), index, place=(td, key))
 
 
 # -- the entries of a source --------------------------------------------------------------------------------
@@ -424,7 +424,7 @@ def _plan_leaf(
         source = trimmed(source, len(wanted))
     require_fit((key,), tuple(source.shape), wanted)
     try:
-        writes.copy(target, source, items, wanted)
+        writes.copy(target, source, items, wanted, (td, key))
     except ValueError as error:
         raise entry_error(ValueError, f"cannot write to key {{key}}: {error}", (key,)) from error
 
@@ -518,7 +518,9 @@ def _simple_shape(index: Any, size: Shape) -> Shape | None:
 
 def _fill_index(td: Any, items: tuple[Any, ...], shape: Shape, value: Any, writes: Writes) -> None:
     """Write one value to every entry."""
-    array = value if type(value) is ndarray else np.asarray(td._to_entry(value))
+    array = value if type(value) is ndarray else td._to_entry(value)
+    if not has_namespace(array):
+        array = np.asarray(array)
     for key, entry in list(td._data.items()):
         node = td._as_node(entry)
         if node is not None:
@@ -556,4 +558,5 @@ def _allocate(td: Any, source: Any, indexed_ndim: int) -> Any:
     if isinstance(source, TensorCollection):
         size = batch_size + source.batch_size[indexed_ndim:]
         return td._make({}, size)
-    return np.zeros(batch_size + source.shape[indexed_ndim:], source.dtype)
+    zeros = np.zeros(batch_size + source.shape[indexed_ndim:], source.dtype)
+    return unwrap(beside(wrap(source), zeros)) if has_namespace(source) else zeros

@@ -96,7 +96,7 @@ def join(items: list[Any], how: How, dim: int) -> Any:
     if all(issubclass(kind, Container) for kind in set(map(type, items))):
         return how.nodes(items, dim)
     if all(map(is_array, items)):
-        return (np.concatenate if how is CAT else np.stack)(items, dim)
+        return on_leaves(lambda *arrays: (np.concatenate if how is CAT else np.stack)(arrays, dim), *items)
     payloads = [isinstance(item, NonTensorBase) for item in items]
     if not all(isinstance(item, TensorCollection) for item in items) or (any(payloads) and not all(payloads)):
         got = sorted({type(item).__name__ for item in items})

@@ -17,7 +17,7 @@ from lite._containers.lazy_entries import keys_differ
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
 from lite._tree.entry_errors import below, misfit
-from lite._tree.indexing import normalise
+from lite._tree.indexing import is_traced, normalise
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names
 from lite._tree.protocol import Container, kinds
@@ -356,7 +356,7 @@ class Lazy(Container):
         items = normalise(index, self.batch_size)
         if all(type(item) is slice and item == slice(None) for item in items):
             return self
-        return lazy_index.select(self, items)
+        return self.contiguous()._index(index) if is_traced(items) else lazy_index.select(self, items)
 
     def _adopt(self, out: Any, name: str) -> Self:
         raise NotImplementedError(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from lite._arrays.device import on_leaves, wrap
-from lite._arrays.types import Array, is_array, raw
+from lite._arrays.types import Array, has_namespace, is_array, raw
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.protocol import Container, kinds
@@ -29,7 +29,8 @@ def to_dict(
 
     Args:
         retain_none: keep entries whose object is None.
-        convert_tensors: True turns arrays into Python numbers and lists, "numpy" Parameters into arrays.
+        convert_tensors: True turns arrays into Python numbers and lists, "numpy" Parameters and arrays of JAX
+            into those of NumPy.
         tolist_first: turn nested TensorDicts that have a batch size into lists of dicts.
 
     Raises:
@@ -59,7 +60,9 @@ def _as_dict(
         if is_array(entry):
             if convert_tensors is True:
                 entry = np.asarray(entry).tolist()
-            out[key] = raw(entry) if convert_tensors == "numpy" else entry
+            elif convert_tensors == "numpy":
+                entry = np.asarray(entry) if has_namespace(entry) else raw(entry)
+            out[key] = entry
         elif isinstance(entry, NonTensorBase):
             value = entry._export()
             if retain_none or value is not None:
@@ -78,7 +81,7 @@ def _export(td: Container) -> Any:
 
 
 def numpy(td: Container) -> dict[str, Any]:
-    """A nested dict of arrays and objects that shares memory; None objects are left out."""
+    """A nested dict of NumPy arrays and objects that shares memory; None objects are left out."""
     out: dict[str, Any] = td.to_dict(retain_none=False, convert_tensors="numpy")
     return out
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array, Unbatched, as_array, is_array
+from lite._arrays.device import unwrap, with_value, wrap
+from lite._arrays.types import Array, Unbatched, as_array, has_namespace, is_array
 from lite._ops.elementwise import choose
 from lite._ops.operands import Node, meeting
 from lite._ops.out import write_out
@@ -50,7 +51,7 @@ def where(
         >>> td.where(td["a"] > 1, -1)["a"]
         array([-1, -1,  2])
     """
-    mask = as_array(condition)
+    mask = condition if type(condition) is np.ndarray else as_array(wrap(condition))
     size = td.batch_size
     node = td._as_node(other)
     if node is not None and node.batch_size[: len(size)] == size:  # the line between batch and features
@@ -104,7 +105,7 @@ def masked_fill(td: T, mask: Any, value: Any) -> T:
 
 
 def _mask(td: Container, mask: Any) -> Array:
-    array = np.asarray(mask)
+    array = mask if type(mask) is np.ndarray else as_array(wrap(mask))
     if array.dtype.kind != "b":
         raise TypeError(f"mask must be an array of bools, got dtype {array.dtype}.")
     while array.ndim > td.ndim and array.shape[-1] == 1:
@@ -118,12 +119,16 @@ def _fill_masked(td: Any, mask: Array, value: Any) -> None:
         parts, dim = stacked
         rows = [mask] * len(parts) if dim >= mask.ndim else np.moveaxis(mask, dim, 0)[:, ...]
         for part, row in zip(parts, rows, strict=True):
-            _fill_masked(part, np.asarray(row), value)
+            _fill_masked(part, as_array(row), value)
         return
-    for _, entry in td._items():
-        node = td._as_node(entry)
-        if node is not None:
+    for key, entry in list(td._items()):
+        if type(entry) is np.ndarray:
+            entry[mask] = value
+        elif (node := td._as_node(entry)) is not None:
             _fill_masked(node, mask, value)
+        elif has_namespace(entry):
+            held = mask.reshape(mask.shape + (1,) * (entry.ndim - mask.ndim))
+            td._put(key, with_value(entry, ..., unwrap(np.where(held, value, wrap(entry)))))
         elif is_array(entry):
             entry[mask] = value
 
@@ -204,6 +209,8 @@ def remove_duplicates(input: Any, key: NestedKey, dim: int = 0, *, return_indice
 def _column(td: Any, key: NestedKey, dim: int, name: str) -> Array:
     """The array at `key` with `dim` in front."""
     array = td.get(key, None)
+    if has_namespace(array):
+        array = np.asarray(array)
     if not isinstance(array, np.ndarray):
         raise KeyError(f"{name} has no array at {key!r}.")
     if not -td.ndim <= dim < td.ndim:

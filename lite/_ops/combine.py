@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.device import wrap
+from lite._arrays.types import as_array
 from lite._containers.joining import CAT, MAYBE_DENSE, STACK, How, join
 from lite._ops.out import write_out
 from lite._tree.collection import TensorCollection, is_leaf_nontensor
@@ -194,7 +196,7 @@ def where(condition: Any, input: Any, other: Any, *, out: Any = None, pad: Any =
     if isinstance(input, Container):
         return input.where(condition, other, out=out, pad=pad)
     if isinstance(other, Container):
-        return other.where(~np.asarray(condition, dtype=np.bool_), input, out=out, pad=pad)
+        return other.where(~as_array(wrap(condition)).astype(np.bool_), input, out=out, pad=pad)
     raise TypeError(f"input or other must be a TensorDict, got {type(input)} and {type(other)}.")
 
 

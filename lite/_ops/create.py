@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from lite._arrays.device import beside, unwrap, wrap, write_leaf
+from lite._arrays.device import beside, unwrap, with_value, wrap, write_leaf
 from lite._arrays.dtypes import as_dtype
-from lite._arrays.types import Array, Shape, is_array
+from lite._arrays.types import Array, Shape, has_namespace, is_array
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorData
@@ -214,8 +214,7 @@ def new_full(
 
 def zero_(td: T) -> T:
     """Set every array to zero, in place; allowed when locked."""
-    for leaf in leaves(td):
-        write_leaf(leaf, ..., 0)
+    _fill(td, 0)
     return td
 
 
@@ -234,9 +233,23 @@ def fill_(td: T, key: Any, value: Any) -> T:
     node = td._as_node(entry)
     if node is None:
         return td.set_(key, value)
-    for leaf in leaves(node):
-        write_leaf(leaf, ..., value)
+    _fill(node, value)
     return td
+
+
+def _fill(td: Container, value: Any) -> None:
+    for leaf in leaves(td):
+        if type(leaf) is not np.ndarray and has_namespace(leaf):
+            break  # entries are to be replaced, which takes the nodes that have them
+        write_leaf(leaf, ..., value)
+    else:
+        return
+    for node in nodes(td):
+        for key, entry in list(node._items()) if node._parts() is None else ():
+            if has_namespace(entry):
+                node._put(key, with_value(entry, ..., value))
+            elif is_array(entry):
+                write_leaf(entry, ..., value)
 
 
 def _resized(

@@ -7,10 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.device import on_leaves
+from lite._arrays.device import on_leaves, wrap
 from lite._arrays.dtypes import is_numeric
 from lite._arrays.numbers import NUMBERS
-from lite._arrays.types import Array, ArrayHolder, HostArray, Shape, Unbatched, is_array, refuse_masked
+from lite._arrays.types import (
+    Array,
+    ArrayHolder,
+    HostArray,
+    Shape,
+    Unbatched,
+    has_namespace,
+    is_array,
+    refuse_masked,
+)
 from lite._tree.batch_ops import Expand
 from lite._tree.collection import Entry, TensorCollection
 from lite._tree.entry_errors import entry_error
@@ -105,7 +114,8 @@ class Node(Operand):
 
     def leaf(self, key: str, entry: Any) -> Any:
         value = self.td._get_str(key)
-        if type(value) is np.ndarray and type(entry) is np.ndarray and value.ndim < entry.ndim:
+        plain = type(value) is np.ndarray and type(entry) is np.ndarray
+        if (plain or (_reshapes(value) and _reshapes(entry))) and value.ndim < entry.ndim:
             return widened(value, entry.ndim, self.td.batch_dims)
         return value
 
@@ -115,6 +125,11 @@ class Node(Operand):
 
     def parts(self, count: int, dim: int) -> list[Operand]:
         return [Node(part) for part in self.td.unbind(dim)]
+
+
+def _reshapes(leaf: Any) -> bool:
+    """Whether a leaf is of NumPy or JAX, which can give it further dimensions."""
+    return type(leaf) is np.ndarray or has_namespace(leaf)
 
 
 def fitted(td: Any, size: Shape, others: Sequence[Any]) -> Any:
@@ -265,6 +280,8 @@ def as_operand(value: Any, like: Any) -> Operand | None:
         return Rows(value) if isinstance(value, np.ndarray) and value.ndim else Const(value)
     if isinstance(value, ArrayHolder):
         return as_operand(value.data, like)
+    if has_namespace(value):
+        value = wrap(value)
     if isinstance(value, HostArray):
         array: Any = value
         return Rows(array) if array.ndim else Const(array)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.device import on_leaves
 from lite._arrays.types import Array, Path, Shape, Unbatched, is_array
 from lite._containers.joining import STACK
 from lite._ops.out import write_out
@@ -258,7 +259,9 @@ def _unified_column(column: list[Any], size: Shape, padding: Any, key: str) -> l
         return [entry._rebatch(size) for entry in column]
     if all(is_array(entry) for entry in column):
         shape = _largest([entry.shape for entry in column], key)
-        return [entry if entry.shape == shape else _grown_to(entry, shape, padding) for entry in column]
+        return [
+            entry if entry.shape == shape else on_leaves(_grown_to, entry, shape, padding) for entry in column
+        ]
     if all(isinstance(entry, NonTensorBase) for entry in column):
         return [_grown_objects(entry, size) for entry in column]
     raise RuntimeError(f"the entries {key!r} are of different kinds: {[type(e).__name__ for e in column]}.")

@@ -15,6 +15,7 @@ import numpy as np
 
 from lite._arrays import formulas
 from lite._arrays.formulas import Pointwise, for_bools, swapped
+from lite._arrays.types import as_array, has_namespace
 from lite._ops.elementwise import Objects, elementwise, elementwise_
 from lite._ops.methods import AnyMethod, ArgsMethod, SelfMethod, described
 from lite._ops.operands import Const
@@ -387,7 +388,7 @@ def rmatmul(td: Container, other: Any) -> Any:
 
 def _matmul(td: Container, fn: Pointwise, other: Any) -> Any:
     """Matrix product per leaf; an array operand multiplies the features of every leaf as it is."""
-    if isinstance(other, np.ndarray):
+    if isinstance(other, np.ndarray) or has_namespace(other):
         other = Const(other)
     stacked = td._parts()
     if stacked is not None and isinstance(other, Const):
@@ -395,7 +396,7 @@ def _matmul(td: Container, fn: Pointwise, other: Any) -> Any:
     size = td.batch_size
 
     def product(a: Any, b: Any) -> Any:
-        out = np.asarray(fn(a, b))
+        out = as_array(fn(a, b))
         fit_leaf(out, size)
         return out
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.device import wrap
 from lite._arrays.types import Array, as_array
 from lite._ops.out import write_out
 from lite._tree.batch_ops import Index, Take
@@ -67,7 +68,7 @@ def gather(td: Container, dim: int, index: Any, out: Any = None, *, inplace: boo
     if out is not None and inplace:
         raise ValueError("gather takes either `out` or `inplace=True`, got both.")
     size = td.batch_size
-    array = as_array(index)
+    array = as_array(wrap(index))
     if not -len(size) <= dim < len(size):
         raise RuntimeError(f"Cannot gather tensordict with shape {size} along dim {dim}.")
     fits = all(

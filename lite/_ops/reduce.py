@@ -168,7 +168,7 @@ def joined(td: Any, name: str, dim: Any) -> Array:
         RuntimeError: shapes do not fit together.
     """
     if dim is MISSING or dim is None:
-        pieces = [np.asarray(wrap(leaf)).reshape(-1) for leaf in leaves(td)]
+        pieces = [as_array(wrap(leaf)).reshape(-1) for leaf in leaves(td)]
         axis = 0
     else:
         found = list(leaves(map_tree(td, keep, dense=partial(dense, name=name))))
@@ -181,7 +181,7 @@ def joined(td: Any, name: str, dim: Any) -> Array:
     if not pieces:
         raise ValueError(f"{name}(reduce=True) needs at least one array, got a TensorDict without any.")
     try:
-        return np.concatenate([np.asarray(wrap(piece)) for piece in pieces], axis)
+        return np.concatenate([as_array(wrap(piece)) for piece in pieces], axis)
     except ValueError as error:
         shapes = [piece.shape for piece in pieces]
         raise RuntimeError(
@@ -235,7 +235,7 @@ def _run(
 def _run_joined(td: Any, name: str, fn: Reducer, dim: Any, keepdim: bool) -> Any:
     scope = scope_of(td, dim, keepdim)
     array = joined(td, name, FEATURE if scope.feature else scope.dims)
-    return np.asarray(fn(array, -1 if scope.feature else scope.dims, keepdim))
+    return unwrap(as_array(fn(array, -1 if scope.feature else scope.dims, keepdim)))
 
 
 def _with_dtype(name: str, make: Callable[[Any], Reducer], what: str) -> AnyMethod:

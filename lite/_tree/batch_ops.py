@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array, Names, Shape
+from lite._arrays.device import beside, with_namespace_of
+from lite._arrays.types import Array, Names, Shape, has_namespace
 
 
 class BatchOp:
@@ -275,6 +276,17 @@ class Index(BatchOp):
         return self.new_names
 
 
+class TracedIndex(Index):
+    """Index with arrays of JAX whose values are not known, which look up in arrays of NumPy, too."""
+
+    __slots__ = ()
+
+    def __init__(self, ndim: int, shape: Shape, index: Any, new_names: Names = None) -> None:
+        super().__init__(ndim, shape, index, new_names)
+        traced = next(item for item in index if has_namespace(item))
+        self.array = lambda value: with_namespace_of(traced, value)[self.index]
+
+
 class Piece(Index):
     """A slice taken by `split`, `chunk` or `narrow`, which keep the lock."""
 
@@ -331,5 +343,6 @@ class Pad(BatchOp):
         dtype = value.dtype
         out = np.empty(self.shape + value.shape[self.ndim :], dtype)
         out.fill(None if dtype.hasobject else self.value)
+        out = beside(value, out)
         out[self.within] = value[self.kept]
         return out

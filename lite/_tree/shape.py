@@ -12,7 +12,7 @@ import numpy as np
 from lite._arrays.types import HostArray, Shape
 from lite._tree import batch_ops
 from lite._tree.collection import TensorCollection
-from lite._tree.indexing import normalise, result_names, result_shape
+from lite._tree.indexing import is_traced, normalise, result_names, result_shape
 
 
 def as_shape(sizes: tuple[Any, ...], argument: str) -> Shape:
@@ -155,7 +155,8 @@ class BatchShape(TensorCollection):
         shape = result_shape(items, batch_size)
         names = self._own_names()
         new_names = None if names is None else result_names(items, names, len(shape))
-        return self._run(batch_ops.Index(len(batch_size), shape, items, new_names))
+        index_op = batch_ops.TracedIndex if is_traced(items) else batch_ops.Index
+        return self._run(index_op(len(batch_size), shape, items, new_names))
 
     def _own_names(self) -> list[str | None] | None:
         return None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lite._transforms.methods import ArrayMethods
+from lite._arrays.methods import ArrayMethods
 
 
 class Plain(ArrayMethods):
