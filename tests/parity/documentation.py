@@ -24,22 +24,20 @@ from parity.compare import assert_same, plain
 import lite
 import lite.nn
 
-DTYPES = {
-    getattr(torch, name): np.dtype(name)
-    for name in [
-        "float64",
-        "float32",
-        "float16",
-        "int64",
-        "int32",
-        "int16",
-        "int8",
-        "uint8",
-        "bool",
-        "complex64",
-        "complex128",
-    ]
-}
+KINDS = (
+    "float64",
+    "float32",
+    "float16",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint8",
+    "bool",
+    "complex64",
+    "complex128",
+)
+DTYPES = {getattr(torch, name): np.dtype(name) for name in KINDS}
 
 
 # -- torch, with arrays ----------------------------------------------------------------------------
@@ -131,7 +129,7 @@ class Runner:
     """One side: what its statements may use, and the state of the random numbers between them."""
 
     def __init__(self, package: Any, layers: Any, module: Any, translate: Callable[[str], str]) -> None:
-        self.names: dict[str, Any] = {"__name__": "example", "np": np, "torch": module, "nn": module.nn}
+        self.names: dict[str, Any] = {"__name__": __name__, "np": np, "torch": module, "nn": module.nn}
         for part in (layers, package):
             self.names |= {name: getattr(part, name) for name in dir(part) if not name.startswith("_")}
         self.translate = translate
@@ -234,7 +232,8 @@ def examples() -> dict[str, list[str]]:
             lines = [line.strip() for line in text.splitlines()]
             kept = [line for line in lines if line.startswith((">>> ", "... "))]
             parsed = doctest.DocTestParser().get_examples("\n".join(kept))
-        found[name] = [example.source for example in parsed]
+        # Nothing is written outside the folder that a test runs in.
+        found[name] = [re.sub(r"([\"'])/(?=\w)", r"\1./", example.source) for example in parsed]
     return found
 
 
