@@ -15,7 +15,7 @@ from lite._tree.keys import NestedKey, require_path, to_key
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase
-from lite._tree.protocol import MISSING, Container, T
+from lite._tree.protocol import MISSING, Container, T, kinds
 from lite._tree.walks import keep, leaves, map_tree, nodes
 
 
@@ -205,12 +205,24 @@ def depth(td: Container) -> int:
 def data_ptr(td: Container, *, storage: bool = False) -> Any:
     """Addresses of the arrays, as a TensorDict of integers without batch size.
 
+    A lazy stack becomes a node with its parts under "0", "1", ...
+
     Args:
         storage: the address of the memory that the array is a view of.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, lazy_stack
+        >>> parts = [TensorDict(a=np.ones(2)), TensorDict(a=np.zeros(2))]
+        >>> sorted(lazy_stack(parts).data_ptr().keys(True, True))
+        [('0', 'a'), ('1', 'a')]
     """
-    out = td.filter_non_tensor_data()
-    return out.apply(
-        lambda leaf: np.asarray(_address(leaf, storage), np.int64), batch_size=(), filter_empty=False
+    return map_tree(
+        td,
+        lambda leaf, _: np.asarray(_address(leaf, storage), np.int64),
+        lambda *_: None,
+        lambda _, entries: kinds.dense(entries),
+        lambda stack: kinds.dense({str(i): part for i, part in enumerate(stack._parts()[0])}),
     )
 
 

@@ -19,9 +19,8 @@ from lite._arrays.reductions import Reducer
 from lite._arrays.types import Array, Names, Shape, as_array
 from lite._ops.methods import AnyMethod, described
 from lite._ops.out import write_out
-from lite._tree.collection import is_leaf_nontensor
 from lite._tree.keys import require_path
-from lite._tree.nontensor import NonTensorData
+from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.numpy_protocol import implements
 from lite._tree.protocol import MISSING, Container
 from lite._tree.unbatched import UnbatchedTensor
@@ -190,10 +189,13 @@ def joined(td: Any, name: str, dim: Any) -> Array:
 
 
 def with_keys(td: Any, transform: Callable[[Any], Any]) -> Any:
-    """The entries of `td` under the keys that `transform` gives."""
+    """The entries of `td` under the keys that `transform` gives, at every level."""
     out = td._blank()
-    for key, entry in td.items(True, True, is_leaf=is_leaf_nontensor):
-        out._set_path(require_path(transform(key)), entry, False)
+    for key, entry in td._items():
+        node = None if isinstance(entry, NonTensorBase) else td._as_node(entry)
+        out._set_path(
+            require_path(transform(key)), entry if node is None else with_keys(node, transform), False
+        )
     return out
 
 
@@ -203,7 +205,7 @@ _ARGUMENTS = """
                 the features of every entry; without it every array is reduced to one number.
             keepdim: keep reduced dimensions with size 1.
             {option}reduce: join the arrays of all entries first, and return one array.
-            key_transform: gives the key of a result from the key of its entry.
+            key_transform: gives the key of a result from the key of its entry, at every level.
 
         Raises:
             IndexError: `dim` is no batch dimension.
