@@ -158,7 +158,7 @@ def load_into(
     if from_flatten is None:
         # A nested state dict keeps the metadata of its nodes in them.
         from_flatten = metadata is not None and (not metadata.keys() <= {""} or set(given) != set(td._keys()))
-    state = _nested(given, metadata) if from_flatten else given
+    state = _nested(given, metadata, [key for key in td._keys() if "." in key]) if from_flatten else given
     if strict:
         _check_keys(owner, td, state)
     with Writes() as writes:
@@ -185,20 +185,27 @@ class _Node(dict[str, Any]):
     _metadata: dict[str, Any]
 
 
-def _nested(flat: Mapping[str, Any], metadata: Any) -> _Node:
-    """A flat state dict as a nested one, whose nodes have their own metadata."""
+def _nested(flat: Mapping[str, Any], metadata: Any, dotted: list[str]) -> _Node:
+    """A flat state dict as a nested one, whose nodes have their own metadata; `dotted` keys stay whole."""
     out = _Node()
     for name, value in flat.items():
-        path = name.split(".")
+        path = _path(name, dotted)
         node = _node(out, path[:-1])
         if node is None:
             raise RuntimeError(f"the name {name!r} is below an array of the state dict.")
         node[path[-1]] = value
     for name, about in (metadata or {}).items():
-        node = _node(out, name.split(".") if name else [])
+        node = _node(out, _path(name, dotted) if name else [])
         if node is not None:
             node._metadata = {"": about}
     return out
+
+
+def _path(name: str, dotted: list[str]) -> list[str]:
+    for key in dotted:
+        if name == key or name.startswith(f"{key}."):
+            return [key, *name.split(".")[key.count(".") + 1 :]]
+    return name.split(".")
 
 
 def _node(root: _Node, path: list[str]) -> _Node | None:

@@ -276,11 +276,12 @@ def _apply_entry(
     if node is None:
         return entry._apart() if isinstance(entry, NonTensorBase) and not call.inplace else entry
     nested = [td._as_node(_other(td, call, other, key, nested=True)) for other in others]
-    onto = td._as_node(target._get_str(key)) if target is not td else None
+    held = target._get_str(key) if target is not td else None
+    onto = td._as_node(held)
     result = _apply_node(node, call, nested, onto, path)
-    if call.inplace:
-        return entry if result is not None else None
-    return result if result is None or onto is not None else td._rewrap(entry, result)
+    if result is None or call.inplace:
+        return None if result is None else entry
+    return td._rewrap(entry, result) if onto is None else held
 
 
 def _other(td: Container, call: _Call, other: Any, key: str, nested: bool = False) -> Any:

@@ -222,7 +222,7 @@ def data_ptr(td: Container, *, storage: bool = False) -> Any:
         lambda leaf, _: np.asarray(_address(leaf, storage), np.int64),
         lambda *_: None,
         lambda _, entries: kinds.dense(entries),
-        lambda stack: kinds.dense({str(i): part for i, part in enumerate(stack._parts()[0])}),
+        lambda stack: kinds.dense({str(i): part for i, part in enumerate((stack._parts() or [()])[0])}),
     )
 
 

@@ -151,8 +151,10 @@ class Field:
             kind = None
         collection = kind is not None and issubclass(kind, TensorCollection)
         if isinstance(value, Mapping) and not isinstance(value, TensorCollection):
-            if not collection or issubclass(kind, NonTensorBase):
+            if not collection:
                 return NonTensorData._make(value, batch_size)
+            if issubclass(kind, NonTensorBase):
+                return _as_collection(value, kind, batch_size)
             from_mapping = getattr(kind, "_from_mapping", None)
             return value if from_mapping is None else from_mapping(value, batch_size)
         if kind is None:

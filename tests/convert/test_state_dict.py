@@ -212,3 +212,11 @@ def test_tensordicts_as_state_dicts():
     assert td.batch_size == ()
     with pytest.raises(RuntimeError, match=r"tensordict extra keys \['n.b'\]"):
         td.load_state_dict(source.exclude(("n", "b")))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_keys_with_dots(kind):
+    td, other = (TensorDict({"n.k": KINDS[kind](v), "n.a": np.full(2, v), "s": str(v)}, [2]) for v in (0, 1))
+    expected = content(other)
+    for flatten in (True, False):
+        assert content(td.clone().load_state_dict(other.state_dict(flatten=flatten))) == expected

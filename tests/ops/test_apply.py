@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.trees import tree, unchanged
 
-from lite import NonTensorData, TensorDict, is_leaf_nontensor, lazy_stack
+from lite import NonTensorData, TensorDict, is_leaf_nontensor, lazy_stack, tensorclass
 
 
 def test_leaves_are_replaced_and_the_rest_is_kept() -> None:
@@ -223,3 +223,18 @@ def test_a_function_that_raises_in_a_thread_leaves_everything_as_it_was() -> Non
         td.apply_(_fails_at(2), num_threads=2)
     with unchanged(td), pytest.raises(ValueError):
         td.apply(lambda x: x, num_threads=-1)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_results_are_written_into_instances_of_tensorclasses(lazy):
+    point = tensorclass(type("Point", (), {"__annotations__": {"x": np.ndarray, "s": str}}))
+
+    def tree(value):
+        parts = [TensorDict(c=point(x=np.full(2, value), s="text"), b=np.full(2, value)) for _ in range(2)]
+        return lazy_stack(parts) if lazy else parts[0]
+
+    out = tree(0.0)
+    assert tree(1.0).apply(lambda x: x + x, out=out) is out
+    assert type(out["c"]) is point
+    np.testing.assert_array_equal(out["c"].x, tree(2.0)["c"].x)
+    assert out["c"].s == "text"
