@@ -84,7 +84,7 @@ def gather(td: Container, dim: int, index: Any, out: Any = None, *, inplace: boo
         source = source.contiguous()
     rows = array.ndim == 1 and source._flat()
     result = source._run(Take(size, 0, array) if rows else Gather(dim % len(size), array))
-    if result._own_names() is None and td._own_names() is not None:  # index arrays drop those of a lazy stack
+    if td._own_names() is not None:  # index arrays drop those of lazy stacks, at any depth
         result._set_names(td._own_names())
     if inplace:
         return td._adopt(result, "gather")

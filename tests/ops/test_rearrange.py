@@ -125,3 +125,10 @@ def test_gather_takes_either_out_or_inplace() -> None:
         with pytest.raises(ValueError, match="either"):
             td.gather(0, index, out=both, inplace=True)
     np.testing.assert_array_equal(td["a"], [0, 1])
+
+
+def test_gather_keeps_the_names_of_nested_stacks():
+    parts = [TensorDict({"n": {"a": np.zeros((2, 2))}}, [2, 2])]
+    td = TensorDict(n=lazy_stack(parts), batch_size=[1, 2, 2], names=["p", "q", "t"])
+    out = td.gather(2, np.zeros((1, 2, 1), int))
+    assert out.names == out["n"].names == out["n", "n"].names == ["p", "q", "t"]
