@@ -67,10 +67,10 @@ def _as_dict(
             value = entry._export()
             if retain_none or value is not None:
                 out[key] = value
-        elif checked:
-            out[key] = _as_dict(td._as_node(entry), retain_none, convert_tensors, tolist_first)
+        elif checked and isinstance(entry, Container):
+            out[key] = _as_dict(entry, retain_none, convert_tensors, tolist_first)
         else:
-            out[key] = td._as_node(entry).to_dict(
+            out[key] = entry.to_dict(
                 retain_none=retain_none, convert_tensors=convert_tensors, tolist_first=tolist_first
             )
     return out

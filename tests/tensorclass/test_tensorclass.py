@@ -292,3 +292,12 @@ def test_hints_of_a_class_outside_of_lite() -> None:
 
     assert typing.get_type_hints(Typed)["x"] is np.ndarray
     assert (TensorClass.__module__, Typed.__module__) == ("lite", __name__)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_fields_without_a_value_are_none_in_dicts(lazy: bool) -> None:
+    point = tensorclass(type("Point", (), {"__annotations__": {"x": Any, "s": Any}, "s": None}))
+    td = TensorDict(p=point(x=np.ones(2)), a=np.ones(2))
+    td = lazy_stack([td, td]) if lazy else td
+    assert td.to_dict()["p"]["s"] is None
+    assert "s" not in td.to_dict(retain_none=False)["p"]
