@@ -1,0 +1,217 @@
+"""Categorical: one of V classes per position."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lite._arrays.types import as_array, raw
+from lite._transforms.vmap.running import everything
+from lite.nn.distributions.arrays import as_shape, generator_of, require
+from lite.nn.distributions.distribution import Distribution
+from lite.nn.distributions.support import IntegerInterval, Support
+
+if TYPE_CHECKING:
+    from lite.nn._modules.initial import Rng
+
+_BLOCK = 2**18  # numbers that are worked on at once, so that temporaries stay small
+
+
+class Categorical(Distribution):
+    """Draws integers 0 .. V-1 with given probabilities.
+
+    Args:
+        probs: floats (*batch, V), non-negative; they are divided by their sum.
+        logits: floats (*batch, V), log-probs up to a constant per row.
+
+    Attributes:
+        batch_shape: shape of the batch, ``(*batch,)``.
+        event_shape: ``()``.
+        has_rsample: False.
+
+    Raises:
+        ValueError: both or none of ``probs`` and ``logits`` are given, or there is no last axis; probs are
+            negative, not finite, or sum to 0. Rows of logits may be NaN, or all -inf: log-probs are NaN then.
+        TypeError: they are not floats.
+
+    Example:
+        >>> import numpy as np
+        >>> dist = Categorical(probs=np.array([0.25, 0.75]))
+        >>> dist.log_prob(1).round(4), int(dist.mode), dist.sample((2, 3)).shape
+        (np.float64(-0.2877), 1, (2, 3))
+
+    Source:
+        torch.distributions.Categorical.
+    """
+
+    has_rsample = False
+    has_enumerate_support = True
+    _batched = ("probs", "logits")
+
+    def __init__(self, probs: ArrayLike | None = None, logits: ArrayLike | None = None) -> None:
+        if (probs is None) == (logits is None):
+            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+        name, given = ("logits", logits) if probs is None else ("probs", probs)
+        values = as_array(raw(given))
+        if values.ndim < 1:
+            raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
+        if not np.issubdtype(values.dtype, np.floating):
+            raise TypeError(f"{name} must be floats, got {values.dtype}")
+        self.batch_shape = values.shape[:-1]
+        self.event_shape: tuple[int, ...] = ()
+        if name == "probs":
+            total = values.sum(-1, keepdims=True)
+            require((values >= 0) & np.isfinite(values), "probs must not be negative", values)
+            require(total > 0, "probs of each row must have a positive sum", total)
+            self.probs = values / total
+        else:
+            self.logits = _log_softmax(values)
+
+    @cached_property
+    def logits(self) -> NDArray[Any]:
+        """Log-probs, (*batch, V)."""
+        tiny = np.finfo(self.probs.dtype).eps
+        out: NDArray[Any] = np.log(np.clip(self.probs, tiny, 1 - tiny))
+        return out
+
+    @cached_property
+    def probs(self) -> NDArray[Any]:
+        """Probabilities, (*batch, V)."""
+        out: NDArray[Any] = np.exp(self.logits)
+        return out
+
+    @property
+    def mode(self) -> NDArray[np.int64]:
+        """The most probable class, int64 (*batch); the first of several."""
+        weights = self.probs if "probs" in self.__dict__ else self.logits
+        return as_array(weights.argmax(-1)).astype(np.int64, copy=False)
+
+    @property
+    def deterministic_sample(self) -> NDArray[np.int64]:
+        """The mode."""
+        return self.mode
+
+    @property
+    def mean(self) -> NDArray[Any]:
+        """NaN, (*batch): classes have no mean."""
+        return np.full(self.batch_shape, np.nan, self.probs.dtype)
+
+    @property
+    def variance(self) -> NDArray[Any]:
+        """NaN, (*batch)."""
+        return np.full(self.batch_shape, np.nan, self.probs.dtype)
+
+    def enumerate_support(self, expand: bool = True) -> NDArray[np.int64]:
+        """The classes; see `Distribution.enumerate_support`."""
+        values = np.arange(self._values).reshape(-1, *(1,) * len(self.batch_shape))
+        return np.broadcast_to(values, (len(values), *self.batch_shape)) if expand else values
+
+    @property
+    def support(self) -> Support:
+        """0 to V-1."""
+        return IntegerInterval(0, self._values - 1)
+
+    @property
+    def _values(self) -> int:
+        """How many different values are drawn."""
+        return self._classes
+
+    @property
+    def _classes(self) -> int:
+        table: NDArray[Any] = self.probs if "probs" in self.__dict__ else self.logits
+        return int(table.shape[-1])
+
+    def log_prob(self, value: ArrayLike) -> NDArray[Any]:
+        """Log-prob of classes; ``value`` (integers) is broadcast against the batch.
+
+        Raises:
+            IndexError: a class is not one of the V.
+        """
+        ids = as_array(value)
+        if ids.dtype.kind not in "iu":
+            raise TypeError(f"value must be integers, got {ids.dtype}")
+        classes = self.logits.shape[-1]
+        numbers = everything(ids)
+        if numbers.size and (numbers.min() < 0 or numbers.max() >= classes):
+            bad = numbers.max() if numbers.max() >= classes else numbers.min()
+            raise IndexError(f"value holds {bad}, the classes are 0 to {classes - 1}")
+        shape = np.broadcast_shapes(ids.shape, self.batch_shape)
+        table = np.broadcast_to(self.logits, (*shape, classes))
+        out: NDArray[Any] = np.take_along_axis(table, np.broadcast_to(ids, shape)[..., None], -1)[..., 0]
+        return out
+
+    def entropy(self) -> NDArray[Any]:
+        """Entropy in nats, (*batch)."""
+        out = np.empty_like(self.logits, order="C", shape=self.batch_shape)
+        for part, logits in _blocks(out[..., None], self.logits):
+            probs = np.exp(logits)
+            part[:, 0] = -(probs * np.where(probs > 0, logits, 0)).sum(-1)
+        return out
+
+    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> NDArray[np.int64]:
+        """Draw classes, int64 (*sample_shape, *batch).
+
+        Args:
+            sample_shape: how many to draw for each element of the batch.
+            rng: generator or seed; by default the generator that the process shares.
+
+        Raises:
+            RuntimeError: the probabilities of a row are NaN.
+        """
+        shape = as_shape(sample_shape)
+        rows = self.probs.reshape(-1, self.probs.shape[-1])
+        uniform = generator_of(rng).random((math.prod(shape), len(rows)))
+        out = np.empty_like(uniform + rows[..., 0], np.int64, order="C")  # mapped, if either is
+        search = _search_each if len(uniform) > len(rows) else _search_at_once
+        search(rows, uniform, out)
+        return out.reshape((*shape, *self.batch_shape))
+
+
+def _search_each(rows: NDArray[Any], uniform: NDArray[Any], out: NDArray[np.int64]) -> None:
+    """The classes at which the sum of probabilities passes the numbers; for many draws from few rows."""
+    for i, row in enumerate(rows):
+        up_to = np.cumsum(row, dtype=np.float64)
+        out[:, i] = np.searchsorted(up_to, _points(uniform[:, i], up_to[-1]), side="right")
+
+
+def _search_at_once(rows: NDArray[Any], uniform: NDArray[Any], out: NDArray[np.int64]) -> None:
+    """The same for few draws from many rows."""
+    for found, shares, probs in _blocks(out.T, uniform.T, rows):
+        up_to = np.cumsum(probs, -1, dtype=np.float64)
+        points = _points(shares, up_to[:, -1:])
+        for draw in range(points.shape[1]):
+            found[:, draw] = (up_to <= points[:, draw, None]).sum(-1)
+
+
+def _points(uniform: NDArray[Any], total: Any) -> Any:
+    """Shares of the total, and just below it, so that a class of probability 0 is never found."""
+    if not np.isfinite(everything(total)).all():
+        raise RuntimeError(
+            "there is nothing to draw in a row of NaN: its logits must not hold NaN or +inf, or be all -inf "
+            f"(as where a mask admits no class), got probabilities that sum to {np.max(everything(total))}"
+        )
+    return np.minimum(uniform * total, np.nextafter(total, 0))
+
+
+def _blocks(*tables: NDArray[Any]) -> Iterator[tuple[NDArray[Any], ...]]:
+    """Arrays (*batch, n_i) as parts (rows, n_i), a few rows at a time; views, if contiguous or matrices."""
+    flat = [table if table.ndim == 2 else table.reshape(-1, table.shape[-1]) for table in tables]
+    step = max(1, _BLOCK // max(1, *(table.shape[-1] for table in tables)))
+    for start in range(0, len(flat[0]), step):
+        yield tuple(table[start : start + step] for table in flat)
+
+
+def _log_softmax(values: NDArray[Any]) -> NDArray[Any]:
+    """Logits less the logarithm of the sum of their exponentials; NaN in rows with NaN, +inf or only -inf."""
+    out = np.empty_like(values, order="C")
+    for scaled, rows in _blocks(out, values):
+        # the difference comes first: large logits would swallow the logarithm
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            np.subtract(rows, rows.max(-1, keepdims=True), out=scaled)
+            scaled -= np.log(np.exp(scaled).sum(-1, keepdims=True))
+    return out
