@@ -10,6 +10,7 @@ times fills any memory, and sixty lists that hold each other twice are small unt
 - every turn of a loop, filter and call looks at the clock, and none of them alone takes long;
 - filters, and methods of Python's own types, are those listed here.
 
+It is one long file because the limits hold only together: who lists another filter should see all of them.
 The file needs jinja2, so it is imported when the first template is rendered.
 """
 
@@ -37,7 +38,7 @@ from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
 _MARK = "_generation_mark"  # the variable that holds the mark which `{% generation %}` blocks write
-MAX_TEMPLATE_CHARS = 1 << 18
+MAX_TEMPLATE_CHARS = 1 << 17
 MAX_UNITS = 1 << 26  # characters; see `_ELEMENT`
 MAX_SECONDS = 10.0
 _ELEMENT = 32  # units that an element of a list costs
@@ -77,9 +78,10 @@ _SHALLOW_FILTERS = (
 )
 # Tests that look at all of a value.
 _DEEP_TESTS = (
-    *("!=", "<", "<=", "==", ">", ">=", "eq", "equalto", "ge", "greaterthan", "gt", "in", "le", "lessthan"),
-    *("lower", "lt", "ne", "upper"),
+    *("!=", "<", "<=", "==", ">", ">=", "eq", "equalto", "filter", "ge", "greaterthan", "gt", "in", "le"),
+    *("lessthan", "lower", "lt", "ne", "test", "upper"),
 )
+_NUMBER_TESTS = ("divisibleby", "even", "odd")
 _CHARGED, _WALKED, _TURNS = "(charged)", "(walked)", "(turns)"  # filters that `_Meter` puts in
 
 _HOLDERS: Any = (list, tuple, set, frozenset, Mapping, MappingView)
@@ -165,7 +167,11 @@ def _environment() -> Any:
         _WALKED: _walked,
         _TURNS: _turns,
     }
-    environment.tests = {**TESTS, **{name: _weighing(TESTS[name]) for name in _DEEP_TESTS}}
+    environment.tests = {
+        **TESTS,
+        **{name: _weighing(TESTS[name]) for name in _DEEP_TESTS},
+        **{name: _of_numbers(TESTS[name]) for name in _NUMBER_TESTS},
+    }
     del environment.globals["lipsum"]
     environment.globals.update(raise_exception=_raise_exception, strftime_now=_strftime_now)
     return environment
@@ -472,8 +478,10 @@ def _metered(name: str, function: Callable[..., Any], *, deep: bool) -> Callable
             _check_filter(name, args[first:], kwargs)
         if deep:
             args = (*args[:first], *map(_read, args[first:]))
-            if kwargs:
-                kwargs = {key: _read(value) for key, value in kwargs.items()}
+        elif len(args) > first + 1:
+            args = (*args[: first + 1], *map(_walked, args[first + 1 :]))
+        if kwargs:
+            kwargs = {key: _read(value) for key, value in kwargs.items()}
         result = function(*args, **kwargs)
         if isinstance(result, GeneratorType):  # chains of generators are as deep as a loop is long
             return iter(_listed(result))
@@ -484,7 +492,19 @@ def _metered(name: str, function: Callable[..., Any], *, deep: bool) -> Callable
 
 _BY_ATTRIBUTE = ("groupby", "map", "max", "min", "rejectattr", "selectattr", "sort", "sum", "unique")
 _CHECKED = frozenset(
-    {*_BY_ATTRIBUTE, "float", "int", "join", "list", "reject", "round", "select", "title", "trim"}
+    {
+        *_BY_ATTRIBUTE,
+        "float",
+        "int",
+        "join",
+        "list",
+        "reject",
+        "round",
+        "select",
+        "title",
+        "trim",
+        "urlencode",
+    }
 )
 
 
@@ -495,6 +515,10 @@ def _check_filter(name: str, values: tuple[Any, ...], named: dict[str, Any]) -> 
         _room(_ELEMENT * len(value))
     if isinstance(value, str) and name in ("int", "float") and len(value) > _MAX_SPELLED:
         raise SecurityError(f"{name}: the number has too many digits")
+    if name == "round" and isinstance(value, (str, list, tuple)):
+        raise TypeError("round: the value must be a number")
+    if name == "urlencode":
+        _room(12 * _weigh(value)[0])
     if name == "round" and any(isinstance(given, int) and abs(given) > 64 for given in values[1:2]):
         raise SecurityError("round: precision must be at most 64")
     if name == "round" and isinstance(named.get("precision"), int) and abs(named["precision"]) > 64:
@@ -519,7 +543,20 @@ def _weighing(function: Any) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def test(*args: Any, **kwargs: Any) -> Any:
+        kwargs = {name: _tested(value) for name, value in kwargs.items()}
         return function(*args[:first], *map(_tested, args[first:]), **kwargs)
+
+    return test
+
+
+def _of_numbers(function: Any) -> Callable[..., Any]:
+    """A test that computes a remainder, which is a format where the value is text."""
+
+    @functools.wraps(function)
+    def test(*args: Any, **kwargs: Any) -> Any:
+        if not all(isinstance(value, (int, float)) for value in (*args, *kwargs.values())):
+            raise TypeError("the test is of numbers")
+        return function(*args, **kwargs)
 
     return test
 
