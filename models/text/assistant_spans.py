@@ -60,7 +60,9 @@ def assistant_spans(render: Render, text: str, turns: Turns) -> tuple[tuple[int,
     finder = _Finder(render, text, turns)
     calling = [i for i, turn in enumerate(turns) if turn.get("tool_calls") and finder.writes_calls(i)]
     pieces = [piece for piece in _pieces(turns) if piece.turn not in calling]
-    spans = finder.all_at_once(pieces)
+    spans = finder.all_at_once({piece: piece.text for piece in pieces})
+    if spans is None:  # many a template trims
+        spans = finder.all_at_once({piece: piece.text.strip() for piece in pieces})
     if spans is None:
         spans = [finder.one(piece) for piece in pieces]
     spans += [finder.turn_with_calls(i) for i in calling]
@@ -107,20 +109,20 @@ class _Finder:
         self.text = text
         self.turns = turns
 
-    def all_at_once(self, pieces: Sequence[_Piece]) -> list[tuple[int, int]] | None:
-        """The spans of all pieces from one rendering, None if the template does not write all as they are."""
-        if not pieces:
+    def all_at_once(self, texts: Mapping[_Piece, str]) -> list[tuple[int, int]] | None:
+        """The spans of pieces from one rendering, None if the template does not write all as these texts."""
+        if not texts:
             return []
         base = _mark()
-        marked = self._with(
-            {piece: f"{base}{2 * i}x{piece.text}{base}{2 * i + 1}x" for i, piece in enumerate(pieces)}
-        )
-        texts = re.split(f"{base}(\\d+)x", marked or "")
-        found = list(map(int, texts[1::2]))
-        if sorted(found) != list(range(2 * len(pieces))) or "".join(texts[::2]) != self.text:
+        said = [piece for piece, text in texts.items() if text]
+        marks = {piece: f"{base}{2 * i}x{texts[piece]}{base}{2 * i + 1}x" for i, piece in enumerate(said)}
+        marked = self._with({**texts, **marks})
+        between = re.split(f"{base}(\\d+)x", marked or "")
+        found = list(map(int, between[1::2]))
+        if sorted(found) != list(range(2 * len(said))) or "".join(between[::2]) != self.text:
             return None
-        at = dict(zip(found, itertools.accumulate(map(len, texts[::2])), strict=False))
-        return [(at[2 * i], at[2 * i + 1]) for i in range(len(pieces))]
+        at = dict(zip(found, itertools.accumulate(map(len, between[::2])), strict=False))
+        return [(at[2 * i], at[2 * i + 1]) for i in range(len(said))]
 
     def one(self, piece: _Piece) -> tuple[int, int]:
         """The span of one piece, of whose ends the template may leave something out."""
