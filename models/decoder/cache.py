@@ -9,7 +9,8 @@ How rows share a run of the graph is the graph's business:
   take turns.
 
 New tokens of different number are padded on the right within a run, which is exact for every causal graph,
-since no real position looks at what follows it. It is the *past* that has to lie as the graph wants it.
+since no real position looks at what follows it; only where a graph gives the logits of the last position
+alone, rows that share a run have equally many. It is the *past* that has to lie as the graph wants it.
 
 Cache contents are never computed on in NumPy. They stay in memory that onnxruntime allocated on the graph's
 device and are bound by pointer; rows move between buffers by plain byte copies on that device (on the CPU

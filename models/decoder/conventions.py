@@ -94,6 +94,14 @@ class GraphSpec:
     quantisation: str | None
     padding: Padding
 
+    def gives_last_only(self, last: bool) -> bool:
+        """Whether a run asked for the `last` logits, or for all, gives those of its last position alone.
+
+        In a row that is shorter than others that position is filler, so only rows with equally many new
+        tokens share such a run. (Through `gather` each row gets its own.)
+        """
+        return self.last_logits_only or (last and self.keep is not None)
+
     @classmethod
     def from_session(cls, session: SessionLike, config: ModelConfig | None = None) -> GraphSpec:
         """Detect the convention of the graph that `session` runs.
