@@ -147,7 +147,8 @@ class BlockCache:
         # filler must not ask for positions that the model does not have
         positions = np.minimum(lengths[:, None] + np.arange(steps), (lengths + counts - 1)[:, None])
         block.bind(self._graph, steps, self._capacity(width), bool(self._spec.branch))
-        logits = self._graph.run(new, mask, positions, counts, last=last, with_past=block.width > 0)
+        wanted = counts[:, None] - 1 if last else None
+        logits = self._graph.run(new, mask, positions, wanted, last=last, with_past=block.width > 0)
         block.grown(steps)
         out: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(rows)
         for line, (place, row_logits) in enumerate(

@@ -8,6 +8,8 @@ How rows share a run of the graph is the graph's business:
 - `BlockCache`, for graphs that return past and new keys concatenated: two buffers per cache tensor that
   take turns.
 
+Graphs without a cache have a third, `RecomputeCache`, that keeps the tokens instead.
+
 New tokens of different number are padded on the right within a run, which is exact for every causal graph,
 since no real position looks at what follows it; only where a graph gives the logits of the last position
 alone, rows that share a run have equally many. It is the *past* that has to lie as the graph wants it.

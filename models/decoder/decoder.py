@@ -17,6 +17,7 @@ from lite.models.decoder.blocks import BlockCache
 from lite.models.decoder.cache import KVCache
 from lite.models.decoder.conventions import GraphSpec, Padding, has_own_switch
 from lite.models.decoder.gather_logits import MAX_MODEL_BYTES, gather_before_projection
+from lite.models.decoder.recompute import MAX_LOGITS_BYTES, RecomputeCache
 from lite.models.decoder.scoring import score
 from lite.models.decoder.slots import SlotCache
 from lite.models.graph.model_config import ModelConfig
@@ -25,6 +26,14 @@ from lite.models.graph.session import SessionLike, open_session, parse_device
 LOGITS_BYTES = 64 * 2**20  # most logits one run may produce: longer inputs run in chunks with the cache
 MAX_CHUNK = 512  # tokens per run: bounds the activations
 ROWS_PER_RUN = 8  # rows of similar length that share a run where the graph gains from it
+_WHOLE = 2**31  # more tokens than any row has
+
+_CACHES: dict[Padding, Callable[[PlacedGraph, int], KVCache]] = {
+    Padding.SLOTS: SlotCache,
+    Padding.LEFT: BlockCache,
+    Padding.EQUAL: BlockCache,
+    Padding.RIGHT: RecomputeCache,
+}
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -118,8 +127,7 @@ class OnnxDecoder:
             raise ValueError("neither the graph nor its configuration files say the vocabulary's size")
         self._vocab_size = vocab_size
         graph = PlacedGraph(session, self.spec, vocab_size, self.context_length, kind, index)
-        cache = SlotCache if self.spec.padding is Padding.SLOTS else BlockCache
-        self._cache: KVCache = cache(graph, batch_size)
+        self._cache: KVCache = _CACHES[self.spec.padding](graph, batch_size)
         self._held = np.zeros(batch_size, np.bool_)
         self._turn = threading.RLock()
         self._process = os.getpid()
@@ -146,12 +154,14 @@ class OnnxDecoder:
 
     @property
     def cache_bytes(self) -> int:
-        """Bytes that the key/value cache takes."""
+        """Bytes that the key/value cache takes; 0 for a graph without one."""
         return self._cache.nbytes
 
     @property
     def rows_per_run(self) -> int:
         """How many rows `extend` gains from being given at once; slots run prompts one by one in any case."""
+        if not self.spec.cache:  # of long rows, as `chunk_length` lets each be one chunk
+            return max(1, min(ROWS_PER_RUN, MAX_LOGITS_BYTES // (4 * self._vocab_size * MAX_CHUNK)))
         return 1 if self.spec.group_query else ROWS_PER_RUN
 
     def prefill(self, row: int, ids: ArrayLike) -> NDArray[np.float32]:
@@ -300,16 +310,19 @@ class OnnxDecoder:
         """Tokens per row for which the logits of `rows` rows stay within the memory budget of one run."""
         if self.spec.last_logits_only:
             return 1
+        if not self.spec.cache:  # each chunk runs all before it again, so there should be few
+            budget = MAX_LOGITS_BYTES // (4 * self._vocab_size * max(1, rows))
+            return max(1, budget) if self.spec.gather else _WHOLE
         return max(1, min(MAX_CHUNK, LOGITS_BYTES // (4 * self._vocab_size * max(1, rows))))
 
     def _extend(
         self, rows: list[int], ids: list[NDArray[np.int64]], *, last: bool
     ) -> list[NDArray[np.float32]]:
-        chunk = (
-            MAX_CHUNK
-            if last and (self.spec.keep or self.spec.gather or self.spec.last_logits_only)
-            else self.chunk_length(len(rows))
-        )
+        chunk = self.chunk_length(len(rows))
+        if last and not self.spec.cache:
+            chunk = _WHOLE
+        elif last and (self.spec.keep or self.spec.gather or self.spec.last_logits_only):
+            chunk = MAX_CHUNK
         out: list[list[NDArray[np.float32]]] = [[] for _ in rows]
         for start in range(0, max(len(new) for new in ids), chunk):
             live = [i for i, new in enumerate(ids) if len(new) > start]

@@ -52,8 +52,9 @@ class FakeSession:
         group_query: bool = False,
         cache: bool = True,
         gather: bool = False,
+        causal: bool = True,
     ) -> None:
-        self.relative, self.group_query = relative, group_query
+        self.relative, self.group_query, self.causal = relative, group_query, causal
         self.keep, self.last_only, self.branch = keep, last_only, branch
         kind = f"tensor({integers})"
         inputs = [Arg("input_ids", kind, ["b", "s"])]
@@ -115,7 +116,8 @@ class FakeSession:
 
         def seen(row: int, query: int) -> list[Pair]:
             own = past + query  # a query sees itself whatever the mask says, so filler sees filler
-            return [tuple(cache[row, 0, at]) for at in range(own + 1) if visible[row, at] or at == own]
+            end = own + 1 if self.causal else total
+            return [tuple(cache[row, 0, at]) for at in range(end) if visible[row, at] or at == own]
 
         return past, seen
 
@@ -214,7 +216,19 @@ SLOTS = {
     "slots, logits to keep": Convention({**_SLOTS, "keep": "num_logits_to_keep"}, {}, Padding.SLOTS),
     "slots, last logits only": Convention({**_SLOTS, "last_only": True}, {}, Padding.SLOTS),
 }
-GRAPHS = BLOCKS | SLOTS
+_BARE: dict[str, Any] = {"cache": False}
+RECOMPUTED = {
+    "no cache": Convention(_BARE, {}, Padding.RIGHT),
+    "no cache, gather": Convention({**_BARE, "gather": True}, {}, Padding.RIGHT),
+    "no cache, no positions": Convention({**_BARE, "positions": False}, {}, Padding.RIGHT),
+    "no cache, no mask": Convention({**_BARE, "mask": False}, {}, Padding.RIGHT),
+    "no cache, ids only": Convention({**_BARE, "mask": False, "positions": False}, {}, Padding.RIGHT),
+    "no cache, 32-bit integers": Convention({**_BARE, "integers": "int32"}, {}, Padding.RIGHT),
+    "no cache, half logits": Convention({**_BARE, "logits": "float16"}, {}, Padding.RIGHT),
+    "no cache, logits to keep": Convention({**_BARE, "keep": "logits_to_keep"}, {}, Padding.RIGHT),
+    "no cache, last logits only": Convention({**_BARE, "last_only": True}, {}, Padding.RIGHT),
+}
+GRAPHS = BLOCKS | SLOTS | RECOMPUTED
 
 
 def make(name: str) -> tuple[OnnxDecoder, FakeSession, Callable[[Sequence[int]], NDArray[np.float64]]]:

@@ -207,7 +207,6 @@ def odd(*dims: Any) -> list[Arg]:
         ([real("pixel_values", 1, 3, 8, 8)], [LOGITS], "no input named input_ids"),
         ([Arg("input_ids", ["tokens"]), *PASTS], [LOGITS, *PRESENTS], "paged attention"),
         ([real("input_ids", "b", "s"), *PASTS], [LOGITS, *PRESENTS], "input_ids has type"),
-        (BASE, [LOGITS], "no key/value cache"),
         (BASE, [LOGITS, *PRESENTS], "prefill half"),
         ([*BASE, *PASTS], [LOGITS, *PRESENTS[:3]], "do not match"),
         ([*BASE, *PASTS[:3]], [LOGITS, *PRESENTS[:3]], "one key and one value"),
@@ -227,6 +226,13 @@ def test_unknown_conventions_list_what_was_found(inputs: list[Arg], outputs: lis
     text = str(error.value)
     assert all(arg.name in text for arg in (*inputs, *outputs))
     assert "Supported:" in text
+
+
+@pytest.mark.parametrize("inputs", [[IDS], [IDS, MASK], [IDS, POSITIONS], [IDS, MASK, POSITIONS]])
+def test_without_cache_tensors_whole_rows_run_again(inputs: list[Arg]) -> None:
+    spec = detect(inputs, [LOGITS])
+    assert (spec.family, spec.padding, spec.cache) == ("no cache", Padding.RIGHT, ())
+    assert (spec.num_heads, spec.head_size, spec.cache_type, spec.vocab_size) == (0, 0, "", 512)
 
 
 def test_group_query_without_a_mask_is_refused() -> None:

@@ -1,0 +1,110 @@
+"""Rows of graphs without a cache: all of a row's tokens run again at every step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.models.decoder.binding import BoundGraph, PlacedGraph
+from lite.models.decoder.cache import pad_right
+
+MAX_TOKENS = 4096  # of one run, filler included: bounds the activations
+MAX_LOGITS_BYTES = 256 * 2**20  # of one run, where it takes more than one row
+
+
+class RecomputeCache:
+    """Rows that keep their tokens and nothing else.
+
+    A run takes whole rows, so nothing lies before the new tokens and every graph can be padded on the right:
+    no token of a causal model sees what follows it, whatever the graph does with mask and positions. Only
+    where a run gives the logits of its last position alone, its rows are equally long.
+    """
+
+    def __init__(self, graph: PlacedGraph, rows: int) -> None:
+        self._placed = graph
+        self._graph = BoundGraph(graph)
+        self._spec = graph.spec
+        self._ids: list[NDArray[np.int64]] = [_NOTHING] * rows
+        self.lengths: NDArray[np.int64] = np.zeros(rows, np.int64)
+        self._check_causal()
+
+    @property
+    def nbytes(self) -> int:
+        return 0
+
+    def extend(
+        self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool
+    ) -> list[NDArray[np.float32]]:
+        whole = [np.concatenate([self._ids[row], new]) for row, new in zip(rows, ids, strict=True)]
+        counts = [1 if last else len(new) for new in ids]
+        out: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(rows)
+        for places in self._runs([len(row) for row in whole], max(counts), last):
+            logits = self._run([whole[i] for i in places], [counts[i] for i in places], last)
+            for i, row_logits in zip(places, logits, strict=True):
+                out[i] = row_logits
+                self._ids[rows[i]], self.lengths[rows[i]] = whole[i], len(whole[i])
+        return out
+
+    def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> NDArray[np.float32]:
+        return np.concatenate(self.extend(rows, list(tokens[:, None]), last=True))
+
+    def fork(self, source: int, target: int) -> None:
+        self._ids[target], self.lengths[target] = self._ids[source], self.lengths[source]
+
+    def truncate(self, row: int, length: int) -> None:
+        self._ids[row] = self._ids[row][:length]
+        self.lengths[row] = length
+
+    def resize(self, rows: int) -> None:
+        new = max(0, rows - len(self._ids))
+        self._ids += [_NOTHING] * new
+        self.lengths = np.concatenate([self.lengths, np.zeros(new, np.int64)])
+
+    def reserve(self, length: int, rows: int) -> None: ...  # there is nothing to allocate
+
+    def _runs(self, lengths: Sequence[int], wanted: int, last: bool) -> list[list[int]]:
+        """Split the request into runs of rows of similar length; returns places in it.
+
+        `wanted` is for how many positions of a row logits are needed: all are computed without a gather.
+        """
+        equal = self._spec.gives_last_only(last)
+        runs: list[list[int]] = []
+        for i in np.argsort(lengths, kind="stable").tolist():
+            computed = 1 if equal else wanted if self._spec.gather else lengths[i]
+            most = min(MAX_TOKENS // lengths[i], MAX_LOGITS_BYTES // (4 * self._placed.vocab_size * computed))
+            if runs and len(runs[-1]) < most and not (equal and lengths[runs[-1][0]] != lengths[i]):
+                runs[-1].append(i)
+            else:
+                runs.append([i])
+        return runs
+
+    def _run(
+        self, rows: Sequence[NDArray[np.int64]], counts: Sequence[int], last: bool
+    ) -> list[NDArray[np.float32]]:
+        """Logits of the last `counts` positions of each row."""
+        ids, lengths = pad_right(rows)
+        columns = np.arange(ids.shape[1])
+        mask = (columns < lengths[:, None]).astype(np.int64)
+        positions = np.broadcast_to(columns, ids.shape)
+        starts = lengths - counts
+        at = np.minimum(starts[:, None] + np.arange(max(counts)), lengths[:, None] - 1)
+        logits = self._graph.run(ids, mask, positions, at, last=last, with_past=False)
+        if self._spec.gather or self._spec.gives_last_only(last):
+            starts = np.zeros_like(starts)  # nothing else was computed
+        return [row[start : start + n] for row, start, n in zip(logits, starts, counts, strict=True)]
+
+    def _check_causal(self) -> None:
+        """Raise ValueError for graphs of masked models and encoders, which look alike from outside."""
+        if self._spec.last_logits_only or self._placed.vocab_size < 2:
+            return
+        one, other = self._run([np.array([0, 0]), np.array([0, 1])], [2, 2], False)
+        if np.abs(one[0] - other[0]).max() > 1e-3 * np.abs(one[0]).max():
+            raise ValueError(
+                "the graph has no key/value cache, and its logits of a token depend on what follows that "
+                "token: it is no causal language model, but a masked one or an encoder"
+            )
+
+
+_NOTHING = np.empty(0, np.int64)
