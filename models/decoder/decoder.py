@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite.models.decoder.binding import PlacedGraph
 from lite.models.decoder.blocks import BlockCache
-from lite.models.decoder.cache import KVCache
+from lite.models.decoder.cache import KVCache, similar_lengths
 from lite.models.decoder.conventions import GraphSpec, Padding, has_own_switch
 from lite.models.decoder.gather_logits import MAX_MODEL_BYTES, gather_before_projection
 from lite.models.decoder.recompute import MAX_LOGITS_BYTES, RecomputeCache
@@ -317,6 +317,18 @@ class OnnxDecoder:
 
     def _extend(
         self, rows: list[int], ids: list[NDArray[np.int64]], *, last: bool
+    ) -> list[NDArray[np.float32]]:
+        if self.spec.padding in (Padding.SLOTS, Padding.RIGHT):  # these say themselves which rows share a run
+            return self._extend_together(rows, ids, last)
+        out = [np.empty(0, np.float32)] * len(rows)
+        for wave in similar_lengths([min(len(new), MAX_CHUNK) for new in ids]):
+            logits = self._extend_together([rows[i] for i in wave], [ids[i] for i in wave], last)
+            for i, row_logits in zip(wave, logits, strict=True):
+                out[i] = row_logits
+        return out
+
+    def _extend_together(
+        self, rows: list[int], ids: list[NDArray[np.int64]], last: bool
     ) -> list[NDArray[np.float32]]:
         chunk = self.chunk_length(len(rows))
         if last and not self.spec.cache:

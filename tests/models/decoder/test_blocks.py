@@ -90,6 +90,33 @@ def test_steady_rows_are_not_copied_about(graph: Any) -> None:
     assert len(session.runs) == 5
 
 
+@pytest.mark.parametrize("name", sorted(BLOCKS))
+def test_many_prompts_run_in_waves(
+    name: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The activations of a run are bounded, however many rows there are."""
+    monkeypatch.setattr("lite.models.decoder.cache.MAX_TOKENS", 64)
+    decoder, session, want = make(name)
+    prompts = [rng.integers(0, VOCABULARY, length).tolist() for length in rng.integers(1, 30, 48)]
+    logits = decoder.prefill_rows(range(48), prompts)
+    assert all(rows * new <= 64 for rows, _, new in session.runs)
+    assert len(session.runs) <= 48
+    for row, prompt in enumerate(prompts):
+        close(logits[row], want(prompt))
+    for row, after in enumerate(decoder.decode([5] * 48)):
+        close(after, want([*prompts[row], 5]))
+
+
+def test_waves_hold_prompts_of_similar_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lite.models.decoder.cache.MAX_TOKENS", 24)
+    decoder, session, _ = make("positions")
+    decoder.prefill_rows(range(7), [[1] * length for length in (8, 2, 30, 7, 3, 8, 8)])
+    assert session.runs == [(3, 0, 7), (3, 0, 8), (1, 0, 30)]
+    session.runs.clear()
+    decoder.decode([1] * 7)
+    assert session.runs == [(7, 30, 1)]
+
+
 def test_rows_of_one_length_share_a_run_where_ragged_rows_may_not() -> None:
     session = FakeSession(positions=False)
     decoder = OnnxDecoder(config(), session=session)
