@@ -54,7 +54,9 @@ def _notes(spec: GraphSpec) -> list[str]:
             "the graph has no key/value cache, so each new token runs its whole row again: generation is "
             "slow, scoring is not. An export with past key values generates faster"
         )
-    if spec.last_logits_only:
+    if spec.one_token:
+        notes.append("the graph takes one new token at a time: prompts and scores run token by token")
+    elif spec.last_logits_only:
         notes.append(
             "the graph gives the logits of the last position only: scoring runs token by token, and prompts "
             "share a run only if they are equally long. An export with all logits is faster at both"

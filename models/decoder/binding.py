@@ -94,6 +94,9 @@ class BoundGraph:
         Returns:
             Logits, float32 (n, S, V), (n, K, V) through a gather, or (n, 1, V) where the graph gives or was
             asked for the last position only. The array is new and the caller's.
+
+        Raises:
+            RuntimeError: onnxruntime cannot run the graph on these sizes; the message has them.
         """
         spec = self._spec
         count, steps = ids.shape
@@ -116,7 +119,16 @@ class BoundGraph:
         self._binding.bind_output(
             spec.logits, self._cpu, self._logits_dtype.type, list(logits.shape), logits.ctypes.data
         )
-        self._binding.run()
+        try:
+            self._binding.run()
+        except Exception as error:  # onnxruntime's exceptions have no common base but Exception
+            sizes = ", ".join(f"{name} {list(array.shape)}" for name, array in self._held.items())
+            raise RuntimeError(
+                f"onnxruntime cannot run the graph on {count} row{'s' * (count > 1)} of {steps} new "
+                f"token{'s' * (steps > 1)} ({sizes}): {error}. A graph that takes one token at a time, or "
+                "gives the logits of the last position only, must declare that: input_ids [batch, 1], "
+                "logits [batch, 1, vocabulary]"
+            ) from error
         return logits.astype(np.float32, copy=False)
 
     def _gathered(self, count: int, steps: int, wanted: NDArray[Any] | None, last: bool) -> NDArray[np.int64]:

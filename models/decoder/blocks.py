@@ -93,6 +93,8 @@ class BlockCache:
 
         `counts` are the rows' new tokens, where only rows with equally many may share a run.
         """
+        if self._spec.one_row:
+            return [[i] for i in range(len(rows))]
         equal_past = self._spec.padding is Padding.EQUAL
         by_length: dict[tuple[int, int], list[int]] = {}
         for i, row in enumerate(rows):
@@ -102,10 +104,12 @@ class BlockCache:
 
     def _form_runs(self, rows: Sequence[int]) -> list[_Run]:
         """Have `rows` form blocks, and say where each row is in them: true until a row changes otherwise."""
-        runs = []
+        runs: list[_Run] = []
         for places in self._runs(rows):
             chosen = [rows[i] for i in places]
             block, order = self._block_of(chosen)
+            if any(run.block is block for run in runs):  # of forks that may not share a run
+                block, order = self._gather(chosen), list(range(len(chosen)))
             for line, place in enumerate(order):
                 row = chosen[place]
                 self._spans[row] = _Span(block, line, block.width - int(self.lengths[row]))

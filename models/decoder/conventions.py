@@ -74,6 +74,8 @@ class GraphSpec:
         mask, positions, branch, keep: name of the optional input, None where the graph lacks it.
         gather: name of the input that says at which positions logits are computed, see `gather_logits`.
         group_query: attention is the GroupQueryAttention operator (past and present may share a buffer).
+        one_row: a run takes one row only (`input_ids [1, sequence]`).
+        one_token: a run takes one new token of each row only (`input_ids [batch, 1]`), also of a prompt.
         quantisation: `"MatMulInteger"`, `"MatMulNBits"` or None.
         padding: how rows of different length may share a run.
     """
@@ -93,6 +95,8 @@ class GraphSpec:
     keep: str | None
     gather: str | None
     group_query: bool
+    one_row: bool
+    one_token: bool
     quantisation: str | None
     padding: Padding
 
@@ -162,6 +166,12 @@ def _detect(
         if name in inputs and inputs[name].type not in ("tensor(int64)", "tensor(int32)"):
             raise ValueError(f"{name} has type {inputs[name].type} instead of int64 or int32")
     cache = _cache_tensors(inputs, outputs)
+    rows, steps = (_dimension(size) for size in ids.shape)
+    if rows not in (None, 1):
+        raise ValueError(f"input_ids has a fixed batch of {rows} rows; it must be open, or 1")
+    if steps not in (None, 1) or (steps and not cache):
+        other = "or 1" if cache else "as there is no key/value cache"
+        raise ValueError(f"input_ids has a fixed length of {steps} new tokens; it must be open, {other}")
     keep = next((name for name in _KEEP if name in inputs), None)
     gather = POSITIONS_INPUT if POSITIONS_INPUT in inputs else None
     known = {_IDS, _MASK, _POSITIONS, _BRANCH, keep, gather} | {tensor.past for tensor in cache}
@@ -201,6 +211,8 @@ def _detect(
         keep=keep,
         gather=gather,
         group_query=group_query,
+        one_row=rows == 1,
+        one_token=steps == 1,
         quantisation=next((op for op in ("MatMulInteger", "MatMulNBits") if op in operators), None),
         padding=_padding(group_query, mask, positions) if cache else Padding.RIGHT,
     )

@@ -162,7 +162,7 @@ class OnnxDecoder:
         """How many rows `extend` gains from being given at once; slots run prompts one by one in any case."""
         if not self.spec.cache:  # of long rows, as `chunk_length` lets each be one chunk
             return max(1, min(ROWS_PER_RUN, MAX_LOGITS_BYTES // (4 * self._vocab_size * MAX_CHUNK)))
-        return 1 if self.spec.group_query else ROWS_PER_RUN
+        return 1 if self.spec.group_query or self.spec.one_row else ROWS_PER_RUN
 
     def prefill(self, row: int, ids: ArrayLike) -> NDArray[np.float32]:
         """Start `row` anew with a prompt.
@@ -308,7 +308,7 @@ class OnnxDecoder:
 
     def chunk_length(self, rows: int = 1) -> int:
         """Tokens per row for which the logits of `rows` rows stay within the memory budget of one run."""
-        if self.spec.last_logits_only:
+        if self.spec.last_logits_only or self.spec.one_token:
             return 1
         if not self.spec.cache:  # each chunk runs all before it again, so there should be few
             budget = MAX_LOGITS_BYTES // (4 * self._vocab_size * max(1, rows))
@@ -333,7 +333,11 @@ class OnnxDecoder:
         chunk = self.chunk_length(len(rows))
         if last and not self.spec.cache:
             chunk = _WHOLE
-        elif last and (self.spec.keep or self.spec.gather or self.spec.last_logits_only):
+        elif (
+            last
+            and not self.spec.one_token
+            and (self.spec.keep or self.spec.gather or self.spec.last_logits_only)
+        ):
             chunk = MAX_CHUNK
         out: list[list[NDArray[np.float32]]] = [[] for _ in rows]
         for start in range(0, max(len(new) for new in ids), chunk):

@@ -68,6 +68,8 @@ class RecomputeCache:
         only_last = self._spec.gives_last_only(last)
 
         def most(length: int) -> int:
+            if self._spec.one_row:
+                return 1
             computed = 1 if only_last else wanted if self._spec.gather else length
             logits = 4 * self._placed.vocab_size * computed
             return min(MAX_TOKENS // length, MAX_LOGITS_BYTES // logits)
@@ -90,10 +92,15 @@ class RecomputeCache:
         return [row[start : start + n] for row, start, n in zip(logits, starts, counts, strict=True)]
 
     def _check_causal(self) -> None:
-        """Raise ValueError for graphs of masked models and encoders, which look alike from outside."""
+        """Raise ValueError for what does not run, and for masked models and encoders, which look alike."""
         if self._spec.last_logits_only or self._placed.vocab_size < 2:
             return
-        one, other = self._run([np.array([0, 0]), np.array([0, 1])], [2, 2], False)
+        rows = [np.array([0, 0]), np.array([0, 1])]
+        runs = [[row] for row in rows] if self._spec.one_row else [rows]
+        try:
+            one, other = (logits for run in runs for logits in self._run(run, [2] * len(run), False))
+        except RuntimeError as error:
+            raise ValueError(str(error)) from error
         if np.abs(one[0] - other[0]).max() > 5e-3 * np.abs(one[0]).max():
             raise ValueError(
                 "the graph has no key/value cache, and its logits of a token depend on what follows that "

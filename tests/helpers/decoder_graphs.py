@@ -53,11 +53,15 @@ class FakeSession:
         cache: bool = True,
         gather: bool = False,
         causal: bool = True,
+        rows: int | str = "b",
+        steps: int | str = "s",
+        declared: bool = True,
     ) -> None:
         self.relative, self.group_query, self.causal = relative, group_query, causal
+        self.most = rows, steps
         self.keep, self.last_only, self.branch = keep, last_only, branch
         kind = f"tensor({integers})"
-        inputs = [Arg("input_ids", kind, ["b", "s"])]
+        inputs = [Arg("input_ids", kind, [rows, steps] if declared else ["b", "s"])]
         inputs += [Arg("attention_mask", kind, ["b", "t"])] * mask
         inputs += [Arg("position_ids", kind, ["b", "s"])] * positions
         inputs += [Arg("use_cache_branch", "tensor(bool)", [1])] * branch
@@ -66,7 +70,9 @@ class FakeSession:
         dims = ["b", HEADS, "p", SIZE]
         names = [f"{layer}.{kind}" for layer in range(2) for kind in ("key", "value")] * cache
         inputs += [Arg(f"past_key_values.{name}", f"tensor({cache_type})", dims) for name in names]
-        outputs = [Arg("logits", f"tensor({logits})", ["b", 1 if last_only else "s", VOCABULARY])]
+        outputs = [
+            Arg("logits", f"tensor({logits})", ["b", 1 if last_only and declared else "s", VOCABULARY])
+        ]
         outputs += [Arg(f"present.{name}", f"tensor({cache_type})", dims) for name in names]
         self.get_inputs, self.get_outputs = lambda: inputs, lambda: outputs
         self.runs: list[tuple[int, int, int]] = []  # (batch, past, new tokens)
@@ -78,6 +84,9 @@ class FakeSession:
         feeds = {name: _array(*bound) for name, bound in binding.inputs.items()}
         ids = feeds["input_ids"].astype(np.int64)
         batch, new = ids.shape
+        for most, got in zip(self.most, ids.shape, strict=True):
+            if isinstance(most, int) and got != most:
+                raise RuntimeError(f"Got: {got} Expected: {most}")
         run = self._in_slots if self.group_query else self._concatenated
         past, seen = run(ids, feeds, {name: _array(*bound) for name, bound in binding.outputs.items()})
         self.runs.append((batch, past, new))
@@ -90,6 +99,8 @@ class FakeSession:
             logits = np.take_along_axis(logits, feeds["lite_positions"], 1)
         if self.last_only or (self.keep and feeds[self.keep] == 1):
             logits = logits[:, -1:]
+        if binding.outputs["logits"][1] != list(logits.shape):
+            raise RuntimeError(f"the computed output shape is {logits.shape}")
         _array(*binding.outputs["logits"])[...] = logits
 
     def _concatenated(self, ids: NDArray[Any], feeds: Feeds, outputs: Feeds) -> tuple[int, Seen]:
@@ -205,6 +216,12 @@ BLOCKS = {
     "last logits only": Convention({"last_only": True}, {}, Padding.LEFT),
     "last logits only, no mask": Convention({"last_only": True, "mask": False}, {}, Padding.EQUAL),
     "last logits only, merged": Convention({"last_only": True, "branch": True}, {}, Padding.LEFT),
+    "single step": Convention({"steps": 1}, {}, Padding.LEFT),
+    "single step, last logits, no positions": Convention(
+        {"steps": 1, "last_only": True, "positions": False}, {}, Padding.EQUAL
+    ),
+    "single row": Convention({"rows": 1}, {}, Padding.LEFT),
+    "single row, single step, no mask": Convention({"rows": 1, "steps": 1, "mask": False}, {}, Padding.EQUAL),
     "32-bit integers": Convention({"integers": "int32"}, {}, Padding.LEFT),
     "half cache": Convention({"cache_type": "float16"}, {}, Padding.LEFT),
     "half logits": Convention({"logits": "float16"}, {}, Padding.LEFT),
@@ -215,6 +232,8 @@ SLOTS = {
     "slots with gather": Convention({**_SLOTS, "gather": True}, {}, Padding.SLOTS),
     "slots, logits to keep": Convention({**_SLOTS, "keep": "num_logits_to_keep"}, {}, Padding.SLOTS),
     "slots, last logits only": Convention({**_SLOTS, "last_only": True}, {}, Padding.SLOTS),
+    "slots, single row": Convention({**_SLOTS, "rows": 1}, {}, Padding.SLOTS),
+    "slots, single step": Convention({**_SLOTS, "steps": 1}, {}, Padding.SLOTS),
 }
 _BARE: dict[str, Any] = {"cache": False}
 RECOMPUTED = {
@@ -226,6 +245,7 @@ RECOMPUTED = {
     "no cache, 32-bit integers": Convention({**_BARE, "integers": "int32"}, {}, Padding.RIGHT),
     "no cache, half logits": Convention({**_BARE, "logits": "float16"}, {}, Padding.RIGHT),
     "no cache, logits to keep": Convention({**_BARE, "keep": "logits_to_keep"}, {}, Padding.RIGHT),
+    "no cache, single row": Convention({**_BARE, "rows": 1}, {}, Padding.RIGHT),
     "no cache, last logits only": Convention({**_BARE, "last_only": True}, {}, Padding.RIGHT),
 }
 GRAPHS = BLOCKS | SLOTS | RECOMPUTED

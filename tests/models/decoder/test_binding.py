@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.decoder_graphs import FakeSession, config
 from helpers.real_models import MODELS
 
 from lite.models import OnnxDecoder
@@ -30,3 +31,20 @@ def test_an_input_is_bound_again_only_if_it_is_another_array(monkeypatch: pytest
     for values in (ids, ids, same, same, ids):
         graph.bind_input("input_ids", values)
     assert bound == ["input_ids"] * 3
+
+
+@pytest.mark.parametrize(
+    ("options", "shape"), [({"steps": 1}, "Got: 3 Expected: 1"), ({"last_only": True}, r"\(1, 1, 23\)")]
+)
+def test_graphs_that_take_less_than_they_declare(options: dict[str, int], shape: str) -> None:
+    """A graph for single steps, or with the last position's logits only, whose sizes have names."""
+    decoder = OnnxDecoder(config(), session=FakeSession(declared=False, **options))
+    message = (
+        rf"1 row of 3 new tokens \(input_ids \[1, 3\], attention_mask \[1, 3\], position_ids \[1, 3\]\): "
+        rf".*{shape}.*must declare that: input_ids \[batch, 1\], logits \[batch, 1, vocabulary\]"
+    )
+    with pytest.raises(RuntimeError, match=message):
+        decoder.prefill(0, [1, 2, 3])
+    decoder.prefill(0, [4])
+    with pytest.raises(ValueError, match=r"cannot run the graph on 2 rows of 2 new tokens"):
+        OnnxDecoder(config(), session=FakeSession(cache=False, declared=False, last_only=True))

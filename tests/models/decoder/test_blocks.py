@@ -86,8 +86,9 @@ def test_steady_rows_are_not_copied_about(graph: Any) -> None:
     session.runs.clear()
     for step in range(5):
         decoder.decode([7, 8])
-        assert session.runs[-1] == (2, 3 + step, 1)
-    assert len(session.runs) == 5
+        run = [(1, 3 + step, 1)] * 2 if decoder.spec.one_row else [(2, 3 + step, 1)]
+        assert session.runs == run
+        session.runs.clear()
 
 
 @pytest.mark.parametrize("name", sorted(BLOCKS))
@@ -100,7 +101,7 @@ def test_many_prompts_run_in_waves(
     prompts = [rng.integers(0, VOCABULARY, length).tolist() for length in rng.integers(1, 30, 48)]
     logits = decoder.prefill_rows(range(48), prompts)
     assert all(rows * new <= 64 for rows, _, new in session.runs)
-    assert len(session.runs) <= 48
+    assert len(session.runs) <= 48 or decoder.spec.one_token
     for row, prompt in enumerate(prompts):
         close(logits[row], want(prompt))
     for row, after in enumerate(decoder.decode([5] * 48)):
