@@ -61,6 +61,8 @@ def _notes(spec: GraphSpec) -> list[str]:
             "the graph gives the logits of the last position only: scoring runs token by token, and prompts "
             "share a run only if they are equally long. An export with all logits is faster at both"
         )
+    if spec.one_row:
+        notes.append("the graph takes one row at a time: a batch is as slow as its rows one after the other")
     return notes
 
 

@@ -30,7 +30,8 @@ SUPPORTED = (
     "and num_logits_to_keep, one key and one value tensor [batch, heads, length, head size] per layer as "
     "inputs and as outputs, and an output logits: as written by optimum (text-generation-with-past, merged), "
     "onnxruntime-genai's model builder, transformers.js and transformers' OnnxExporter "
-    "(multi_token_decode=True); or, slower, the same without any cache tensors (optimum's text-generation)"
+    "(multi_token_decode=True); or, slower, the same without any cache tensors (optimum's text-generation), "
+    "or with runs of one row or of one token"
 )
 
 
