@@ -8,7 +8,6 @@ from lite._arrays.public import belong_here as _belong_here
 from lite._arrays.settings import get_defaults_to_none, set_get_defaults_to_none
 from lite._constructors import (
     from_any,
-    from_dataclass,
     from_dict,
     from_module,
     from_modules,
@@ -53,7 +52,7 @@ from lite._ops.create import empty_like, full_like, ones_like, rand_like, randn_
 from lite._ops.padding import pad_sequence
 from lite._processes.former_names import register as _register_former_names
 from lite._show.options import get_printoptions, set_printoptions
-from lite._tensorclass.decorator import is_tensorclass, tensorclass
+from lite._tensorclass.decorator import from_dataclass, is_tensorclass, tensorclass
 from lite._tensorclass.tensorclass import TensorClass
 from lite._tensorclass.typed import TypedTensorDict
 from lite._tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase

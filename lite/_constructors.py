@@ -8,7 +8,6 @@ from typing import Any
 from lite._tensordict import TensorDict
 
 from_any = TensorDict.from_any
-from_dataclass = TensorDict.from_dataclass
 from_dict = TensorDict.from_dict
 from_namedtuple = TensorDict.from_namedtuple
 from_pytree = TensorDict.from_pytree
@@ -27,7 +26,9 @@ def make_tensordict(
     auto_batch_size: bool | None = None,
     **kwargs: Any,
 ) -> Any:
-    """A TensorDict from a mapping and from keyword arguments; see `TensorDict.from_dict`.
+    """A TensorDict from a mapping or TensorDict, and from keyword arguments; see `TensorDict.from_dict`.
+
+    Where both have a key, the mapping gives the value.
 
     Example:
         >>> import numpy as np
@@ -36,7 +37,7 @@ def make_tensordict(
         (3,)
     """
     return TensorDict.from_dict(
-        {**(input_dict or {}), **kwargs},
+        {**kwargs, **({} if input_dict is None else input_dict)},
         auto_batch_size=auto_batch_size,
         batch_size=batch_size,
         device=device,

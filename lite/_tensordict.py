@@ -42,7 +42,7 @@ from lite._processes import map as maps
 from lite._processes import pickling, shared
 from lite._show import html, text
 from lite._show import summary as summaries
-from lite._tree import numpy_protocol
+from lite._tree import numpy_protocol, object_methods
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey
 from lite._tree.names import check_names
@@ -563,12 +563,15 @@ class LazyStackedTensorDict(Lazy, TensorDictBase):
     The parts may have different keys and leaves of different shapes (ragged). Keys are those that
     all parts share. Batch dimensions in which the parts differ have size -1. Reading a ragged leaf
     raises RuntimeError unless `get` is told how to return it; writing goes to the parts, which are
-    aliased: `stack[0]` is the first part itself.
+    aliased: `stack[0]` is the first part itself. Nested lists that are
+    set are in the order of the batch, as `tolist` gives them, whichever dimension is the stack dimension:
+    after `stack["a"] = items`, `stack[i, j]["a"]` is `items[i][j]`.
 
     Args:
         tensordicts: the parts, of equal number of batch dimensions and equal device.
         stack_dim: where the stack dimension is in the batch size.
         batch_size: of the stack, checked; without parts, what a part would have.
+        device: of a stack without parts; parts have their own.
         stack_dim_name: name of the stack dimension.
         strict_shape: also require equal batch sizes.
 
@@ -641,7 +644,9 @@ class LazyStackedTensorDict(Lazy, TensorDictBase):
             )
             for item in dicts
         ]
-        out = combine.lazy_stack(parts, stack_dim, stack_dim_name=stack_dim_name)
+        if not parts:
+            raise RuntimeError("input_dict holds no dicts, of which there must be one.")
+        out = cls(*parts, stack_dim=stack_dim, stack_dim_name=stack_dim_name)
         if names is not None:
             out.names = list(names)
         return out
@@ -672,3 +677,4 @@ class LazyStackedTensorDict(Lazy, TensorDictBase):
 
 kinds.dense = TensorDict
 kinds.lazy = LazyStackedTensorDict
+object_methods.complete()

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import lite
-from lite import TensorDict, make_tensordict
+from lite import TensorDict, lazy_stack, make_tensordict, tensorclass
 
 X = np.arange(6.0).reshape(3, 2)
+
+
+@tensorclass
+class Pair:
+    a: Any
+    b: Any = None
 
 
 def test_make_tensordict() -> None:
@@ -23,5 +31,27 @@ def test_make_tensordict() -> None:
 )
 def test_constructors_are_functions_too(name: str) -> None:
     assert callable(getattr(lite, f"from_{name}"))
-    if name != "dlpack":
+    if name not in ("dlpack", "dataclass"):  # that of a dataclass gives a tensorclass
         assert getattr(lite, f"from_{name}") == getattr(TensorDict, f"from_{name}")
+
+
+@pytest.mark.parametrize("kind", ["dense", "lazy", "tensorclass"])
+def test_make_tensordict_takes_collections(kind: str) -> None:
+    td = TensorDict({"a": np.ones((3, 2)), "n": TensorDict({"b": np.ones((3, 2))}, [3])}, [3])
+    source = {
+        "dense": td,
+        "lazy": lazy_stack(list(td.unbind(0))),
+        "tensorclass": Pair(a=td["a"], batch_size=[3]),
+    }[kind]
+    before = source.batch_size
+    out = make_tensordict(source, auto_batch_size=True)
+    assert out.batch_size == ((3,) if kind == "lazy" else (3, 2))  # that of a nested stack is given
+    assert make_tensordict(source).batch_size == ()
+    assert make_tensordict(source, batch_size=[3]).batch_size == (3,)
+    assert source.batch_size == before
+    np.testing.assert_array_equal(out["a"], td["a"])
+
+
+def test_make_tensordict_prefers_the_mapping() -> None:
+    out = make_tensordict({"a": 1}, a=2, b=3)
+    assert (int(out["a"]), int(out["b"])) == (1, 3)

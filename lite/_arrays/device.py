@@ -14,12 +14,14 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from lite._arrays.types import HOST_LEAVES, Array, Shape, refuse_masked
+from lite._arrays.namespace import NamespaceArray
+from lite._arrays.types import HOST_LEAVES, Array, Shape, has_namespace, refuse_masked
 
 _CUDA_HELP = (
     'needs an NVIDIA GPU with its driver, and the CUDA extra: pip install "tensordict-lite[cuda]". '
     "Leave device=None or use device='cpu' otherwise."
 )
+_PLAIN = (np.ndarray, np.generic)
 _OPERATORS: dict[np.ufunc, Callable[..., Any]] = {
     np.absolute: operator.abs,
     np.add: operator.add,
@@ -48,18 +50,24 @@ def parse_device(device: Any) -> str | None:
     """Check a device name.
 
     Raises:
-        ValueError: not None, "cpu" or "cuda[:N]".
+        ValueError: not None, "cpu[:N]" or "cuda[:N]".
         RuntimeError: "cuda" where no GPU can be used.
     """
     if device is None:
         return None
     name = str(device)
-    if name == "cpu":
-        return name
+    if is_cpu(name):
+        return "cpu"
     if name == "cuda" or (name.startswith("cuda:") and name[5:].isdigit()):
         require_cuda(name)
         return name if ":" in name else "cuda:0"
     raise ValueError(f"device must be None, 'cpu' or 'cuda', got {device!r}.")
+
+
+def is_cpu(device: Any) -> bool:
+    """Whether a device is the CPU, which may be numbered."""
+    name = str(device)
+    return name == "cpu" or (name.startswith("cpu:") and name[4:].isdigit())
 
 
 def require_cuda(device: str) -> Any:
@@ -77,12 +85,24 @@ def device_of(value: Any) -> str:
     """Where a leaf lives: "cpu" for NumPy arrays, "cuda:N" for device arrays."""
     if isinstance(value, HOST_LEAVES):
         return "cpu"
+    if has_namespace(value):
+        return _place(getattr(value, "device", None))
     owner = getattr(getattr(value, "gpu_data", None), "_mem", None)
     index = getattr(getattr(owner, "context", None), "device", None)
     return f"cuda:{getattr(index, 'id', 0)}"
 
 
+def _place(device: Any) -> str:
+    """The name of a device of JAX; an array that is traced, or spread over several, has none."""
+    platform = getattr(device, "platform", None)
+    if platform is None or platform == "cpu":
+        return "cpu" if platform else "traced" if device is None else str(device)
+    return f"{'cuda' if platform == 'gpu' else platform}:{device.id}"
+
+
 def _to_host(value: Any) -> Array:
+    if has_namespace(value):
+        return np.asarray(value)
     if not hasattr(value, "copy_to_host"):
         out: Array = value.get()
         return out
@@ -94,10 +114,12 @@ def _to_host(value: Any) -> Array:
 
 def move(value: Any, device: str | None) -> Any:
     """A leaf on the asked device; itself where it already is."""
-    if device is None or (device == "cpu") == isinstance(value, HOST_LEAVES):
+    if device is None or (device == "cpu" and isinstance(value, HOST_LEAVES)):
         return value
     if device == "cpu":
         return _to_host(value)
+    if is_device_leaf(value) or hasattr(value, "__cuda_array_interface__"):
+        return value
     return require_cuda(device).to_device(np.asarray(value, order="C"))
 
 
@@ -111,37 +133,64 @@ def on_leaves(fn: Callable[..., Any], *args: Any) -> Any:
 
 
 def wrap(value: Any) -> Any:
-    """A device leaf as a `DeviceArray`; anything else as it is."""
-    if isinstance(value, np.ndarray | np.generic) or not is_device_leaf(value):
+    """A device leaf as a `DeviceArray`, one of JAX as a `NamespaceArray`; anything else as it is."""
+    if isinstance(value, _PLAIN):
         return value
-    return DeviceArray(value)
+    if has_namespace(value):
+        return NamespaceArray(value)
+    return DeviceArray(value) if is_device_leaf(value) else value
 
 
 def unwrap(value: Any) -> Any:
-    """The leaf behind a `DeviceArray`, also in a tuple; anything else as it is."""
+    """The leaf behind a `DeviceArray` or `NamespaceArray`, also in a tuple; anything else as it is."""
     if type(value) is tuple:
         return tuple(unwrap(item) for item in value)
-    return value.leaf if isinstance(value, DeviceArray) else value
+    return value.leaf if is_shown(value) else value
+
+
+def is_shown(value: Any) -> bool:
+    """Whether a value is a leaf as `wrap` shows it."""
+    return isinstance(value, DeviceArray | NamespaceArray)
 
 
 def is_device_leaf(value: Any) -> bool:
     """True for arrays in GPU memory: by the CUDA array interface, or by Numba's own mark."""
-    return hasattr(value, "__cuda_array_interface__") or hasattr(type(value), "__cuda_ndarray__")
+    return not has_namespace(value) and (
+        hasattr(value, "__cuda_array_interface__") or hasattr(type(value), "__cuda_ndarray__")
+    )
 
 
 def beside(leaf: Any, array: Array) -> Any:
-    """A new host array, in GPU memory if `leaf` is a `DeviceArray`."""
-    return leaf.filled_with(array) if isinstance(leaf, DeviceArray) else array
+    """A new host array, in GPU memory if `leaf` is a `DeviceArray`, of JAX if it is a `NamespaceArray`."""
+    return leaf.filled_with(array) if isinstance(leaf, DeviceArray | NamespaceArray) else array
 
 
 def write_leaf(target: Any, index: Any, value: Any) -> None:
     """`target[index] = value` for a leaf of any kind."""
+    if has_namespace(target):
+        raise TypeError(
+            f"a {type(target).__name__} cannot be written to, and nothing here can hold another in its place."
+        )
     if isinstance(target, HOST_LEAVES):
         if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
             refuse_masked(value)
         target[index] = value
     else:
         DeviceArray(target)[index] = value
+
+
+def with_namespace_of(leaf: Any, array: Any) -> Any:
+    """An array of NumPy as one of the library of `leaf`; a `NamespaceArray` as it is."""
+    if array.dtype.kind == "O":
+        raise TypeError("one object per element cannot be looked up by an index that is traced.")
+    return leaf.__array_namespace__().asarray(array) if isinstance(array, np.ndarray) else array
+
+
+def with_value(leaf: Any, index: Any, value: Any) -> Any:
+    """An array that differs from a leaf of JAX at `index`."""
+    out = NamespaceArray(leaf)
+    out[index] = value
+    return out.leaf
 
 
 class _Flags(NamedTuple):

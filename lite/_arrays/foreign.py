@@ -1,4 +1,4 @@
-"""Arrays of other libraries as leaves, over the same memory: torch tensors, and whatever speaks DLPack."""
+"""Arrays of other libraries as NumPy's, over the same memory: torch tensors, and whatever speaks DLPack."""
 
 from __future__ import annotations
 

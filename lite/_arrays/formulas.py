@@ -244,18 +244,38 @@ def log_gamma(x: Any) -> Any:
     if isinstance(x, HostArray):
         return x.elementwise(log_gamma)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        right = np.where(x < 0.5, 1.0 - x, x)
-        one = np.where(right < 1.0, right + 1.0, right)
-        near, far = np.minimum(one, 8.0), np.maximum(one, 8.0)
-        out = np.where(
-            one < 8.0,
-            (near - 1.0) * (near - 2.0) * _quotient(_LOG_GAMMA, near),
-            (far - 0.5) * (np.log(far) - 1.0) + _STIRLING_CONSTANT + horner(_STIRLING, 1.0 / far / far) / far,
-        )
-        out = 0.0 - np.log(np.minimum(right, 1.0)) + out  # as gamma(x + 1) = x gamma(x)
-        mirrored = math.log(math.pi) - np.log(np.abs(np.sin(np.pi * (x - np.round(x))))) - out
-        out = np.where(x < 0.5, mirrored, out)
+        left = x < 0.5
+        right = np.where(left, 1.0 - x, x) if left.any() else x
+        below = right < 1.0
+        one = np.where(below, right + 1.0, right) if below.any() else right
+        small = one < 8.0
+        if small.all():  # the formulas cost more than the question which of them is needed
+            out = _log_gamma_up_to_8(one)
+        elif small.any():
+            out = np.where(
+                small, _log_gamma_up_to_8(np.minimum(one, 8.0)), _log_gamma_from_8(np.maximum(one, 8.0))
+            )
+        else:
+            out = _log_gamma_from_8(one)
+        if below.any():
+            out = 0.0 - np.log(np.minimum(right, 1.0)) + out  # as gamma(x + 1) = x gamma(x)
+        if left.any():
+            mirrored = math.log(math.pi) - np.log(np.abs(np.sin(np.pi * (x - np.round(x))))) - out
+            out = np.where(left, mirrored, out)
     return np.where(np.isinf(x), np.inf, out)
+
+
+def _log_gamma_up_to_8(x: Any) -> Any:
+    return (x - 1.0) * (x - 2.0) * _quotient(_LOG_GAMMA, x)
+
+
+def _log_gamma_from_8(x: Any) -> Any:
+    return (x - 0.5) * (np.log(x) - 1.0) + _STIRLING_CONSTANT + stirling_rest(x)
+
+
+def stirling_rest(x: Any) -> Any:
+    """What Stirling's formula lacks of log(gamma(x)), for x from 8 on."""
+    return horner(_STIRLING, 1.0 / x / x) / x
 
 
 def normal_cdf(x: Any) -> Any:
@@ -312,7 +332,7 @@ def of_numbers(formula: Callable[[Any], Any], compute: Dtype | None = None) -> C
     """
 
     def call(x: Any) -> Any:
-        if isinstance(x, HostArray):
+        if isinstance(x, HostArray) and x.layered:
             return x.elementwise(call)
         x = inexact(_float_if_bool(x))
         wide, result = float_dtypes(x)

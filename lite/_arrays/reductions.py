@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from lite._arrays.dtypes import inexact
-from lite._arrays.types import Array
+from lite._arrays.types import Array, as_array
 
 Axis: TypeAlias = int | tuple[int, ...] | None
 Reducer: TypeAlias = Callable[[Array, Axis, bool], Any]
@@ -154,7 +154,7 @@ def quantile(q: Any, interpolation: str) -> Reducer:
     def call(array: Array, axis: Axis, keepdims: bool) -> Any:
         values = inexact(array)
         out = np.quantile(values, q, axis=axis, keepdims=keepdims, method=interpolation)  # type: ignore[call-overload]
-        return np.asarray(out, dtype=values.dtype)
+        return as_array(out).astype(values.dtype, copy=False)
 
     return call
 

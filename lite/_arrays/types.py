@@ -1,4 +1,4 @@
-"""What an array is here: NumPy's, one on a GPU, one behind a holder, one that an interpreter made.
+"""What an array is here: NumPy's, JAX's, one on a GPU, one behind a holder, one that an interpreter made.
 
 NumPy's masked arrays are none: leaves have no mask, so that one would be lost without a word.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ class HostArray:
     """A leaf that is no ndarray but answers NumPy's protocols as one, such as the arrays inside `vmap`."""
 
     __slots__ = ()
+    layered: ClassVar[bool] = True  # whether there is an array behind it that has more dimensions
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise NotImplementedError
@@ -72,10 +73,25 @@ def as_array(value: Any) -> Array:
     return value if isinstance(value, HostArray) else np.asarray(value)  # type: ignore[return-value]
 
 
+def has_namespace(value: Any) -> bool:
+    """True for an array, also a traced one, of a library that computes by functions of its own (JAX).
+
+    Such a library says so by the array API's `__array_namespace__`, and has none of NumPy's protocols.
+    """
+    kind = type(value)
+    return (
+        kind is not np.ndarray
+        and hasattr(kind, "__array_namespace__")
+        and not hasattr(kind, "__array_ufunc__")
+        and not isinstance(value, np.generic)
+    )
+
+
 def is_array(value: Any) -> bool:
-    """True for a leaf: a NumPy array or a holder of one, or an array with the CUDA array interface."""
+    """True for a leaf: an array of NumPy or JAX, a holder of one, or one with the CUDA array interface."""
     return (
         isinstance(value, HOST_LEAVES)
+        or has_namespace(value)
         or hasattr(value, "__cuda_array_interface__")
         or hasattr(type(value), "__cuda_ndarray__")  # Numba's simulator has no array interface
     )
@@ -89,6 +105,8 @@ def host_array(entry: Any, key: str) -> Array:
         NotImplementedError: it takes no part in the batch, which no format can say.
     """
     array = raw(entry)
+    if has_namespace(array):
+        return np.asarray(array)
     if isinstance(array, Unbatched):
         raise NotImplementedError(
             f"UnbatchedTensor entries cannot be written to files, but {key!r} is one; leave it out first: "

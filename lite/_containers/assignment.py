@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from lite._arrays.device import on_leaves
+from lite._arrays.device import beside, on_leaves, unwrap, wrap
 from lite._arrays.numbers import NUMBERS
-from lite._arrays.types import Path, Shape, Unbatched, is_array
+from lite._arrays.types import Path, Shape, Unbatched, has_namespace, is_array
 from lite._tree.collection import TensorCollection
 from lite._tree.entry_errors import below, entry_error, put_below
 from lite._tree.indexing import basic_shape, normalise, result_shape, slice_length
@@ -122,7 +122,7 @@ def _write_into(td: Container, key: str, current: Any, item: Any, writes: Writes
         writes.put(td, key, entry)  # replaced, as results of operations may hold the same objects
         return
     try:
-        writes.copy(current, td._to_entry(item))
+        writes.copy(current, td._to_entry(item), place=(td, key))
     except (TypeError, ValueError) as error:
         raise _not_updated(key, str(error)) from error
 
@@ -143,11 +143,13 @@ def set_at(td: Container, path: Path, value: Any, index: Any, writes: Writes) ->
     entry = td._get_str(key)
     node = td._as_node(entry)
     if node is not None:
+        if isinstance(value, (TensorCollection, Mapping)):
+            require_fields(entry, value)
         node._set_index(index, value, writes)
     elif isinstance(entry, NonTensorBase):
         writes.put(td, key, entry._assign(index, value))
     else:
-        writes.copy(entry, td._to_entry(value), index)
+        writes.copy(entry, td._to_entry(value), index, place=(td, key))
 
 
 # -- the entries of a source --------------------------------------------------------------------------------
@@ -157,29 +159,66 @@ def merge(td: Container, source: Any, writes: Writes) -> None:
     """`update(source, inplace=True)` as part of other writes."""
     node = td._as_node(source)
     if node is not None and node is not td:
-        match_batch(td, node, False, writes)
+        match_batch(td, node)
     if node is not td:
         td._update(source, False, True, None, None, writes)
 
 
-def match_batch(td: Container, source: Container, update_batch_size: bool, writes: Writes) -> None:
-    mine, theirs = td.batch_size, source.batch_size
-    if mine[: len(theirs)] == theirs[: len(mine)]:
-        return
-    if not update_batch_size:
+def match_batch(td: Container, source: Container) -> None:
+    if not agrees(td, source):
         raise RuntimeError(
             "update_batch_size must be set to True to be able to update tensordicts of different batch "
-            f"size. Got self.batch_size={mine} and source.batch_size={theirs}."
+            f"size. Got self.batch_size={td.batch_size} and source.batch_size={source.batch_size}."
         )
-    missing = set(td._keys()) - set(source._keys())
-    if missing:
-        raise RuntimeError(
-            f"Some keys of the dest tensordict are not present in the source ({sorted(missing)}): "
-            "the batch size cannot be updated."
+
+
+def agrees(td: Container, source: Container) -> bool:
+    mine, theirs = td.batch_size, source.batch_size
+    return mine[: len(theirs)] == theirs[: len(mine)]
+
+
+def take_batch(td: Container, source: Any, inplace: bool, chosen: list[Path] | None, writes: Writes) -> None:
+    node = td._as_node(source)
+    differs = node is not None and not agrees(td, node)
+    if differs:
+        require_resizable(td, node, inplace, chosen)
+        missing = set(td._keys()) - set(node._keys())
+        if missing:
+            raise entry_error(
+                RuntimeError,
+                f"Some keys of the dest tensordict are not present in the source ({sorted(missing)}){{at}}: "
+                "the batch size cannot be updated.",
+            )
+        writes.keep(td)
+        for key in list(td._keys()):
+            if td._as_node(td._peek(key)) is None or td._as_node(node._peek(key)) is None:
+                td._remove(key)
+    pairs = source.items() if node is None else node._peek_items()
+    for key, value in pairs:
+        path = require_path(key)
+        target, rest = td._as_node(td._peek_path(path)), chosen_below(chosen, path)
+        mergeable = isinstance(value, Mapping) or td._as_node(value) is not None
+        if mergeable and rest != [] and target is not None and target is not value:
+            try:
+                target._take_batch(value, inplace, rest, writes)
+            except Exception as error:
+                put_below(error, *path)
+                raise
+    if differs:
+        td.batch_size = node.batch_size
+
+
+def require_resizable(td: Container, source: Container, inplace: bool, chosen: list[Path] | None) -> None:
+    """RuntimeError if an option of the call, or the lock, forbids another batch size."""
+    if inplace or chosen is not None:
+        option = "inplace=True" if inplace else "keys_to_update"
+        raise entry_error(
+            RuntimeError,
+            f"self and source have different batch sizes{{at}}, {td.batch_size} and {source.batch_size}, "
+            f"which {option} does not allow.",
         )
-    writes.keep(td)
-    td.clear()
-    td.batch_size = theirs
+    if td._locked:
+        raise RuntimeError(LOCK_ERROR)
 
 
 def update(
@@ -205,6 +244,7 @@ def update(
                 td._set_path(path, td._blank(), False, writes)
                 target = td._as_node(td._peek_path(path))
             if target is not None and target is not value:
+                require_known(td._peek_path(path), value)
                 if not inplace:
                     target = _as_lazy(td, path, target, value, writes)
                 try:
@@ -250,7 +290,7 @@ def copy_entries(
             if other.ndim < node.ndim and other.batch_size != node.batch_size[: other.ndim]:
                 other = other.expand(node.batch_size)  # as arrays broadcast
             with below(*path):
-                match_batch(node, other, False, writes)
+                match_batch(node, other)
                 node._copy_entries(other, rest, strict, writes, (*above, *path))
         elif td._peek_path(path) is not None:
             td._set_path(path, value, True, writes)
@@ -318,7 +358,7 @@ def _plan(td: Any, index: Any, value: Any, writes: Writes) -> None:
             if isinstance(source, UnbatchedTensor):
                 writes.put(td, key, source._rebatch(td._batch_size))
                 continue
-            writes.put(td, key, _allocate(td, source, len(shape)))
+            writes.put(td, key, td._rewrap(source, _allocate(td, source, len(shape))))
             target = td._data[key]  # under names a node is stored as a copy
         own, other = td._as_node(target), td._as_node(source)
         objects = isinstance(target, NonTensorBase)
@@ -334,9 +374,46 @@ def _plan(td: Any, index: Any, value: Any, writes: Writes) -> None:
             writes.put(td, key, target._assign(items, source))
         elif own is not None:
             with below(key):
+                require_fields(target, source)
                 own._set_index(items, other, writes)
         else:
             _plan_leaf(td, key, target, items, shape, source, writes)
+
+
+def require_fields(target: Any, source: Any) -> None:
+    """Refuse to write to a tensorclass what has other fields, as it could not hold them.
+
+    Raises:
+        ValueError: another tensorclass with other fields, or keys that are no fields.
+    """
+    fields: Any = getattr(target, "_fields", None)
+    if fields is None or type(source) is type(target):
+        return
+    other: Any = getattr(source, "_fields", None)
+    if other is None or isinstance(source, type(target)):
+        require_known(target, source)
+    elif wrong := set(other) ^ set(fields):
+        raise entry_error(
+            ValueError,
+            f"cannot write a {type(source).__name__} to a {type(target).__name__}{{at}}: {sorted(wrong)} are "
+            "not fields of both.",
+        )
+
+
+def require_known(target: Any, source: Any) -> None:
+    """Refuse to write to a tensorclass what is no field of it; ValueError."""
+    fields: Any = getattr(target, "_fields", None)
+    if fields is None:
+        return
+    node = Container._as_node(source)
+    names = (require_path(key)[0] for key in source) if node is None else node._keys()
+    wrong = [name for name in names if name not in fields]
+    if wrong:
+        raise entry_error(
+            ValueError,
+            f"cannot write a {type(source).__name__} to a {type(target).__name__}{{at}}: {sorted(wrong)} are "
+            "no fields of it.",
+        )
 
 
 def _plan_leaf(
@@ -347,7 +424,7 @@ def _plan_leaf(
         source = trimmed(source, len(wanted))
     require_fit((key,), tuple(source.shape), wanted)
     try:
-        writes.copy(target, source, items, wanted)
+        writes.copy(target, source, items, wanted, (td, key))
     except ValueError as error:
         raise entry_error(ValueError, f"cannot write to key {{key}}: {error}", (key,)) from error
 
@@ -441,7 +518,9 @@ def _simple_shape(index: Any, size: Shape) -> Shape | None:
 
 def _fill_index(td: Any, items: tuple[Any, ...], shape: Shape, value: Any, writes: Writes) -> None:
     """Write one value to every entry."""
-    array = value if type(value) is ndarray else np.asarray(td._to_entry(value))
+    array = value if type(value) is ndarray else td._to_entry(value)
+    if not has_namespace(array):
+        array = np.asarray(array)
     for key, entry in list(td._data.items()):
         node = td._as_node(entry)
         if node is not None:
@@ -479,4 +558,5 @@ def _allocate(td: Any, source: Any, indexed_ndim: int) -> Any:
     if isinstance(source, TensorCollection):
         size = batch_size + source.batch_size[indexed_ndim:]
         return td._make({}, size)
-    return np.zeros(batch_size + source.shape[indexed_ndim:], source.dtype)
+    zeros = np.zeros(batch_size + source.shape[indexed_ndim:], source.dtype)
+    return unwrap(beside(wrap(source), zeros)) if has_namespace(source) else zeros

@@ -22,7 +22,7 @@ from lite._tree.collection import Entry
 from lite._tree.entry_errors import below, entry_error, put_below
 from lite._tree.indexing import basic_shape, result_names, slice_length, views
 from lite._tree.keys import NestedKey, known_path, require_path
-from lite._tree.lock import LOCK_ERROR
+from lite._tree.lock import require_unlocked
 from lite._tree.names import check_names, take_names
 from lite._tree.nontensor import NonTensorData
 from lite._tree.protocol import MISSING, Container, kinds
@@ -172,6 +172,7 @@ class Dense(Container):
     _set_at = assignment.set_at
     _set_index = assignment.set_index
     _merge = assignment.merge
+    _take_batch = assignment.take_batch
     _update = assignment.update
     _copy_entries = assignment.copy_entries
 
@@ -219,8 +220,8 @@ class Dense(Container):
     def _to_entry(self, value: Any) -> Any:
         return to_entry(value, self._batch_size, self._node_from)
 
-    def _node_from(self, mapping: Mapping[Any, Any]) -> Self:
-        node = self._make({}, self._batch_size, self._device, self._names)
+    def _node_from(self, mapping: Mapping[Any, Any]) -> Any:
+        node = kinds.dense._make({}, self._batch_size, self._device, self._names)
         if mapping:
             node._fill(mapping)
         return node
@@ -561,10 +562,20 @@ class Dense(Container):
 
     def _adopt(self, out: Any, name: str) -> Self:
         """Give self the entries, batch size and names of `out`, which was made from it."""
-        if self._locked:
-            raise RuntimeError(LOCK_ERROR)
-        if out is not self:
-            self._data, self._batch_size, self._names = out._data, out.batch_size, out._names
+        require_unlocked(self)
+        return self._become(out)
+
+    def _become(self, out: Any) -> Self:
+        if out is self:
+            return self
+        data = out._data
+        for key, entry in data.items():
+            held = None if type(entry) is ndarray else self._data.get(key)
+            node, made = self._as_node(held), self._as_node(entry)
+            if node is not None and made is not None and (node._parts() is None) == (made._parts() is None):
+                node._become(made)
+                data[key] = held
+        self._data, self._batch_size, self._names = data, out.batch_size, out._names
         return self
 
     def _save(self) -> Any:

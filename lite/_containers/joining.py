@@ -38,7 +38,8 @@ class How(NamedTuple):
 def join_column(entries: list[Any], how: How, dim: int) -> Any:
     """What the entries of several containers under one key become; None if one has none.
 
-    Containers of one tensorclass become one of it, containers of several classes a plain one.
+    Containers of one tensorclass become one of it, those of several that are copied one of the first if it
+    has the fields, and containers of several other classes a plain one.
 
     Raises:
         RuntimeError: they are of different kinds, or their shapes do not fit.
@@ -61,8 +62,14 @@ def join_column(entries: list[Any], how: How, dim: int) -> Any:
         shown = [f"{type(entry).__name__} of shape {tuple(entry.shape)}" for entry in entries]
         raise entry_error(RuntimeError, f"the entries{{at}} to {how.name} are of different kinds: {shown}.")
     out = how.nodes(nodes, dim)
-    same = len(found) == 1 and nodes[0] is not entries[0]
-    return Container._rewrap(entries[0], out) if same else out
+    if nodes[0] is entries[0]:
+        return out
+    if len(found) > 1:
+        fields: Any = entries[0]._fields
+        tensorclasses = all(hasattr(kind, "_fields") for kind in found)
+        if not tensorclasses or out._parts() is not None or not set(out._keys()) <= set(fields):
+            return out
+    return Container._rewrap(entries[0], out)
 
 
 def _join_unbatched(items: list[Any], how: How, dim: int) -> UnbatchedTensor:
@@ -89,7 +96,7 @@ def join(items: list[Any], how: How, dim: int) -> Any:
     if all(issubclass(kind, Container) for kind in set(map(type, items))):
         return how.nodes(items, dim)
     if all(map(is_array, items)):
-        return (np.concatenate if how is CAT else np.stack)(items, dim)
+        return on_leaves(lambda *arrays: (np.concatenate if how is CAT else np.stack)(arrays, dim), *items)
     payloads = [isinstance(item, NonTensorBase) for item in items]
     if not all(isinstance(item, TensorCollection) for item in items) or (any(payloads) and not all(payloads)):
         got = sorted({type(item).__name__ for item in items})
@@ -190,13 +197,17 @@ def _stack_nodes(items: list[Any], dim: int) -> Any:
 
 
 def _stacked_dense(items: list[Any], how: How, dim: int) -> Any:
-    """Dense TensorDicts of one batch size stacked; `how` says what becomes of nested ones."""
+    """Dense TensorDicts of one batch size stacked; `how` says what becomes of nested ones.
+
+    As everywhere where several are joined, the first gives the class, which may be a user's own.
+    """
     entries = _join_columns(items, how, dim, _exclusive)
     size, names = items[0]._batch_size, items[0]._names
     if names is not None:
         same = all(item._names == names for item in items)
         names = check_names([*names[:dim], None, *names[dim:]], len(names) + 1) if same else None
-    return kinds.dense._make(entries, (*size[:dim], len(items), *size[dim:]), common_device(items), names)
+    make = type(items[0])._make
+    return make(entries, (*size[:dim], len(items), *size[dim:]), common_device(items), names)
 
 
 def _exclusive(keys: list[str]) -> Exception:
@@ -222,11 +233,11 @@ STACK = How("stack", _stack_arrays, _stack_objects, _stack_nodes)
 
 
 def _maybe_dense(items: list[Any], dim: int) -> Any:
-    size = items[0].batch_size
-    if any(item.ndim != len(size) for item in items):
+    sizes = [item.batch_size for item in items]
+    size = sizes[0]
+    if len(set(map(len, sizes))) > 1:
         raise RuntimeError(
-            "Lazy stacking of tensordicts requires them to have congruent batch dimensions, got "
-            f"{[item.batch_size for item in items]}."
+            f"Lazy stacking of tensordicts requires them to have congruent batch dimensions, got {sizes}."
         )
     found = set(map(type, items))
     if found != {kinds.dense} and _is_typed(found):
@@ -234,7 +245,8 @@ def _maybe_dense(items: list[Any], dim: int) -> Any:
             return _behind(_stack_nodes, items, dim)
         except RuntimeError:
             return kinds.lazy(*items, stack_dim=dim)
-    regular = all(type(item) is kinds.dense and item.batch_size == size for item in items)
+    lazy = any(issubclass(kind, kinds.lazy) for kind in set(map(type, items)))
+    regular = not lazy and sizes.count(size) == len(sizes)
     if regular:
         dim = _check_sizes(items, dim)
     try:
@@ -262,7 +274,8 @@ def _cat_objects(items: list[Any], dim: int) -> NonTensorBase:
     size = first.batch_size
     if all(isinstance(item, NonTensorData) and same_object(item.data, first.data) for item in items):
         joined = sum(item.batch_size[dim] for item in items)
-        return NonTensorData._make(first.data, size[:dim] + (joined,) + size[dim:][1:])
+        kind = type(first) if all(isinstance(item, type(first)) for item in items) else NonTensorData
+        return kind._make(first.data, size[:dim] + (joined,) + size[dim:][1:])
     return NonTensorStack._wrap(np.concatenate([item._objects() for item in items], dim))
 
 
@@ -291,7 +304,7 @@ def _cat_nodes(items: list[Any], dim: int) -> Any:
     entries = _join_columns(items, CAT, dim, _different)
     joined: Shape = size[:dim] + (sum(map(itemgetter(dim), sizes)),) + size[dim + 1 :]
     names: Names = first._names and list(first._names)
-    return kinds.dense._make(entries, joined, common_device(items), names)
+    return type(items[0])._make(entries, joined, common_device(items), names)
 
 
 def _different(keys: list[str]) -> Exception:
@@ -312,14 +325,15 @@ def _cat_lazy(items: list[Any], dim: int) -> Any:
         if item.ndim != model.ndim:
             raise RuntimeError(f"batch sizes must agree, got {item.batch_size} and {model.batch_size}.")
         columns.append(item.unbind(at))
+    make = type(model)._make
     if dim == at:
         parts = [part for column in columns for part in column]
-        return kinds.lazy._make(parts, at, model._dim_name, model._empty_size)
+        return make(parts, at, model._dim_name, model._empty_size)
     if len({len(column) for column in columns}) > 1:
         raise RuntimeError(f"lazy stacks to concatenate in dim {dim} must have equal lengths.")
     inner = dim if dim < at else dim - 1
     parts = [_cat_nodes(list(parts), inner) for parts in zip(*columns, strict=True)]
-    return kinds.lazy._make(parts, at, model._dim_name)
+    return make(parts, at, model._dim_name)
 
 
 CAT = How("cat", _cat_arrays, _cat_objects, _cat_nodes)

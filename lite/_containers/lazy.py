@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from lite._arrays.types import Array, Names, Shape
+from lite._arrays.device import parse_device
+from lite._arrays.types import Array, HostArray, Names, Shape
 from lite._containers import assignment, lazy_entries, lazy_index, lazy_writes
 from lite._containers.dense import Dense
 from lite._containers.lazy_entries import keys_differ
 from lite._tree.batch_ops import BatchOp
-from lite._tree.collection import Entry, TensorCollection
+from lite._tree.collection import TensorCollection
 from lite._tree.entry_errors import below, misfit
-from lite._tree.indexing import normalise
+from lite._tree.indexing import is_traced, normalise
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names
 from lite._tree.protocol import Container, kinds
@@ -30,17 +31,19 @@ _new = object.__new__
 class Lazy(Container):
     """A container that holds its parts, and whose entries are theirs."""
 
-    __slots__ = ("_dim_name", "_empty_size", "stack_dim", "tensordicts")
+    __slots__ = ("_dim_name", "_empty_device", "_empty_size", "stack_dim", "tensordicts")
     tensordicts: list[Any]
     stack_dim: int
     _dim_name: str | None
     _empty_size: Shape
+    _empty_device: str | None  # only there if it was given, without parts
 
     def __init__(
         self,
         *tensordicts: Any,
         stack_dim: int = 0,
         batch_size: Any = None,
+        device: Any = None,
         stack_dim_name: str | None = None,
         strict_shape: bool = False,
     ) -> None:
@@ -63,6 +66,8 @@ class Lazy(Container):
         if not -ndim - 1 <= stack_dim <= ndim:
             raise IndexError(f"stack_dim must be in [{-ndim - 1}, {ndim}], got {stack_dim}.")
         self._init(parts, stack_dim % (ndim + 1), None, () if parts else size or ())
+        if not parts and device is not None:
+            self._empty_device = parse_device(device)
         if parts and size is not None and size != self.batch_size:
             raise RuntimeError(f"batch_size is {self.batch_size} for these parts, got batch_size={size}.")
         if stack_dim_name is not None:
@@ -112,11 +117,15 @@ class Lazy(Container):
     _create = lazy_writes.create
     _set_at = lazy_writes.set_at
     _merge = assignment.merge
+    _take_batch = lazy_writes.take_batch
     _update = lazy_writes.update
     _copy_entries = lazy_writes.copy_entries
     _set_index = lazy_writes.set_index
 
     def __contains__(self, key: object) -> bool:
+        node = None if type(key) is str else self._as_node(key)
+        if node is not None:
+            return any(self._as_node(part) is node for part in self.tensordicts)
         return (
             all(key in part for part in self.tensordicts) if self.tensordicts else super().__contains__(key)
         )
@@ -152,11 +161,7 @@ class Lazy(Container):
 
     def _pieces(self, entry: Any) -> Sequence[Any]:
         """An entry of the whole stack, cut along the stack dimension."""
-        dim = self.stack_dim
-        if isinstance(entry, Entry):
-            return entry.unbind(dim)
-        before = (slice(None),) * dim
-        return [entry[(*before, i, ...)] for i in range(entry.shape[dim])] if entry.ndim > dim else []
+        return lazy_writes.along(entry, self.stack_dim)
 
     def _remove(self, key: str) -> None:
         if all(part._peek(key) is None for part in self.tensordicts):
@@ -261,7 +266,9 @@ class Lazy(Container):
             entry = self._get_str(key)
             node = self._as_node(entry)
             with below(key):
-                entries[key] = entry if node is None else self._rewrap(entry, node.contiguous())
+                entries[key] = (
+                    entry if node is None else self._rewrap(entry, node.contiguous(canonical=canonical))
+                )
         return kinds.dense._make(entries, self.batch_size, self.device, self._names)
 
     def auto_batch_size_(self, batch_dims: int | None = None, keep_compliant_size: bool = False) -> Self:
@@ -279,7 +286,9 @@ class Lazy(Container):
 
     @property
     def device(self) -> str | None:
-        """The device that all parts share, or None."""
+        """The device that all parts share, or None; that of a stack without parts was given to it."""
+        if not self.tensordicts:
+            return getattr(self, "_empty_device", None)
         devices = {part.device for part in self.tensordicts}
         return devices.pop() if len(devices) == 1 else None
 
@@ -341,16 +350,24 @@ class Lazy(Container):
             return lazy_index.at(self.tensordicts, index)
         if index is Ellipsis or (isinstance(index, tuple) and not index):
             return self
+        for item in index if type(index) is tuple else (index,):
+            if isinstance(item, HostArray):
+                return item.index_batch(self, index)
         items = normalise(index, self.batch_size)
         if all(type(item) is slice and item == slice(None) for item in items):
             return self
-        return lazy_index.select(self, items)
+        return self.contiguous()._index(index) if is_traced(items) else lazy_index.select(self, items)
 
     def _adopt(self, out: Any, name: str) -> Self:
         raise NotImplementedError(
             f"{name}(inplace=True) is not supported on {type(self).__name__}; call .to_tensordict() first or "
             "use inplace=False."
         )
+
+    def _become(self, out: Any) -> Self:
+        self.tensordicts, self.stack_dim = list(out.tensordicts), out.stack_dim
+        self._dim_name, self._empty_size = out._dim_name, out._empty_size
+        return self
 
     def _save(self) -> Any:
         return list(self.tensordicts), self._dim_name, self._locked, self._lock_parents

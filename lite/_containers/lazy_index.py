@@ -171,6 +171,8 @@ def _element(stack: Any, i: int, used: int) -> Any:
 def run(stack: Any, op: batch_ops.BatchOp) -> Any:
     """Apply `op`, which may read fewer dimensions than the stack has batch dimensions."""
     dim = stack.stack_dim
+    if isinstance(op, batch_ops.Pad) and op.ndim > dim:
+        return _pad(stack, op)
     if not stack.tensordicts:
         return _run_empty(stack, op)
     if isinstance(op, batch_ops.Index):
@@ -191,7 +193,8 @@ def run(stack: Any, op: batch_ops.BatchOp) -> Any:
         return _permute(stack, op)
     if isinstance(op, batch_ops.Expand):
         return _expand(stack, op)
-    return _reshape(stack, op)
+    out = op.on_stack(stack)
+    return _reshape(stack, op) if out is None else out
 
 
 def nest(parts: Sequence[Any], shape: Shape, at: int, inner: Shape, names: Names = None) -> Any:
@@ -275,6 +278,30 @@ def _expand_part(part: Any, ndim: int, shape: Shape) -> batch_ops.Expand:
     own = part.batch_size
     # A ragged dimension (-1 in the shape) keeps each part's own size.
     return batch_ops.Expand(ndim, tuple(own[i - lead] if n < 0 else n for i, n in enumerate(shape)))
+
+
+def _pad(stack: Any, op: batch_ops.Pad) -> Any:
+    dim, parts = stack.stack_dim, stack.tensordicts
+    kept, total = parts[op.kept[dim]], op.shape[dim]
+    first = min(max(0, op.before[dim]), total)
+    before, after = [*op.before], [*op.after]
+    del before[dim], after[dim]
+
+    def padded(part: Any) -> Any:
+        return part._run(batch_ops.Pad(_head(part, op.ndim), before, after, op.value))
+
+    def new(count: int, at: int) -> Sequence[Any]:
+        """Parts of the value alone, like the one that they stand beside."""
+        if not count:
+            return ()
+        like = padded(parts[at]) if parts else kinds.dense._make({}, inner)
+        row = like._run(batch_ops.Unsqueeze(like.batch_size, 0))
+        none: Sequence[Any] = row._run(batch_ops.Pad((1,), [-1], [count], op.value)).unbind(0)
+        return none
+
+    inner = op.shape[:dim] + op.shape[dim + 1 :] + stack.batch_size[op.ndim :]
+    rows = [*new(first, 0), *map(padded, kept), *new(total - first - len(kept), -1)]
+    return stack._like(rows, dim, inner=inner)
 
 
 def _flatten(stack: Any, ndim: int, start: int, end: int) -> Any:

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array, Path, Shape, Unbatched, is_array
+from lite._arrays.device import with_value
+from lite._arrays.types import Array, Path, Shape, Unbatched, has_namespace, is_array
 from lite._containers import assignment, lazy_entries, lazy_index
 from lite._containers.dense import Dense
-from lite._tree.collection import TensorCollection
+from lite._tree.collection import Entry, TensorCollection
 from lite._tree.entry_errors import below, entry_error, put_below
 from lite._tree.indexing import normalise, result_shape
 from lite._tree.keys import NestedKey, require_path
@@ -91,20 +92,18 @@ def _set_rows(stack: Any, key: str, item: Array, inplace: bool) -> bool:
 
 
 def _cut(stack: Any, item: Any) -> Sequence[Any]:
-    """One piece per part: those of a list of as many items, or the value cut up.
-
-    Nested lists of plain values that have the shape of the batch are in its order, as `tolist` gives
-    them, wherever the parts are stacked.
-    """
-    dim = stack.stack_dim
-    listed = type(item) is list and len(item) == len(stack.tensordicts)
-    if listed and dim and _in_order(item, stack.batch_size[: dim + 1]):
-        listed = False
-    return item if listed else stack._pieces(stack._convert(item))
+    """One piece per part: from the lists that `item` is made of, or of the value cut up."""
+    pieces = _listed(stack, item)
+    return stack._pieces(stack._convert(item)) if pieces is None else pieces
 
 
 def _cut_to_copy(stack: Any, key: str, item: Any) -> Sequence[Any]:
     """As `_cut`, for a value that is broadcast to what is there."""
+    pieces = _listed(stack, item)
+    if pieces is not None:
+        return pieces
+    if type(item) is list:
+        item = stack._to_entry(item)
     scalar = item.ndim == 0 if isinstance(item, np.ndarray) else np.isscalar(item)
     if scalar:
         return [item] * len(stack.tensordicts)
@@ -117,7 +116,7 @@ def _cut_to_copy(stack: Any, key: str, item: Any) -> Sequence[Any]:
         if not fits(item.shape, shape):
             raise _not_updated(item.shape, shape)
         item = np.broadcast_to(item, shape)
-    return _cut(stack, item)
+    return stack._pieces(stack._convert(item))
 
 
 def _not_updated(shape: Shape, wanted: Shape) -> Exception:
@@ -125,13 +124,35 @@ def _not_updated(shape: Shape, wanted: Shape) -> Exception:
     return entry_error(ValueError, message)
 
 
-def _in_order(value: Any, shape: Shape) -> bool:
-    """Whether a value is nested lists of a shape, and what is in them has no shape of its own."""
-    if shape:
-        return type(value) is list and len(value) == shape[0] and all(_in_order(v, shape[1:]) for v in value)
-    if type(value) is list:
-        return all(_in_order(item, shape) for item in value)
-    return not isinstance(value, TensorCollection | Mapping) and not is_array(value)
+def along(entry: Any, dim: int) -> Sequence[Any]:
+    """An array or a collection cut along a dim."""
+    if isinstance(entry, Entry):
+        return entry.unbind(dim)
+    before = (slice(None),) * dim
+    return [entry[(*before, i, ...)] for i in range(entry.shape[dim])] if entry.ndim > dim else []
+
+
+def _listed(stack: Any, item: Any) -> Sequence[Any] | None:
+    """The pieces of lists, if there is one for each part; what is in them may be ragged."""
+    pieces = _unbound(item, stack.stack_dim) if type(item) is list else None
+    return None if pieces is None or len(pieces) != len(stack.tensordicts) else pieces
+
+
+def _unbound(item: Any, dim: int) -> Sequence[Any] | None:
+    """An item cut along a dim, where level i of nested lists is dim i, as `tolist` gives them.
+
+    None if it has no such dim, or another number of items in each row.
+    """
+    if type(item) is not list:
+        node = isinstance(item, Entry) or is_array(item)
+        return along(item, dim) if node and item.ndim > dim else None
+    if not dim:
+        return item
+    rows = [_unbound(row, dim - 1) for row in item]
+    lengths = {-1 if row is None else len(row) for row in rows}
+    if len(lengths) != 1 or -1 in lengths:
+        return None
+    return [list(column) for column in zip(*rows, strict=True)]
 
 
 def _holds(stack: Any, key: str, item: Any) -> bool:
@@ -171,8 +192,11 @@ def set_at(stack: Any, path: Path, value: Any, index: Any, writes: Writes) -> No
         assignment.set_at(stack, path, value, index, writes)
         return
     # The stacked entry is a copy: what was written to it goes to the parts.
-    with Writes() as now:
-        now.copy(entry, stack._to_entry(value), index)
+    if has_namespace(entry):
+        entry = with_value(entry, index, stack._to_entry(value))
+    else:
+        with Writes() as now:
+            now.copy(entry, stack._to_entry(value), index)
     for part, row in zip(stack.tensordicts, stack._pieces(entry), strict=True):
         part._set_at(path, row, ..., writes)
 
@@ -189,14 +213,37 @@ def update(
     is_leaf: Callable[[type], bool] | None,
     writes: Writes,
 ) -> None:
-    if not _pairs_up(stack, source):
+    shares = _paired(stack, source)
+    if shares is None:
         whole, shares = _shared_out(stack, source)
         assignment.update(stack, whole, clone, inplace, chosen, is_leaf, writes)
-    else:
-        shares = stack._as_node(source).tensordicts
     if shares:
         for part, other in zip(stack.tensordicts, shares, strict=True):
             part._update(other, clone, inplace, chosen, is_leaf, writes)
+
+
+def take_batch(stack: Any, source: Any, inplace: bool, chosen: list[Path] | None, writes: Writes) -> None:
+    node, dim, parts = stack._as_node(source), stack.stack_dim, stack.tensordicts
+    if node is None:
+        assignment.take_batch(stack, source, inplace, chosen, writes)
+        return
+    if node.ndim <= dim:
+        if not assignment.agrees(stack, node):
+            raise entry_error(
+                RuntimeError,
+                f"a source of batch size {node.batch_size} has no dim {dim}, the stack dim of the target"
+                f"{{at}} of batch size {stack.batch_size}.",
+            )
+        return
+    rows = node.unbind(dim)
+    if len(rows) != len(parts):
+        assignment.require_resizable(stack, node, inplace, chosen)
+        writes.keep(stack)
+        model = parts[0]._blank() if parts else None
+        parts += [(row if model is None else model)._blank() for row in rows[len(parts) :]]
+        del parts[len(rows) :]
+    for part, row in zip(parts, rows, strict=True):
+        part._take_batch(row, inplace, chosen, writes)
 
 
 def _shared_out(stack: Any, source: Any) -> tuple[Any, Sequence[Any]]:
@@ -227,28 +274,31 @@ def _goes_apart(stack: Any, key: NestedKey, value: Any) -> bool:
 def copy_entries(
     stack: Any, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
 ) -> None:
-    if not _pairs_up(stack, source):
+    shares = _paired(stack, source)
+    if shares is None:
         whole, shares = _shared_out(stack, source)
         assignment.copy_entries(stack, whole, chosen, strict, writes, above)
-    else:
-        shares = stack._as_node(source).tensordicts
     if shares:
         for part, other in zip(stack.tensordicts, shares, strict=True):
             part._copy_entries(other, chosen, strict, writes, above)
 
 
-def _pairs_up(stack: Any, source: Any) -> bool:
-    """Whether a source is stacked as self is, so that its parts, ragged or not, go to those of self.
+def _paired(stack: Any, source: Any) -> Sequence[Any] | None:
+    """What of a lazy stack, ragged or not, goes to each part; None if the source is no such stack.
 
     Raises:
-        ValueError: it has another number of parts.
+        ValueError: it is stacked as self is and has another number of parts.
     """
-    node = stack._as_node(source)
-    if not isinstance(node, kinds.lazy) or node.stack_dim != stack.stack_dim:
-        return False
+    node, dim = stack._as_node(source), stack.stack_dim
+    if not isinstance(node, kinds.lazy):
+        return None
+    if node.stack_dim != dim:
+        rows = node.batch_size[dim : dim + 1] == (len(stack.tensordicts),)
+        return node.unbind(dim) if rows else None
     if len(node.tensordicts) != len(stack.tensordicts):
         raise ValueError("cannot update stacked tensordicts with different shapes.")
-    return True
+    parts: Sequence[Any] = node.tensordicts
+    return parts
 
 
 # -- at an index of the batch ------------------------------------------------------------------------------

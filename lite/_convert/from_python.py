@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -197,7 +198,7 @@ def from_dataclass(
     if dest_cls is None and not as_tensorclass:
         return out
     kind: Any = type(dataclass)
-    wanted = _tensorclass_of(kind) if dest_cls is None else dest_cls
+    wanted = tensorclass_of(kind) if dest_cls is None else dest_cls
     return wanted.from_tensordict(out)
 
 
@@ -375,8 +376,22 @@ def _own_batch_size(obj: Any) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _tensorclass_of(cls: Any) -> Any:
-    """The tensorclass with the fields of a dataclass."""
-    annotations = {field.name: field.type for field in dataclasses.fields(cls)}
-    namespace = {"__annotations__": annotations, "__module__": cls.__module__}
-    return types.new_class(f"{cls.__name__}_tc", (kinds.tensorclass,), {}, lambda ns: ns.update(namespace))
+def tensorclass_of(cls: Any, options: frozenset[str] = frozenset()) -> Any:
+    """The tensorclass with the fields and defaults of a dataclass, and some options of tensorclasses."""
+    try:
+        kinds_of_fields = typing.get_type_hints(cls)
+    except (NameError, TypeError):  # names that only type checkers see
+        kinds_of_fields = {}
+    namespace: dict[str, Any] = {"__annotations__": {}, "__module__": cls.__module__}
+    for field in dataclasses.fields(cls):
+        namespace["__annotations__"][field.name] = kinds_of_fields.get(field.name, field.type)
+        if field.default is not dataclasses.MISSING:
+            namespace[field.name] = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            namespace[field.name] = dataclasses.field(default_factory=field.default_factory)
+    return types.new_class(
+        f"{cls.__name__}_tc",
+        (kinds.tensorclass,),
+        dict.fromkeys(options, True),
+        lambda ns: ns.update(namespace),
+    )

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from lite._arrays.foreign import from_dlpack, is_foreign
-from lite._arrays.numbers import SCALARS
-from lite._arrays.types import Shape, Unbatched
+from lite._arrays.namespace import known
+from lite._arrays.types import Shape, Unbatched, has_namespace, raw
 from lite._convert.from_python import refuse_two_sizes
 from lite._tree.collection import TensorCollection
-from lite._tree.names import check_names
-from lite._tree.nontensor import NonTensorBase, NonTensorData, same_object
+from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, same_object
 from lite._tree.protocol import Container, kinds
 from lite._tree.unbatched import UnbatchedTensor
+from lite._tree.walks import leaves
 
 _TYPE = "_pytree_type"
 _PAIR = "<NON_NESTED>"
@@ -119,55 +117,94 @@ def _pair(key: Any, value: Any) -> Any:
 
 
 class _Static:
-    """What is not a leaf of a flattened container; equal if all of it is, as JAX's caches need it."""
+    """What is not a leaf of a flattened container; equal if all of it is, as JAX's caches need it.
 
-    __slots__ = ("batch_size", "device", "fixed", "keys", "locked", "names", "shapes", "unbatched")
+    Trees that differ in shapes alone are of one structure where they agree in the batch size (statistics of
+    parameters) or in what follows it (a Jacobian and what it is of). Each tells leaves of equal shapes apart
+    as the other does, so no cached trace is taken for another batch size. The order of keys takes no part,
+    nor does the device, which arrays of JAX do not have.
+    """
 
-    def __init__(self, td: Any, keys: tuple[str, ...], leaves: Sequence[Any], fixed: dict[str, Any]) -> None:
-        self.keys = keys
-        # Those of unbatched leaves say nothing about the batch.
-        self.unbatched = tuple(isinstance(leaf, Unbatched) for leaf in leaves)
-        self.shapes = self.of(leaves)
+    __slots__ = (
+        *("batch_size", "device", "features", "fixed", "keys", "kind", "locked", "names", "order"),
+        "unbatched",
+    )
+
+    def __init__(self, td: Any, children: dict[str, Any], fixed: dict[str, Any]) -> None:
+        self.kind = type(td) if isinstance(td, kinds.dense) else kinds.dense
+        self.keys = tuple(children)
+        self.order: tuple[str, ...] = tuple(td._keys())
         self.batch_size: Shape = td.batch_size
+        # The sizes of each child behind the batch; None where it has no shape, or no array to give it one.
+        self.features = tuple([_features(child, td.batch_size) for child in children.values()])
+        # One that takes no part in the batch is known by its shape alone while it is traced.
+        self.unbatched = tuple(
+            [
+                features is None and (isinstance(child, Unbatched) or has_namespace(child))
+                for child, features in zip(children.values(), self.features, strict=True)
+            ]
+        )
         self.names = None if td._names is None else tuple(td._names)
         self.device = td.device
         self.locked = td.is_locked
         self.fixed = fixed
 
-    def of(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
-        """The shapes of leaves that take part in the batch."""
-        pairs = zip(leaves, self.unbatched, strict=True)
-        return tuple(None if alone else getattr(leaf, "shape", None) for leaf, alone in pairs)
-
     def _compared(self) -> tuple[Any, ...]:
-        return (
-            self.keys,
-            self.unbatched,
-            self.batch_size,
-            self.names,
-            self.device,
-            self.locked,
-            tuple(self.fixed),
-        )
+        return self.kind, self.keys, self.unbatched, self.names, self.locked, tuple(self.fixed)
+
+    def _feature_dims(self) -> list[int | None]:
+        return [None if features is None else len(features) for features in self.features]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Static) or self._compared() != other._compared():
             return False
+        if self.batch_size != other.batch_size:
+            dims = self._feature_dims()
+            if dims != other._feature_dims() or all(n is None for n in dims):
+                return False
         pairs = zip(self.fixed.values(), other.fixed.values(), strict=True)
         return all(same_object(a, b) for a, b in pairs)
 
     def __hash__(self) -> int:
         return hash(self._compared())
 
+    def __repr__(self) -> str:
+        # JAX shows it where two structures differ.
+        shown: dict[str, Any] = {"keys": list(self.keys), "batch_size": self.batch_size}
+        shown |= {"names": self.names} if self.names is not None else {}
+        shown |= {"locked": True} if self.locked else {}
+        shown |= {"objects": list(self.fixed)} if self.fixed else {}
+        return ", ".join(f"{name}={value!r}" for name, value in shown.items())
+
+
+def _shape(value: Any) -> Shape | None:
+    """The shape of an array or of what stands for one; None for any other object."""
+    shape = getattr(value, "shape", None)
+    return tuple(shape) if isinstance(shape, tuple) else None
+
+
+def _features(child: Any, batch_size: Shape) -> Shape | None:
+    if isinstance(child, Unbatched):
+        return None
+    if isinstance(child, TensorCollection) and next(leaves(kinds.dense._as_node(child)), None) is None:
+        return None
+    shape = _shape(child)
+    n = len(batch_size)
+    return None if shape is None or shape[:n] != batch_size else shape[n:]
+
 
 def register_pytree(library: str, *classes: type) -> None:
     """Make TensorDicts trees of JAX or optree, so that `jax.tree.map` and `jax.jit` take them.
 
-    Arrays and nested TensorDicts are the children, in the order of the keys; batch size, names, device
-    and Python objects belong to the structure. Where leaves come back with other shapes the batch size
-    is what they share of it; names are dropped then, and objects per element that no longer fit. Arrays of
-    JAX that come back are held as NumPy arrays over the same memory (read-only), those being traced as
-    they are.
+    Arrays and nested TensorDicts are the children, sorted by key; batch size, names, lock and Python
+    objects belong to the structure. Leaves stay what a transformation makes of them: arrays of JAX, traced
+    ones, or any object that stands for one.
+
+    The batch size is what comes before the features, so inside `jax.vmap` and `jax.lax.scan` it lacks the
+    mapped dim, and outside it has it again, where `in_axes` and `out_axes` say. Where the features change
+    (`tree.map(lambda x: x.sum(-1), td)`) it is what the leaves still have of it. With another batch size
+    names are dropped, and objects per element that do not fit it. A lazy stack is mapped along the first
+    dim of its parts, which comes back in front of the stacked one.
 
     Args:
         library: "jax" or "optree".
@@ -214,42 +251,73 @@ def _ensure(library: str, cls: type) -> None:
 
 def _flatten_for(library: str) -> Callable[[Any], _Flat]:
     def flatten(td: Any) -> _Flat:
-        keys: list[str] = []
-        children: list[Any] = []
+        children: dict[str, Any] = {}
         fixed: dict[str, Any] = {}
-        for key, entry in td._items():
+        for key in sorted(td._keys()):
+            entry = td._get_str(key)
             if isinstance(entry, NonTensorBase):
                 fixed[key] = entry
             else:
                 if isinstance(entry, TensorCollection):
                     _ensure(library, type(entry))
-                keys.append(key)
-                children.append(entry)
-        return tuple(children), _Static(td, tuple(keys), children, fixed), tuple(keys)
+                children[key] = raw(entry)
+        return tuple(children.values()), _Static(td, children, fixed), tuple(children)
 
     return flatten
 
 
 def _unflatten(static: _Static, children: Sequence[Any]) -> Any:
-
-    values = [_leaf(child) for child in children]
-    shapes = static.of(values)
-    size, names = static.batch_size, static.names
-    if any(new is not None and new != old for new, old in zip(shapes, static.shapes, strict=True)):
-        size = _shared([tuple(shape) for shape in shapes if shape is not None], len(size))
-        names = names if size == static.batch_size else None
+    # A tree may come back with anything for leaves: None, numbers, axes, descriptions of arrays.
+    values = [np.asarray(child) if isinstance(child, np.generic) else child for child in children]
+    size = _batch_size(static, values)
+    same = size == static.batch_size
     for i, alone in enumerate(static.unbatched):
-        if alone and isinstance(values[i], np.ndarray):
-            values[i] = UnbatchedTensor(values[i], size)
-    data = dict(zip(static.keys, values, strict=True))
+        if alone and (array := _host(values[i])) is not None:
+            values[i] = UnbatchedTensor(array, size)
+    entries = dict(zip(static.keys, values, strict=True))
     for key, entry in static.fixed.items():
-        fits = entry.batch_size[: len(size)] == size
-        if fits or isinstance(entry, NonTensorData):
-            data[key] = entry if fits else entry._rebatch(size)
-    out = kinds.dense._make(
-        data, size, static.device, None if names is None else check_names(names, len(size))
-    )
-    return out.lock_() if static.locked and size == static.batch_size else out
+        if same or isinstance(entry, NonTensorData) or entry.batch_size[: len(size)] == size:
+            entries[key] = entry
+    if not same:
+        pairs = zip(static.keys, static.features, strict=True)
+        untold = [key for key, features in pairs if features is None]
+        for key in (*untold, *static.fixed):  # what no array tells the size of
+            entry = entries.get(key)
+            if isinstance(entry, TensorCollection) and not isinstance(entry, NonTensorStack):
+                entries[key] = entry._rebatch(size + entry.batch_size[len(static.batch_size) :])
+    device = static.device if all(_is_on(value, static.device) for value in values) else None
+    names = list(static.names) if same and static.names is not None else None
+    data = {key: entries[key] for key in static.order if key in entries}
+    out = static.kind._make(data, size, device, names)
+    return out.lock_() if static.locked else out
+
+
+def _host(value: Any) -> Any:
+    """The array of NumPy that an entry outside the batch has to be; None for what is none, or traced."""
+    return value if isinstance(value, np.ndarray) else known(value) if has_namespace(value) else None
+
+
+def _batch_size(static: _Static, values: list[Any]) -> Shape:
+    """What comes before the features of every leaf, as those stay when a dim is mapped or given back.
+
+    Where features have changed it is what the leaves still have of the batch size.
+    """
+    found = [
+        (shape, features)
+        for value, features, alone in zip(values, static.features, static.unbatched, strict=True)
+        if not alone
+        and (shape := _shape(value)) is not None
+        and not (features is None and isinstance(value, TensorCollection))
+    ]
+    if not found:
+        return static.batch_size
+    most = len(static.batch_size)
+    told = [(shape, features) for shape, features in found if features is not None]
+    sizes = [len(shape) - len(features) for shape, features in told]
+    kept = [n >= 0 and shape[n:] == features for n, (shape, features) in zip(sizes, told, strict=True)]
+    if sizes and all(kept):
+        most = min(sizes)
+    return _shared([shape for shape, _ in found], most)
 
 
 def _shared(shapes: list[Shape], most: int) -> Shape:
@@ -261,21 +329,22 @@ def _shared(shapes: list[Shape], most: int) -> Shape:
     return tuple(out)
 
 
-def _leaf(value: Any) -> Any:
-    jax = sys.modules.get("jax")
-    if jax is not None and isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer):
-        return from_dlpack(value) if is_foreign(value) else value
-    return np.asarray(value) if isinstance(value, SCALARS) else value
+def _is_on(value: Any, device: str | None) -> bool:
+    """Whether a container of a device can hold a value: arrays of JAX have none that lite knows."""
+    return value.device == device if isinstance(value, TensorCollection) else not has_namespace(value)
 
 
 def _flatten_lazy(td: Any) -> _Flat:
     parts = tuple(td.tensordicts)
-    return parts, (td.stack_dim, td._dim_name, td._empty_size), tuple(range(len(parts)))
+    ndim = parts[0].ndim if parts else 0
+    return parts, (td.stack_dim, ndim, td._dim_name, td._empty_size), tuple(range(len(parts)))
 
 
 def _unflatten_lazy(static: Any, parts: Sequence[Any]) -> Any:
-
-    return kinds.lazy._make(list(parts), *static)
+    stack_dim, ndim, *rest = static
+    # A mapped dim is the first one of each part, before the dim of the stack unless that is first, too.
+    moved = parts[0].ndim - ndim if parts else 0
+    return kinds.lazy._make(list(parts), max(stack_dim + moved, 0), *rest)
 
 
 def _flatten_class(obj: Any) -> _Flat:

@@ -1,4 +1,8 @@
-"""`state_dict` and `load_state_dict`, with the names and metadata that torch's modules use."""
+"""`state_dict` and `load_state_dict`, with the names and metadata that torch's modules use.
+
+Arrays are items of the mapping. Objects are in its `_metadata`, which has a dict for each node: those of a
+TensorDict have one of their own, as nodes have, and those of a tensorclass are in that of its node.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,21 @@ from typing import Any
 
 from numpy import ndarray
 
-from lite._arrays.types import is_array
+from lite._arrays.types import is_array, raw
 from lite._containers.lazy_entries import require_shared
+from lite._tree.entry_errors import below
+from lite._tree.lock import LOCK_ERROR
+from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.protocol import Container, T
 from lite._tree.writes import Writes
 
 _LEGACY_SIZE, _LEGACY_DEVICE = _LEGACY = "__batch_size", "__device"
+_TYPE, _OBJECTS = "_type", "_non_tensor"
+_PAYLOAD, _IS_OBJECT = "data", "_is_non_tensor"  # of an object that has metadata of its own
 
 
 class StateDict(OrderedDict[str, Any]):
-    """Entries by name, with the batch sizes and devices of the nodes in `_metadata`."""
+    """Arrays by name, with the batch sizes, devices and objects of the nodes in `_metadata`."""
 
     _metadata: OrderedDict[str, dict[str, Any]]
 
@@ -25,12 +34,12 @@ class StateDict(OrderedDict[str, Any]):
 def state_dict(
     td: Container, destination: Any = None, prefix: str = "", keep_vars: bool = False, flatten: bool = True
 ) -> Any:
-    """The arrays as an ordered mapping; non-tensor data is left out.
+    """The arrays as an ordered mapping; non-tensor data is in its `_metadata`.
 
     Args:
         destination: an ordered mapping to add to.
         prefix: put before every name.
-        keep_vars: accepted for compatibility; arrays are never copied.
+        keep_vars: give parameters themselves instead of their arrays; arrays are never copied.
         flatten: nested entries under names joined by "."; else in nested mappings.
 
     Raises:
@@ -41,43 +50,89 @@ def state_dict(
         >>> list(TensorDict({"a": 1, "n": {"b": 2}}).state_dict())
         ['a', 'n.b']
     """
-    _require_shared(td)
+    return state_of(td, td, destination, prefix, keep_vars, flatten)
+
+
+def state_of(owner: Any, td: Container, destination: Any, prefix: str, keep_vars: bool, flatten: bool) -> Any:
+    """`state_dict` of a container that is the `owner` itself, or in it if that is a tensorclass."""
+    if td._parts() is not None:
+        require_shared(td, "state_dict")
     out = StateDict() if destination is None else destination
     metadata = getattr(out, "_metadata", None)
     if metadata is None:
         metadata = out._metadata = OrderedDict()
-    metadata[prefix[:-1]] = {"batch_size": td.batch_size, "device": td.device}
+    own = metadata[prefix[:-1]] = _about(td)
+    fields = getattr(owner, "_fields", None)
+    objects: dict[str, Any] | None = None
+    if fields is not None:
+        present = td._keys()
+        objects = {name: None for name in fields if name not in present}
+        own.update({_TYPE: type(owner).__qualname__, _OBJECTS: objects})
     for key, entry in td._items():
-        node = td._as_node(entry)
-        if node is None:
-            if is_array(entry):
-                out[prefix + key] = entry
+        name = prefix + key
+        if type(entry) is ndarray:
+            out[name] = entry
+        elif isinstance(entry, NonTensorBase):
+            if objects is not None:
+                objects[key] = _payload(entry)
+            elif flatten:
+                metadata[name] = _about_object(entry)
+            else:
+                out[name] = _state_of_object(entry)
+        elif is_array(entry):
+            out[name] = entry if keep_vars else raw(entry)
         elif flatten:
-            node.state_dict(out, f"{prefix}{key}.", keep_vars)
+            entry.state_dict(out, f"{name}.", keep_vars)
         else:
-            out[prefix + key] = node.state_dict(None, "", keep_vars, False)
+            out[name] = entry.state_dict(None, "", keep_vars, False)
+    return out
+
+
+def _about(collection: Any) -> dict[str, Any]:
+    return {"batch_size": collection.batch_size, "device": collection.device}
+
+
+def _payload(entry: NonTensorBase) -> Any:
+    return entry.data if type(entry) is NonTensorData else entry._clone(False)
+
+
+def _about_object(entry: NonTensorBase) -> dict[str, Any]:
+    return {
+        **_about(entry),
+        _TYPE: type(entry).__name__,
+        _OBJECTS: {_PAYLOAD: _payload(entry), _IS_OBJECT: True},
+    }
+
+
+def _state_of_object(entry: NonTensorBase) -> StateDict:
+    """What stands for an object in a nested state dict."""
+    out = StateDict()
+    out._metadata = OrderedDict({"": _about_object(entry)})
     return out
 
 
 def load_state_dict(
     td: T,
-    state_dict: Mapping[str, Any],
+    state_dict: Mapping[str, Any] | Container,
     strict: bool = True,
     assign: bool = False,
     from_flatten: bool | None = None,
 ) -> T:
-    """Take the arrays of a state dict; returns self.
+    """Take the arrays and the objects of a state dict; returns self.
 
     Args:
         state_dict: what `state_dict` gives, flat or nested, also in the older form with the keys
-            "__batch_size" and "__device".
-        strict: require the same keys on both sides, empty nodes and non-tensor data aside.
+            "__batch_size" and "__device"; or a TensorDict, whose arrays and objects are taken.
+        strict: require the same arrays on both sides. Empty nodes and objects do not count: objects are
+            taken where the state dict has them, and stay where it has none.
         assign: store the arrays themselves instead of copying into self's arrays.
         from_flatten: whether names are joined by "."; found out unless given.
 
     Raises:
         RuntimeError: key sets differ, an array does not fit the batch size, or self is locked and
             an entry would be new.
+        KeyError: `strict`, and the state dict has what is no field of a tensorclass.
+        ValueError: an array is where self has an object, or the other way round, unless `assign`.
 
     Example:
         >>> from lite import TensorDict
@@ -85,89 +140,206 @@ def load_state_dict(
         >>> td.load_state_dict(TensorDict({"n": {"b": 3}}).state_dict())["n", "b"]
         array(3)
     """
-    metadata = getattr(state_dict, "_metadata", None)
-    if from_flatten is None:
-        from_flatten = metadata is not None and set(state_dict) != set(td._keys())
-    nested = _nested(state_dict) if from_flatten else state_dict
-    if strict:
-        _check_keys(td, nested, "")
-    with Writes() as writes:
-        _load(td, nested, metadata, "", assign, writes)
+    load_into(td, td, state_dict, strict, assign, from_flatten)
     return td
 
 
-def _require_shared(td: Any) -> None:
-    if td._parts() is not None:
-        require_shared(td, "state_dict")
+def load_into(
+    owner: Any,
+    td: Container,
+    state_dict: Mapping[str, Any] | Container,
+    strict: bool,
+    assign: bool,
+    from_flatten: bool | None,
+) -> None:
+    """`load_state_dict` of a container that is the `owner` itself, or in it if that is a tensorclass."""
+    given: Any = state_dict if td._as_node(state_dict) is None else _mapping(td, state_dict)
+    metadata = getattr(given, "_metadata", None)
+    if from_flatten is None:
+        # A nested state dict keeps the metadata of its nodes in them.
+        from_flatten = metadata is not None and (not metadata.keys() <= {""} or set(given) != set(td._keys()))
+    state = _nested(given, metadata, [key for key in td._keys() if "." in key]) if from_flatten else given
+    if strict:
+        _check_keys(owner, td, state)
+    with Writes() as writes:
+        _load(owner, td, state, assign, writes)
 
 
-def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+def _mapping(td: Any, tree: Any) -> dict[str, Any]:
+    """The arrays and objects of a TensorDict in nested dicts, without its batch sizes."""
     out: dict[str, Any] = {}
-    for name, value in flat.items():
-        *parents, last = name.split(".")
-        node = out
-        for parent in parents:
-            node = node.setdefault(parent, {})
-            if not isinstance(node, dict):
-                raise RuntimeError(f"the name {name!r} is below an array of the state dict.")
-        node[last] = value
+    for key, entry in td._as_node(tree)._items():
+        if isinstance(entry, NonTensorBase):
+            out[key] = _state_of_object(entry)
+        elif is_array(entry):
+            out[key] = entry
+        else:
+            out[key] = _mapping(td, entry)
     return out
 
 
-def _names(state: Mapping[str, Any]) -> list[str]:
-    return [name for name in state if name not in _LEGACY]
+class _Node(dict[str, Any]):
+    """A node of a state dict that was flat."""
+
+    __slots__ = ("_metadata",)
+    _metadata: dict[str, Any]
 
 
-def _check_keys(td: Any, state: Mapping[str, Any], prefix: str) -> None:
-    extra = {name for name in _names(state) if not _is_empty(state[name])}
-    missing = set()
-    for key, entry in td._items():
-        node = None if type(entry) is ndarray else td._as_node(entry)
-        if node is not None and isinstance(state.get(key), Mapping):
-            extra.discard(key)
-            _check_keys(node, state[key], f"{prefix}{key}.")
-        elif key in extra:
-            extra.discard(key)
-        elif is_array(entry) or (node is not None and not node.is_empty()):
-            missing.add(key)
-    if extra or missing:
-        raise RuntimeError(
-            "Cannot load state-dict because the key sets don't match: got state_dict extra keys "
-            f"{sorted(prefix + key for key in extra)} and tensordict extra keys "
-            f"{sorted(prefix + key for key in missing)}."
-        )
+def _nested(flat: Mapping[str, Any], metadata: Any, dotted: list[str]) -> _Node:
+    """A flat state dict as a nested one, whose nodes have their own metadata; `dotted` keys stay whole."""
+    out = _Node()
+    for name, value in flat.items():
+        path = _path(name, dotted)
+        node = _node(out, path[:-1])
+        if node is None:
+            raise RuntimeError(f"the name {name!r} is below an array of the state dict.")
+        node[path[-1]] = value
+    for name, about in (metadata or {}).items():
+        node = _node(out, _path(name, dotted) if name else [])
+        if node is not None:
+            node._metadata = {"": about}
+    return out
+
+
+def _path(name: str, dotted: list[str]) -> list[str]:
+    for key in dotted:
+        if name == key or name.startswith(f"{key}."):
+            return [key, *name.split(".")[key.count(".") + 1 :]]
+    return name.split(".")
+
+
+def _node(root: _Node, path: list[str]) -> _Node | None:
+    """The node at a path, created if need be; None where something else is."""
+    node = root
+    for key in path:
+        found = node.get(key)
+        if found is None:
+            found = node[key] = _Node()
+        elif type(found) is not _Node:
+            return None
+        node = found
+    return node
+
+
+def _items(state: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [item for item in state.items() if item[0] not in _LEGACY]
+
+
+def _said(state: Any) -> dict[str, Any]:
+    """What a node of a nested state dict says of itself."""
+    about: dict[str, Any] = getattr(state, "_metadata", {}).get("", {})
+    return about
+
+
+def _object(value: Any) -> NonTensorBase | None:
+    """The object that an item of a nested state dict stands for, if it is one."""
+    about = {} if type(value) is ndarray else _said(value)
+    objects = about.get(_OBJECTS, {})
+    return _as_entry(objects[_PAYLOAD], about["batch_size"]) if _IS_OBJECT in objects else None
+
+
+def _as_entry(payload: Any, batch_size: Any) -> NonTensorBase:
+    if isinstance(payload, NonTensorBase):
+        return payload._clone(False)
+    return NonTensorData._make(payload, tuple(batch_size))
 
 
 def _is_empty(value: Any) -> bool:
     if type(value) is ndarray:  # an array is no mapping, which the type says faster than `isinstance`
         return False
-    return isinstance(value, Mapping) and all(_is_empty(value[name]) for name in _names(value))
+    if not isinstance(value, Mapping):
+        return False
+    objects = _said(value).get(_OBJECTS, {}).values()
+    if any(payload is not None for payload in objects):
+        return False
+    return all(_is_empty(item) for _, item in _items(value))
 
 
-def _load(
-    td: Any, state: Mapping[str, Any], metadata: Any, prefix: str, assign: bool, writes: Writes
-) -> None:
-    """Take the arrays of a node; `metadata` has the batch sizes of the tree, this node's under `prefix`."""
-    if metadata is not None:
-        size = metadata.get(prefix, {}).get("batch_size", td.batch_size)
-    else:
-        size = state.get(_LEGACY_SIZE, td.batch_size)
-    if tuple(size) != td.batch_size:
+def _has_arrays(node: Any) -> bool:
+    return any(
+        is_array(entry) or ((inner := node._as_node(entry)) is not None and _has_arrays(inner))
+        for entry in node._values()
+    )
+
+
+def _check_keys(owner: Any, td: Any, state: Mapping[str, Any]) -> None:
+    extra, missing = _unmatched(owner, td, state, "")
+    if extra or missing:
+        raise RuntimeError(
+            "Cannot load state-dict because the key sets don't match: got state_dict extra keys "
+            f"{sorted(extra)} and tensordict extra keys {sorted(missing)}."
+        )
+
+
+def _unmatched(owner: Any, td: Any, state: Mapping[str, Any], prefix: str) -> tuple[list[str], list[str]]:
+    """The names that only the state dict has, and those of arrays that only self has."""
+    fields = getattr(owner, "_fields", None)
+    extra = {
+        name
+        for name, value in _items(state)
+        if type(value) is ndarray or (not _is_empty(value) and _object(value) is None)
+    }
+    if fields is not None:
+        extra |= _said(state).get(_OBJECTS, {}).keys() - fields.keys()
+    missing, inner = [], []
+    for key, entry in td._items():
+        node = None if type(entry) is ndarray else td._as_node(entry)
+        given = state.get(key)
+        if node is not None and isinstance(given, Mapping) and _object(given) is None:
+            extra.discard(key)
+            inner.append(_unmatched(entry, node, given, f"{prefix}{key}."))
+        elif key in extra or (given is not None and _object(given) is not None):
+            extra.discard(key)
+        elif is_array(entry) or (node is not None and _has_arrays(node)):
+            missing.append(prefix + key)
+    if extra and fields is not None:
+        first = prefix + min(extra)
+        raise KeyError(
+            f"Key {first!r} wasn't expected in the state-dict of a {type(owner).__name__} with the entries "
+            f"{sorted(td._keys())}."
+        )
+    found = [prefix + key for key in extra]
+    for more, less in inner:
+        found += more
+        missing += less
+    return found, missing
+
+
+def _load(owner: Any, td: Any, state: Mapping[str, Any], assign: bool, writes: Writes) -> None:
+    """Take what a node of a nested state dict has; what is no field of a tensorclass is left."""
+    about = _said(state)
+    size = tuple(about.get("batch_size", state.get(_LEGACY_SIZE, td.batch_size)))
+    if size != td.batch_size:
         writes.keep(td)
-        td.batch_size = tuple(size)
-    for key in _names(state):
-        value = state[key]
+        td.batch_size = size
+    fields = getattr(owner, "_fields", None)
+    for key, payload in about.get(_OBJECTS, {}).items():
+        if fields is not None and key not in fields:
+            continue
+        if payload is not None:
+            td._set_here(key, _as_entry(payload, size), not assign, writes)
+        elif isinstance(td._get_str(key), NonTensorBase):
+            if td._locked:
+                raise RuntimeError(LOCK_ERROR)
+            writes.keep(td)
+            td._remove(key)
+    for key, value in _items(state):
+        if fields is not None and key not in fields:
+            continue
         if type(value) is ndarray or not isinstance(value, Mapping):
             td._set_here(key, value, not assign, writes)
             continue
-        own = getattr(value, "_metadata", None)
-        below = (metadata, f"{prefix}.{key}" if prefix else key) if own is None else (own, "")
-        node = td._as_node(td._get_str(key))
-        if node is None:
-            if _is_empty(value):
-                continue
+        found = _object(value)
+        if found is not None:
+            td._set_here(key, found, not assign, writes)
+            continue
+        entry = td._get_str(key)
+        node = td._as_node(entry)
+        if node is not None:
+            with below(key):
+                _load(entry, node, value, assign, writes)
+        elif not _is_empty(value):
             node = td._blank()
-            _load(node, value, *below, True, writes)
-            td._set_here(key, node, False, writes)
-        else:
-            _load(node, value, *below, assign, writes)
+            with below(key):
+                _load(node, node, value, True, writes)
+            td._set_here(key, node, not assign, writes)

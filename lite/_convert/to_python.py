@@ -10,10 +10,10 @@ import numpy as np
 from numpy import ndarray
 
 from lite._arrays.device import on_leaves, wrap
-from lite._arrays.types import Array, is_array
+from lite._arrays.types import Array, has_namespace, is_array, raw
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData
-from lite._tree.protocol import Container
+from lite._tree.protocol import Container, kinds
 
 _copy = methodcaller("copy")
 
@@ -29,7 +29,8 @@ def to_dict(
 
     Args:
         retain_none: keep entries whose object is None.
-        convert_tensors: True turns arrays into Python numbers and lists, "numpy" keeps arrays.
+        convert_tensors: True turns arrays into Python numbers and lists, "numpy" Parameters and arrays of JAX
+            into those of NumPy.
         tolist_first: turn nested TensorDicts that have a batch size into lists of dicts.
 
     Raises:
@@ -57,15 +58,19 @@ def _as_dict(
     out: dict[str, Any] = {}
     for key, entry in td._items():
         if is_array(entry):
-            out[key] = np.asarray(entry).tolist() if convert_tensors is True else entry
+            if convert_tensors is True:
+                entry = np.asarray(entry).tolist()
+            elif convert_tensors == "numpy":
+                entry = np.asarray(entry) if has_namespace(entry) else raw(entry)
+            out[key] = entry
         elif isinstance(entry, NonTensorBase):
             value = entry._export()
             if retain_none or value is not None:
                 out[key] = value
-        elif checked:
-            out[key] = _as_dict(td._as_node(entry), retain_none, convert_tensors, tolist_first)
+        elif checked and isinstance(entry, Container):
+            out[key] = _as_dict(entry, retain_none, convert_tensors, tolist_first)
         else:
-            out[key] = td._as_node(entry).to_dict(
+            out[key] = entry.to_dict(
                 retain_none=retain_none, convert_tensors=convert_tensors, tolist_first=tolist_first
             )
     return out
@@ -76,8 +81,8 @@ def _export(td: Container) -> Any:
 
 
 def numpy(td: Container) -> dict[str, Any]:
-    """A nested dict of arrays and objects that shares memory; None objects are left out."""
-    out: dict[str, Any] = td.to_dict(retain_none=False)
+    """A nested dict of NumPy arrays and objects that shares memory; None objects are left out."""
+    out: dict[str, Any] = td.to_dict(retain_none=False, convert_tensors="numpy")
     return out
 
 
@@ -123,7 +128,7 @@ def to_tensordict(td: Container, *, retain_none: bool | None = None) -> Any:
     Raises:
         RuntimeError: a lazy stack with arrays of different shapes.
     """
-    out = td._blank()
+    out = kinds.dense._make({}, td.batch_size, td.device, td._names)
     for key, entry in td._items():
         node = td._as_node(entry)
         if node is not None:

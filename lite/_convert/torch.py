@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.foreign import from_dlpack, is_tensor
-from lite._arrays.types import Array, is_array, raw
+from lite._arrays.types import Array, has_namespace, is_array, raw
 from lite._tree.collection import TensorCollection
-from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
+from lite._tree.nontensor import MetaData, NonTensorBase, NonTensorData, NonTensorStack
 from lite._tree.protocol import Container, kinds
 from lite._tree.unbatched import UnbatchedTensor
 
@@ -144,7 +144,8 @@ def _mapping(obj: Mapping[Any, Any], path: tuple[str, ...]) -> dict[Any, Any]:
 def _objects(obj: Any, size: tuple[int, ...]) -> NonTensorBase:
     items = obj.tolist() if hasattr(obj, "tensordicts") else None
     if items is None:
-        return NonTensorData(obj.data, size)
+        kind = MetaData if "MetaData" in [base.__name__ for base in type(obj).__mro__] else NonTensorData
+        return kind(obj.data, size)
     if any(n < 0 for n in size):
         return NonTensorStack.from_list(items)
     array = np.empty(size, dtype=object)
@@ -184,7 +185,8 @@ def _as_tensordict(torch: Any, tensordict: Any, td: Any, copy: bool | None) -> A
             elif is_array(entry):
                 values[key] = to_tensor(torch, entry, copy, key)
             elif isinstance(entry, NonTensorData):
-                values[key] = tensordict.NonTensorData(entry.data, batch_size=entry.batch_size)
+                kind = tensordict.MetaData if isinstance(entry, MetaData) else tensordict.NonTensorData
+                values[key] = kind(entry.data, batch_size=entry.batch_size)
             elif isinstance(entry, NonTensorBase):
                 values[key] = _as_stack(tensordict, entry._objects())
             else:
@@ -205,6 +207,8 @@ def _as_stack(tensordict: Any, objects: Array) -> Any:
 def to_tensor(torch: Any, leaf: Any, copy: bool | None, key: str) -> Any:
     """A torch tensor over a leaf's memory; see `to_torch` for `copy`."""
     leaf = raw(leaf)
+    if has_namespace(leaf):
+        leaf = np.asarray(leaf)
     if not isinstance(leaf, np.ndarray):
         tensor = torch.as_tensor(leaf, device="cuda")
         return tensor.clone() if copy else tensor

@@ -19,12 +19,14 @@ from lite._arrays.types import Array, host_array, is_array
 from lite._files import meta, payload
 from lite._files.commit import new_file
 from lite._files.mapping import bytes_of, open_regular
+from lite._files.read import tensorclass_named
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
 from lite._tree.protocol import kinds
 
 _RESERVED = frozenset({"cls", "leaves", "non_tensors", "cls_metadata", "size"})
 _NESTED = ("<NJT>", "<NJT_VALUES>", "<NJT_LENGTHS>", "<NJT_OFFSETS>")  # what nested tensors become
+_TENSORCLASS = "tensorclass"
 _LENGTH = struct.Struct("<q")
 _MAX_DEPTH = 500
 
@@ -41,10 +43,10 @@ class _Layout:
         if isinstance(entry, NonTensorStack):
             return self._objects(entry._objects(), key)
         if hasattr(entry, "_fields"):
-            raise RuntimeError(
-                f"cannot consolidate the {type(entry).__name__} at key {key!r}: the format has no "
-                "tensorclasses. Call to_tensordict() first."
-            )
+            # tensordict neither writes nor reads these below the top.
+            fields = self.node(entry._tensordict, key)
+            fields["cls_metadata"][_TENSORCLASS] = str(type(entry))
+            return fields
         stacked = entry._parts()
         out: meta.Json = {"cls": "TensorDict", "non_tensors": {}, "leaves": {}}
         if stacked is not None:
@@ -112,11 +114,12 @@ def consolidate(td: Any, filename: str | None) -> tuple[Array, list[Array]]:
         filename: file to write and map, None for memory.
 
     Raises:
-        RuntimeError: an object that JSON has no form for, or a tensorclass.
+        RuntimeError: an object that JSON has no form for.
         ValueError: a key or dtype that the format cannot hold.
     """
     layout = _Layout()
-    node = layout.node(td)
+    # As in tensordict, a tensorclass on top is the TensorDict that it holds.
+    node = layout.node(getattr(td, "_tensordict", td))
     if filename is None:
         buffer: Array = np.zeros(layout.size, np.uint8)
         for array, start in layout.leaves:
@@ -204,7 +207,8 @@ def _build(node: meta.Json, buffer: Array, depth: int) -> Any:
         out._set_names(check_names(about["names"], out.ndim))
     else:
         raise ValueError(f"unknown class {kind!r:.80}.")
-    return out
+    cls = tensorclass_named(about[_TENSORCLASS]) if _TENSORCLASS in about else None
+    return out if cls is None else cls.from_tensordict(out)
 
 
 def _leaf_of(member: Any, buffer: Array) -> Array:

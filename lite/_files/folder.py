@@ -21,7 +21,7 @@ from lite._files.commit import replace_tree
 from lite._files.keys import file_name
 from lite._files.mapping import anonymous_leaf, create_leaf, is_file, source_of, write_file
 from lite._files.stores import kind_of
-from lite._tree.nontensor import NonTensorBase, NonTensorStack
+from lite._tree.nontensor import MetaData, NonTensorBase, NonTensorStack
 from lite._tree.walks import leaves, nodes
 
 
@@ -104,7 +104,7 @@ class FolderPlan:
     def _non_tensor(self, entry: NonTensorBase, at: str, key: str) -> None:
         stacked = isinstance(entry, NonTensorStack)
         value = entry._objects().tolist() if stacked else entry._export()
-        node = _stack_node(entry) if isinstance(entry, NonTensorStack) else _data_node(value)
+        node = _stack_node(entry) if isinstance(entry, NonTensorStack) else _data_node(entry)
         try:
             if node is None:
                 raise TypeError("JSON has no form")
@@ -112,7 +112,7 @@ class FolderPlan:
         except (TypeError, ValueError, RecursionError):
             content = value if stacked else {"data": value}
             self._text(at, meta.PICKLES[stacked], payload.as_pickle(content, self.allow_pickle, key))
-            text = meta.dumps(_stack_pickled(entry) if stacked else _data_pickled())
+            text = meta.dumps(_stack_pickled(entry) if stacked else _data_pickled(entry))
         self._text(at, meta.NAME, text)
 
     def _text(self, at: str, name: str, content: bytes) -> None:
@@ -123,17 +123,22 @@ class FolderPlan:
         return [*self.texts, *((path, array) for path, array in self.leaves if array.size)]
 
 
-def _data_node(value: Any) -> meta.Json | None:
+def _data_node(entry: NonTensorBase) -> meta.Json | None:
     try:
-        plain, tagged = payload.to_json(value)
+        plain, tagged = payload.to_json(entry._export())
     except (TypeError, RecursionError):
         return None
     extra = None if tagged is None else {"lite": tagged}
-    return {"_type": meta.NON_TENSOR_DATA, "data": plain, "_is_non_tensor": True, "_metadata": extra}
+    return {"_type": _type_of(entry), "data": plain, "_is_non_tensor": True, "_metadata": extra}
 
 
-def _data_pickled() -> meta.Json:
-    return {"_type": meta.NON_TENSOR_DATA, "_is_non_tensor": True, "_metadata": None}
+def _data_pickled(entry: NonTensorBase) -> meta.Json:
+    return {"_type": _type_of(entry), "_is_non_tensor": True, "_metadata": None}
+
+
+def _type_of(entry: NonTensorBase) -> str:
+    """The class by tensordict's name, which cannot read back the type of typed metadata."""
+    return meta.META_DATA if isinstance(entry, MetaData) else meta.NON_TENSOR_DATA
 
 
 def _stack_node(entry: NonTensorStack) -> meta.Json | None:
@@ -198,6 +203,8 @@ def write_folder(
 
 def _in_memory(entry: Any) -> FolderPlan:
     """The leaves alone, for which no names or types of files matter."""
+    if isinstance(entry, NonTensorBase):
+        return FolderPlan()
     node = getattr(entry, "_tensordict", entry)
     arrays = [raw(array) for array in leaves(node)]
     if any(isinstance(array, Unbatched) for array in arrays):

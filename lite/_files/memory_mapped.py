@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from lite._arrays.device import is_cpu
 from lite._arrays.dtypes import get_default_dtype
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array, Shape
@@ -239,7 +240,7 @@ belong_to("lite", MemoryMappedTensor)
 
 
 def _require_host(device: Any) -> None:
-    if device is not None and str(device).partition(":")[0] != "cpu":
+    if device is not None and not is_cpu(device):
         raise RuntimeError(f"Only CPU arrays can be mapped, got device={device!r}.")
 
 

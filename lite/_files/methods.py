@@ -13,6 +13,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 from numpy.typing import DTypeLike
 
+from lite._arrays.device import is_cpu
 from lite._arrays.dtypes import get_default_dtype
 from lite._arrays.types import Array, Shape
 from lite._convert.from_python import refuse_two_sizes
@@ -484,7 +485,7 @@ def consolidate(
         return_early: return a `concurrent.futures.Future` of the result.
 
     Raises:
-        RuntimeError: an object that JSON cannot hold, or a tensorclass.
+        RuntimeError: an object that JSON cannot hold.
         ValueError: a key or dtype that the format cannot hold, or another device.
 
     Example:
@@ -499,14 +500,14 @@ def consolidate(
     from lite._files.folder import with_leaves
     from lite._files.save import in_background
 
-    if device not in (None, "cpu"):
+    if device is not None and not is_cpu(device):
         raise ValueError(f"consolidate copies to 'cpu' only, got device={device!r}.")
 
     def run() -> Any:
         path = None if filename is None else os.path.abspath(filename)
         buffer, views = consolidate(td, path)
         out = with_leaves(td, iter(views), repeat(""), None, inplace, to_cpu=path is not None)
-        out._source = buffer
+        getattr(out, "_tensordict", out)._source = buffer
         return out.lock_()
 
     return in_background(run) if return_early else run()

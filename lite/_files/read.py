@@ -23,12 +23,12 @@ from lite._files.stores import Folder, Store
 from lite._tree.keys import to_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names
-from lite._tree.nontensor import NonTensorData, NonTensorStack
+from lite._tree.nontensor import MetaData, NonTensorData, NonTensorStack
 from lite._tree.protocol import kinds
 
 _MAX_DEPTH = 200
 _RETRIES = 200
-_DATA = (meta.NON_TENSOR_DATA, meta.META_DATA)
+_TYPED = meta.META_DATA.removesuffix("'>") + "["  # metadata of a type, which the files cannot name
 
 
 class Reader:
@@ -63,8 +63,10 @@ class Reader:
         kind = node.get("_type")
         if kind == meta.TENSORDICT:
             return self._tensordict(at, node, where)
-        if kind in _DATA:
+        if kind == meta.NON_TENSOR_DATA:
             return NonTensorData._make(self._data(at, node, where), batch_size)
+        if kind == meta.META_DATA or (isinstance(kind, str) and kind.startswith(_TYPED)):
+            return MetaData._make(self._data(at, node, where), batch_size)
         if kind == meta.NON_TENSOR_STACK and node.get("data") is not None:
             return NonTensorStack._wrap(self._objects(at, node, where))
         if kind in (meta.LAZY_STACK, meta.NON_TENSOR_STACK):

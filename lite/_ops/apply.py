@@ -7,14 +7,16 @@ leaves, and results may go to another tree, in place, when all are there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from lite._arrays.device import parse_device
 from lite._arrays.types import Path, Shape
 from lite._tree.collection import default_is_leaf
 from lite._tree.lock import LOCK_ERROR
+from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import MISSING, Container, T
 from lite._tree.shape import as_shape
 from lite._tree.unbatched import UnbatchedTensor
@@ -58,6 +60,7 @@ def apply(
     call_on_nested: bool = False,
     out: Any = None,
     is_leaf: Callable[[type], bool] | None = None,
+    num_threads: int = 0,
 ) -> Any:
     """Build a TensorDict from `fn(leaf, *leaves of others)` for every leaf, nested ones included.
 
@@ -79,12 +82,17 @@ def apply(
             everything.
         propagate_lock: lock the result if self is locked.
         call_on_nested: pass every direct entry to `fn`, also nested TensorDicts.
-        out: TensorDict that receives the results.
+        out: TensorDict that receives the results in the place of its entries, which may be of other
+            shapes and dtypes.
         is_leaf: predicate on an entry's type that decides what `fn` gets.
+        num_threads: threads that call `fn` for several leaves at a time; 0 for none beside this one.
 
     Raises:
         KeyError: `others` lack a key and there is no `default`.
-        RuntimeError: a result does not fit the batch size, or `out` is locked.
+        RuntimeError: a result does not fit the batch size, or `out` is locked, or has another batch size or
+            device than those given.
+        ValueError: self is a lazy stack, and to change in place and to have another batch size, device or
+            names.
 
     Example:
         >>> import numpy as np
@@ -98,7 +106,7 @@ def apply(
     size = None if batch_size is None else as_shape((batch_size,), "batch_size")
     predicate = default_is_leaf if is_leaf is None else is_leaf
     call = _Call(fn, "", size, inplace, default, filter_empty, call_on_nested, predicate)
-    return _apply_root(td, call, others, device, names, propagate_lock, out)
+    return _apply_root(td, call, others, device, names, propagate_lock, out, num_threads)
 
 
 def apply_(td: T, fn: Callable[..., Any], *others: Any, **kwargs: Any) -> T:
@@ -130,6 +138,7 @@ def named_apply(
     call_on_nested: bool = False,
     out: Any = None,
     is_leaf: Callable[[type], bool] | None = None,
+    num_threads: int = 0,
 ) -> Any:
     """As `apply`, with the name of the leaf as first argument: `fn(name, leaf, *others)`.
 
@@ -149,11 +158,18 @@ def named_apply(
     predicate = default_is_leaf if is_leaf is None else is_leaf
     naming = "path" if nested_keys else "last"
     call = _Call(fn, naming, size, inplace, default, filter_empty, call_on_nested, predicate)
-    return _apply_root(td, call, others, device, names, propagate_lock, out)
+    return _apply_root(td, call, others, device, names, propagate_lock, out, num_threads)
 
 
 def _apply_root(
-    td: Container, call: _Call, others: Sequence[Any], device: Any, names: Any, propagate_lock: bool, out: Any
+    td: Container,
+    call: _Call,
+    others: Sequence[Any],
+    device: Any,
+    names: Any,
+    propagate_lock: bool,
+    out: Any,
+    num_threads: int,
 ) -> Any:
     nodes = [td._as_node(other) for other in others]
     if None in nodes:
@@ -165,6 +181,13 @@ def _apply_root(
             raise RuntimeError(
                 f"batch_size and out.batch_size must be equal, got {call.batch_size} and {out.batch_size}."
             )
+        if device is not MISSING and parse_device(device) != out.device:
+            raise RuntimeError(f"device and out.device must be equal, got {device} and {out.device}.")
+    changes = call.batch_size is not None or device is not MISSING or names is not MISSING
+    if call.inplace and changes and td._parts() is not None:
+        raise ValueError("a lazy stack takes no batch_size, device or names with inplace=True.")
+    if num_threads:
+        call.fn = _called_ahead(td, call, nodes, num_threads)
     if call.inplace or out is not None:
         with Writes() as call.writes:
             result = _apply_node(td, call, nodes, out, ())
@@ -181,6 +204,19 @@ def _apply_root(
     if propagate_lock and td.is_locked:
         result.lock_()
     return result
+
+
+def _called_ahead(td: Container, call: _Call, others: list[Any], threads: int) -> Callable[..., Any]:
+    """The function of the call, called by threads for all leaves; gives one result after the other."""
+    from concurrent.futures import ThreadPoolExecutor  # which imports half as much as lite does
+
+    found: list[tuple[Any, ...]] = []
+    # A walk in which every leaf is left out only tells what the function is to be called with.
+    note = replace(call, fn=lambda *args: found.append(args), inplace=False)
+    _apply_node(td, note, others, None, ())
+    with ThreadPoolExecutor(threads) as pool:
+        results = iter(list(pool.map(lambda args: call.fn(*args), found)))
+    return lambda *_: next(results)
 
 
 def _apply_node(td: Container, call: _Call, others: list[Any], out: Any, path: Path) -> Any:
@@ -238,13 +274,14 @@ def _apply_entry(
         return as_of(entry, call.leaf(path, entry, [_other(td, call, other, key) for other in others]))
     node = td._as_node(entry)
     if node is None:
-        return entry
+        return entry._apart() if isinstance(entry, NonTensorBase) and not call.inplace else entry
     nested = [td._as_node(_other(td, call, other, key, nested=True)) for other in others]
-    onto = td._as_node(target._get_str(key)) if target is not td else None
+    held = target._get_str(key) if target is not td else None
+    onto = td._as_node(held)
     result = _apply_node(node, call, nested, onto, path)
-    if call.inplace:
-        return entry if result is not None else None
-    return result if result is None or onto is not None else td._rewrap(entry, result)
+    if result is None or call.inplace:
+        return None if result is None else entry
+    return td._rewrap(entry, result) if onto is None else held
 
 
 def _other(td: Container, call: _Call, other: Any, key: str, nested: bool = False) -> Any:

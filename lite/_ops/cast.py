@@ -12,6 +12,7 @@ from lite._arrays.dtypes import as_dtype, is_floating
 from lite._arrays.types import raw
 from lite._ops.methods import SelfMethod, described
 from lite._tree.collection import TensorCollection
+from lite._tree.lock import LOCK_ERROR
 from lite._tree.protocol import Container, T
 from lite._tree.undo import as_before
 from lite._tree.walks import leaves, map_kept, map_tree, nodes
@@ -70,6 +71,10 @@ def to(
     device: Any = None,
     other: Any = None,
     non_blocking: bool = False,
+    batch_size: Any = None,
+    inplace: bool = False,
+    non_blocking_pin: bool = False,
+    num_threads: int | None = None,
 ) -> T:
     """Cast to a dtype, move to a device, or both; or take them from another TensorDict.
 
@@ -79,14 +84,19 @@ def to(
         device: "cpu" or "cuda".
         other: same as a TensorDict as `dest`.
         non_blocking: accepted for compatibility.
+        batch_size: batch size of the result; that of self is set where nothing else changes.
+        inplace: give self, and the nested TensorDicts that it has, the arrays, and return it.
+        non_blocking_pin: accepted for compatibility, as memory is not pinned.
+        num_threads: accepted for compatibility, as nothing is pinned by threads.
 
     Returns:
         Self if it is on the device already and no dtype is asked for, else a new TensorDict whose
         arrays are copied only where they change.
 
     Raises:
-        RuntimeError: "cuda" where no GPU can be used.
-        TypeError: `dest` is none of these.
+        RuntimeError: "cuda" where no GPU can be used, or self is locked and to change in place.
+        TypeError: `dest` is none of these, or given again by keyword; `batch_size` for a lazy stack.
+        ValueError: `other` is on another device than the one given.
 
     Example:
         >>> import numpy as np
@@ -94,25 +104,64 @@ def to(
         >>> td = TensorDict(a=np.arange(3))
         >>> td.to(np.float32)["a"].dtype, td.to("cpu").device
         (dtype('float32'), 'cpu')
+        >>> td.to(np.float32, inplace=True)["a"].dtype, td["a"].dtype
+        (dtype('float32'), dtype('float32'))
     """
     if isinstance(dest, TensorCollection):
-        other = dest
+        other = _once("other", other, dest)
     elif isinstance(dest, str) and dest.split(":")[0] in ("cpu", "cuda"):
-        device = dest
+        device = _once("device", device, dest)
     elif dest is not None:
-        dtype = dest
+        dtype = _once("dtype", dtype, dest)
+    if batch_size is not None and td._parts() is not None:
+        raise TypeError("batch_size cannot be set with those of a lazy stack, which follow from its parts.")
+    name = parse_device(device)
     if other is not None:
         node = td._as_node(other)
         if node is None:
             raise TypeError(f"other must be a TensorDict, got {other.__class__.__name__}.")
-        device = node.device if device is None else device
+        if name is not None and node.device != name:
+            raise ValueError(f"other and device differ: other is on {node.device}, and device is {name!r}.")
+        name = node.device
         dtype = node.dtype if dtype is None else dtype
+    if name is not None and name == td.device and dtype is None:
+        return td._remember(td, as_before)
+    moves = name is not None and name != td.device
+    if inplace and (moves or dtype is not None) and td.is_locked:
+        raise RuntimeError(LOCK_ERROR)
     out: T = td if dtype is None else _astype(td, as_dtype(dtype))
-    name = parse_device(device)
-    if name is None or name == out.device:
-        return td._remember(out, as_before)
-    moved: T = out._on(name)
-    return td._remember(moved.lock_() if td.is_locked else moved, as_before)
+    if moves:
+        moved: T = out._on(name)
+        out = moved.lock_() if td.is_locked else moved
+    if inplace and out is not td:
+        _take_leaves(td, out)
+        out = td
+    if batch_size is not None:
+        for node in (td,) if out is td else nodes(out):
+            node.batch_size = batch_size
+    return td if inplace else td._remember(out, as_before)
+
+
+def _once(argument: str, given: Any, dest: Any) -> Any:
+    if given is not None:
+        raise TypeError(f"{argument} is given twice, got {dest!r} and {argument}={given!r}.")
+    return dest
+
+
+def _take_leaves(td: Any, made: Any) -> None:
+    """Give the nodes of a tree the leaves and devices of one made from it, which has the same nodes."""
+    stacked = td._parts()
+    if stacked is not None:
+        for part, other in zip(stacked[0], made._parts()[0], strict=True):
+            _take_leaves(part, other)
+        return
+    for key, entry in list(made._items()):
+        node = td._as_node(entry)
+        if node is None:
+            td._put(key, entry)
+        else:
+            _take_leaves(td._as_node(td._get_str(key)), node)
+    td._set_device(made.device)
 
 
 def _on(td: T, device: str | None) -> T:
@@ -169,13 +218,22 @@ def contiguous(td: Container, *, canonical: bool = False, inplace: bool = False)
     """A dense TensorDict whose arrays are C-contiguous, copied only where they are not.
 
     Args:
-        canonical: accepted for compatibility; NumPy's contiguous arrays have canonical strides.
+        canonical: also copy where the strides of dimensions of size 1 are not those of a new array, which
+            does not matter for contiguity, but for what reads strides.
         inplace: give self the arrays, and return it.
 
     Raises:
         RuntimeError: a lazy stack in it has arrays of different shapes.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> td = TensorDict(a=np.zeros((3, 4))[:1].T)
+        >>> td.contiguous()["a"].strides, td.contiguous(canonical=True)["a"].strides
+        ((8, 32), (8, 8))
     """
-    out = map_tree(td, _contiguous, dense=lambda stack: stack.contiguous())
+    leaf = _canonical if canonical else _contiguous
+    out = map_tree(td, leaf, dense=lambda stack: stack.contiguous(canonical=canonical))
     return td._adopt(out, "contiguous") if inplace else out
 
 
@@ -226,6 +284,19 @@ def param_count(td: Container, *, count_duplicates: bool = True) -> int:
 def _counted(td: Container, count_duplicates: bool) -> list[Any]:
     arrays = list(leaves(td))
     return arrays if count_duplicates else list({id(leaf): leaf for leaf in arrays}.values())
+
+
+def _canonical(leaf: Any, node: Container) -> Any:
+    if not isinstance(leaf, np.ndarray) or not leaf.size:
+        return _contiguous(leaf, node)
+    step = leaf.itemsize
+    for n, stride in zip(reversed(leaf.shape), reversed(leaf.strides), strict=True):
+        if stride != step:
+            out = np.empty(leaf.shape, leaf.dtype)
+            out[...] = leaf
+            return out
+        step *= n
+    return leaf
 
 
 def _contiguous(leaf: Any, node: Container) -> Any:

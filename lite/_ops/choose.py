@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array, Unbatched, as_array, is_array
+from lite._arrays.device import unwrap, with_value, wrap
+from lite._arrays.types import Array, Unbatched, as_array, has_namespace, is_array
 from lite._ops.elementwise import choose
-from lite._ops.operands import Node
+from lite._ops.operands import Node, meeting
+from lite._ops.out import write_out
 from lite._ops.pointwise import run
 from lite._tree.keys import NestedKey
 from lite._tree.nontensor import NonTensorBase, NonTensorStack, same_object
@@ -32,7 +34,8 @@ def where(
         condition: bool array over the leading batch dimensions, or one that broadcasts to them; the
             dimensions that it lacks, and feature dimensions, follow.
         other: a number, an array over the batch, or a TensorDict.
-        out: TensorDict whose arrays receive the result, and which is returned.
+        out: TensorDict whose arrays receive the result, and which is returned; entries that it lacks are
+            added.
         pad: stands for entries that only one side has.
         update_batch_size: let `out` take the batch size and the arrays of the result, instead of
             writing into its own.
@@ -48,15 +51,21 @@ def where(
         >>> td.where(td["a"] > 1, -1)["a"]
         array([-1, -1,  2])
     """
-    mask = as_array(condition)
-    if mask.ndim > td.ndim:
-        raise RuntimeError(f"condition has shape {mask.shape}, more dims than batch size {td.batch_size}.")
-    if mask.ndim < td.ndim:
-        mask = mask.reshape(mask.shape + (1,) * (td.ndim - mask.ndim))
+    mask = condition if type(condition) is np.ndarray else as_array(wrap(condition))
+    size = td.batch_size
+    node = td._as_node(other)
+    if node is not None and node.batch_size[: len(size)] == size:  # the line between batch and features
+        size = node.batch_size
+    if mask.ndim > len(size):
+        raise RuntimeError(f"condition has shape {mask.shape}, more dims than batch size {size}.")
+    if mask.ndim < len(size):
+        mask = mask.reshape(mask.shape + (1,) * (len(size) - mask.ndim))
     result = run(td, "where", choose, other, mask, default=pad, objects=_choose_objects)
     if out is None:
         return result
-    return out.update(result, update_batch_size=True) if update_batch_size else out.update_(result)
+    if update_batch_size:
+        return out.update(result, update_batch_size=True)
+    return write_out(out, result, "where", locked=False)
 
 
 def masked_select(td: T, mask: Any) -> T:
@@ -96,7 +105,7 @@ def masked_fill(td: T, mask: Any, value: Any) -> T:
 
 
 def _mask(td: Container, mask: Any) -> Array:
-    array = np.asarray(mask)
+    array = mask if type(mask) is np.ndarray else as_array(wrap(mask))
     if array.dtype.kind != "b":
         raise TypeError(f"mask must be an array of bools, got dtype {array.dtype}.")
     while array.ndim > td.ndim and array.shape[-1] == 1:
@@ -110,12 +119,16 @@ def _fill_masked(td: Any, mask: Array, value: Any) -> None:
         parts, dim = stacked
         rows = [mask] * len(parts) if dim >= mask.ndim else np.moveaxis(mask, dim, 0)[:, ...]
         for part, row in zip(parts, rows, strict=True):
-            _fill_masked(part, np.asarray(row), value)
+            _fill_masked(part, as_array(row), value)
         return
-    for _, entry in td._items():
-        node = td._as_node(entry)
-        if node is not None:
+    for key, entry in list(td._items()):
+        if type(entry) is np.ndarray:
+            entry[mask] = value
+        elif (node := td._as_node(entry)) is not None:
             _fill_masked(node, mask, value)
+        elif has_namespace(entry):
+            held = mask.reshape(mask.shape + (1,) * (entry.ndim - mask.ndim))
+            td._put(key, with_value(entry, ..., unwrap(np.where(held, value, wrap(entry)))))
         elif is_array(entry):
             entry[mask] = value
 
@@ -124,10 +137,10 @@ def _choose_objects(td: Container, key: str, entry: Any, operands: Sequence[Any]
     """Per-element objects where the two sides differ; the entry of self where there is no other."""
     other = operands[0].leaf(key, entry) if isinstance(operands[0], Node) else None
     if not isinstance(other, NonTensorBase):
-        return entry
-    mine, theirs = entry._objects(), other._objects()
+        return entry._apart()
+    mine, theirs = (payload._objects() for payload in meeting(entry, other))
     if all(same_object(a, b) for a, b in np.broadcast(mine, theirs)):
-        return entry
+        return entry._apart()
     return NonTensorStack._wrap(np.where(operands[1].leaf(key, entry), mine, theirs))
 
 
@@ -196,6 +209,8 @@ def remove_duplicates(input: Any, key: NestedKey, dim: int = 0, *, return_indice
 def _column(td: Any, key: NestedKey, dim: int, name: str) -> Array:
     """The array at `key` with `dim` in front."""
     array = td.get(key, None)
+    if has_namespace(array):
+        array = np.asarray(array)
     if not isinstance(array, np.ndarray):
         raise KeyError(f"{name} has no array at {key!r}.")
     if not -td.ndim <= dim < td.ndim:

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import is_array
+from lite._arrays.device import wrap
+from lite._arrays.types import as_array
 from lite._containers.joining import CAT, MAYBE_DENSE, STACK, How, join
+from lite._ops.out import write_out
 from lite._tree.collection import TensorCollection, is_leaf_nontensor
 from lite._tree.numpy_protocol import implements
 from lite._tree.protocol import Container, kinds
@@ -34,7 +36,8 @@ def stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
     Args:
         input: an iterable of TensorDicts (or of arrays, or of non-tensor data).
         dim: position of the new dimension, negative counts from the end of the result.
-        out: a TensorDict of the result's batch size whose arrays receive the values.
+        out: a TensorDict of the result's batch size whose arrays receive the values; entries that it lacks
+            are added. A lazy stack, along whatever dimension, takes rows that are ragged.
 
     Returns:
         A TensorDict (or array); `out` if given.
@@ -51,8 +54,7 @@ def stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
         ((3, 2), (3,))
     """
     items = _listed(input, "stack")
-    result = join(items, STACK, dim)
-    return result if out is None else _write_out(out, result)
+    return join(items, STACK, dim) if out is None else _stack_into(out, items, STACK, dim)
 
 
 def cat(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
@@ -63,7 +65,8 @@ def cat(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
     Args:
         input: an iterable of TensorDicts (or of arrays, or of non-tensor data).
         dim: the batch dimension to join, negative counts from the end.
-        out: a TensorDict of the result's batch size whose arrays receive the values.
+        out: a TensorDict of the result's batch size whose arrays receive the values; entries that it lacks
+            are added.
 
     Raises:
         KeyError: the key sets differ.
@@ -78,7 +81,7 @@ def cat(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
     """
     items = _listed(input, "cat")
     result = join(items, CAT, dim)
-    return result if out is None else _write_out(out, result)
+    return result if out is None else write_out(out, result, "cat")
 
 
 def lazy_stack(
@@ -96,7 +99,8 @@ def lazy_stack(
     Args:
         input: an iterable of TensorDicts; their keys and the shapes of their leaves may differ.
         dim: position of the new dimension, negative counts from the end of the result.
-        out: a TensorDict of the result's batch size whose arrays receive the values.
+        out: a TensorDict of the result's batch size whose arrays receive the values; entries that it lacks
+            are added. A lazy stack, along whatever dimension, takes rows that are ragged.
         stack_dim_name: name of the new dimension.
         strict_shape: refuse batch sizes that differ.
 
@@ -112,12 +116,9 @@ def lazy_stack(
         [array([1.]), array([1., 1.])]
     """
 
-    def side_by_side(nodes: list[Any], dim: int) -> Any:
-        return kinds.lazy(*nodes, stack_dim=dim, stack_dim_name=stack_dim_name, strict_shape=strict_shape)
-
-    how = How("lazy_stack", STACK.arrays, STACK.objects, side_by_side)
+    how = _side_by_side("lazy_stack", stack_dim_name=stack_dim_name, strict_shape=strict_shape)
     result = join(_listed(input, "lazy_stack"), how, dim)
-    return result if out is None else _write_out(out, result)
+    return result if out is None else write_out(out, result, "lazy_stack")
 
 
 def maybe_dense_stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
@@ -126,7 +127,8 @@ def maybe_dense_stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) ->
     Args:
         input: an iterable of TensorDicts.
         dim: position of the new dimension, negative counts from the end of the result.
-        out: a TensorDict of the result's batch size whose arrays receive the values.
+        out: a TensorDict of the result's batch size whose arrays receive the values; entries that it lacks
+            are added. A lazy stack, along whatever dimension, takes rows that are ragged.
 
     Example:
         >>> import numpy as np
@@ -136,8 +138,8 @@ def maybe_dense_stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) ->
         >>> type(out).__name__, type(out["n"]).__name__
         ('TensorDict', 'LazyStackedTensorDict')
     """
-    result = join(_listed(input, "maybe_dense_stack"), MAYBE_DENSE, dim)
-    return result if out is None else _write_out(out, result)
+    items = _listed(input, "maybe_dense_stack")
+    return join(items, MAYBE_DENSE, dim) if out is None else _stack_into(out, items, MAYBE_DENSE, dim)
 
 
 def dense_stack_tds(td_list: Any, dim: int | None = None) -> Any:
@@ -168,7 +170,8 @@ def merge_tensordicts(*tensordicts: Any, callback_exist: Any = None) -> Any:
     if len(tensordicts) < 2:
         raise RuntimeError(f"merge_tensordicts needs at least 2 tensordicts, got {len(tensordicts)}.")
     first = tensordicts[0]
-    out = kinds.dense({}, first.batch_size, first.device)
+    node = Container._as_node(first)
+    out = kinds.dense({}, first.batch_size, first.device) if node._parts() is not None else node.empty()
     for td in tensordicts:
         for key, value in td.items(True, True, is_leaf=is_leaf_nontensor):
             if key in out:
@@ -193,7 +196,7 @@ def where(condition: Any, input: Any, other: Any, *, out: Any = None, pad: Any =
     if isinstance(input, Container):
         return input.where(condition, other, out=out, pad=pad)
     if isinstance(other, Container):
-        return other.where(~np.asarray(condition, dtype=np.bool_), input, out=out, pad=pad)
+        return other.where(~as_array(wrap(condition)).astype(np.bool_), input, out=out, pad=pad)
     raise TypeError(f"input or other must be a TensorDict, got {type(input)} and {type(other)}.")
 
 
@@ -220,13 +223,17 @@ def _listed(items: Any, name: str) -> list[Any]:
     return out
 
 
-def _write_out(out: Any, result: Any) -> Any:
-    if is_array(out):
-        out[...] = result
-        return out
-    if out.batch_size != result.batch_size:
-        raise RuntimeError(
-            f"out.batch_size and the stacked batch size must match, got out.batch_size={out.batch_size} and "
-            f"{result.batch_size}."
-        )
-    return out.update(result, inplace=True)
+def _stack_into(out: Any, items: list[Any], how: How, dim: int) -> Any:
+    """A stack written into `out`; a lazy one takes rows that would make no array."""
+    node = Container._as_node(out)
+    lazy = node is not None and node._parts() is not None
+    return write_out(out, join(items, _side_by_side(how.name) if lazy else how, dim), how.name)
+
+
+def _side_by_side(name: str, **options: Any) -> How:
+    """Stacking without copying; `options` are those of the constructor."""
+
+    def nodes(items: list[Any], dim: int) -> Any:
+        return kinds.lazy(*items, stack_dim=dim, **options)
+
+    return How(name, STACK.arrays, STACK.objects, nodes)

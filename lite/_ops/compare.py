@@ -44,7 +44,9 @@ def _numpy_array_equal(a1: Any, a2: Any) -> bool:
     """Whether batch size, keys and all values are equal."""
     if np.shape(a1) != np.shape(a2) or set(a1.keys(True)) != set(a2.keys(True)):
         return False
-    return bool((a1 == a2).all())
+    # Objects beside arrays are equal to nothing, for which `==` has no element.
+    objects = [{key for key, _ in td.non_tensor_items(True)} for td in (a1, a2)]
+    return objects[0] == objects[1] and bool((a1 == a2).all())
 
 
 def assert_close(

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from lite._arrays.device import beside, unwrap, wrap, write_leaf
+from lite._arrays.device import beside, unwrap, with_value, wrap, write_leaf
 from lite._arrays.dtypes import as_dtype
-from lite._arrays.types import Array, Shape, is_array
+from lite._arrays.types import Array, Shape, has_namespace, is_array
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorData
@@ -145,13 +145,32 @@ def _drawn(draw: Callable[..., Any]) -> Callable[[Shape, np.dtype[Any]], Array]:
     return make
 
 
-def _new(td: Container, size: tuple[Any, ...], make: Callable[..., Array], dtype: Any, device: Any) -> Any:
-    out = _resized(td, as_shape(size, "size"), make, None if dtype is None else as_dtype(dtype))
+def _new(
+    td: Container,
+    size: tuple[Any, ...],
+    make: Callable[..., Array],
+    dtype: Any,
+    device: Any,
+    empty_lazy: bool,
+) -> Any:
+    out = _resized(td, as_shape(size, "size"), make, None if dtype is None else as_dtype(dtype), empty_lazy)
     return out if device is None else out.to(device)
 
 
-def new_zeros(td: Container, *size: Any, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+def new_zeros(
+    td: Container, *size: Any, dtype: DTypeLike | None = None, device: Any = None, empty_lazy: bool = False
+) -> Any:
     """Zeros with another batch size; feature dimensions and dtypes are kept.
+
+    Args:
+        size: the batch size, as one sequence or as numbers.
+        dtype: of all arrays.
+        device: see `TensorDict`.
+        empty_lazy: lazy stacks stay lazy, of parts without leaves, where the new batch size has their
+            stack dimension; else they become dense.
+
+    Raises:
+        RuntimeError: a lazy stack that is to become dense is ragged.
 
     Example:
         >>> import numpy as np
@@ -159,30 +178,43 @@ def new_zeros(td: Container, *size: Any, dtype: DTypeLike | None = None, device:
         >>> TensorDict({"a": np.ones((2, 3))}, batch_size=[2]).new_zeros(5)["a"].shape
         (5, 3)
     """
-    return _new(td, size, np.zeros, dtype, device)
+    return _new(td, size, np.zeros, dtype, device, empty_lazy)
 
 
-def new_ones(td: Container, *size: Any, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+def new_ones(
+    td: Container, *size: Any, dtype: DTypeLike | None = None, device: Any = None, empty_lazy: bool = False
+) -> Any:
     """Ones with another batch size; see `new_zeros`."""
-    return _new(td, size, np.ones, dtype, device)
+    return _new(td, size, np.ones, dtype, device, empty_lazy)
 
 
-def new_empty(td: Container, *size: Any, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+def new_empty(
+    td: Container, *size: Any, dtype: DTypeLike | None = None, device: Any = None, empty_lazy: bool = False
+) -> Any:
     """Uninitialised arrays with another batch size; see `new_zeros`."""
-    return _new(td, size, np.empty, dtype, device)
+    return _new(td, size, np.empty, dtype, device, empty_lazy)
 
 
 def new_full(
-    td: Container, size: Any, fill_value: Any, *, dtype: DTypeLike | None = None, device: Any = None
+    td: Container,
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: DTypeLike | None = None,
+    device: Any = None,
+    empty_lazy: bool = False,
 ) -> Any:
     """One value with another batch size; see `new_zeros`."""
-    return _new(td, (size,), lambda shape, kind: np.full(shape, fill_value, kind), dtype, device)
+
+    def full(shape: Shape, kind: np.dtype[Any]) -> Array:
+        return np.full(shape, fill_value, kind)
+
+    return _new(td, (size,), full, dtype, device, empty_lazy)
 
 
 def zero_(td: T) -> T:
     """Set every array to zero, in place; allowed when locked."""
-    for leaf in leaves(td):
-        write_leaf(leaf, ..., 0)
+    _fill(td, 0)
     return td
 
 
@@ -201,12 +233,28 @@ def fill_(td: T, key: Any, value: Any) -> T:
     node = td._as_node(entry)
     if node is None:
         return td.set_(key, value)
-    for leaf in leaves(node):
-        write_leaf(leaf, ..., value)
+    _fill(node, value)
     return td
 
 
-def _resized(td: Any, shape: Shape, make: Callable[..., Array], dtype: np.dtype[Any] | None) -> Any:
+def _fill(td: Container, value: Any) -> None:
+    for leaf in leaves(td):
+        if type(leaf) is not np.ndarray and has_namespace(leaf):
+            break  # entries are to be replaced, which takes the nodes that have them
+        write_leaf(leaf, ..., value)
+    else:
+        return
+    for node in nodes(td):
+        for key, entry in list(node._items()) if node._parts() is None else ():
+            if has_namespace(entry):
+                node._put(key, with_value(entry, ..., value))
+            elif is_array(entry):
+                write_leaf(entry, ..., value)
+
+
+def _resized(
+    td: Any, shape: Shape, make: Callable[..., Array], dtype: np.dtype[Any] | None, empty_lazy: bool
+) -> Any:
     """A new array for every array, with `shape` in the place of the batch size of `td`."""
     ndim = td.ndim
 
@@ -216,11 +264,16 @@ def _resized(td: Any, shape: Shape, make: Callable[..., Array], dtype: np.dtype[
         made = make(shape + tuple(leaf.shape[ndim:]), leaf.dtype if dtype is None else dtype)
         return unwrap(beside(wrap(leaf), made))
 
-    return _remade(td, array, lambda size: shape + size[ndim:])
+    return _remade(td, array, lambda size: shape + size[ndim:], empty_lazy)
 
 
-def _remade(td: Any, array: Callable[[Any, Container], Any], resized: Callable[[Shape], Shape]) -> Any:
-    """Dense, of another batch size; one object per element has no place there."""
+def _remade(
+    td: Any,
+    array: Callable[[Any, Container], Any],
+    resized: Callable[[Shape], Shape],
+    empty_lazy: bool = False,
+) -> Any:
+    """Of another batch size, dense or with empty lazy stacks; one object per element has no place there."""
 
     def payload(entry: Any, node: Container) -> Any:
         return entry._rebatch(resized(node.batch_size)) if isinstance(entry, NonTensorData) else None
@@ -232,7 +285,23 @@ def _remade(td: Any, array: Callable[[Any, Container], Any], resized: Callable[[
             names = check_names([None] * more + names[max(0, -more) :], len(size))
         return old._make(entries, size, old.device, names)
 
-    return map_tree(td, array, payload, node, lambda stack: stack.contiguous())
+    def stack(old: Any) -> Any:
+        return _emptied(old, resized(old.batch_size)) if empty_lazy else old.contiguous()
+
+    return map_tree(td, array, payload, node, stack)
+
+
+def _emptied(stack: Any, size: Shape) -> Any:
+    """A stack of another size, of parts like the first one without leaves; dense if there is no such dim."""
+    parts, dim = stack._parts()
+    if not parts or len(size) <= dim or -1 in size:
+        return stack.contiguous()
+    inner, ndim = size[:dim] + size[dim + 1 :], stack.ndim - 1
+
+    def part() -> Any:
+        return _remade(parts[0], lambda leaf, node: None, lambda own: inner + own[ndim:], True)
+
+    return stack._from_parts([part() for _ in range(size[dim])])
 
 
 _STORAGES = (None, "memmap", "h5", "zarr", "shared", "redis", "dragonfly")

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.device import wrap
-from lite._arrays.types import HOST_LEAVES, Array, Path, is_array, raw
+from lite._arrays.device import unwrap, wrap
+from lite._arrays.types import HOST_LEAVES, Array, Path, as_array, has_namespace, is_array, raw
 from lite._tree.collection import is_leaf_nontensor
 from lite._tree.key_views import walk
 from lite._tree.keys import NestedKey, require_path, to_key
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase
-from lite._tree.protocol import MISSING, Container, T
+from lite._tree.protocol import MISSING, Container, T, kinds
 from lite._tree.walks import keep, leaves, map_tree, nodes
 
 
@@ -86,14 +86,14 @@ def cat_from_tensordict(
     Raises:
         ValueError: there is no array, or shapes do not fit.
     """
-    return np.concatenate(_ordered(td, sorted), dim, out=out)
+    return unwrap(np.concatenate(_ordered(td, sorted), dim, out=out))
 
 
 def stack_from_tensordict(
     td: Container, dim: int = 0, *, sorted: bool | Sequence[NestedKey] | None = None, out: Any = None
 ) -> Array:
     """All arrays stacked into one along a new dimension; see `cat_from_tensordict`."""
-    return np.stack(_ordered(td, sorted), dim, out=out)
+    return unwrap(np.stack(_ordered(td, sorted), dim, out=out))
 
 
 def _ordered(td: Container, order: bool | Sequence[NestedKey] | None) -> list[Array]:
@@ -106,7 +106,7 @@ def _ordered(td: Container, order: bool | Sequence[NestedKey] | None) -> list[Ar
         entry = td._get_path(require_path(key))
         if entry is None:
             raise td._missing(require_path(key))
-        found.append(np.asarray(wrap(entry)))
+        found.append(as_array(wrap(entry)))
     return found
 
 
@@ -205,23 +205,39 @@ def depth(td: Container) -> int:
 def data_ptr(td: Container, *, storage: bool = False) -> Any:
     """Addresses of the arrays, as a TensorDict of integers without batch size.
 
+    A lazy stack becomes a node with its parts under "0", "1", ...
+
     Args:
         storage: the address of the memory that the array is a view of.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, lazy_stack
+        >>> parts = [TensorDict(a=np.ones(2)), TensorDict(a=np.zeros(2))]
+        >>> sorted(lazy_stack(parts).data_ptr().keys(True, True))
+        [('0', 'a'), ('1', 'a')]
     """
-    out = td.filter_non_tensor_data()
-    return out.apply(
-        lambda leaf: np.asarray(_address(leaf, storage), np.int64), batch_size=(), filter_empty=False
+    return map_tree(
+        td,
+        lambda leaf, _: np.asarray(_address(leaf, storage), np.int64),
+        lambda *_: None,
+        lambda _, entries: kinds.dense(entries),
+        lambda stack: kinds.dense({str(i): part for i, part in enumerate((stack._parts() or [()])[0])}),
     )
 
 
 def auto_device_(td: T) -> T:
     """Bind to the device that all arrays are on, or to none if they differ; returns self."""
-    devices = {"cpu" if isinstance(leaf, HOST_LEAVES) else "cuda" for leaf in leaves(td)}
+    devices = {_device(leaf) for leaf in leaves(td)}
     device = devices.pop() if len(devices) == 1 else None
     for node in nodes(td):
         if node._parts() is None:
             node._set_device(device)
     return td
+
+
+def _device(leaf: Any) -> str | None:
+    return None if has_namespace(leaf) else "cpu" if isinstance(leaf, HOST_LEAVES) else "cuda"
 
 
 def rename_(td: T, *names: Any, **rename_map: str) -> T:
@@ -254,6 +270,8 @@ def rename(td: T, *names: Any, **rename_map: str) -> T:
 
 def _address(leaf: Array, storage: bool) -> int:
     base: Any = raw(leaf)
+    if has_namespace(base):
+        return int(base.unsafe_buffer_pointer())
     while storage and isinstance(base.base, np.ndarray):
         base = base.base
     address: int = base.__array_interface__["data"][0]

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from lite._arrays.device import on_leaves, wrap
 from lite._arrays.dtypes import is_numeric
 from lite._arrays.numbers import NUMBERS
-from lite._arrays.types import Array, ArrayHolder, HostArray, Shape, Unbatched, is_array, refuse_masked
+from lite._arrays.types import (
+    Array,
+    ArrayHolder,
+    HostArray,
+    Shape,
+    Unbatched,
+    has_namespace,
+    is_array,
+    refuse_masked,
+)
+from lite._tree.batch_ops import Expand
+from lite._tree.collection import Entry, TensorCollection
 from lite._tree.entry_errors import entry_error
+from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.protocol import Container
+from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.values import numeric_array
 
 
@@ -84,8 +98,8 @@ class Rows(Operand):
 class Node(Operand):
     """A TensorDict, matched by key; its leaves may have other features than those they meet.
 
-    Rows meet rows, and features meet features: whichever leaf has fewer dimensions gets those that it lacks
-    between the two.
+    Leaves of equal shape meet as they are. Otherwise rows meet rows, and features meet features: whichever
+    leaf has fewer dimensions gets those that it lacks between the two.
     """
 
     __slots__ = ("td",)
@@ -100,7 +114,8 @@ class Node(Operand):
 
     def leaf(self, key: str, entry: Any) -> Any:
         value = self.td._get_str(key)
-        if type(value) is np.ndarray and type(entry) is np.ndarray and value.ndim < entry.ndim:
+        plain = type(value) is np.ndarray and type(entry) is np.ndarray
+        if (plain or (_reshapes(value) and _reshapes(entry))) and value.ndim < entry.ndim:
             return widened(value, entry.ndim, self.td.batch_dims)
         return value
 
@@ -108,11 +123,114 @@ class Node(Operand):
         node = self.td._as_node(self.td._get_str(key))
         return NOTHING if node is None else Node(node)
 
-    def expand(self, batch_size: Shape) -> Operand:
-        return Node(self.td.expand(batch_size))
-
     def parts(self, count: int, dim: int) -> list[Operand]:
         return [Node(part) for part in self.td.unbind(dim)]
+
+
+def _reshapes(leaf: Any) -> bool:
+    """Whether a leaf is of NumPy or JAX, which can give it further dimensions."""
+    return type(leaf) is np.ndarray or has_namespace(leaf)
+
+
+def fitted(td: Any, size: Shape, others: Sequence[Any]) -> Any:
+    """A tree with another batch size: leaves that meet one of their shape stay, the others are expanded.
+
+    Args:
+        td: the tree.
+        size: the batch size, to which that of `td` broadcasts, or of which all its leaves have the shape.
+        others: the trees it meets.
+    """
+    stay = _stay(td, size, others)
+    if False not in stay:
+        return td if td.batch_size[: len(size)] == size else td._rebatch(size)
+    if True not in stay or td._parts() is not None:
+        return td.expand(size)
+    ndim = td.batch_dims
+    widen = Expand(ndim, size)
+    entries: dict[str, Any] = {}
+    for key, entry in td._items():
+        node = td._as_node(entry)
+        if node is not None:
+            met = _below(others, key)
+            # A node whose leaves all stay keeps its own batch size, if that is longer.
+            inner = size + node.batch_size[ndim:] if False in _stay(node, size, met) else node.batch_size
+            entries[key] = td._rewrap(entry, fitted(node, max(size, inner, key=len), met))
+        elif isinstance(entry, UnbatchedTensor):
+            entries[key] = entry._run(widen)
+        elif _meets_its_shape(key, tuple(entry.shape), size, others):
+            entries[key] = entry
+        elif isinstance(entry, NonTensorBase):
+            entries[key] = entry._run(widen)
+        else:
+            entries[key] = on_leaves(widen.array, entry)
+    names = td._names and [None] * (len(size) - ndim) + td._names
+    return td._make(entries, size, td.device, names)
+
+
+def agree(trees: Sequence[Any]) -> bool:
+    """Whether arrays that meet in several trees have equal shapes, and some do meet."""
+    first, *others = trees
+    found = False
+    for key in first._keys():
+        node = first._as_node(first._peek(key))
+        if node is not None:
+            below = _below(others, key)
+            if below and not agree([node, *below]):
+                return False
+            found = found or bool(below)
+        elif not isinstance(first._peek(key), Entry):
+            shape = first._item_shape(key)
+            met = [other._item_shape(key) for other in others if _is_leaf(other._peek(key))]
+            if met.count(shape) < len(met):
+                return False
+            found = found or bool(met)
+    return found
+
+
+def meeting(entry: Any, other: Any) -> tuple[Any, Any]:
+    """Two payloads that meet, with as many batch dims: those that one lacks follow its own."""
+    gap = entry.ndim - other.ndim
+    if gap > 0:
+        other = _wider(other, entry.batch_size)
+    elif gap < 0:
+        entry = _wider(entry, other.batch_size)
+    return entry, other
+
+
+def _wider(payload: Any, size: Shape) -> Any:
+    if isinstance(payload, NonTensorData):
+        return payload._rebatch(size)
+    return payload.reshape(payload.batch_size + (1,) * (len(size) - payload.ndim))
+
+
+def _below(trees: Sequence[Any], key: str) -> list[Any]:
+    """The nodes that several trees have at a key."""
+    return [node for tree in trees if (node := tree._as_node(tree._peek(key))) is not None]
+
+
+def _is_leaf(entry: Any) -> bool:
+    return entry is not None and not isinstance(entry, TensorCollection)
+
+
+def _stay(td: Any, size: Shape, others: Sequence[Any]) -> set[bool]:
+    """Whether leaves start with `size` and have the shape of one that they meet: all, none or some."""
+    found: set[bool] = set()
+    for key in td._keys():
+        entry = td._peek(key)
+        node = td._as_node(entry)
+        if node is not None:
+            found |= _stay(node, size, _below(others, key))
+        elif isinstance(entry, NonTensorBase):
+            if not isinstance(entry, NonTensorData):
+                found.add(entry.batch_size[: len(size)] == size)
+        elif not isinstance(entry, UnbatchedTensor):
+            found.add(_meets_its_shape(key, td._item_shape(key), size, others))
+    return found
+
+
+def _meets_its_shape(key: str, shape: Shape, size: Shape, others: Sequence[Any]) -> bool:
+    starts = shape[: len(size)] == size and -1 not in shape
+    return starts and any(other._item_shape(key) == shape for other in others)
 
 
 def widened(array: Array, ndim: int, batch_dims: int) -> Array:
@@ -162,6 +280,8 @@ def as_operand(value: Any, like: Any) -> Operand | None:
         return Rows(value) if isinstance(value, np.ndarray) and value.ndim else Const(value)
     if isinstance(value, ArrayHolder):
         return as_operand(value.data, like)
+    if has_namespace(value):
+        value = wrap(value)
     if isinstance(value, HostArray):
         array: Any = value
         return Rows(array) if array.ndim else Const(array)

@@ -8,57 +8,34 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.device import on_leaves
 from lite._arrays.types import Array, Path, Shape, Unbatched, is_array
 from lite._containers.joining import STACK
-from lite._tree.batch_ops import BatchOp
+from lite._ops.out import write_out
+from lite._tree.batch_ops import Pad
 from lite._tree.collection import TensorCollection, is_leaf_nontensor
 from lite._tree.key_views import walk
 from lite._tree.keys import NestedKey, require_path
+from lite._tree.lock import require_unlocked
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
 from lite._tree.protocol import Container, T, kinds
 from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.walks import keep, map_tree
 
 
-class Pad(BatchOp):
-    """Add elements before and after those of the batch; dimension names are dropped.
-
-    Negative counts crop. New elements hold `value`, those of objects None.
-    """
-
-    __slots__ = ("fills", "kept", "value", "within")
-    keeps_lock = False
-
-    def __init__(self, size: Shape, before: Sequence[int], after: Sequence[int], value: Any) -> None:
-        counts = list(zip(size, before, after, strict=True))
-        super().__init__(len(size), tuple([n + a + b for n, a, b in counts]))
-        self.value = value
-        self.fills = any(a > 0 or b > 0 for _, a, b in counts)
-        # Where the elements that are kept are, and where they go.
-        self.kept = tuple([slice(max(0, -a), max(0, n - max(0, -b))) for n, a, b in counts])
-        self.within = tuple([slice(max(0, a), max(0, n + a + b - max(0, b))) for n, a, b in counts])
-
-    def array(self, value: Array) -> Array:
-        dtype = value.dtype
-        out = np.empty(self.shape + value.shape[self.ndim :], dtype)
-        out.fill(None if dtype.hasobject else self.value)
-        out[self.within] = value[self.kept]
-        return out
-
-
 def pad(td: T, pad_size: Sequence[int], value: float = 0.0, inplace: bool = False, safe: bool = True) -> T:
-    """Pad the batch with a constant, objects with None.
+    """Pad the batch with a constant, objects with None. A lazy stack stays one.
 
     Args:
         pad_size: (before, after) of the first batch dimension, then of the second, and so on;
             negative counts crop.
         value: the constant.
-        inplace: give self the padded entries and batch size, and return it.
+        inplace: give self, and every node in it, the padded entries and batch size, and return it.
         safe: accepted for compatibility; everything is always checked first.
 
     Raises:
         RuntimeError: `pad_size` has an odd length or names more than the batch dimensions, or
-            crops more than there is.
+            crops more than there is; a ragged batch; `inplace` where something is locked.
 
     Example:
         >>> from lite import TensorDict
@@ -71,13 +48,25 @@ def pad(td: T, pad_size: Sequence[int], value: float = 0.0, inplace: bool = Fals
         raise RuntimeError("pad_size must have an even number of dimensions")
     if len(counts) > 2 * len(size):
         raise RuntimeError("The length of pad_size must be <= 2 * the number of batch dimensions")
+    if -1 in size:
+        raise RuntimeError(f"a ragged batch of size {size} cannot be padded.")
     counts += [0] * (2 * len(size) - len(counts))
     op = Pad(size, counts[::2], counts[1::2], value)
     if any(n < 0 for n in op.shape):
         raise RuntimeError(f"pad_size {list(pad_size)} crops more than a batch of size {size} has.")
-    source: Any = td if td._parts() is None else td.contiguous()
-    out = source._run(op)
-    return td._adopt(out, "pad") if inplace else out
+    if inplace:
+        require_unlocked(td)
+    out: Any = td._run(op)
+    if not inplace:
+        return out
+    stacked = td._parts()
+    if stacked is not None:
+        parts, dim = stacked
+        kept, made = parts[op.kept[dim]], out._parts()[0]
+        for part, padded in zip(kept, made[op.within[dim]], strict=True):
+            part._become(padded)
+        made[op.within[dim]] = kept
+    return td._become(out)
 
 
 def pad_sequence(
@@ -140,7 +129,7 @@ def pad_sequence(
             own = [_grown_to(np.ones(array.shape[:n], np.bool_), shape[:n], False) for array in column]
             result._set_path((*masks, *path), np.stack(own), False)
     if out is not None:
-        return out.update(result, inplace=True)
+        return write_out(out, result, "pad_sequence")
     return nodes[0]._rewrap(tds[0], result) if masks is None else result
 
 
@@ -270,7 +259,9 @@ def _unified_column(column: list[Any], size: Shape, padding: Any, key: str) -> l
         return [entry._rebatch(size) for entry in column]
     if all(is_array(entry) for entry in column):
         shape = _largest([entry.shape for entry in column], key)
-        return [entry if entry.shape == shape else _grown_to(entry, shape, padding) for entry in column]
+        return [
+            entry if entry.shape == shape else on_leaves(_grown_to, entry, shape, padding) for entry in column
+        ]
     if all(isinstance(entry, NonTensorBase) for entry in column):
         return [_grown_objects(entry, size) for entry in column]
     raise RuntimeError(f"the entries {key!r} are of different kinds: {[type(e).__name__ for e in column]}.")

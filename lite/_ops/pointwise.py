@@ -15,9 +15,11 @@ import numpy as np
 
 from lite._arrays import formulas
 from lite._arrays.formulas import Pointwise, for_bools, swapped
+from lite._arrays.types import as_array, has_namespace
 from lite._ops.elementwise import Objects, elementwise, elementwise_
 from lite._ops.methods import AnyMethod, ArgsMethod, SelfMethod, described
 from lite._ops.operands import Const
+from lite._ops.out import write_out
 from lite._tree.numpy_protocol import implements_with
 from lite._tree.protocol import MISSING, Container, T
 from lite._tree.values import fit_leaf
@@ -352,7 +354,7 @@ def clamp(td: Container, min: Any = None, max: Any = None, *, out: Any = None) -
     """
     fn, bounds = _clamp(min, max)
     result = run(td, "clamp", fn, *bounds)
-    return result if out is None else out.update_(result)
+    return result if out is None else write_out(out, result, "clamp")
 
 
 def clamp_(td: T, min: Any = None, max: Any = None) -> T:
@@ -386,12 +388,15 @@ def rmatmul(td: Container, other: Any) -> Any:
 
 def _matmul(td: Container, fn: Pointwise, other: Any) -> Any:
     """Matrix product per leaf; an array operand multiplies the features of every leaf as it is."""
-    if isinstance(other, np.ndarray):
+    if isinstance(other, np.ndarray) or has_namespace(other):
         other = Const(other)
+    stacked = td._parts()
+    if stacked is not None and isinstance(other, Const):
+        return td._from_parts([_matmul(part, fn, other) for part in stacked[0]])
     size = td.batch_size
 
     def product(a: Any, b: Any) -> Any:
-        out = np.asarray(fn(a, b))
+        out = as_array(fn(a, b))
         fit_leaf(out, size)
         return out
 
@@ -409,7 +414,7 @@ def array_ufunc(td: Container, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
     if ufunc is np.matmul:
         left, right = inputs
         result = left @ right if at == 0 else right.__rmatmul__(left)
-        return result if out is None else out[0].update_(result)
+        return result if out is None or result is NotImplemented else write_out(out[0], result, "matmul")
     fn = _placed(ufunc, at, kwargs)
     others = [x for i, x in enumerate(inputs) if i != at]
     if out is not None and ufunc.nout == 1 and at == 0 and out[0] is inputs[0]:
@@ -422,7 +427,11 @@ def array_ufunc(td: Container, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
     if result is NotImplemented or out is None:
         return result
     results = result if isinstance(result, tuple) else (result,)
-    written = tuple(target.update_(r) for target, r in zip(out, results, strict=True))
+    casting = kwargs.get("casting", "same_kind")
+    written = tuple(
+        r if target is None else write_out(target, r, ufunc.__name__, casting)
+        for target, r in zip(out, results, strict=True)
+    )
     return written if ufunc.nout > 1 else written[0]
 
 

@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.device import wrap
 from lite._arrays.types import Array, as_array
+from lite._ops.out import write_out
 from lite._tree.batch_ops import Index, Take
+from lite._tree.lock import require_unlocked
 from lite._tree.numpy_protocol import implements, implements_with
 from lite._tree.protocol import Container, T
-from lite._tree.shape import as_shape
+from lite._tree.shape import as_shape, shape_of
 
 
 class Gather(Index):
@@ -52,6 +55,7 @@ def gather(td: Container, dim: int, index: Any, out: Any = None, *, inplace: boo
 
     Raises:
         RuntimeError: `dim` is no batch dimension, or `index` has other dimensions.
+        ValueError: both `out` and `inplace`.
 
     Example:
         >>> import numpy as np
@@ -61,8 +65,10 @@ def gather(td: Container, dim: int, index: Any, out: Any = None, *, inplace: boo
         array([[2],
                [3]])
     """
+    if out is not None and inplace:
+        raise ValueError("gather takes either `out` or `inplace=True`, got both.")
     size = td.batch_size
-    array = as_array(index)
+    array = as_array(wrap(index))
     if not -len(size) <= dim < len(size):
         raise RuntimeError(f"Cannot gather tensordict with shape {size} along dim {dim}.")
     fits = all(
@@ -78,11 +84,11 @@ def gather(td: Container, dim: int, index: Any, out: Any = None, *, inplace: boo
         source = source.contiguous()
     rows = array.ndim == 1 and source._flat()
     result = source._run(Take(size, 0, array) if rows else Gather(dim % len(size), array))
-    if result._own_names() is None and td._own_names() is not None:  # index arrays drop those of a lazy stack
+    if td._own_names() is not None:  # index arrays drop those of lazy stacks, at any depth
         result._set_names(td._own_names())
     if inplace:
         return td._adopt(result, "gather")
-    return result if out is None else out.update_(result)
+    return result if out is None else write_out(out, result, "gather")
 
 
 def repeat(td: T, *repeats: Any, inplace: bool = False) -> T:
@@ -122,8 +128,12 @@ def repeat_interleave(
     Args:
         repeats: one count, or one per element.
         dim: the batch dimension.
-        output_size: accepted for compatibility.
-        inplace: give self the result's entries and batch size, and return it.
+        output_size: the size that the dimension is to have afterwards.
+        inplace: give self the result's entries and batch size, and return it; needs `dim`.
+
+    Raises:
+        RuntimeError: the result has another size than `output_size`, or would have another number of batch
+            dims in place.
 
     Example:
         >>> from lite import TensorDict
@@ -131,9 +141,17 @@ def repeat_interleave(
         array([1, 2, 2])
     """
     flat = dim is None or not td.batch_size
+    if flat and inplace and td._parts() is None:  # a stack is told that it has no such form
+        raise RuntimeError(
+            f"repeat_interleave(inplace=True) needs a dim of the batch, got dim={dim} for batch size "
+            f"{td.batch_size}."
+        )
     source = td.flatten() if flat else td
     d = 0 if dim is None or flat else td._dim(dim)
-    out = source._take(d, np.repeat(np.arange(source.batch_size[d]), repeats))
+    rows = np.repeat(np.arange(source.batch_size[d]), repeats)
+    if output_size is not None and len(rows) != output_size:
+        raise RuntimeError(f"repeat_interleave gives size {len(rows)}, and output_size is {output_size}.")
+    out = source._take(d, rows)
     if inplace:
         return td._adopt(out, "repeat_interleave")
     return out.lock_() if td.is_locked else out
@@ -159,7 +177,8 @@ def roll(
             raise ValueError(f"several shifts need dims, got shifts={shifts}.")
         out = td.flatten().roll(shifts, 0).reshape(td.batch_size)
         if inplace:
-            return td._adopt(out, "roll")
+            require_unlocked(td)
+            return td._become(out)
         return td._remember(out, lambda td, _: td.roll(-shifts))
     moves = list(shifts) if not isinstance(shifts, int) else [shifts]
     where = list(dims) if not isinstance(dims, int) else [dims]
@@ -170,20 +189,21 @@ def roll(
         d = td._dim(dim)
         out = out._take(d, np.roll(np.arange(td.batch_size[d]), shift))
     if inplace:
-        return td._adopt(out, "roll")
+        require_unlocked(td)
+        return td._become(out)
     back = [-shift for shift in moves]
     return td._remember(out, lambda td, _: td.roll(back, where))
 
 
-def flip(td: T, *dims: Any) -> T:
-    """Reverse batch dimensions; arrays are copies, those on a device views.
+def flip(td: T, *args: Any, dims: Any = None) -> T:
+    """Reverse batch dimensions, given one by one or as `dims`; arrays are copies, those on a device views.
 
     Example:
         >>> from lite import TensorDict
         >>> TensorDict({"a": [1, 2, 3]}, batch_size=[3]).flip(0)["a"]
         array([3, 2, 1])
     """
-    reversed_dims = {td._dim(d) for d in as_shape(dims, "dims")}
+    reversed_dims = {td._dim(d) for d in shape_of(args, dims, "dims")}
     index = tuple(slice(None, None, -1 if d in reversed_dims else None) for d in range(td.ndim))
     out: T = td._index(index)._map_leaves(_copied)
     if td.is_locked:
@@ -205,12 +225,13 @@ def narrow(td: T, dim: int, start: int, length: int) -> T:
     return td._slice(d, begin, begin + length)
 
 
-def tile(td: T, *dims: Any) -> T:
+def tile(td: T, *args: Any, dims: Any = None) -> T:
     """Repeat the batch `dims[i]` times along each dimension, as `numpy.tile` on the batch.
 
     Args:
-        dims: counts; fewer than batch dimensions are those of the last ones, more add dimensions
-            in front.
+        args: the counts.
+        dims: the counts, as a keyword. Fewer than batch dimensions are those of the last ones, more add
+            dimensions in front.
 
     Example:
         >>> from lite import TensorDict
@@ -218,7 +239,7 @@ def tile(td: T, *dims: Any) -> T:
         array([[1, 2],
                [1, 2]])
     """
-    counts = as_shape(dims, "dims")
+    counts = shape_of(args, dims, "dims")
     out = td
     for _ in range(len(counts) - td.ndim):
         out = out.unsqueeze(0)
@@ -321,9 +342,9 @@ def tensor_split(td: T, indices_or_sections: Any, dim: int = 0) -> tuple[T, ...]
     return tuple(td._slice(d, start, max(start, stop)) for start, stop in pairs)
 
 
-def broadcast_to(td: T, *shape: Any) -> T:
-    """Same as `expand`."""
-    return td.expand(*shape)
+def broadcast_to(td: T, *args: Any, shape: Any = None) -> T:
+    """Same as `expand`, to a batch size given one by one or as `shape`."""
+    return td.expand(shape_of(args, shape, "shape"))
 
 
 def expand_as(td: T, other: Any) -> T:

@@ -18,9 +18,9 @@ from lite._arrays.formulas import log_sum_exp
 from lite._arrays.reductions import Reducer
 from lite._arrays.types import Array, Names, Shape, as_array
 from lite._ops.methods import AnyMethod, described
-from lite._tree.collection import is_leaf_nontensor
+from lite._ops.out import write_out
 from lite._tree.keys import require_path
-from lite._tree.nontensor import NonTensorData
+from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.numpy_protocol import implements
 from lite._tree.protocol import MISSING, Container
 from lite._tree.unbatched import UnbatchedTensor
@@ -136,7 +136,7 @@ def reduced(td: Any, name: str, fn: Reducer, scope: Scope) -> Any:
         shape = scope.size(size)
         if isinstance(entry, NonTensorData):
             return entry._rebatch(shape)
-        return entry if shape == size else None
+        return entry._apart() if shape == size else None
 
     def node(old: Any, entries: dict[str, Any]) -> Any:
         return old._make(entries, scope.size(old.batch_size), old.device, scope.names(old._names))
@@ -167,7 +167,7 @@ def joined(td: Any, name: str, dim: Any) -> Array:
         RuntimeError: shapes do not fit together.
     """
     if dim is MISSING or dim is None:
-        pieces = [np.asarray(wrap(leaf)).reshape(-1) for leaf in leaves(td)]
+        pieces = [as_array(wrap(leaf)).reshape(-1) for leaf in leaves(td)]
         axis = 0
     else:
         found = list(leaves(map_tree(td, keep, dense=partial(dense, name=name))))
@@ -180,7 +180,7 @@ def joined(td: Any, name: str, dim: Any) -> Array:
     if not pieces:
         raise ValueError(f"{name}(reduce=True) needs at least one array, got a TensorDict without any.")
     try:
-        return np.concatenate([np.asarray(wrap(piece)) for piece in pieces], axis)
+        return np.concatenate([as_array(wrap(piece)) for piece in pieces], axis)
     except ValueError as error:
         shapes = [piece.shape for piece in pieces]
         raise RuntimeError(
@@ -189,10 +189,13 @@ def joined(td: Any, name: str, dim: Any) -> Array:
 
 
 def with_keys(td: Any, transform: Callable[[Any], Any]) -> Any:
-    """The entries of `td` under the keys that `transform` gives."""
+    """The entries of `td` under the keys that `transform` gives, at every level."""
     out = td._blank()
-    for key, entry in td.items(True, True, is_leaf=is_leaf_nontensor):
-        out._set_path(require_path(transform(key)), entry, False)
+    for key, entry in td._items():
+        node = None if isinstance(entry, NonTensorBase) else td._as_node(entry)
+        out._set_path(
+            require_path(transform(key)), entry if node is None else with_keys(node, transform), False
+        )
     return out
 
 
@@ -202,7 +205,7 @@ _ARGUMENTS = """
                 the features of every entry; without it every array is reduced to one number.
             keepdim: keep reduced dimensions with size 1.
             {option}reduce: join the arrays of all entries first, and return one array.
-            key_transform: gives the key of a result from the key of its entry.
+            key_transform: gives the key of a result from the key of its entry, at every level.
 
         Raises:
             IndexError: `dim` is no batch dimension.
@@ -234,7 +237,7 @@ def _run(
 def _run_joined(td: Any, name: str, fn: Reducer, dim: Any, keepdim: bool) -> Any:
     scope = scope_of(td, dim, keepdim)
     array = joined(td, name, FEATURE if scope.feature else scope.dims)
-    return np.asarray(fn(array, -1 if scope.feature else scope.dims, keepdim))
+    return unwrap(as_array(fn(array, -1 if scope.feature else scope.dims, keepdim)))
 
 
 def _with_dtype(name: str, make: Callable[[Any], Reducer], what: str) -> AnyMethod:
@@ -450,7 +453,7 @@ def norm(
     Args:
         dim: as in `sum`.
         keepdim: as in `sum`.
-        out: TensorDict that receives the results, and which is returned.
+        out: TensorDict whose arrays receive the result, and which is returned; an array with `reduce`.
         dtype: as in `sum`.
         reduce: as in `sum`.
         key_transform: as in `sum`.
@@ -463,7 +466,7 @@ def norm(
     """
     fn = over.vector_norm(None if dtype is None else as_dtype(dtype))
     result = _run(td, "norm", fn, dim, keepdim, reduce, key_transform)
-    return result if out is None else out.update(result)
+    return result if out is None else write_out(out, result, "norm", locked=False)
 
 
 def quantile(
@@ -527,4 +530,4 @@ def logsumexp(td: Container, dim: Any = None, keepdim: bool = False, *, out: Any
             f"The dimension {dim} is incompatible with a tensordict with batch_size {td.batch_size}."
         ) from error
     result = reduced(td, "logsumexp", log_sum_exp, scope)
-    return result if out is None else out.update(result)
+    return result if out is None else write_out(out, result, "logsumexp", locked=False)

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from lite._arrays import formulas
+from lite._arrays.device import unwrap
 from lite._arrays.dtypes import as_dtype
 from lite._arrays.reductions import Axis
-from lite._arrays.types import Array
+from lite._arrays.types import Array, as_array
 from lite._ops.methods import AnyMethod, described
 from lite._ops.reduce import Extremes, Scope, batch_dim, joined, reduced
 from lite._tree.numpy_protocol import implements, implements_with
@@ -23,7 +24,7 @@ def _along(td: Any, name: str, dim: int, fn: Callable[[Array, int], Any], reduce
     """`fn(array, axis)` for every array, or for all of them joined."""
     d = batch_dim(td, dim)
     if reduce:
-        return np.asarray(fn(joined(td, name, (d,)), d))
+        return unwrap(as_array(fn(joined(td, name, (d,)), d)))
 
     def call(array: Array, axis: Axis, keepdims: bool) -> Any:
         return fn(array, d)
@@ -212,7 +213,7 @@ def nan_to_num(
         >>> TensorDict(a=np.array([np.nan, 1.0])).nan_to_num()["a"]
         array([0., 1.])
     """
-    return map_kept(td, lambda leaf: np.asarray(np.nan_to_num(leaf, nan=nan, posinf=posinf, neginf=neginf)))
+    return map_kept(td, lambda leaf: as_array(np.nan_to_num(leaf, nan=nan, posinf=posinf, neginf=neginf)))
 
 
 def _order(array: Array, axis: int, descending: bool, stable: bool) -> Array:

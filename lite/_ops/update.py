@@ -43,11 +43,13 @@ def update(
         inplace: write into existing buffers, creating only what is missing.
         keys_to_update: only these keys, or everything below them.
         is_leaf: types that replace a nested entry as a whole instead of merging.
-        update_batch_size: accept a source of another batch size, which self then takes.
+        update_batch_size: where self, or a node in it, has another batch size than the source, take that
+            of the source; lazy stacks take its length.
         ignore_lock: add keys even if self is locked.
 
     Raises:
-        RuntimeError: batch sizes differ, or self is locked and a key is new.
+        RuntimeError: batch sizes differ, or self is locked and a key is new. With `update_batch_size`: sizes
+            differ where the source lacks a key, or together with `inplace` or `keys_to_update`.
     """
     source: Any = input_dict_or_td
     if source is None:
@@ -70,8 +72,11 @@ def update(
     try:
         with Writes() as writes:
             node = td._as_node(source)
-            if node is not None:
-                match_batch(td, node, update_batch_size, writes)
+            if update_batch_size:
+                for given in (source, kwargs):
+                    td._take_batch(given, inplace, chosen, writes)
+            elif node is not None:
+                match_batch(td, node)
             td._update(source, clone, inplace, chosen, is_leaf, writes)
             if kwargs:
                 td._update(kwargs, clone, inplace, chosen, is_leaf, writes)
@@ -149,11 +154,11 @@ def update_at_(
 
 def replace(td: T, input_dict_or_td: Any = None, **kwargs: Any) -> T:
     """A shallow copy with some entries replaced; self is unchanged."""
-    nothing = input_dict_or_td is None or (isinstance(input_dict_or_td, Mapping) and not input_dict_or_td)
-    if nothing and not kwargs:
+    source = {} if input_dict_or_td is None else input_dict_or_td
+    if not (kwargs or list(source.keys())):
         return td
     out: T = td._clone(False)
-    return out.update({} if input_dict_or_td is None else input_dict_or_td, **kwargs)
+    return out.update(source, **kwargs)
 
 
 def _store_plain(td: Any, source: Any, clone: bool) -> bool:

@@ -27,6 +27,10 @@ _PUBLIC = {
         normalization parameter params pooling recurrent softmax td_module td_module_base td_probabilistic
         td_probabilistic_sequential td_sequential td_wrappers tensorclass_module transformer
     """,
+    "lite.nn.distributions": """
+        bernoulli categorical delta llm_masked_categorical masked_categorical normal one_hot_categorical
+        ordinal tanh_normal truncated_normal uniform
+    """,
     "lite.models": """
         chat_template decoder_protocol embedded generation_config history llm_data llm_wrapper model_config
         onnx_module onnx_wrapper scoring tokenizer
@@ -45,7 +49,8 @@ FORMER = {
     "lite.nn._state_dict": "lite.nn._modules.state_dict",
     "lite.nn.activations": "lite.nn.layers.activations",
     "lite.nn.attention": "lite.nn.layers.attention",
-    "lite.nn.distributions._tanh": "lite.nn.distributions.tanh",
+    "lite.nn.distributions._tanh": "lite.nn.distributions.continuous.tanh",
+    "lite.nn.distributions.tanh": "lite.nn.distributions.continuous.tanh",
     "lite.nn.gelu": "lite.nn.layers.activations",
     "lite.nn.mlp": "lite.nn.layers.mlp",
     "lite.nn.recurrent_cells": "lite.nn.layers.recurrent_cells",

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import mmap
 import os
+import threading
+import time
 import weakref
 from typing import Any
 
@@ -26,9 +28,10 @@ def share_memory_(td: T) -> T:
 
     Processes that are started afterwards, or get self through a queue, pipe or pool of
     `multiprocessing` or `concurrent.futures`, have the same arrays: writes of one are seen by all.
-    Nothing is copied on the way. The same goes for views of self, such as `td[0]`. The memory is free
-    again when no process holds an array in it. Objects are copied, and arrays that were taken out of
-    self before keep the old memory.
+    Nothing is copied on the way, so the sender must live until it is received: a process that ends waits
+    for that, up to 5 seconds, and who receives later gets a ConnectionError. The same goes for views of
+    self, such as `td[0]`. The memory is free again when no process holds an array in it. Objects are
+    copied, and arrays that were taken out of self before keep the old memory.
 
     Raises:
         RuntimeError: an array is memory-mapped, and so shared already.
@@ -114,6 +117,7 @@ class SharedBlock:
         self._memory = np.frombuffer(mmap.mmap(descriptor, size, **tag), np.uint8)
         self.__array_interface__ = self._memory.__array_interface__
         _blocks[name] = self
+        _wait_at_exit()
 
     @classmethod
     def new(cls, size: int) -> SharedBlock:
@@ -136,6 +140,7 @@ class SharedBlock:
     def __reduce__(self) -> Any:
         from multiprocessing.reduction import DupFd
 
+        _wait_at_exit()  # also here, as a forked process has blocks that it has not made
         handle = None if self._descriptor < 0 else DupFd(self._descriptor)
         return _attached, (self._memory.size, self.name, handle)
 
@@ -151,7 +156,52 @@ def _nameless_file(name: str) -> int:
 
 def _attached(size: int, name: str, handle: Any) -> SharedBlock:
     known = _blocks.get(name)  # this process made the block, or has been sent it before
-    return known or SharedBlock(size, name, -1 if handle is None else handle.detach())
+    descriptor = -1
+    if handle is not None:
+        # Also where the block is known, as the sender keeps what nobody fetches.
+        try:
+            descriptor = handle.detach()
+        except (OSError, EOFError) as error:
+            if known is None:
+                raise ConnectionError(
+                    "the process that sent this TensorDict ended before it was received, and its shared "
+                    "memory is gone: receive before joining or ending that process, or let it send a copy, "
+                    "td.clone()."
+                ) from error
+    if known is None:
+        return SharedBlock(size, name, descriptor)
+    if descriptor >= 0:
+        os.close(descriptor)
+    return known
+
+
+_PATIENCE = 5.0  # seconds
+_waits = -1  # the process that waits at its end
+
+
+def _wait_at_exit() -> None:
+    """Let this process end when the blocks that it sent have been fetched, for they are fetched from it."""
+    global _waits
+    if _waits != os.getpid() and os.name != "nt":
+        from multiprocessing import util
+
+        _waits = os.getpid()
+        # After queues were told to send what they hold (10), before the socket is removed (0).
+        util.Finalize(None, _wait_until_fetched, exitpriority=1)
+
+
+def _wait_until_fetched() -> None:
+    from multiprocessing import active_children, parent_process, resource_sharer
+
+    # No public names tell what is still to be sent or fetched; without these the process ends at once.
+    sharer = getattr(resource_sharer, "_resource_sharer", None)
+    parent, deadline = parent_process(), time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        queued = any(thread.name.startswith("QueueFeeder") for thread in threading.enumerate())
+        receivers = active_children() if parent is None else parent.is_alive()
+        if not receivers or not (queued or getattr(sharer, "_cache", None)):
+            return
+        time.sleep(0.005)
 
 
 def block_of(array: Any) -> SharedBlock | None:

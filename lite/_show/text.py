@@ -109,8 +109,13 @@ def _is_shared(array: Any) -> bool:
 
 def _entry(entry: Any, device: str | None) -> str:
     if is_array(entry):
-        return _array(tuple(entry.shape), entry, entry)
-    return entry._repr_on(device) if isinstance(entry, NonTensorBase) else repr(entry)
+        try:
+            shape = tuple(entry.shape)
+        except RuntimeError:  # a parameter has none before the first call of its module
+            shape = (-1,)
+        return _array(shape, entry, entry)
+    # Not `repr`, which is the one of this file: tensorclasses and buffers without data have their own.
+    return entry._repr_on(device) if isinstance(entry, NonTensorBase) else str(entry.__repr__())
 
 
 def _array(shape: Shape, value: Any, whole: Any) -> str:

@@ -1,14 +1,17 @@
-"""`@tensorclass`: make a class with annotated fields a tensorclass."""
+"""`@tensorclass` and `from_dataclass`: make a class with annotated fields, or a dataclass, a tensorclass."""
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import types
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar, overload
 
+from lite._convert.from_python import tensorclass_of
 from lite._tensorclass.tensorclass import TensorClass
+from lite._tree.values import is_dataclass, plain
 
 T = TypeVar("T")
 
@@ -44,14 +47,15 @@ def tensorclass(
 
     Args:
         cls: the class; without it (`@tensorclass(frozen=True)`) a decorator is returned.
-        autocast: convert values to the annotated type; numbers and text stay Python objects.
+        autocast: convert values to the annotated type, unless that is a union; numbers and text stay Python
+            objects.
         frozen: fields cannot be assigned, and instances are locked.
         nocast: store numbers as objects instead of as arrays.
         shadow: let fields hide methods of TensorDict of the same name.
-        tensor_only: accepted for compatibility.
+        tensor_only: every field is annotated as an array or a TensorDict.
 
     Raises:
-        TypeError: two options that exclude each other.
+        TypeError: two options that exclude each other, or `tensor_only` and a field of another type.
         AttributeError: a field has the name of a method of TensorDict, and `shadow` is False.
 
     Example:
@@ -64,24 +68,23 @@ def tensorclass(
         >>> Step(obs=np.zeros((4, 2)), batch_size=[4])[:2].obs.shape
         (2, 2)
     """
-    given = {
-        "autocast": autocast,
-        "frozen": frozen,
-        "nocast": nocast,
-        "shadow": shadow,
-        "tensor_only": tensor_only,
-    }
-    options: dict[str, bool] = {name: value for name, value in given.items() if value}
+    options = _options(
+        autocast=autocast, frozen=frozen, nocast=nocast, shadow=shadow, tensor_only=tensor_only
+    )
     if cls is None:
         return partial(_decorated, options=options)
     return _decorated(cls, options)
+
+
+def _options(**given: bool) -> dict[str, bool]:
+    return {name: value for name, value in given.items() if value}
 
 
 def _decorated(cls: type[T], options: dict[str, bool]) -> type[T]:
     if issubclass(cls, TensorClass) and not options:
         return cls
     bases = (cls,) if issubclass(cls, TensorClass) else (cls, TensorClass)
-    # The given class stays a base, so that super() works in its methods.
+    # The given class stays a base, so that super() works in its methods and instances are of it, too.
     annotations = inspect.get_annotations(cls)
     namespace = {
         "__module__": cls.__module__,
@@ -90,7 +93,87 @@ def _decorated(cls: type[T], options: dict[str, bool]) -> type[T]:
         "__annotations__": annotations,
         **{name: cls.__dict__[name] for name in annotations if name in cls.__dict__},
     }
+    if dataclasses.is_dataclass(cls) and not issubclass(cls, TensorClass):
+        namespace |= _undone(cls)
     out: Any = types.new_class(cls.__name__, bases, options, lambda ns: ns.update(namespace))
+    return out
+
+
+def _undone(cls: Any) -> dict[str, Any]:
+    """What a class that is a dataclass already lacks: fields as they were written, TensorClass's methods."""
+    fields = {
+        field.name: dataclasses.field(default_factory=field.default_factory)
+        for field in dataclasses.fields(cls)
+        if field.default_factory is not dataclasses.MISSING
+    }
+    made = ("__init__", "__repr__", "__eq__", "__hash__")
+    return fields | {name: getattr(TensorClass, name) for name in made if name in cls.__dict__}
+
+
+def from_dataclass(
+    obj: Any,
+    *,
+    dest_cls: type[Any] | None = None,
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    batch_size: Any = None,
+    frozen: bool = False,
+    autocast: bool = False,
+    nocast: bool = False,
+    inplace: bool = False,
+    shadow: bool = False,
+    tensor_only: bool = False,
+    device: Any = None,
+) -> Any:
+    """Make a dataclass a tensorclass, or an instance of a dataclass an instance of a tensorclass.
+
+    `TensorDict.from_dataclass` gives a TensorDict.
+
+    Args:
+        obj: a dataclass, or an instance of one. Arrays are not copied.
+        dest_cls: the tensorclass to make an instance of; without it, one with the fields of the dataclass.
+        auto_batch_size: give the instance the longest batch size that fits.
+        batch_dims: at most that many dims of it.
+        batch_size: of the instance.
+        frozen, autocast, nocast, shadow, tensor_only: options of the class, see `tensorclass`.
+        inplace: keep the name and the methods of a dataclass, as `@tensorclass` does.
+        device: of the instance.
+
+    Raises:
+        TypeError: neither a dataclass nor an instance of one, or conflicting options or batch sizes.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> from lite import from_dataclass
+        >>> @dataclass
+        ... class Step:
+        ...     reward: float
+        ...     text: str = "ok"
+        >>> from_dataclass(Step([1.0, 2.0]), batch_size=[2]).reward
+        array([1., 2.], dtype=float32)
+        >>> from_dataclass(Step, autocast=True)(reward=3).reward
+        3.0
+    """
+    if not dataclasses.is_dataclass(obj):
+        raise TypeError(f"from_dataclass expects a dataclass or an instance of one, got a {type(obj)}.")
+    options = _options(
+        autocast=autocast, frozen=frozen, nocast=nocast, shadow=shadow, tensor_only=tensor_only
+    )
+    if isinstance(obj, type):
+        if issubclass(obj, TensorClass):
+            return obj
+        return _decorated(obj, options) if inplace else tensorclass_of(obj, frozenset(options))
+    if auto_batch_size and batch_size is not None:
+        raise TypeError(
+            "Conflicting batch sizes in from_dataclass: batch_size and auto_batch_size cannot be both "
+            "specified."
+        )
+    cls = tensorclass_of(type(obj), frozenset(options)) if dest_cls is None else dest_cls
+    values = {field.name: getattr(obj, field.name) for field in dataclasses.fields(obj)}
+    values = {name: plain(value) if is_dataclass(value) else value for name, value in values.items()}
+    out = cls(**values, batch_size=batch_size, device=device)
+    if auto_batch_size:
+        out.auto_batch_size_(batch_dims)
     return out
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import types
-import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from lite._arrays.dtypes import is_numeric
+from lite._arrays.foreign import is_foreign, is_tensor
 from lite._arrays.numbers import SCALARS
-from lite._arrays.types import Shape
+from lite._arrays.types import Shape, is_array
+from lite._tensorclass.annotations import UNKNOWN, alternatives, annotation_of, is_array_type, is_kind
 from lite._tree.collection import TensorCollection
-from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, unwrap
+from lite._tree.nontensor import MetaData, NonTensorBase, NonTensorData, NonTensorStack, unwrap
 from lite._tree.protocol import MISSING, Container
 
 
@@ -23,11 +24,13 @@ class Options(NamedTuple):
     """What `TensorClass["nocast"]`, `TensorClass["frozen"]` ... and `@tensorclass(nocast=True)` set.
 
     Attributes:
-        autocast: convert values to the annotated type; numbers and text stay Python objects.
+        autocast: convert values to the annotated type, unless that is a union; numbers and text stay Python
+            objects.
         nocast: store numbers as objects instead of as arrays.
         frozen: fields cannot be assigned, and instances are locked.
         shadow: let fields hide methods of TensorDict of the same name.
-        tensor_only: accepted for compatibility.
+        tensor_only: every field is annotated as an array or a TensorDict, and values become one or the
+            other where they can.
     """
 
     autocast: bool = False
@@ -58,19 +61,25 @@ _NO_OPTIONS = Options()
 class Field:
     """The class attribute behind a field: reads and writes the entry of the instance's TensorDict."""
 
-    __slots__ = ("convert", "default", "factory", "flag", "mapping", "name")
+    __slots__ = ("default", "factory", "flag", "kind", "name", "options", "owner")
 
-    def __init__(self, field: dataclasses.Field[Any], kind: Any, options: Options = _NO_OPTIONS) -> None:
-        self.convert = _converter(options, kind)
+    def __init__(self, field: dataclasses.Field[Any], owner: type, options: Options = _NO_OPTIONS) -> None:
         self.name = field.name
+        self.owner = owner
+        self.options = options
+        self.kind = UNKNOWN
         self.default = MISSING if field.default is dataclasses.MISSING else field.default
         self.factory = None if field.default_factory is dataclasses.MISSING else field.default_factory
-        self.flag = type(field.default) is bool or _is_kind(kind, bool)
-        self.mapping = _is_kind(kind, dict)
+        self.flag = not options.tensor_only and (type(field.default) is bool or is_kind(field.type, bool))
+        if options.tensor_only:
+            self._require_arrays()
 
-    def __get__(self, instance: Any, owner: type) -> Any:
+    def __get__(self, instance: Any, owner: Any) -> Any:
         if instance is not None:
-            return self.read(instance._tensordict._get_str(self.name))
+            entry = instance._tensordict._get_str(self.name)
+            if entry is None and owner._deletes and self.name in instance._was_deleted():
+                raise AttributeError(self.name)
+            return self.read(entry)
         if self.default is MISSING:
             raise AttributeError(f"the field {self.name!r} of {owner.__name__} has no default.")
         return self.default
@@ -79,7 +88,11 @@ class Field:
         instance._set_field(self, value)
 
     def __delete__(self, instance: Any) -> None:
-        instance._set_field(self, None)
+        if instance._tensordict._peek(self.name) is None:
+            raise AttributeError(f"the field {self.name!r} has no value that could be deleted.")
+        instance._tensordict.del_(self.name)
+        type(instance)._deletes = True
+        object.__setattr__(instance, "_deleted", {*instance._was_deleted(), self.name})
 
     def initial(self, owner: type) -> Any:
         """The value of an instance that is given none; TypeError if the field has no default."""
@@ -100,14 +113,58 @@ class Field:
         return unwrap(entry)
 
     def entry(self, value: Any, batch_size: Shape) -> Any:
-        """What is stored for a value: flags, declared mappings and empty lists are objects."""
-        if self.convert is not None:
-            value = self.convert(value, batch_size)
-        if (self.flag and type(value) is bool) or (self.mapping and isinstance(value, dict)):
+        """What is stored for a value: flags, mappings, tuples and empty lists are objects."""
+        options = self.options
+        if options.autocast:
+            return self._cast(value, batch_size)
+        if type(value) is np.ndarray or options.tensor_only:
+            return value
+        if (
+            isinstance(value, tuple)
+            or (isinstance(value, Mapping) and not isinstance(value, TensorCollection))
+            or (self.flag and type(value) is bool)
+            or (options.nocast and isinstance(value, SCALARS))
+        ):
             return NonTensorData._make(value, batch_size)
         if type(value) is list and not value:
             return NonTensorStack._wrap(np.empty((0,), dtype=object))
         return value
+
+    def _annotated(self) -> Any:
+        """The annotated type, which may not be known when the class is defined."""
+        if self.kind is UNKNOWN:
+            self.kind = annotation_of(self.owner, self.name)
+        return self.kind
+
+    def _require_arrays(self) -> None:
+        kind = self._annotated()
+        if kind is not UNKNOWN and not all(map(_is_tensor_type, alternatives(kind))):
+            raise TypeError(
+                f"tensor_only requires fields to be annotated as arrays, TensorDicts or None, got {kind} for "
+                f"{self.name!r} of {self.owner.__name__}."
+            )
+
+    def _cast(self, value: Any, batch_size: Shape) -> Any:
+        """A value as what the field is annotated with; unions and the like accept what there is."""
+        kind = self._annotated()
+        if not isinstance(kind, type) or kind in (object, Any):
+            kind = None
+        collection = kind is not None and issubclass(kind, TensorCollection)
+        if isinstance(value, Mapping) and not isinstance(value, TensorCollection):
+            if not collection:
+                return NonTensorData._make(value, batch_size)
+            if issubclass(kind, NonTensorBase):
+                return _as_collection(value, kind, batch_size)
+            from_mapping = getattr(kind, "_from_mapping", None)
+            return value if from_mapping is None else from_mapping(value, batch_size)
+        if kind is None:
+            kept = isinstance(value, (TensorCollection, *SCALARS)) or _is_any_array(value)
+            return value if kept else NonTensorData._make(value, batch_size)
+        if collection:
+            return _as_collection(value, kind, batch_size)
+        if is_array_type(kind):
+            return _as_array(value, kind)
+        return _as_object(value, kind, batch_size)
 
 
 def _flat(values: list[Any]) -> Iterator[Any]:
@@ -118,64 +175,56 @@ def _flat(values: list[Any]) -> Iterator[Any]:
             yield value
 
 
-def _converter(options: Options, annotation: Any) -> Callable[[Any, Shape], Any] | None:
-    """What a field's values go through before they are stored, or None."""
-    if options.nocast:
-        return _keep_number
-    if options.autocast:
-        kind = _only_type(annotation)
-        return None if kind is None else lambda value, size: _cast(value, size, kind)
-    return None
+def _is_any_array(value: Any) -> bool:
+    return is_array(value) or is_tensor(value) or is_foreign(value)
 
 
-def _keep_number(value: Any, batch_size: Shape) -> Any:
-    return NonTensorData._make(value, batch_size) if isinstance(value, SCALARS) else value
+def _is_tensor_type(annotation: Any) -> bool:
+    return is_array_type(annotation) or (
+        isinstance(annotation, type) and issubclass(annotation, TensorCollection)
+    )
 
 
-def _only_type(annotation: Any) -> type | None:
-    """The one class that an annotation names, `| None` aside."""
-    options = [a for a in typing.get_args(annotation) if a is not type(None)]
-    if typing.get_origin(annotation) is not None:
-        return options[0] if len(options) == 1 and isinstance(options[0], type) else None
-    is_class = isinstance(annotation, type) and annotation not in (object, Any)
-    return annotation if is_class else None
+def _as_collection(value: Any, kind: Any, batch_size: Shape) -> Any:
+    if issubclass(kind, MetaData) and not isinstance(value, kind):
+        return kind(value)  # TypeError for an object that is not of the type of `MetaData[type]`
+    if issubclass(kind, NonTensorBase):
+        return value if isinstance(value, NonTensorBase) else NonTensorData._make(value, batch_size)
+    if Container._as_node(value) is None:
+        raise _not_cast(ValueError, value, kind)
+    convert = None if isinstance(value, kind) else getattr(kind, "from_tensordict", None)
+    return value if convert is None else convert(value)
 
 
-def _cast(value: Any, batch_size: Shape, kind: type) -> Any:
-    if isinstance(value, kind):
-        if issubclass(kind, TensorCollection) or kind is np.ndarray:
-            return value
-        return NonTensorData._make(value, batch_size)
-    made: Any = kind
-    if hasattr(kind, "from_tensordict") and Container._as_node(value) is not None:
-        return made.from_tensordict(value)
-    if issubclass(kind, TensorCollection):
-        return made(**value, batch_size=batch_size) if isinstance(value, Mapping) else value
+def _as_array(value: Any, kind: type) -> Any:
+    if _is_any_array(value) or isinstance(value, SCALARS):
+        return value
+    if not isinstance(value, list | tuple):
+        raise _not_cast(TypeError, value, kind)
     try:
-        if kind is np.ndarray:
-            return np.asarray(value)
-        return NonTensorData._make(made(value), batch_size)
-    except (TypeError, ValueError) as error:
-        found = type(value).__name__
-        raise TypeError(f"cannot convert a {found} to the annotated {kind.__name__}.") from error
+        numeric = is_numeric(np.asarray(value).dtype)
+    except ValueError:  # ragged
+        numeric = False
+    if not numeric:
+        raise _not_cast(ValueError, value, kind)
+    return value
 
 
-def annotations_of(cls: type) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(cls)
-    except (NameError, TypeError):  # names that only type checkers see
-        return {}
+def _as_object(value: Any, kind: Any, batch_size: Shape) -> Any:
+    if isinstance(value, NonTensorData):
+        value = value.data
+    if not isinstance(value, kind) or (type(value) is bool and kind is not bool):
+        try:
+            value = kind(value)
+        except ValueError as error:
+            raise _not_cast(ValueError, value, kind) from error
+        except TypeError as error:
+            raise _not_cast(TypeError, value, kind) from error
+    return NonTensorData._make(value, batch_size)
 
 
-def _is_kind(annotation: Any, kind: type) -> bool:
-    """Whether an annotation is `kind`, possibly parametrised, possibly `| None`."""
-    if isinstance(annotation, str):
-        text = annotation.replace(" ", "").removeprefix("Optional[").removesuffix("|None")
-        return text.split("[")[0].rstrip("]") == kind.__name__
-    options = [a for a in typing.get_args(annotation) if a is not type(None)]
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return len(options) == 1 and _is_kind(options[0], kind)
-    return annotation is kind or typing.get_origin(annotation) is kind
+def _not_cast(error: type[Exception], value: Any, kind: type) -> Exception:
+    return error(f"cannot convert a {type(value).__name__} to the annotated {kind.__name__}.")
 
 
 def signature_of(cls: Any) -> inspect.Signature:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from functools import partial
 from textwrap import indent
 from typing import Any, ClassVar, Self
 
-from lite._arrays.types import Array, Shape
+from lite._arrays.types import Array, Shape, is_array
+from lite._containers.assignment import require_fields
+from lite._convert.state_dict import load_into, state_of
 from lite._files import functions, methods
 from lite._show.html import html_of
 from lite._show.text import entry_text, ordered, state_lines
-from lite._tensorclass.fields import Field, Options, annotations_of, signature_of
+from lite._tensorclass.annotations import local_types
+from lite._tensorclass.delegation import delegate
+from lite._tensorclass.fields import Field, Options, signature_of
 from lite._tensordict import TensorDict
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
@@ -28,36 +33,22 @@ def _is_method(name: str) -> bool:
     return name != "data" and hasattr(TensorDict, name)
 
 
-class TensorClassMeta(type):
-    """Gives tensorclasses the class methods of TensorDict (`stack`, `cat`, `from_dict`, ...)."""
-
-    def __getattr__(cls, name: str) -> Any:
-        method = None if name.startswith("_") else getattr(TensorDict, name, None)
-        if not inspect.ismethod(method):
-            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            result = method(*args, **kwargs)
-            return cls.from_tensordict(result) if isinstance(result, Container) else result
-
-        return call
-
-
-class TensorClass(TensorCollection, metaclass=TensorClassMeta):
+class TensorClass(TensorCollection):
     """Base of classes whose annotated fields are entries of a TensorDict.
 
     An instance has a batch size. Fields are arrays that start with it, nested tensorclasses or
-    TensorDicts, or any other objects: text and objects are stored as non-tensor data and come back as
-    they were; a list holds one object per row of the batch. `bool` fields are metadata, one value for
-    all. A field that is None has no entry. Everything that a TensorDict can do, an instance can do;
-    results with the same fields are instances of the class. `TensorClass["frozen"]` and the like are bases
-    with options.
+    TensorDicts, or any other objects: text, mappings, tuples and objects are stored as non-tensor data and
+    come back as they were; a list holds one object per row of the batch. `bool` fields are metadata, one
+    value for all. A field that is None has no entry. Everything that a TensorDict can do, an instance can
+    do; results with the same fields are instances of the class. `TensorClass["frozen"]` and the like are
+    bases with options.
 
     Args:
         args: values of the fields, in order of their declaration.
         batch_size: the batch size, `()` by default.
         device: None, "cpu" or "cuda".
         names: dimension names.
+        lock: lock the new instance, which frozen ones always are.
         kwargs: values of the fields by name.
 
     Raises:
@@ -75,10 +66,14 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         ((3,), ['p0', 'p1', 'p2'], array([1, 0]))
     """
 
-    __slots__ = ("__weakref__", "_tensordict")
+    __slots__ = ("__weakref__", "_deleted", "_tensordict")
     _tensordict: Any
+    _deleted: Any  # names of fields that `del` removed; set by the first
     _fields: ClassVar[dict[str, Field]] = {}
     _options: ClassVar[Options] = Options()
+    _local_types: ClassVar[dict[str, Any]] = {}
+    _deletes: ClassVar[bool] = False  # whether `del` removed a field of any instance
+    _sets_itself: ClassVar[bool] = False  # whether the class has a `__setattr__` of its own
 
     def __class_getitem__(cls, flags: str | tuple[str, ...]) -> Any:
         """A base class with options: `class Point(TensorClass["nocast", "frozen"])`; see `Options`."""
@@ -89,8 +84,9 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
     def __init_subclass__(cls, **options: bool) -> None:
         super().__init_subclass__()
         cls._options = cls._options.extended(options)
+        cls._local_types = local_types(cls)
+        _prepare_defaults(cls)
         dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
-        annotations = annotations_of(cls)
         cls._fields = {}
         for field in dataclasses.fields(cls):  # type: ignore[arg-type]
             if field.name in _RESERVED or (not cls._options.shadow and _is_method(field.name)):
@@ -99,12 +95,21 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
                     "of that name."
                     + ("" if field.name in _RESERVED else " With shadow=True the field hides it.")
                 )
-            cls._fields[field.name] = Field(field, annotations.get(field.name, field.type), cls._options)
+            cls._fields[field.name] = Field(field, cls, cls._options)
             setattr(cls, field.name, cls._fields[field.name])
+        cls._sets_itself = cls.__setattr__ is not TensorClass.__setattr__ and not cls._options.frozen
+        if cls._options.frozen and cls.__hash__ is None:
+            cls.__hash__ = _hash_frozen
         cls.__signature__ = signature_of(cls)  # type: ignore[attr-defined]
 
     def __init__(
-        self, *args: Any, batch_size: Any = None, device: Any = None, names: Any = None, **kwargs: Any
+        self,
+        *args: Any,
+        batch_size: Any = None,
+        device: Any = None,
+        names: Any = None,
+        lock: Any = None,
+        **kwargs: Any,
     ) -> None:
         cls = type(self)
         fields = cls._fields
@@ -126,11 +131,13 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         object.__setattr__(self, "_tensordict", node)
         for name, field in fields.items():
             value = given[name] if name in given else field.initial(cls)
-            if value is not None:
+            if cls._sets_itself:
+                setattr(self, name, value)
+            elif value is not None:
                 node._put(name, node._convert(field.entry(value, node._batch_size)))
         if hasattr(cls, "__post_init__"):
             self.__post_init__()
-        if cls._options.frozen:
+        if cls._options.frozen or lock:
             node.lock_()
 
     @classmethod
@@ -157,7 +164,11 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
     memmap_refresh_ = methods.memmap_refresh_
     is_memmap = methods.is_memmap
     from_h5 = classmethod(methods.from_h5)
-    from_consolidated = staticmethod(functions.from_consolidated)
+
+    @classmethod
+    def from_consolidated(cls, filename: Any) -> Any:
+        """An instance from a file that `consolidate` wrote; see `TensorDict.from_consolidated`."""
+        return cls.from_tensordict(functions.from_consolidated(filename))
 
     @property
     def saved_path(self) -> str:
@@ -182,18 +193,14 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
             non_tensordict: values of further fields.
 
         Raises:
-            ValueError: the TensorDict has keys that are not fields of the class.
+            RuntimeError: no TensorDict.
+            ValueError: keys that are not fields of the class.
             KeyError: a field is given in both.
         """
         node = Container._as_node(tensordict)
         if node is None:
-            raise TypeError(f"from_tensordict expects a TensorDict, got {type(tensordict)}.")
-        unknown = sorted(set(node._keys()) - set(cls._fields))
-        if unknown:
-            raise ValueError(
-                f"Keys from the tensordict must correspond to the class attributes {sorted(cls._fields)}. "
-                f"Got the keys {unknown}, which do not belong to the class."
-            )
+            raise RuntimeError(f"from_tensordict expects a TensorDict, got {type(tensordict)}.")
+        cls._require_fields([*node._keys(), *(non_tensordict or ())])
         if not non_tensordict:
             return cls._wrap_tensordict(node)
         both = sorted(set(non_tensordict) & set(node._keys()))
@@ -203,6 +210,28 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         for name, value in non_tensordict.items():
             out.set(name, value)
         return out
+
+    @classmethod
+    def _from_mapping(cls, values: Mapping[str, Any], batch_size: Shape) -> Self:
+        """An instance of the values of a mapping, converted as fields are; those that lack are None.
+
+        Raises:
+            ValueError: the mapping has keys that are no fields.
+        """
+        cls._require_fields(values)
+        out = cls._wrap_tensordict(TensorDict({}, batch_size))
+        for name, value in values.items():
+            out._set_field(cls._fields[name], value)
+        return out
+
+    @classmethod
+    def _require_fields(cls, keys: Iterable[str]) -> None:
+        unknown = sorted(set(keys) - set(cls._fields))
+        if unknown:
+            raise ValueError(
+                f"Keys from the tensordict must correspond to the class attributes {sorted(cls._fields)}. "
+                f"Got the keys {unknown}, which do not belong to the class."
+            )
 
     def _rewrapped(self, result: Any, held: set[int]) -> Any:
         inner = self._tensordict
@@ -223,10 +252,19 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         inner = self._tensordict
         held = {id(entry) for entry in inner._data.values()} if isinstance(inner, TensorDict) else set()
         unwrapped = [arg._tensordict if isinstance(arg, TensorClass) else arg for arg in args]
-        return self._rewrapped(getattr(inner, name)(*unwrapped, **kwargs), held)
+        passed = kwargs
+        out = kwargs.get("out") if kwargs else None
+        if isinstance(out, TensorClass):
+            passed = {**kwargs, "out": out._tensordict}
+        result = getattr(inner, name)(*unwrapped, **passed)
+        for given, taken in zip((*args, *kwargs.values()), (*unwrapped, *passed.values()), strict=True):
+            if result is taken:  # written to an argument such as `out`
+                return given
+        return self._rewrapped(result, held)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_tensordict" or (name.startswith("__") and name.endswith("__")):
+        # What only lazy stacks have; the rest is on the class.
+        if name in TensorClass.__slots__ or (name.startswith("__") and name.endswith("__")):
             raise AttributeError(name)
         try:
             attribute = getattr(self._tensordict, name)
@@ -240,11 +278,15 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
 
     def _set_field(self, field: Field, value: Any, inplace: bool = False) -> None:
         node = self._tensordict
-        if value is None:
-            if node._peek(field.name) is not None:
-                node.del_(field.name)
-            return
-        node._set_path((field.name,), field.entry(value, node.batch_size), inplace)
+        if value is not None:
+            node._set_here(field.name, field.entry(value, node.batch_size), inplace)
+        elif node._peek(field.name) is not None:
+            node.del_(field.name)
+        elif field.name in self._was_deleted():
+            self._deleted.discard(field.name)
+
+    def _was_deleted(self) -> Set[str]:
+        return getattr(self, "_deleted", frozenset()) if self._deletes else frozenset()
 
     def __delattr__(self, name: str) -> None:
         if self._options.frozen:
@@ -252,13 +294,13 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         object.__delattr__(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if self._options.frozen and name in self._fields:
+        if self._options.frozen:
             raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-        found = inspect.getattr_static(type(self), name, None)
-        if hasattr(found, "__set__"):
+        field = self._fields.get(name)
+        if field is not None:
+            self._set_field(field, value)
+        elif hasattr(inspect.getattr_static(type(self), name, None), "__set__"):
             object.__setattr__(self, name, value)
-        elif isinstance(inspect.getattr_static(type(self._tensordict), name, None), property):
-            setattr(self._tensordict, name, value)
         else:
             raise self._unknown(name)
 
@@ -271,15 +313,17 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         """The value of a field, or of an entry below it; `default` if it is None.
 
         Args:
-            key: a field, or a tuple that starts with one.
+            key: a field, or a tuple that starts with one. A name that is no field gives the attribute.
             default: returned where there is no entry.
             lazy_kwargs: how to return ragged leaves, see `LazyStackedTensorDict.get`.
         """
         path = require_path(key)
+        field = self._fields.get(path[0]) if len(path) == 1 else None
+        if field is None and len(path) == 1:
+            return getattr(self, path[0], default)
         entry = self._tensordict.get(path, MISSING if default is MISSING else None, **lazy_kwargs)
         if entry is None:
             return default
-        field = self._fields.get(path[0]) if len(path) == 1 else None
         if field is not None:
             return field.read(entry)
         return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
@@ -298,6 +342,17 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
             self._set_field(field, value, inplace)
         else:
             self._tensordict._set_path(path, value, inplace)
+        return self
+
+    def del_(self, key: NestedKey) -> Self:
+        """Remove the value of a field, which is None then, or an entry below one; returns self.
+
+        Raises:
+            KeyError: no such field, or no such entry below it.
+        """
+        path = require_path(key)
+        if len(path) > 1 or path[0] not in self._fields or self._tensordict._peek(path[0]) is not None:
+            self._tensordict.del_(path)
         return self
 
     def update(self, source: Any = None, **kwargs: Any) -> Self:
@@ -322,8 +377,13 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         path = to_path(index) if isinstance(index, str | tuple) else ()
         if path:
             self.set(path, value)
-        else:
-            self._tensordict._set_index(index, value)
+            return
+        if isinstance(value, TensorClass):
+            require_fields(self, value)
+            value = value._tensordict
+        elif isinstance(value, (Container, Mapping)):
+            require_fields(self, value)
+        self._tensordict._set_index(index, value)
 
     def __iter__(self) -> Iterator[Any]:
         if not self.batch_size:
@@ -358,9 +418,17 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
 
     # -- conversion ---------------------------------------------------------------------------
 
-    def to_tensordict(self, **kwargs: Any) -> Any:
-        """A plain TensorDict with copies of the fields, nested tensorclasses converted, too."""
-        return self._tensordict.to_tensordict(**kwargs)
+    def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
+        """A plain TensorDict with copies of the fields, nested tensorclasses converted, too.
+
+        Args:
+            retain_none: True gives fields that are None an entry, False leaves out all objects that are.
+        """
+        out = self._tensordict.to_tensordict(retain_none=retain_none)
+        for name in self._fields if retain_none else ():
+            if name not in out:
+                out.set_non_tensor(name, None)
+        return out
 
     def select(
         self, *keys: NestedKey, inplace: bool = False, strict: bool = True, as_tensordict: bool = False
@@ -377,10 +445,38 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
             return self._tensordict.select(*keys, inplace=inplace, strict=strict)
         return self._call("select", keys, {"inplace": inplace, "strict": strict})
 
-    def to_dict(self, **kwargs: Any) -> dict[str, Any]:
-        """A plain dict of all fields, also of those that are None."""
-        found = self._tensordict.to_dict(**kwargs)
-        return {name: found.get(name) for name in self._fields}
+    def to_dict(self, *, retain_none: bool = True, **kwargs: Any) -> dict[str, Any]:
+        """A plain dict of the fields; see `TensorDict.to_dict`.
+
+        Args:
+            retain_none: with fields that are None.
+            kwargs: of `TensorDict.to_dict`.
+        """
+        found = self._tensordict.to_dict(retain_none=retain_none, **kwargs)
+        if retain_none:
+            return {name: found.get(name) for name in self._fields if name not in self._was_deleted()}
+        return {name: found[name] for name in self._fields if name in found}
+
+    def state_dict(
+        self, destination: Any = None, prefix: str = "", keep_vars: bool = False, flatten: bool = True
+    ) -> Any:
+        """The arrays as an ordered mapping, other fields in its `_metadata`; see `TensorDict.state_dict`."""
+        return state_of(self, self._tensordict, destination, prefix, keep_vars, flatten)
+
+    def load_state_dict(
+        self,
+        state_dict: Mapping[str, Any],
+        strict: bool = True,
+        assign: bool = False,
+        from_flatten: bool | None = None,
+    ) -> Self:
+        """Take the fields of a state dict; see `TensorDict.load_state_dict`.
+
+        Raises:
+            KeyError: `strict`, and the state dict has what is no field, or is None here and an array there.
+        """
+        load_into(self, self._tensordict, state_dict, strict, assign, from_flatten)
+        return self
 
     def __reduce__(self) -> Any:
         return _restore, (type(self), self._tensordict)
@@ -389,7 +485,8 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         node = self._tensordict
         keys = list(node._keys())
         lines = ordered({key: entry_text(node, key) for key in keys}, "=")
-        lines += [f"{name}=None" for name in sorted(self._fields) if name not in keys]
+        none = self._fields.keys() - keys - self._was_deleted()
+        lines += [f"{name}=None" for name in sorted(none)]
         lines += state_lines(node)
         body = indent(",\n".join(lines), "    ")
         return f"{type(self).__name__}(\n{body})"
@@ -404,25 +501,34 @@ def _restore(cls: type[TensorClass], tensordict: Any) -> TensorClass:
     return cls._wrap_tensordict(tensordict)
 
 
-def _delegate(name: str) -> Callable[..., Any]:
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return self._call(name, args, kwargs)
-
-    method.__name__ = name
-    return method
-
-
-def _delegate_operators(cls: type) -> None:
-    """Python looks operators up on the class, past `__getattr__`: give the class TensorDict's own."""
-    own = set(cls.__dict__) | {"__class_getitem__", "__init_subclass__", "__slots__", "__weakref__"}
-    for base in TensorDict.__mro__[:-1]:
-        for name, value in base.__dict__.items():
-            if name.startswith("__") and name not in own and inspect.isfunction(value):
-                own.add(name)
-                setattr(cls, name, _delegate(name))
+def _prepare_defaults(cls: type) -> None:
+    """Give dataclasses the defaults that it takes: arrays from a factory, and no method for a default."""
+    for name in inspect.get_annotations(cls):
+        if name in cls.__dict__:
+            default = cls.__dict__[name]
+            if is_array(default):
+                setattr(cls, name, dataclasses.field(default_factory=partial(_same, default)))
+        elif _is_method(name):
+            setattr(cls, name, dataclasses.field())
 
 
-_delegate_operators(TensorClass)
+def _same(value: Any) -> Any:
+    return value
+
+
+def _hash_frozen(self: TensorClass) -> int:
+    """By the identity of arrays and containers, as nothing frozen exchanges them, and by the objects."""
+    node = self._tensordict
+    parts = node._parts()
+    entries = node._values() if parts is None else parts[0]
+    return hash((type(self), *[_hashable(entry) for entry in entries]))
+
+
+def _hashable(entry: Any) -> Any:
+    return unwrap(entry) if isinstance(entry, NonTensorBase) else id(entry)
+
+
+delegate(TensorClass)
 # Hints of subclasses are looked up with those of this class, in the module that it says: lite, not this file.
 TensorClass.__annotations__ = inspect.get_annotations(TensorClass, eval_str=True)
 kinds.tensorclass = TensorClass

@@ -7,13 +7,14 @@ follow the batch. Collections only differ in how they map it (`TensorCollection.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array, Names, Shape
+from lite._arrays.device import beside, with_namespace_of
+from lite._arrays.types import Array, Names, Shape, has_namespace
 
 
 class BatchOp:
@@ -44,6 +45,15 @@ class BatchOp:
     def inverse(self, size: Shape) -> BatchOp:
         """The operation that leads back to the batch size this one started from."""
         return Reshape(len(self.shape), size[: self.ndim])
+
+    def on_stack(self, stack: Any) -> Any:
+        """The result for a lazy stack whose stack dimension it reads; None leaves that to the stack."""
+        return None
+
+    def _head(self, part: Any) -> Shape:
+        """The dimensions that are read of a part of a lazy stack."""
+        size: Shape = part.batch_size
+        return size[: self.ndim - 1]
 
 
 class Reshape(BatchOp):
@@ -266,6 +276,17 @@ class Index(BatchOp):
         return self.new_names
 
 
+class TracedIndex(Index):
+    """Index with arrays of JAX whose values are not known, which look up in arrays of NumPy, too."""
+
+    __slots__ = ()
+
+    def __init__(self, ndim: int, shape: Shape, index: Any, new_names: Names = None) -> None:
+        super().__init__(ndim, shape, index, new_names)
+        traced = next(item for item in index if has_namespace(item))
+        self.array = lambda value: with_namespace_of(traced, value)[self.index]
+
+
 class Piece(Index):
     """A slice taken by `split`, `chunk` or `narrow`, which keep the lock."""
 
@@ -296,3 +317,32 @@ class Take(Index):
 
     def names(self, names: list[str | None]) -> Names:
         return names
+
+
+class Pad(BatchOp):
+    """Add elements before and after those of the batch; dimension names are dropped.
+
+    Negative counts crop. New elements hold `value`, those of objects None.
+    """
+
+    __slots__ = ("after", "before", "fills", "kept", "value", "within")
+    keeps_lock = False
+
+    def __init__(self, size: Shape, before: Sequence[int], after: Sequence[int], value: Any) -> None:
+        counts = list(zip(size, before, after, strict=True))
+        super().__init__(len(size), tuple([n + a + b for n, a, b in counts]))
+        self.before = before
+        self.after = after
+        self.value = value
+        self.fills = any(a > 0 or b > 0 for _, a, b in counts)
+        # Where the elements that are kept are, and where they go.
+        self.kept = tuple([slice(max(0, -a), max(0, n - max(0, -b))) for n, a, b in counts])
+        self.within = tuple([slice(max(0, a), max(0, n + a + b - max(0, b))) for n, a, b in counts])
+
+    def array(self, value: Array) -> Array:
+        dtype = value.dtype
+        out = np.empty(self.shape + value.shape[self.ndim :], dtype)
+        out.fill(None if dtype.hasobject else self.value)
+        out = beside(value, out)
+        out[self.within] = value[self.kept]
+        return out

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array, Names, Shape
+from lite._arrays.namespace import known
+from lite._arrays.types import Array, Names, Shape, has_namespace
 
 
 def normalise(index: Any, batch_size: Shape) -> tuple[Any, ...]:
@@ -58,6 +59,8 @@ def _item(item: Any) -> Any:
         return np.arange(item.start, item.stop, item.step)
     if isinstance(item, np.ndarray):
         return _array_item(item)
+    if has_namespace(item):
+        return _traced_item(item)
     if isinstance(item, list | tuple):
         array = np.asarray(item)
         return _array_item(array.astype(np.int64) if array.size == 0 else array)
@@ -68,6 +71,16 @@ def _item(item: Any) -> Any:
     if hasattr(item, "__array__"):
         return _array_item(np.asarray(item))
     raise TypeError(f"a batch index must be an int, slice, None, bool, ellipsis or array, got {type(item)}.")
+
+
+def _traced_item(item: Any) -> Any:
+    """An array of JAX as one of NumPy; itself where it is traced, and so has no values to check."""
+    found = known(item)
+    if found is not None:
+        return _array_item(found)
+    if item.dtype.kind not in "iu":
+        raise IndexError(f"an index array that is traced must be of integers, got {item.dtype}; see where.")
+    return item
 
 
 def _array_item(array: np.ndarray[Any, Any]) -> Any:
@@ -104,10 +117,27 @@ def result_shape(items: tuple[Any, ...], batch_size: Shape) -> Shape:
     if len(items) == 1 and type(items[0]) is int and not -batch_size[0] <= items[0] < batch_size[0]:
         raise IndexError(f"index {items[0]} is out of bounds for dimension 0 with size {batch_size[0]}.")
     shape = basic_shape(items, batch_size)
-    if shape is None:
-        indexed: Array = np.broadcast_to(_NOTHING, batch_size)[items]
-        return indexed.shape
-    return shape
+    return indexed_shape(items, batch_size) if shape is None else shape
+
+
+def indexed_shape(index: Any, shape: Shape) -> Shape:
+    """The shape that an index leaves of one; where traced arrays point to is not known."""
+    if isinstance(index, tuple):
+        index = tuple([_stand_in(item) for item in index])
+    indexed: Array = np.broadcast_to(_NOTHING, shape)[_stand_in(index)]
+    return indexed.shape
+
+
+def _stand_in(item: Any) -> Any:
+    """What is to a shape as a traced array is: with no dimensions an integer, else an array of them."""
+    if not has_namespace(item):
+        return item
+    return np.zeros(item.shape, np.intp) if item.shape else 0
+
+
+def is_traced(items: tuple[Any, ...]) -> bool:
+    """Whether a normalised index has an array whose values are not known."""
+    return any(type(item) not in _VIEWS and has_namespace(item) for item in items)
 
 
 def basic_shape(items: tuple[Any, ...], batch_size: Shape) -> Shape | None:
@@ -169,6 +199,7 @@ def result_names(items: tuple[Any, ...], names: list[str | None], ndim: int) -> 
     Index arrays, bools and the integers beside them make one block of dimensions, which is unnamed
     unless it comes from a single 1-d array. NumPy puts it where they stand, or first if they stand apart.
     """
+    items = tuple([_stand_in(item) for item in items])
     arrays = [item for item in items if isinstance(item, np.ndarray | bool)]
     block_at = [i for i, item in enumerate(items) if isinstance(item, np.ndarray | int)]
     together = not arrays or block_at[-1] - block_at[0] + 1 == len(block_at)

@@ -33,6 +33,14 @@ def lock_(td: T) -> T:
     return td
 
 
+def require_unlocked(td: Any) -> None:
+    """RuntimeError if a container or a node in it is locked."""
+    if td._locked:
+        raise RuntimeError(LOCK_ERROR)
+    for child in td._lock_children():
+        require_unlocked(child)
+
+
 def lock_below(td: Any, parent: Any) -> None:
     """Lock a node and what is below it, as part of what `parent` holds."""
     if parent is not None:

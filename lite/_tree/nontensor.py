@@ -1,30 +1,38 @@
 """Non-tensor data: any Python object as an entry.
 
 One value shared by the batch is a `NonTensorData`; one value per element is a `NonTensorStack`, an
-object array of the batch's shape, so that indexing and reshaping are NumPy's own.
+object array of the batch's shape, so that indexing and reshaping are NumPy's own. Here is what they do as
+entries, and what they do in a way of their own; every other method of a TensorDict they have, too, from
+`object_methods.py`. Past 600 lines, as two classes that turn into each other are one family.
 """
 
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from lite._arrays.types import Array, Shape
+from lite._arrays.types import Array, Names, Shape
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
 from lite._tree.entry_errors import misfit
-from lite._tree.shape import BatchShape, as_shape
+from lite._tree.indexing import normalise
+from lite._tree.lock import LOCK_ERROR
+from lite._tree.shape import BatchShape, parse_batch_size
 
 
 class NonTensorBase(BatchShape):
     """What `NonTensorData` and `NonTensorStack` share."""
 
-    __slots__ = ("_batch_size",)
+    __slots__ = ("_about", "_batch_size")
     _is_non_tensor: ClassVar[bool] = True
+    _unsaid: ClassVar[dict[str, Any]] = {"_about": None}  # what pickles of version 0.1 do not have
+    _content: ClassVar[tuple[str, ...]]  # the attributes that hold the object(s)
     _batch_size: Shape
+    _about: Any  # a TensorDict without entries for device, names and lock; None while none was said
 
     @property
     def batch_size(self) -> Shape:
@@ -32,15 +40,29 @@ class NonTensorBase(BatchShape):
         return self._batch_size
 
     @property
-    def device(self) -> None:
-        """Always None: objects live in Python."""
-        return None
+    def device(self) -> str | None:
+        """The device they were said to be on, or None: objects live in Python."""
+        return None if self._about is None else self._about.device
+
+    def _own_names(self) -> Names:
+        return None if self._about is None else self._about._names
 
     def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, str):
+            raise KeyError(
+                f"non-tensor data has no keys, got {index!r}; its value is `.data` or `.tolist()`."
+            )
         return self._index(index)
 
+    def __contains__(self, key: object) -> bool:
+        return False
+
     def _map_leaves(self, fn: Callable[[Array], Any]) -> Self:
-        return self
+        return self._apart()
+
+    def _apart(self) -> Self:
+        """The same object(s) in a result, which is written without a change to self."""
+        raise NotImplementedError
 
     def clone(self, recurse: bool = True) -> Self:
         """Copy; payloads are deep-copied if `recurse`."""
@@ -49,16 +71,83 @@ class NonTensorBase(BatchShape):
     def _clone(self, recurse: bool) -> Self:
         raise NotImplementedError
 
-    def tolist(self) -> Any:
-        """The object, or nested lists of objects in the batch's shape."""
+    def __copy__(self) -> Self:
+        return self._clone(False)
+
+    def _said(self, about: Any) -> Self:
+        """Take over a copy of what was said of another with the same batch size."""
+        self._about = about._clone(False)
+        return self
+
+    def __setstate__(self, state: Any) -> None:
+        for slot, value in {**self._unsaid, **state[1]}.items():
+            setattr(self, slot, value)
+
+    # -- the object(s) ----------------------------------------------------------------------------
+
+    def tolist(
+        self,
+        *,
+        convert_tensors: bool | str = False,
+        tolist_first: bool = False,
+        as_linked_list: bool = False,
+    ) -> Any:
+        """The object, or nested lists of objects in the batch's shape.
+
+        Args:
+            convert_tensors: accepted for compatibility; objects stay as they are.
+            tolist_first: accepted for compatibility.
+            as_linked_list: give lists whose item assignment writes back.
+        """
         return self._objects().tolist()
+
+    def to_dict(
+        self, *, retain_none: bool = True, convert_tensors: bool | str = False, tolist_first: bool = False
+    ) -> Any:
+        """The object, or nested lists of objects, as `TensorDict.to_dict` has them."""
+        return self._export()
+
+    def numpy(self) -> Any:
+        """Same as `to_dict`: objects are no arrays."""
+        return self._export()
+
+    def to_tensordict(self, *, retain_none: bool | None = None) -> Self:
+        """Self: there are no entries to convert."""
+        return self
+
+    def is_empty(self) -> bool:
+        """False: an object counts as a leaf."""
+        return False
+
+    def empty(
+        self, recurse: bool = False, *, batch_size: Any = None, device: Any = None, names: Any = None
+    ) -> Any:
+        """The same object(s): there are no entries to leave out.
+
+        Args:
+            recurse: accepted for compatibility.
+            batch_size: another batch size, of one object for the whole batch.
+            device: another device.
+            names: other names.
+        """
+        out = self._clone(False)
+        if batch_size is not None:
+            out = out._rebatch(parse_batch_size(batch_size))
+        if device is not None or names is not None:
+            about = out._node()
+            out._about = about.empty(device=device, names=names)
+        return out
+
+    def maybe_to_stack(self) -> NonTensorBase:
+        """One object per batch element; self where the batch has no dims."""
+        return NonTensorStack._wrap(self._objects().copy()) if self._batch_size else self
 
     def _repr_on(self, device: str | None) -> str:
         """The text form inside a TensorDict on `device`."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        return self._repr_on(None)
+        return self._repr_on(self.device)
 
     def _objects(self) -> Array:
         """The payloads as an object array of the batch's shape."""
@@ -73,6 +162,8 @@ class NonTensorBase(BatchShape):
             return self
         return NonTensorStack._wrap(np.broadcast_to(self._objects(), batch_size).copy())
 
+    # -- writing ----------------------------------------------------------------------------------
+
     def _assign(self, index: Any, value: Any) -> NonTensorBase:
         """What there is after writing `value` at a batch index; self stays as it is."""
         both = isinstance(self, NonTensorData) and isinstance(value, NonTensorData)
@@ -83,12 +174,181 @@ class NonTensorBase(BatchShape):
         objects[at] = value._objects() if isinstance(value, NonTensorBase) else _boxed(value)
         return NonTensorStack._wrap(objects) if objects.ndim else NonTensorData._make(objects[()], ())
 
+    def _become(self, other: NonTensorBase) -> Self:
+        """Take over the object(s) of another of this class and batch size.
+
+        Raises:
+            RuntimeError: self is locked.
+        """
+        raise NotImplementedError
+
+    def _adopt(self, out: Any, name: str) -> Self:
+        self._require_unlocked()
+        if type(out) is not type(self):
+            raise RuntimeError(
+                f"a {type(self).__name__} cannot become a {type(out).__name__} in place; `maybe_to_stack()` "
+                "gives one object per element."
+            )
+        for slot in ("_batch_size", "_about", *self._content):
+            setattr(self, slot, getattr(out, slot))
+        return self
+
+    def _require_unlocked(self) -> None:
+        if self._about is not None and self._about._locked:
+            raise RuntimeError(LOCK_ERROR)
+
+    def get(self, key: Any, default: Any = None, **lazy_kwargs: Any) -> Any:
+        """`default`: there are no keys; a `NonTensorData` has its object under "data"."""
+        return default
+
+    def set(self, key: Any, item: Any, inplace: bool = False, *, non_blocking: bool = False) -> Self:
+        """Replace the object(s), for the key "data"; returns self.
+
+        Raises:
+            KeyError: any other key (AttributeError for one object for a whole batch, as of a tensorclass).
+            RuntimeError: self is locked.
+        """
+        if key not in ("data", ("data",)):
+            error = KeyError if isinstance(self, NonTensorStack) else AttributeError
+            raise error(f"the only key of non-tensor data is 'data', got {key!r}.")
+        self[...] = item
+        return self
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(index, str):
+            self.set(index, value)
+            return
+        self._require_unlocked()
+        if isinstance(value, TensorCollection) and not isinstance(value, NonTensorBase):
+            raise TypeError(f"non-tensor data holds objects, got a {type(value).__name__}.")
+        if type(value) is list and isinstance(self, NonTensorStack):
+            value = NonTensorStack(*value)
+        new = self._assign(tuple(normalise(index, self._batch_size)), value)
+        if type(new) is NonTensorStack and isinstance(self, NonTensorData):
+            objects = list(new._array.flat)
+            if not all(item is objects[0] for item in objects):
+                raise ValueError(
+                    "a NonTensorData has one object for the whole batch, and cannot be written in part; "
+                    "`maybe_to_stack()` gives one object per element."
+                )
+            new = self._make(objects[0], self._batch_size) if objects else self
+        self._become(new)
+
+    def set_at_(self, key: Any, value: Any, index: Any, *, non_blocking: bool = False) -> Self:
+        """Write at an index of the batch; KeyError for another key than "data"."""
+        if key not in ("data", ("data",)):
+            raise KeyError(f"the only key of non-tensor data is 'data', got {key!r}.")
+        self[index] = value
+        return self
+
+    def update(
+        self,
+        input_dict_or_td: Any = None,
+        clone: bool = False,
+        inplace: bool = False,
+        *,
+        non_blocking: bool = False,
+        keys_to_update: Any = None,
+        is_leaf: Any = None,
+        update_batch_size: bool = False,
+        ignore_lock: bool = False,
+        **kwargs: Any,
+    ) -> Self:
+        """Take over the object(s) of other non-tensor data; returns self.
+
+        Args:
+            input_dict_or_td: the other; None changes nothing. One object for a whole batch goes to every
+                element of a `NonTensorStack`.
+            clone: take a deep copy.
+            inplace: accepted for compatibility, as for all that follow.
+
+        Raises:
+            TypeError: entries as keywords.
+            ValueError: a `NonTensorStack` for a `NonTensorData`, or one of another batch size.
+            RuntimeError: self is locked, or anything that is no non-tensor data (NotImplementedError for a
+                `NonTensorStack`).
+
+        Example:
+            >>> from lite import NonTensorData, NonTensorStack
+            >>> NonTensorStack("a", "b").update(NonTensorData("z")).tolist()
+            ['z', 'z']
+        """
+        if kwargs:
+            raise TypeError(f"{type(self).__name__}.update takes non-tensor data, got entries as keywords.")
+        source = input_dict_or_td
+        if source is None:
+            return self
+        if not isinstance(source, NonTensorBase):
+            if isinstance(source, TensorCollection) and not dict(source.items()):
+                return self
+            raise self._no_source(source)
+        self._become(self._from_other(source._clone(True) if clone else source))
+        return self
+
+    def update_(
+        self,
+        input_dict_or_td: Any = None,
+        clone: bool = False,
+        *,
+        non_blocking: bool = False,
+        keys_to_update: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Same as `update`."""
+        return self.update(input_dict_or_td, clone, **kwargs)
+
+    def copy_(self, src: Any, non_blocking: bool = False) -> Self:
+        """Same as `update`."""
+        return self.update(src)
+
+    def update_at_(
+        self, input_dict_or_td: Any, index: Any, clone: bool = False, *, non_blocking: bool = False
+    ) -> Self:
+        """Write other non-tensor data at an index of the batch, which is the whole one for one object."""
+        if not isinstance(input_dict_or_td, NonTensorBase):
+            raise self._no_source(input_dict_or_td)
+        self[index] = input_dict_or_td._clone(True) if clone else input_dict_or_td
+        return self
+
+    def _no_source(self, source: Any) -> Exception:
+        error = NotImplementedError if isinstance(self, NonTensorStack) else RuntimeError
+        return error(f"{type(self).__name__}.update takes non-tensor data, got a {type(source).__name__}.")
+
+    def _from_other(self, other: NonTensorBase) -> NonTensorBase:
+        """What other non-tensor data is for the class and batch of self; ValueError if it does not fit."""
+        raise NotImplementedError
+
+    # -- as a TensorDict (object_methods.py) ------------------------------------------------------
+
+    _node: Callable[[], Any]
+
+    def __enter__(self) -> Self:
+        self._node().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> Any:
+        return self._node().__exit__(*error)
+
+    # -- comparison -------------------------------------------------------------------------------
+
+    def _elements(self, other: NonTensorBase, fn: Callable[[Any, Any], Any]) -> Array:
+        """Whether `fn` of two objects holds, for every element."""
+        pairs = np.broadcast(self._objects(), other._objects())
+        return np.array([fn(a, b) for a, b in pairs], dtype=np.bool_).reshape(pairs.shape)
+
     def __eq__(self, other: object) -> Any:
+        return isinstance(other, NonTensorBase) and self._elements(other, equal_objects)
+
+    def __ne__(self, other: object) -> Any:
         if not isinstance(other, NonTensorBase):
-            return False
-        mine, theirs = self._objects(), other._objects()
-        pairs = np.broadcast(mine, theirs)
-        return np.array([equal_objects(a, b) for a, b in pairs], dtype=np.bool_).reshape(pairs.shape)
+            return True
+        return self._elements(other, lambda a, b: not equal_objects(a, b))
+
+    def __xor__(self, other: Any) -> Any:
+        return self._elements(other, operator.xor) if isinstance(other, NonTensorBase) else NotImplemented
+
+    def __or__(self, other: Any) -> Any:
+        return self._elements(other, operator.or_) if isinstance(other, NonTensorBase) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -122,9 +382,17 @@ def _boxed(value: Any) -> Array:
 class NonTensorData(NonTensorBase):
     """One Python object shared by every element of a batch.
 
+    It has the methods of TensorDicts: those of the batch, of files, names and the lock work as for an entry,
+    numbers leave it alone, and there are no keys.
+
     Args:
-        data: any object; another `NonTensorData` is unwrapped.
+        data: any object; that of other non-tensor data is taken out of it.
         batch_size: the batch it belongs to.
+        device: what `device` says; objects stay where they are.
+        names: one name or None per batch dimension.
+
+    Raises:
+        AttributeError: a `NonTensorStack` of different objects.
 
     Example:
         >>> from lite import NonTensorData, TensorDict
@@ -134,42 +402,108 @@ class NonTensorData(NonTensorBase):
     """
 
     __slots__ = ("data",)
+    _content = ("data",)
     data: Any
 
     def __init__(self, data: Any, batch_size: Any = (), device: Any = None, names: Any = None) -> None:
-        self.data = data.data if isinstance(data, NonTensorData) else data
-        self._batch_size = as_shape((batch_size,), "batch_size")
+        held: Any = data
+        self.data = held.data if isinstance(data, NonTensorBase) else data
+        self._batch_size = parse_batch_size(batch_size)
+        self._about = None
+        if device is not None or names is not None:
+            self._about = self._node().empty(device=device, names=names)
 
     @classmethod
     def _make(cls, data: Any, batch_size: Shape) -> Self:
         self = cls.__new__(cls)
         self.data = data
         self._batch_size = batch_size
+        self._about = None
         return self
+
+    def _apart(self) -> Self:
+        return self._make(self.data, self._batch_size)
+
+    def _like(self, batch_size: Shape, about: Any) -> Self:
+        """The same object for another batch."""
+        out = self._make(self.data, batch_size)
+        out._about = about
+        return out
+
+    @property
+    def batch_size(self) -> Shape:
+        """Shape of the batch the object belongs to; assign to change it."""
+        return self._batch_size
+
+    @batch_size.setter
+    def batch_size(self, value: Any) -> None:
+        size = parse_batch_size(value)
+        if self._about is not None:
+            self._about.batch_size = size
+        self._batch_size = size
 
     def _run(self, op: BatchOp) -> TensorCollection:
         if op.fills:
-            return NonTensorStack._wrap(op.array(self._objects()))
-        return self._make(self.data, op.shape + self._batch_size[op.ndim :])
+            out: Any = NonTensorStack._wrap(op.array(self._objects()))
+        else:
+            out = self._make(self.data, op.shape + self._batch_size[op.ndim :])
+        if self._about is not None:
+            out._about = self._about._run(op)
+        return out
 
     def unbind(self, dim: int) -> tuple[Any, ...]:
         """Split along a batch dimension; the object is shared by all rows."""
         at = self._dim(dim)
         size = self._batch_size
         rest = size[:at] + size[at + 1 :]
+        if self._about is not None:
+            return tuple([self._like(rest, about) for about in self._about.unbind(dim)])
         return tuple([self._make(self.data, rest) for _ in range(size[at])])
 
     def _rebatch(self, batch_size: Shape) -> Self:
-        return self._make(self.data, batch_size)
+        return self._like(batch_size, None if self._about is None else self._about._rebatch(batch_size))
 
     def _clone(self, recurse: bool) -> Self:
-        return self._make(copy.deepcopy(self.data) if recurse else self.data, self._batch_size)
+        out = self._make(copy.deepcopy(self.data) if recurse else self.data, self._batch_size)
+        return out if self._about is None else out._said(self._about)
 
     def _objects(self) -> Array:
         return np.broadcast_to(_boxed(self.data), self._batch_size)
 
     def _export(self) -> Any:
         return self.data
+
+    def get(self, key: Any, default: Any = None, **lazy_kwargs: Any) -> Any:
+        """The object, for the key "data"; else `default`."""
+        return self.data if key in ("data", ("data",)) else default
+
+    def _become(self, other: NonTensorBase) -> Self:
+        self._require_unlocked()
+        self.data = other._export()
+        return self
+
+    def _from_other(self, other: NonTensorBase) -> NonTensorBase:
+        if isinstance(other, NonTensorData):
+            return other
+        raise ValueError(
+            "a NonTensorData cannot be updated with a NonTensorStack; `maybe_to_stack()` gives one object "
+            "per element."
+        )
+
+    def update_(self, input_dict_or_td: Any = None, clone: bool = False, **kwargs: Any) -> Self:
+        """Same as `update`; RuntimeError for a `NonTensorStack`."""
+        try:
+            return super().update_(input_dict_or_td, clone, **kwargs)
+        except ValueError as error:
+            raise RuntimeError(str(error)) from error
+
+    def update_at_(
+        self, input_dict_or_td: Any, index: Any, clone: bool = False, *, non_blocking: bool = False
+    ) -> Self:
+        """Same as `update_`; RuntimeError for an index of a part of the batch."""
+        if not (index is Ellipsis or (isinstance(index, tuple | slice) and index in ((), slice(None)))):
+            raise RuntimeError(f"a NonTensorData is updated as a whole, got the index {index!r}.")
+        return self.update_(input_dict_or_td, clone)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.data(*args, **kwargs)
@@ -184,23 +518,74 @@ class NonTensorData(NonTensorBase):
 class MetaData(NonTensorData):
     """A `NonTensorData` that stays one: stacking those of one and the same object gives one again.
 
+    `MetaData[int]` is the class of those that hold an `int`: its constructor raises TypeError for any other
+    object. The type may be whatever `isinstance` takes, also as the annotation of a tensorclass field, whose
+    values become such metadata with `autocast=True`.
+
     Example:
         >>> from lite import MetaData, TensorDict, stack
         >>> unit = MetaData("metres")
         >>> stack([TensorDict(unit=unit), TensorDict(unit=unit)])["unit"]
         'metres'
+        >>> MetaData[int]("metres")
+        Traceback (most recent call last):
+        ...
+        TypeError: Expected data of type int, got str
     """
 
     __slots__ = ()
+    _expected: ClassVar[Any] = None
+    _typed: ClassVar[dict[Any, type[MetaData]]] = {}
+
+    def __class_getitem__(cls, kind: Any) -> type[MetaData]:
+        """The class of metadata whose object is an instance of `kind`; always the same for one `kind`."""
+        if cls._expected is not None:
+            raise TypeError(f"Cannot specify type for {cls.__name__}")
+        found = cls._typed.get(kind)
+        if found is None:
+            name = f"{cls.__name__}[{_type_name(kind)}]"
+            body = {"__slots__": (), "_expected": kind, "__module__": cls.__module__, "__doc__": cls.__doc__}
+            found = cls._typed[kind] = type(name, (cls,), body)
+        return found
+
+    def __init__(self, data: Any, batch_size: Any = (), device: Any = None, names: Any = None) -> None:
+        super().__init__(data, batch_size, device, names)
+        kind = self._expected
+        if kind is not None and not isinstance(self.data, kind):
+            raise TypeError(f"Expected data of type {_type_name(kind)}, got {type(self.data).__name__}")
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if self._expected is None:
+            return super().__reduce_ex__(protocol)
+        # A class that is made on demand has no name to be found by.
+        state = (None, {"data": self.data, "_batch_size": self._batch_size, "_about": self._about})
+        return MetaData._unfilled, (self._expected,), state
+
+    @classmethod
+    def _unfilled(cls, kind: Any) -> MetaData:
+        """Metadata of a type that a pickle fills."""
+        typed = cls.__class_getitem__(kind)
+        return typed.__new__(typed)
+
+
+def _type_name(kind: Any) -> str:
+    return getattr(kind, "__name__", str(kind))
 
 
 class NonTensorStack(NonTensorBase):
     """One Python object per batch element, held in an object array.
 
     Args:
-        items: the objects, in order along the new first dimension; `NonTensorBase` items of one
-            batch shape are stacked.
+        items: the objects, in order along the new dimension; non-tensor data of one batch size are stacked.
         stack_dim: where the new dimension goes.
+        batch_size: of the stack, checked; without items, what an item would have.
+        device: accepted for compatibility: that of the items, which are Python's.
+        names: accepted for compatibility; names can be set.
+        stack_dim_name: name of the new dimension.
+        strict_shape: accepted for compatibility; batch sizes must always be equal.
+
+    Raises:
+        RuntimeError: batch sizes of items differ, `batch_size` is another, or an item has entries.
 
     Example:
         >>> from lite import NonTensorStack
@@ -208,22 +593,73 @@ class NonTensorStack(NonTensorBase):
         ['a', 'b']
     """
 
-    __slots__ = ("_array",)
+    __slots__ = ("_array", "_shared")
+    _unsaid: ClassVar[dict[str, Any]] = {"_about": None, "_shared": False}
+    _content = ("_array", "_shared")
     _array: Array
+    _shared: bool  # whether others have the array, too, so that it is copied before it is written
 
-    def __init__(self, *items: Any, stack_dim: int = 0) -> None:
-        if not items:
-            raise RuntimeError("items cannot be empty")
-        arrays = [item._objects() if isinstance(item, NonTensorBase) else _boxed(item) for item in items]
-        self._array = np.stack(arrays, stack_dim)
+    def __init__(
+        self,
+        *items: Any,
+        stack_dim: int = 0,
+        batch_size: Any = None,
+        device: Any = None,
+        names: Any = None,
+        stack_dim_name: str | None = None,
+        strict_shape: bool = False,
+    ) -> None:
+        arrays = []
+        for item in items:
+            if isinstance(item, NonTensorBase):
+                arrays.append(item._objects())
+            elif isinstance(item, TensorCollection):
+                raise RuntimeError(f"items must be objects or non-tensor data, got a {type(item).__name__}.")
+            else:
+                arrays.append(_boxed(item))
+        size = None if batch_size is None else parse_batch_size(batch_size)
+        if arrays:
+            try:
+                self._array = np.stack(arrays, stack_dim)
+            except ValueError as error:
+                if isinstance(error, IndexError):  # stack_dim is out of range
+                    raise
+                shapes = [array.shape for array in arrays]
+                raise RuntimeError(
+                    f"the batch sizes of the items of a NonTensorStack differ: {shapes}."
+                ) from error
+            if size not in (None, self._array.shape):
+                raise RuntimeError(f"batch_size {size} is not that of the stack, {self._array.shape}.")
+        else:
+            self._array = np.empty((0, *(size or ())), dtype=object)
         self._batch_size = self._array.shape
+        self._shared = False
+        self._about = None
+        if stack_dim_name is not None:
+            own: list[str | None] = [None] * self.ndim
+            own[stack_dim] = stack_dim_name
+            self._about = self._node().empty(names=own)
 
     @classmethod
     def _wrap(cls, array: Array) -> NonTensorStack:
         self = cls.__new__(cls)
         self._array = array
+        self._shared = False
         self._batch_size = array.shape
+        self._about = None
         return self
+
+    def _apart(self) -> Any:
+        out = self._wrap(self._array)
+        out._shared = self._shared = True
+        return out
+
+    def _linked(self) -> LinkedList:
+        """The objects as lists whose item assignment writes into self alone."""
+        if self._shared:
+            self._array = self._array.copy()
+            self._shared = False
+        return LinkedList(self._array.tolist(), self._array)
 
     @classmethod
     def _stacked(cls, items: list[NonTensorBase], dim: int) -> NonTensorBase:
@@ -231,7 +667,7 @@ class NonTensorStack(NonTensorBase):
         size = items[0]._batch_size
         first = items[0]
         if isinstance(first, MetaData) and all(
-            type(item) is type(first) and item._batch_size == size and item.data is first.data
+            isinstance(item, type(first)) and item._batch_size == size and item.data is first.data
             for item in items
         ):
             return first._make(first.data, (*size[:dim], len(items), *size[dim:]))
@@ -254,14 +690,25 @@ class NonTensorStack(NonTensorBase):
             (2, 2)
         """
         rows = list(items)
-        shape = _list_shape(rows)
-        array = np.empty(shape, dtype=object)
-        flat: list[Any] = rows
-        for _ in shape[1:]:
-            flat = [item for row in flat for item in row]
+        shape, flat = _list_shape(rows)
+        if any(issubclass(kind, list | NonTensorBase) for kind in set(map(type, flat))):
+            shape, flat = _list_shape([_rows(item) for item in rows])
+            flat = [_plain(item) for item in flat]
+        line = np.empty(len(flat), dtype=object)
         for i, item in enumerate(flat):
-            array.flat[i : i + 1] = _boxed(item)
-        return cls._wrap(array)
+            line[i : i + 1] = _boxed(item)
+        return cls._wrap(line.reshape(shape))
+
+    @classmethod
+    def from_nontensordata(cls, non_tensor: NonTensorData) -> NonTensorBase:
+        """The object of a `NonTensorData` for every element of its batch; itself where that has no dims.
+
+        Example:
+            >>> from lite import NonTensorData, NonTensorStack
+            >>> NonTensorStack.from_nontensordata(NonTensorData("a", [2])).tolist()
+            ['a', 'a']
+        """
+        return non_tensor.maybe_to_stack()
 
     @property
     def data(self) -> Any:
@@ -271,11 +718,43 @@ class NonTensorStack(NonTensorBase):
             return items[0]
         raise AttributeError("Cannot get the non-unique data of a NonTensorStack. Use .tolist() instead.")
 
+    @property
+    def stack_dim(self) -> int:
+        """0: the objects are in the order of the batch."""
+        return 0
+
+    @property
+    def tensordicts(self) -> list[Any]:
+        """The items along the first dimension, each as non-tensor data."""
+        return list(self.unbind(0))
+
+    @property
+    def batch_size(self) -> Shape:
+        """Shape of the batch that the objects belong to."""
+        return self._batch_size
+
+    @batch_size.setter
+    def batch_size(self, value: Any) -> None:
+        raise RuntimeError(f"the batch size of a NonTensorStack is that of its objects, {self._batch_size}.")
+
+    def tolist(
+        self,
+        *,
+        convert_tensors: bool | str = False,
+        tolist_first: bool = False,
+        as_linked_list: bool = False,
+    ) -> Any:
+        """Nested lists of objects in the batch's shape; see `NonTensorData.tolist`."""
+        return self._linked() if as_linked_list else self._array.tolist()
+
     def _run(self, op: BatchOp) -> TensorCollection:
-        out = op.array(self._array)
-        if not out.shape:
-            return NonTensorData._make(out[()], ())
-        return self._wrap(out)
+        array = op.array(self._array)
+        out: Any = self._wrap(array) if array.shape else NonTensorData._make(array[()], ())
+        if self._shared and array.shape:
+            out._shared = True
+        if self._about is not None:
+            out._about = self._about._run(op)
+        return out
 
     def _rebatch(self, batch_size: Shape) -> Self:
         if self._batch_size[: len(batch_size)] != batch_size:
@@ -283,7 +762,23 @@ class NonTensorStack(NonTensorBase):
         return self
 
     def _clone(self, recurse: bool) -> Any:
-        return self._wrap(copy.deepcopy(self._array) if recurse else self._array.copy())
+        out = self._wrap(copy.deepcopy(self._array) if recurse else self._array.copy())
+        return out if self._about is None else out._said(self._about)
+
+    def _become(self, other: NonTensorBase) -> Self:
+        self._require_unlocked()
+        self._array = other._objects()
+        self._shared = False
+        return self
+
+    def _from_other(self, other: NonTensorBase) -> NonTensorBase:
+        if other._batch_size != self._batch_size and isinstance(other, NonTensorStack):
+            raise ValueError(f"the batch sizes {self._batch_size} and {other._batch_size} differ.")
+        return NonTensorStack._wrap(
+            other._objects().copy()
+            if isinstance(other, NonTensorStack)
+            else NonTensorData._make(other._export(), self._batch_size)._objects().copy()
+        )
 
     def _objects(self) -> Array:
         return self._array
@@ -300,13 +795,28 @@ class NonTensorStack(NonTensorBase):
         )
 
 
-def _list_shape(rows: list[Any]) -> Shape:
+def _list_shape(rows: list[Any]) -> tuple[Shape, list[Any]]:
+    """The shape that nested lists have in common, and the items in them."""
     shape: list[int] = [len(rows)]
     level: list[Any] = rows
     while level and all(isinstance(row, list) for row in level) and len({len(row) for row in level}) == 1:
         shape.append(len(level[0]))
         level = [item for row in level for item in row]
-    return tuple(shape)
+    return tuple(shape), level
+
+
+def _rows(item: Any) -> Any:
+    """Non-tensor data with batch dims as lists of such without, also in lists."""
+    if isinstance(item, NonTensorBase):
+        return [_rows(row) for row in item.unbind(0)] if item._batch_size else item
+    return [_rows(row) for row in item] if isinstance(item, list) else item
+
+
+def _plain(item: Any) -> Any:
+    """The objects of non-tensor data, also in lists."""
+    if isinstance(item, NonTensorBase):
+        return item._export()
+    return [_plain(row) for row in item] if isinstance(item, list) else item
 
 
 def element_objects(array: Array, ndim: int) -> NonTensorStack:
@@ -338,7 +848,7 @@ class LinkedList(list[Any]):
         super().__setitem__(index, value)
         # Once resized the list no longer mirrors the batch, so it stops writing back.
         if self._source is not None and len(self) == len(self._source) and isinstance(index, int):
-            self._source[index, ...] = _boxed(value)
+            self._source[index, ...] = _boxed(_plain(value))
 
 
 def unwrap(entry: NonTensorBase) -> Any:
@@ -346,5 +856,5 @@ def unwrap(entry: NonTensorBase) -> Any:
     if isinstance(entry, NonTensorData):
         return entry.data
     if isinstance(entry, NonTensorStack):
-        return LinkedList(entry._array.tolist(), entry._array)
+        return entry._linked()
     return entry

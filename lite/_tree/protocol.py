@@ -201,6 +201,17 @@ class Container(BatchShape):
         """Write a value, or the entries of a container, at an index of the batch."""
         raise NotImplementedError
 
+    def _take_batch(self, source: Any, inplace: bool, chosen: list[Path] | None, writes: Writes) -> None:
+        """Take the batch size of a source, node by node, and drop the leaves where it is another.
+
+        What is dropped is among the entries of the source, which are set next.
+
+        Raises:
+            RuntimeError: sizes differ, and either the source lacks a key, or only the chosen entries or
+                those that can be written in place are to be set.
+        """
+        raise NotImplementedError
+
     def _update(
         self,
         source: Any,
@@ -252,6 +263,13 @@ class Container(BatchShape):
 
     def _from_parts(self, parts: Sequence[Any]) -> Self:
         """A lazy stack like self of other containers, all of one batch size; unlocked."""
+        raise NotImplementedError
+
+    def _become(self, out: Self) -> Self:
+        """Take over the content of a container of this kind that was made from self, and return self.
+
+        Nodes stay the objects they are and take over theirs. The caller has asked for the locks.
+        """
         raise NotImplementedError
 
     def _save(self) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from lite._arrays.types import HostArray, Shape
 from lite._tree import batch_ops
 from lite._tree.collection import TensorCollection
-from lite._tree.indexing import normalise, result_names, result_shape
+from lite._tree.indexing import is_traced, normalise, result_names, result_shape
 
 
 def as_shape(sizes: tuple[Any, ...], argument: str) -> Shape:
@@ -23,6 +23,15 @@ def as_shape(sizes: tuple[Any, ...], argument: str) -> Shape:
         return tuple(map(operator.index, sizes))
     except TypeError:
         raise TypeError(f"{argument} must be integers, got {sizes!r}.") from None
+
+
+def shape_of(sizes: tuple[Any, ...], keyword: Any, argument: str) -> Shape:
+    """Sizes or dims given one by one, as one sequence, or by keyword; TypeError for both."""
+    if keyword is None:
+        return as_shape(sizes, argument)
+    if sizes:
+        raise TypeError(f"{argument} is given twice: {sizes} and {argument}={keyword!r}.")
+    return as_shape((keyword,), argument)
 
 
 def infer_size(sizes: Shape, numel: int) -> Shape:
@@ -146,7 +155,8 @@ class BatchShape(TensorCollection):
         shape = result_shape(items, batch_size)
         names = self._own_names()
         new_names = None if names is None else result_names(items, names, len(shape))
-        return self._run(batch_ops.Index(len(batch_size), shape, items, new_names))
+        index_op = batch_ops.TracedIndex if is_traced(items) else batch_ops.Index
+        return self._run(index_op(len(batch_size), shape, items, new_names))
 
     def _own_names(self) -> list[str | None] | None:
         return None
@@ -184,18 +194,19 @@ class BatchShape(TensorCollection):
         if len(shape) == 1 and isinstance(shape[0], np.dtype | type):
             return self._view_dtype(np.dtype(shape[0]), batch_size)
         old = self.batch_size
-        new = infer_size(as_shape((size,) if size is not None else shape, "shape"), self.numel())
+        new = infer_size(shape_of(shape, size, "size"), self.numel())
         return self._unchanged() if new == old else self._shaped(batch_ops.View(len(old), new))
 
     def _view_dtype(self, dtype: np.dtype[Any], batch_size: Any) -> Self:
         """Objects have no dtype."""
         return self
 
-    def reshape(self, *shape: Any, inplace: bool = False) -> Self:
+    def reshape(self, *shape: Any, size: Any = None, inplace: bool = False) -> Self:
         """Reshape the batch dimensions, copying only where needed; one size may be -1.
 
         Args:
             shape: the new batch size.
+            size: the new batch size, as a keyword.
             inplace: give self the result's entries and batch size, and return it.
 
         Example:
@@ -206,15 +217,20 @@ class BatchShape(TensorCollection):
             (2, 6, 5)
         """
         old = self.batch_size
-        new = infer_size(as_shape(shape, "shape"), self.numel())
+        new = infer_size(shape_of(shape, size, "size"), self.numel())
         out: Any = self if new == old else self._run(batch_ops.Reshape(len(old), new))
         return self._adopt(out, "reshape") if inplace else out
 
-    def flatten(self, start_dim: int = 0, end_dim: int = -1, *, inplace: bool = False) -> Self:
-        """Merge the batch dimensions `start_dim..end_dim` (inclusive); a 0-d batch becomes (1,).
+    def flatten(
+        self, start_dim: int | None = None, end_dim: int | None = None, *, inplace: bool = False
+    ) -> Self:
+        """Merge the batch dimensions `start_dim..end_dim` (inclusive, all unless given).
 
-        With `inplace` self gets the result's entries and batch size, and is returned.
+        A 0-d batch becomes (1,). With `inplace` self gets the result's entries and batch size, and is
+        returned.
         """
+        start_dim = 0 if start_dim is None else start_dim
+        end_dim = -1 if end_dim is None else end_dim
         if inplace:
             return self._adopt(self.flatten(start_dim, end_dim), "flatten")
         if not self.batch_size:
@@ -263,7 +279,7 @@ class BatchShape(TensorCollection):
         Raises:
             ValueError: if `dims` is not a permutation of the batch dimensions.
         """
-        given = as_shape((dims,) if dims is not None else args, "dims")
+        given = shape_of(args, dims, "dims")
         ndim = self.ndim
         if len(given) != ndim or (given and not -ndim <= min(given) <= max(given) < ndim):
             raise ValueError(
@@ -321,14 +337,15 @@ class BatchShape(TensorCollection):
         """Same as `movedim`."""
         return self.movedim(source, destination)
 
-    def expand(self, *shape: Any, inplace: bool = False) -> Self:
+    def expand(self, *shape: Any, size: Any = None, inplace: bool = False) -> Self:
         """Broadcast the batch dimensions to `shape` (-1 keeps a size); leaves are read-only views.
 
         Args:
             shape: the new batch size.
+            size: the new batch size, as a keyword.
             inplace: give self the result's entries and batch size, and return it.
         """
-        given = as_shape(shape, "shape")
+        given = shape_of(shape, size, "size")
         old = self.batch_size
         if len(given) < len(old):
             raise RuntimeError(

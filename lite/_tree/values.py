@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from lite._arrays.device import on_leaves, unwrap
 from lite._arrays.dtypes import get_default_dtype, is_numeric
 from lite._arrays.foreign import from_dlpack, is_foreign, is_tensor
 from lite._arrays.numbers import SCALARS
-from lite._arrays.types import Array, Path, Shape, Unbatched, is_array, refuse_masked
+from lite._arrays.types import Array, Path, Shape, Unbatched, has_namespace, is_array, refuse_masked
 from lite._tree.collection import Entry, TensorCollection
 from lite._tree.entry_errors import misfit
 from lite._tree.keys import to_path
@@ -120,7 +121,7 @@ def to_entry(
     if is_tensor(value) or (is_foreign(value) and not is_array(value)):
         return from_dlpack(value)
     if is_array(value):
-        return value
+        return unwrap(value)
     if callable(getattr(value, "numpy", None)):
         return np.asarray(value.numpy())
     return NonTensorData._make(value, batch_size)
@@ -171,12 +172,24 @@ def _from_list(value: list[Any], batch_size: Shape) -> Any:
     array = numeric_array(value)
     if array is not None:
         return array
+    if type(value[0]) is not str and any(map(has_namespace, value)):
+        return _joined(value)
     if _is_ragged_numbers(value):
         raise ValueError(
             "a nested list of numbers must be rectangular to become one entry; "
             "ragged rows belong in a LazyStackedTensorDict (lite.lazy_stack)."
         )
     return NonTensorStack.from_list(value)
+
+
+def _joined(value: list[Any]) -> Any:
+    """The array of JAX from a list of them, and of others of their shape; or a payload for each item."""
+    if not all(is_array(item) or isinstance(item, SCALARS) for item in value):
+        return NonTensorStack.from_list(value)
+    shapes = {np.shape(item) for item in value}
+    if len(shapes) > 1:
+        raise ValueError(f"a list of arrays needs equal shapes to become one entry, got {sorted(shapes)}.")
+    return on_leaves(lambda *items: np.stack(items), *value)
 
 
 def numeric_array(value: Any) -> Array | None:

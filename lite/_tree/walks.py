@@ -59,6 +59,11 @@ def map_kept(td: T, fn: Callable[[Array], Any]) -> T:
     return out
 
 
+def keep_objects(entry: NonTensorBase, node: Container) -> Any:
+    """For `map_tree`: the same objects, in an entry of the result's own."""
+    return entry._apart()
+
+
 def as_of(entry: Any, result: Any) -> Any:
     """What was computed from a leaf, unbatched if that is."""
     return entry._like(result) if isinstance(entry, UnbatchedTensor) and result is not None else result
@@ -76,7 +81,7 @@ def _like(node: Container, entries: dict[str, Any]) -> Any:
 def map_tree(
     td: Container,
     array: Callable[[Any, Container], Any],
-    payload: Callable[[NonTensorBase, Container], Any] = keep,
+    payload: Callable[[NonTensorBase, Container], Any] = keep_objects,
     node: Callable[[Any, dict[str, Any]], Any] = _like,
     dense: Callable[[Container], Container] | None = None,
 ) -> Any:
@@ -87,13 +92,15 @@ def map_tree(
         array: gives what stands for an array, from it and the container that holds it; None leaves it out.
         payload: the same for non-tensor entries, which are kept unless it is given.
         node: makes a container from the one in its place and its new entries; one like it unless given.
-        dense: gives the form of a lazy stack that is walked, instead of its parts.
+        dense: gives the form of a lazy stack that is walked, instead of its parts; a lazy one is the result.
     """
     stacked = td._parts()
     if stacked is not None:
         if dense is None:
             return td._from_parts([map_tree(part, array, payload, node) for part in stacked[0]])
         td = dense(td)
+        if td._parts() is not None:
+            return td
     entries: dict[str, Any] = {}
     for key, entry in td._items():
         if type(entry) is ndarray:

@@ -10,11 +10,10 @@ from typing import Any, Self
 import numpy as np
 from numpy import ndarray
 
-from lite._arrays.device import write_leaf
+from lite._arrays.device import with_value, write_leaf
 from lite._arrays.numbers import SCALARS
-from lite._arrays.types import Shape, raw
-
-_NOTHING = np.zeros((), dtype=np.bool_)
+from lite._arrays.types import Shape, has_namespace, raw
+from lite._tree.indexing import indexed_shape
 
 
 class Writes:
@@ -51,14 +50,22 @@ class Writes:
             for node, saved in self._saved.values():
                 node._reset(saved)
 
-    def copy(self, target: Any, value: Any, index: Any = ..., wanted: Shape | None = None) -> None:
-        """Plan `target[index] = value` for a leaf.
+    def copy(
+        self,
+        target: Any,
+        value: Any,
+        index: Any = ...,
+        wanted: Shape | None = None,
+        place: tuple[Any, str] | None = None,
+    ) -> None:
+        """Plan `target[index] = value` for a leaf; one that cannot be written to (JAX) is replaced at once.
 
         Args:
             target: the leaf.
             value: an entry or a number.
             index: of the elements to write.
             wanted: the shape of those elements, where it is known.
+            place: the container that has the leaf, and its key there.
 
         Raises:
             IndexError: the index does not fit the array.
@@ -68,24 +75,26 @@ class Writes:
         if (wanted is not None or index is Ellipsis) and self.take(target, value, index, wanted):
             return
         target, value = raw(target), raw(value)
-        if isinstance(target, np.ndarray):
-            if not isinstance(value, (np.ndarray, *SCALARS)):
+        replaced = place is not None and has_namespace(target)
+        if isinstance(target, np.ndarray) or replaced:
+            if has_namespace(value) and not replaced:
+                value = np.asarray(value)
+            if not isinstance(value, (np.ndarray, *SCALARS)) and not has_namespace(value):
                 raise TypeError(f"cannot copy a {type(value).__name__} into an array.")
-            if not target.flags.writeable:
+            if not replaced and not target.flags.writeable:
                 raise ValueError("the array is read-only.")
             if wanted is None:
-                wanted = (
-                    target.shape
-                    if index is Ellipsis
-                    else np.broadcast_to(_NOTHING, target.shape)[index].shape
-                )
+                wanted = target.shape if index is Ellipsis else indexed_shape(index, target.shape)
             value = trimmed(value, len(wanted))
             shape = np.shape(value)
             if not fits(shape, wanted):
                 raise ValueError(f"a value of shape {shape} does not fit the shape {wanted}.")
             if isinstance(value, np.ndarray) and not np.can_cast(value.dtype, target.dtype):
                 value = value.astype(target.dtype)  # what NumPy has to say about the numbers, it says here
-        self._pending.append((target, index, value))
+        if replaced and place is not None:
+            self.put(*place, with_value(target, index, value))
+        else:
+            self._pending.append((target, index, value))
 
     def take(self, target: Any, value: Any, index: Any = ..., wanted: Shape | None = None) -> bool:
         """Plan as `copy` does, if nothing but a cast is needed, or one number goes everywhere."""

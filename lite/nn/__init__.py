@@ -14,10 +14,12 @@ Each package says what its files are.
 
 from lite._arrays.public import belong_here as _belong_here
 from lite.nn._modules.hooks import RemovableHandle
+from lite.nn._modules.lazy import LazyModuleMixin
 from lite.nn._modules.load import load_safetensors
 from lite.nn._modules.meta import MetaArray
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
+from lite.nn._modules.uninitialized import UninitializedBuffer, UninitializedParameter
 from lite.nn._parameters.ensemble import EnsembleModule
 from lite.nn._parameters.from_module import extract_weights_and_buffers
 from lite.nn._parameters.params import TensorDictParams
@@ -39,11 +41,11 @@ from lite.nn.layers.activations import (
 )
 from lite.nn.layers.attention import MultiheadAttention
 from lite.nn.layers.containers import ModuleDict, ModuleList, Sequential
-from lite.nn.layers.convolution import Conv1d, Conv2d
+from lite.nn.layers.convolution import Conv1d, Conv2d, LazyConv1d, LazyConv2d
 from lite.nn.layers.dropout import Dropout
 from lite.nn.layers.embedding import Embedding
 from lite.nn.layers.flatten import Flatten
-from lite.nn.layers.linear import Bilinear, Linear
+from lite.nn.layers.linear import Bilinear, LazyLinear, Linear
 from lite.nn.layers.mlp import MLP
 from lite.nn.layers.normal_params import (
     AddStateIndependentNormalScale,
@@ -54,7 +56,7 @@ from lite.nn.layers.normal_params import (
     inv_softplus,
     mappings,
 )
-from lite.nn.layers.normalization import BatchNorm1d, LayerNorm, RMSNorm
+from lite.nn.layers.normalization import BatchNorm1d, LayerNorm, LazyBatchNorm1d, RMSNorm
 from lite.nn.layers.pooling import AvgPool2d, MaxPool2d
 from lite.nn.layers.recurrent import GRU, LSTM, RNN
 from lite.nn.layers.recurrent_cells import GRUCell, LSTMCell, RNNCell
@@ -104,6 +106,11 @@ __all__ = [
     "InteractionType",
     "LSTMCell",
     "LayerNorm",
+    "LazyBatchNorm1d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyLinear",
+    "LazyModuleMixin",
     "LeakyReLU",
     "Linear",
     "LogSoftmax",
@@ -141,6 +148,8 @@ __all__ = [
     "TransformerEncoder",
     "TransformerEncoderLayer",
     "TruncatedNormal",
+    "UninitializedBuffer",
+    "UninitializedParameter",
     "WrapModule",
     "add_custom_mapping",
     "as_tensordict_module",

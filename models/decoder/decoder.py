@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -61,7 +61,8 @@ class OnnxDecoder:
     Rows are numbered from 0 and independent: each has its own tokens and length, and its results do not
     depend on the others. There are as many as are asked for; memory grows when it has to. Any thread may call
     any method: they take turns, and `acquire` gives each caller rows of its own, so that `generate` and
-    `score` may run in several threads. A process made by `fork` needs a decoder of its own.
+    `score` may run in several threads. A process made by `fork` needs a decoder of its own. Pickling keeps
+    path and arguments: what is unpickled has opened the model again, and its rows are empty.
 
     Args:
         model: directory of the exported model, or its `.onnx` file.
@@ -114,6 +115,7 @@ class OnnxDecoder:
         kind, index = parse_device(device)
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        self._made_of = model, batch_size, num_threads, gather_logits, session
         self.device = device
         self.config = ModelConfig.from_directory(model) if isinstance(model, (str, Path)) else model
         if session is None:
@@ -131,6 +133,15 @@ class OnnxDecoder:
         self._held = np.zeros(batch_size, np.bool_)
         self._turn = threading.RLock()
         self._process = os.getpid()
+
+    def __reduce__(self) -> Any:
+        model, *options, session = self._made_of
+        if session is not None:
+            raise TypeError(
+                "session: a decoder of a given session cannot be pickled; give the path of the model instead."
+            )
+        path = Path(model).absolute() if isinstance(model, str | Path) else model
+        return _reopened, (type(self), path, self.device, *options)
 
     @property
     def vocab_size(self) -> int:
@@ -386,6 +397,14 @@ class OnnxDecoder:
         if rows > self.num_rows:
             self._cache.resize(rows)
             self._held = np.concatenate([self._held, np.zeros(rows - len(self._held), np.bool_)])
+
+
+def _reopened(
+    kind: type[OnnxDecoder], model: Any, device: str, batch_size: int, num_threads: Any, gather_logits: bool
+) -> OnnxDecoder:
+    return kind(
+        model, device=device, batch_size=batch_size, num_threads=num_threads, gather_logits=gather_logits
+    )
 
 
 def _open(config: ModelConfig, device: str, num_threads: int | None, gather_logits: bool) -> SessionLike:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -280,10 +280,11 @@ class DistributionMethods(LLMWrapperBase):
         """The name that losses use for the sampled tokens."""
         return ["tokens_response"]
 
-    @property
-    def dist_params_keys(self) -> NoReturn:
-        """Distributions are made by `get_dist`, not from entries: raises NotImplementedError."""
-        raise NotImplementedError("the parameters of the distributions are no entries: use get_dist")
+    def __getattr__(self, name: str) -> Any:
+        # No property: it would end `inspect.getmembers`, by which tools find what cannot be pickled.
+        if name == "dist_params_keys":
+            raise NotImplementedError("the parameters of the distributions are no entries: use get_dist")
+        return super().__getattr__(name)
 
     # -- masks ---------------------------------------------------------------------------------
 

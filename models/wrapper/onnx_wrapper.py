@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
@@ -37,6 +38,10 @@ class OnnxWrapper(DistributionMethods):
     A result depends on its own row (and seed) only, never on what else is in the batch. Batches may have
     any number of dimensions; an empty batch gives an empty result. Any number of threads may call one
     wrapper, or several wrappers of one model; with batching, their rows share runs of the model.
+
+    A wrapper can be sent to other processes, where the model is opened again from its path. Its random stream
+    goes along if it has a ``seed``; without one, what is unpickled draws from a stream of its own, as workers
+    are not to repeat each other. Copies share the model.
 
     Args:
         model: folder of an exported model (or its ``.onnx`` file), or a `Decoder`.
@@ -126,7 +131,7 @@ class OnnxWrapper(DistributionMethods):
         arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         super().__init__()
         self._arguments = arguments
-        sizes = BatchSizes.from_arguments(batching, min_batch_size, max_batch_size)
+        self._batch_sizes = BatchSizes.from_arguments(batching, min_batch_size, max_batch_size)
         own = {name: value for name, value in arguments.items() if name in _OPTIONS}
         options = WrapperOptions(**{**own, "tokenizer_kwargs": dict(tokenizer_kwargs or {})})
         given = dict(generate_kwargs or {})
@@ -140,17 +145,40 @@ class OnnxWrapper(DistributionMethods):
         self.pad_token_id = self._choose_pad_id(given)
         eos = {*self.generation.eos_token_ids, getattr(self.tokenizer, "eos_token_id", None)}
         self._read = InputReader(options, self.tokenizer, self.pad_token_id, self.pad_token_id in eos)
-        self._calls = ModelCalls(
-            self.model,
-            num_samples=options.num_samples or 1,
-            decode_text=None if self.tokenizer is None else self.tokenizer.decode,
-            equal_lengths=options.pad_model_input is False,
-            sizes=sizes,
-            timeout=batching_timeout,
-        )
+        self._calls = self._new_calls()
         self._rng = np.random.default_rng(seed)
         self.in_keys = [options.key]
         self.out_keys = options.out_keys
+
+    def _new_calls(self) -> ModelCalls:
+        return ModelCalls(
+            self.model,
+            num_samples=self.options.num_samples or 1,
+            decode_text=None if self.tokenizer is None else self.tokenizer.decode,
+            equal_lengths=self.options.pad_model_input is False,
+            sizes=self._batch_sizes,
+            timeout=self._arguments["batching_timeout"],
+        )
+
+    # -- copies and pickles ----------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        left_out = ["_calls", "_collector"]  # of this process: locks, and who calls it
+        if self._arguments["seed"] is None:
+            left_out.append("_rng")
+        return {name: value for name, value in self.__dict__.items() if name not in left_out}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._calls = self._new_calls()
+        if "_rng" not in state:
+            self._rng = np.random.default_rng()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OnnxWrapper:
+        memo[id(self.model)] = self.model
+        copied = memo[id(self)] = object.__new__(type(self))
+        copied.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return copied
 
     # -- what the constructor settles ----------------------------------------------------------
 

@@ -38,7 +38,7 @@ def test_each_kind_becomes_one_of_its_kind(how: How) -> None:
     points = join_column([Point(x=np.zeros(2), batch_size=[2])] * 2, how, 0)
     assert (type(points), points.batch_size) == (Point, joined)
     mixed = join_column([Point(x=np.zeros(2), batch_size=[2]), Pixel(x=np.zeros(2), batch_size=[2])], how, 0)
-    assert type(mixed) is TensorDict
+    assert type(mixed) is Point
     lazy = lazy_stack([TensorDict(a=1), TensorDict(a=2)])
     assert type(join_column([lazy, lazy], how, 0)) is LazyStackedTensorDict
 

@@ -222,3 +222,33 @@ def test_work_on_leaves_goes_part_by_part():
 def test_padding_of_no_objects_is_the_entry():
     part = TensorDict({"s": np.array(["text"], dtype=object)}, [1])[:0]
     assert lazy_stack([part], 0).get("s", as_padded_tensor=True).tolist() == [[]]
+
+
+def test_a_part_is_in_its_stack():
+    parts = [TensorDict(a=np.zeros(2)), TensorDict(a=np.zeros(2), only=1)]
+    stack = lazy_stack(parts)
+    assert all(part in stack for part in parts)
+    assert parts[0].clone() not in stack
+    assert stack not in stack
+    outer = lazy_stack([stack, stack.clone()])
+    assert stack in outer
+    assert parts[0] not in outer
+    assert "a" in stack
+    assert "only" not in stack
+    assert ("a",) in stack
+    for key in (1, None):
+        with pytest.raises(RuntimeError, match="NestedKey"):
+            key in stack  # noqa: B015
+
+
+def test_the_device_of_a_stack_without_parts():
+    stack = LazyStackedTensorDict(device="cpu", batch_size=[3])
+    assert (stack.device, stack.batch_size) == ("cpu", (0, 3))
+    assert LazyStackedTensorDict().device is None
+    stack.append(TensorDict(batch_size=[3]))
+    assert stack.device is None
+    part = TensorDict(a=np.zeros(2), device="cpu")
+    assert LazyStackedTensorDict(part, device="cpu").device == "cpu"
+    assert LazyStackedTensorDict(TensorDict(), device="cpu").device is None
+    with pytest.raises(ValueError, match="device"):
+        LazyStackedTensorDict(device="nowhere")

@@ -215,14 +215,6 @@ def test_nested_lists_are_in_the_order_of_the_batch() -> None:
     np.testing.assert_array_equal(td["a"], [[[1], [2]], [[3], [4]]])
 
 
-def test_lists_of_arrays_have_one_item_per_part() -> None:
-    td = LazyStackedTensorDict(*(TensorDict({}, [2]) for _ in range(2)), stack_dim=1)
-    td["g"] = [np.ones((2, 1)), np.ones((2, 3))]
-    assert [array.shape for array in td.get("g", as_list=True)] == [(2, 1), (2, 3)]
-    td["s"] = ["one", "other"]
-    assert td.get("s").tolist() == [["one", "other"]] * 2
-
-
 def _nested(*keys: str, dim: int = 0) -> TensorDict:
     parts = [TensorDict({key: np.full((2, 1 + i), float(i)) for key in keys}, [2]) for i in range(2)]
     return TensorDict({"n": LazyStackedTensorDict(*parts, stack_dim=dim)}, [2])

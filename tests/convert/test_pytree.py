@@ -117,7 +117,7 @@ def test_optree() -> None:
     register_pytree("optree")
     register_pytree("optree", Point)
     check_tree(optree.tree_map, lambda td: optree.tree_flatten(td))
-    assert optree.tree_paths(tree())[0] == ("x",)
+    assert optree.tree_paths(tree()) == [("n", "y"), ("p", "_tensordict", "xy"), ("x",)]
     assert optree.tree_map(lambda x: x * 0, Point(xy=np.ones(2))).xy.tolist() == [0, 0]
 
 
@@ -126,7 +126,7 @@ def test_jax() -> None:
     register_pytree("jax")
     register_pytree("jax", Point)
     check_tree(jax.tree_util.tree_map, jax.tree_util.tree_flatten)
-    assert jax.tree_util.keystr(jax.tree_util.tree_flatten_with_path(tree())[0][1][0]) == "['n']['y']"
+    assert jax.tree_util.keystr(jax.tree_util.tree_flatten_with_path(tree())[0][0][0]) == "['n']['y']"
 
     traced = []
 
@@ -138,25 +138,10 @@ def test_jax() -> None:
     for _ in range(2):
         out = twice(tree())
     assert len(traced) == 1
-    assert isinstance(out["x"], np.ndarray)
+    assert isinstance(out["x"], jax.Array)
     np.testing.assert_array_equal(out["x"], tree()["x"] * 2)
     gradient = jax.grad(lambda td: (td["x"] ** 2).sum())(tree().select("x"))
     np.testing.assert_array_equal(gradient["x"], 2 * tree()["x"])
-
-
-def test_jax_arrays_are_leaves() -> None:
-    jnp = pytest.importorskip("jax.numpy", reason="pip install jax")
-    x = jnp.arange(6.0).reshape(3, 2)
-    td = TensorDict({"x": x, "h": x.astype(jnp.bfloat16)}, batch_size=[3])
-    assert isinstance(td["x"], np.ndarray)
-    assert td["x"].ctypes.data == x.unsafe_buffer_pointer()
-    assert not td["x"].flags.writeable
-    assert td["h"].dtype.name == "bfloat16"
-    with pytest.raises(ValueError, match=r"read-only|Failed to update"):
-        td.set_("x", 0)
-    np.testing.assert_array_equal(
-        jnp.from_dlpack(TensorDict(y=np.arange(3.0, dtype=np.float32))["y"]), [0, 1, 2]
-    )
 
 
 def test_other_libraries_are_refused() -> None:

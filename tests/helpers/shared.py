@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
+
+import numpy as np
+
+from lite import TensorDict
 
 
 def fill(td: Any, value: float) -> None:
@@ -17,6 +22,11 @@ def echo(source: Any, target: Any) -> None:
     target.put(td[1:])
 
 
+def echo_all(source: Any, target: Any) -> None:
+    for td in iter(source.get, None):
+        target.put(td)
+
+
 def double(td: Any) -> Any:
     td["x"] *= 2
     return td
@@ -24,3 +34,18 @@ def double(td: Any) -> Any:
 
 def first_output(queue: Any, module: Any, *inputs: Any) -> None:
     queue.put(module(*inputs)[0])
+
+
+def put_new(queue: Any) -> None:
+    queue.put(TensorDict({"x": np.arange(4.0)}, [4]).share_memory_())
+
+
+def put_and_die(queue: Any) -> None:
+    put_new(queue)
+    queue.close()
+    queue.join_thread()
+    os._exit(1)
+
+
+def send_new(connection: Any) -> None:
+    connection.send(TensorDict({"x": np.arange(4.0)}, [4]).share_memory_())

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lite import TensorDict
+from lite import LazyStackedTensorDict, TensorDict, TensorDictBase
 
 
 def read_only(array: Any) -> np.ndarray[Any, Any]:
@@ -54,9 +54,12 @@ def rows(n: int = 3) -> TensorDict:
 
 
 def snapshot(td: Any) -> Any:
-    """Everything there is to know about a TensorDict."""
+    """Everything there is to know about a TensorDict or a lazy stack."""
+    if isinstance(td, LazyStackedTensorDict):
+        return td.stack_dim, td.is_locked, list(map(snapshot, td.tensordicts))
     content = {
-        key: snapshot(entry) if isinstance(entry, TensorDict) else _value(entry) for key, entry in td.items()
+        key: snapshot(entry) if isinstance(entry, TensorDictBase) else _value(entry)
+        for key, entry in td.items()
     }
     return td.batch_size, td.names, td.is_locked, td.device, content
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers.trees import tree, unchanged
 
-from lite import NonTensorData, TensorDict, is_leaf_nontensor, lazy_stack
+from lite import NonTensorData, TensorDict, is_leaf_nontensor, lazy_stack, tensorclass
 
 
 def test_leaves_are_replaced_and_the_rest_is_kept() -> None:
@@ -185,3 +186,55 @@ def test_a_lazy_stack_writes_to_a_dense_out() -> None:
     with pytest.raises(RuntimeError, match="Failed to stack"):
         ragged.apply(lambda leaf: leaf + 1, out=out)
     assert out.is_empty()
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_call_the_function(threads: int, lazy: bool) -> None:
+    td = lazy_stack([tree(), tree()]) if lazy else tree()
+    seen: set[str] = set()
+
+    def noting(*args: Any) -> Any:
+        seen.add(threading.current_thread().name)
+        return args[-1] * 2
+
+    for out, expected in (
+        (td.apply(noting, num_threads=threads), td.apply(lambda x: x * 2)),
+        (td.apply(lambda x, y: x * y, td, num_threads=threads), td.apply(lambda x, y: x * y, td)),
+        (
+            td.named_apply(lambda name, x: np.array(len(name)) + x, nested_keys=True, num_threads=threads),
+            td.named_apply(lambda name, x: np.array(len(name)) + x, nested_keys=True),
+        ),
+        (
+            td.apply(lambda x: None if x.dtype == np.bool_ else x, num_threads=threads),
+            td.apply(lambda x: None if x.dtype == np.bool_ else x),
+        ),
+        (td.clone().apply_(lambda x: x + x, num_threads=threads), td.clone().apply_(lambda x: x + x)),
+        (td.apply(noting, out=td.clone(), num_threads=threads), td.apply(lambda x: x * 2, out=td.clone())),
+    ):
+        assert set(out.keys(True, True)) == set(expected.keys(True, True))
+        assert (out == expected).all()
+    assert threading.current_thread().name not in seen
+
+
+def test_a_function_that_raises_in_a_thread_leaves_everything_as_it_was() -> None:
+    td = tree().clone()
+    with unchanged(td), pytest.raises(ZeroDivisionError):
+        td.apply_(_fails_at(2), num_threads=2)
+    with unchanged(td), pytest.raises(ValueError):
+        td.apply(lambda x: x, num_threads=-1)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_results_are_written_into_instances_of_tensorclasses(lazy):
+    point = tensorclass(type("Point", (), {"__annotations__": {"x": np.ndarray, "s": str}}))
+
+    def tree(value):
+        parts = [TensorDict(c=point(x=np.full(2, value), s="text"), b=np.full(2, value)) for _ in range(2)]
+        return lazy_stack(parts) if lazy else parts[0]
+
+    out = tree(0.0)
+    assert tree(1.0).apply(lambda x: x + x, out=out) is out
+    assert type(out["c"]) is point
+    np.testing.assert_array_equal(out["c"].x, tree(2.0)["c"].x)
+    assert out["c"].s == tree(0.0)["c"].s

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from helpers.tensorclasses import Point
 from helpers.trees import tree, unchanged
 
-from lite import NonTensorData, TensorDict
+import lite
+from lite import NonTensorData, TensorDict, lazy_stack
 
 
 @pytest.mark.parametrize(
@@ -62,3 +66,143 @@ def test_to_device_and_to_another() -> None:
         td.to(NonTensorData("x"))
     assert td.detach()["n", "a"] is td["n", "a"]
     assert td.data["n"] is not td["n"]
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_to_in_place_keeps_the_nodes(lazy: bool) -> None:
+    td = TensorDict(
+        {"a": np.arange(4), "f": np.ones(4), "n": TensorDict({"b": np.ones(4)}, [4]), "s": "x"}, [4]
+    )
+    if lazy:
+        td = lazy_stack(list(td.unbind(0)))
+    parts = list(td.tensordicts) if lazy else [td]
+    nodes, floats = [part["n"] for part in parts], [part["f"] for part in parts]
+    assert td.to(np.float64, inplace=True) is td
+    assert all(part["n"] is node for part, node in zip(parts, nodes, strict=True))
+    assert all(part["f"] is array for part, array in zip(parts, floats, strict=True))
+    assert td.dtype == np.float64
+    assert td.device is None
+    assert td.to(device="cpu", dtype=np.float32, inplace=True) is td
+    assert (td.device, td["n"].device, td.dtype) == ("cpu", "cpu", np.float32)
+    assert (td["s"][0] if lazy else td["s"]) == "x"
+    td.lock_()
+    for kwargs in ({"dtype": np.int8}, {"dtype": np.float32}):
+        with pytest.raises(RuntimeError, match="locked"):
+            td.to(**kwargs, inplace=True)
+    assert td.dtype == np.float32
+    assert td.to("cpu", inplace=True) is td
+
+
+def test_to_of_a_tensorclass_in_place() -> None:
+    point = Point(xy=np.ones((3, 2)), tags=["a", "b", "c"], batch_size=[3])
+    assert point.to(np.float32, inplace=True) is point
+    assert point.xy.dtype == np.float32
+
+
+def test_to_sets_the_batch_size_of_the_result() -> None:
+    td = TensorDict({"a": np.ones((4, 3))}, [4])
+    assert td.to(np.float32, batch_size=[4, 3]).batch_size == (4, 3)
+    assert td.batch_size == (4,)
+    assert td.to(batch_size=[]) is td
+    assert td.batch_size == ()
+    with pytest.raises(RuntimeError):
+        td.to(np.float32, batch_size=[5])
+
+
+def test_to_accepts_what_pins_memory() -> None:
+    td = TensorDict(a=np.ones(2))
+    out = td.to("cpu", non_blocking=True, non_blocking_pin=True, num_threads=2)
+    assert (out.device, out["a"] is td["a"]) == ("cpu", True)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "error"),
+    [
+        ((np.float32,), {"dtype": np.float64}, TypeError),
+        ((np.float32, np.float64), {}, TypeError),
+        (("cpu",), {"device": "cpu"}, TypeError),
+        ((TensorDict(a=1.0),), {"other": TensorDict(a=1.0)}, TypeError),
+        (("cpu",), {"other": TensorDict(a=1.0)}, ValueError),
+        ((), {"other": np.ones(2)}, TypeError),
+        (("cpu:x",), {}, ValueError),
+        (("cpu:",), {}, ValueError),
+    ],
+)
+def test_arguments_of_to_that_exclude_each_other(args: Any, kwargs: Any, error: type[Exception]) -> None:
+    td = TensorDict(a=np.ones(2))
+    with unchanged(td), pytest.raises(error):
+        td.to(*args, **kwargs)
+
+
+DEVICES: dict[str, Any] = {
+    "TensorDict": lambda device: TensorDict(a=1.0, device=device),
+    "TensorClass": lambda device: Point(xy=np.ones(2), device=device),
+    "to": lambda device: TensorDict(a=1.0).to(device),
+    "to of a lazy stack": lambda device: lazy_stack([TensorDict(a=1.0)]).to(device=device),
+    "empty": lambda device: TensorDict(a=1.0).empty(device=device),
+    "apply": lambda device: TensorDict(a=1.0).apply(lambda x: x + 1, device=device),
+    "named_apply": lambda device: TensorDict(a=1.0).named_apply(lambda name, x: x + 1, device=device),
+    "consolidate": lambda device: TensorDict(a=1.0, device="cpu").consolidate(device=device),
+    "from_any": lambda device: lite.from_any({"a": 1.0}, device=device),
+    "from_dict": lambda device: lite.from_dict({"a": 1.0}, device=device),
+    "from_dict_instance": lambda device: TensorDict(a=1.0).from_dict_instance({"a": 1.0}, device=device),
+    "from_list": lambda device: TensorDict.from_list([{"a": 1.0}], device=device),
+    "from_struct_array": lambda device: lite.from_struct_array(np.zeros(2, [("a", "f4")]), device=device),
+    "from_tuple": lambda device: lite.from_tuple((1.0, 2.0), device=device),
+    "make_tensordict": lambda device: lite.make_tensordict(a=1.0, device=device),
+    "from_schema": lambda device: TensorDict.from_schema(
+        {"a": ((), np.float32)}, batch_size=[2], device=device
+    ),
+    "new_zeros": lambda device: TensorDict(a=1.0).new_zeros(2, device=device),
+    "new_ones": lambda device: TensorDict(a=1.0).new_ones(2, device=device),
+    "new_empty": lambda device: TensorDict(a=1.0).new_empty(2, device=device),
+    "new_full": lambda device: TensorDict(a=1.0).new_full((2,), 1, device=device),
+    "new_tensor": lambda device: TensorDict(a=1.0).new_tensor(TensorDict(a=1.0), device=device),
+    "empty_like": lambda device: lite.empty_like(TensorDict(a=1.0), device=device),
+    "full_like": lambda device: lite.full_like(TensorDict(a=1.0), 2, device=device),
+    "ones_like": lambda device: lite.ones_like(TensorDict(a=1.0), device=device),
+    "zeros_like": lambda device: lite.zeros_like(TensorDict(a=1.0), device=device),
+    "rand_like": lambda device: lite.rand_like(TensorDict(a=1.0), device=device),
+    "randn_like": lambda device: lite.randn_like(TensorDict(a=1.0), device=device),
+}
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_the_cpu_may_be_numbered(name: str) -> None:
+    assert DEVICES[name]("cpu:0").device == DEVICES[name]("cpu").device == "cpu"
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(12.0).reshape(3, 4)[:1],
+        np.arange(12.0).reshape(3, 4)[:1].T,
+        np.arange(24.0).reshape(2, 3, 4)[:, :1],
+        np.arange(24.0).reshape(2, 3, 4)[:, :, :1],
+        np.asfortranarray(np.arange(12.0).reshape(3, 4)),
+        np.broadcast_to(np.arange(3.0)[:, None], (3, 4)),
+        np.broadcast_to(np.float64(1), (1, 1)),
+        np.arange(6.0)[::-1],
+        np.zeros((0, 3))[:, :1],
+        np.array(1.0)[None][::-1],
+        np.array(1.0),
+    ],
+    ids=str,
+)
+def test_canonical_strides(array: Any, inplace: bool) -> None:
+    td = TensorDict({"a": array, "n": {"b": array}, "k": np.arange(3.0)}, [])
+    kept = td["k"]
+    plain = td.contiguous()
+    assert plain["a"].flags.c_contiguous
+    out = td.contiguous(canonical=True, inplace=inplace)
+    assert (out is td) == inplace
+    for key in ("a", ("n", "b")):
+        np.testing.assert_array_equal(out[key], array)
+        assert out[key].strides == np.empty(array.shape).strides
+        if array.strides == np.empty(array.shape).strides:
+            assert out[key] is array
+    assert out["k"] is kept
+    stack = lazy_stack([TensorDict({"n": {"b": array}}), TensorDict({"n": {"b": array}})])
+    dense = stack.contiguous(canonical=True)
+    assert dense["n", "b"].strides == np.empty((2, *array.shape)).strides

@@ -1,13 +1,15 @@
-"""Elements chosen by a mask."""
+"""Elements chosen by a mask, by a condition with fewer dims than the batch, or by the values of one entry."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 from helpers.trees import tree, unchanged
 
 import lite
-from lite import TensorDict
+from lite import TensorDict, isin, lazy_stack, remove_duplicates
 
 
 def test_where() -> None:
@@ -36,6 +38,20 @@ def test_where_with_missing_keys() -> None:
     assert (got["a"].tolist(), got["b"].tolist()) == ([1, 9], [9, 4])
 
 
+def test_where_with_another_batch_size_on_the_other_side() -> None:
+    mask = np.array([True, False, True, False])
+    td, other = TensorDict({"a": np.arange(4)}, [4]), TensorDict({"a": np.full((3, 4), -1)}, [3, 4])
+    np.testing.assert_array_equal(td.where(mask, other)["a"], np.tile([0, -1, 2, -1], (3, 1)))
+    rows = np.array([True, False, True])
+    longer, shorter = TensorDict({"a": np.ones((3, 2))}, [3, 2]), TensorDict({"a": np.zeros((3, 2))}, [3])
+    for first, second in ((longer, shorter), (shorter, longer)):
+        out = first.where(rows, second)
+        assert out.batch_size == (3, 2)
+        np.testing.assert_array_equal(out["a"], np.where(rows[:, None], first["a"], second["a"]))
+    with pytest.raises(RuntimeError, match="more dims"):
+        shorter.where(np.ones((3, 2), bool), shorter)
+
+
 def test_masks() -> None:
     td = tree()
     mask = td["i"] % 2 == 0
@@ -50,3 +66,109 @@ def test_masks() -> None:
         td.masked_select([1, 2])
     with unchanged(td), pytest.raises(IndexError, match="mask has shape"):
         td.masked_fill_(np.ones(3, bool), 1)
+
+
+def test_where_adds_the_entries_that_out_lacks() -> None:
+    mask = np.array([True, False])
+    td = TensorDict({"a": np.array([1, 2]), "n": {"b": np.array([3, 4])}}, [2])
+    other = TensorDict({"a": np.array([5, 6]), "n": {"c": np.array([7, 8])}, "s": "text"}, [2])
+    held = np.zeros(2, int)
+    for out in (
+        TensorDict(batch_size=[2]),
+        lazy_stack([TensorDict(), TensorDict()]),
+        TensorDict({"a": held, "z": np.ones(2)}, [2]),
+    ):
+        assert td.where(mask, other.exclude("s"), pad=-1, out=out) is out
+        assert out["a"].tolist() == [1, 6]
+        assert out["n", "b"].tolist() == [3, -1]
+        assert out["n", "c"].tolist() == [-1, 8]
+    assert out["a"] is held
+    assert out["z"].tolist() == [1, 1]
+    locked = TensorDict({"a": held}, [2], lock=True)
+    with pytest.raises(RuntimeError, match="locked"):
+        td.where(mask, other.exclude("s"), pad=-1, out=locked)
+    with pytest.raises(RuntimeError, match="batch size"):
+        td.where(mask, 0, out=TensorDict(batch_size=[3]))
+
+
+# -- conditions with fewer dims than the batch ---------------------------------------------------------
+
+
+def square() -> TensorDict:
+    return TensorDict({"a": np.arange(9.0).reshape(3, 3), "b": np.ones((3, 3, 2))}, [3, 3])
+
+
+@pytest.mark.parametrize("other", [0, "td"])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_condition_is_over_the_leading_dims(other: Any, lazy: bool) -> None:
+    td: Any = square()
+    rows = np.array([True, False, True])
+    expected = td["a"] * rows[:, None]
+    td = lazy_stack(list(td.unbind(1)), 1) if lazy else td
+    zeros = td * 0 if other == "td" else 0
+    for result in (
+        td.where(rows, zeros),
+        lite.where(rows, td, zeros),
+        np.where(rows, td, zeros),
+        lite.where(~rows, zeros, td),
+        td.where(rows[:, None], zeros),
+    ):
+        np.testing.assert_array_equal(result["a"], expected)
+        np.testing.assert_array_equal(result["b"][1], np.zeros((3, 2)))
+    np.testing.assert_array_equal(td.where(rows[None], zeros)["a"], square()["a"] * rows)
+    np.testing.assert_array_equal(td.where(np.True_, zeros)["a"], square()["a"])
+
+
+@pytest.mark.parametrize("shape", [(2,), (1, 2), (3, 3, 1)])
+def test_a_condition_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(RuntimeError):
+        square().where(np.ones(shape, bool), 0)
+
+
+# -- rows by the values of one entry -------------------------------------------------------------------
+
+
+def rows(values: list[list[int]]) -> TensorDict:
+    return TensorDict({"n": {"a": np.array(values)}, "i": np.arange(len(values))}, [len(values)])
+
+
+def test_isin_compares_whole_rows() -> None:
+    found = isin(rows([[1, 2], [2, 1], [3, 4]]), rows([[2, 1], [3, 9]]), ("n", "a"))
+    assert found.tolist() == [False, True, False]
+
+
+def test_isin_along_another_dimension() -> None:
+    left = TensorDict({"a": np.array([[1, 2, 3], [4, 5, 6]])}, [2, 3])
+    right = TensorDict({"a": np.array([[3, 9], [6, 9]])}, [2, 2])
+    assert isin(left, right, "a", -1).tolist() == [False, False, True]
+
+
+def test_duplicates_of_one_entry_go_from_all() -> None:
+    td = rows([[5, 5], [1, 1], [5, 5], [1, 1], [0, 7]])
+    out, groups = remove_duplicates(td, ("n", "a"), return_indices=True)
+    assert out["n", "a"].tolist() == [[0, 7], [1, 1], [5, 5]]
+    assert out["i"].tolist() == [4, 1, 0]
+    np.testing.assert_array_equal(out["n", "a"][groups], td["n", "a"])
+    wide = TensorDict({"a": np.array([[2, 1, 2]]), "b": np.array([[0, 1, 2]])}, [1, 3])
+    assert remove_duplicates(wide, "a", -1)["b"].tolist() == [[1, 0]]
+
+
+def test_nothing_in_nothing() -> None:
+    none = TensorDict({"a": np.zeros((0, 2))}, [0])
+    assert isin(none, none, "a").shape == (0,)
+    assert remove_duplicates(none, "a").batch_size == (0,)
+
+
+def test_errors() -> None:
+    td = rows([[1, 2]])
+    for key in ("q", "n"):
+        with pytest.raises(KeyError, match="input has no array"):
+            remove_duplicates(td, key)
+    with pytest.raises(KeyError, match="reference has no array"):
+        isin(td, TensorDict({}, [1]), "i")
+    with pytest.raises(ValueError, match="no batch dimension"):
+        remove_duplicates(td, "i", 1)
+    with pytest.raises(ValueError, match="as many batch dims"):
+        isin(td, td[0], "i")
+    with pytest.raises(ValueError, match="differ in shape"):
+        isin(td, TensorDict({"n": {"a": np.zeros((1, 3))}}, [1]), ("n", "a"))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from helpers.trees import read_only, tree
 
 import lite
-from lite import TensorDict
+from lite import LazyStackedTensorDict, TensorDict, lazy_stack
 
 
 def test_like_factories() -> None:
@@ -60,3 +63,51 @@ def test_fill_and_zero() -> None:
     assert td.zero_()["n", "b"].tolist() == [0, 0]
     with pytest.raises(KeyError):
         td.fill_("zz", 1)
+
+
+NEW: dict[str, Callable[..., Any]] = {
+    "new_zeros": lambda td, size, **kw: td.new_zeros(size, **kw),
+    "new_ones": lambda td, size, **kw: td.new_ones(*size, **kw),
+    "new_empty": lambda td, size, **kw: td.new_empty(size, **kw),
+    "new_full": lambda td, size, **kw: td.new_full(size, 7, **kw),
+}
+
+
+def _ragged_rows(dim: int = 0) -> LazyStackedTensorDict:
+    parts = [TensorDict({"x": np.ones((2, i + 1)), "n": {"y": np.ones(2)}}, [2]) for i in range(2)]
+    return lazy_stack(parts, dim)
+
+
+@pytest.mark.parametrize("make", NEW.values(), ids=NEW)
+def test_empty_lazy_gives_empty_stacks(make: Callable[..., Any]) -> None:
+    for dim in (0, 1):
+        td = _ragged_rows(dim)
+        for size in ((3, 2), (2, 5), (2, 2, 1)):
+            out = make(td, size, empty_lazy=True)
+            assert isinstance(out, LazyStackedTensorDict)
+            assert (out.stack_dim, out.batch_size) == (dim, size)
+            assert list(out.keys(True)) == ["n"]
+            out["x"] = np.zeros(size)
+            assert out[0]["n"] is not out[1]["n"]
+    nested = TensorDict({"q": np.ones(2), "m": _ragged_rows()}, [2])
+    out = make(nested, (3,), empty_lazy=True)
+    assert out["q"].shape == (3,)
+    assert (type(out["m"]), out["m"].batch_size) == (LazyStackedTensorDict, (3, 2))
+    assert out["m"].is_empty()
+    with pytest.raises(RuntimeError, match="'x'"):
+        make(nested, (3,))
+
+
+def test_empty_lazy_where_the_stack_dim_does_not_remain() -> None:
+    parts = [TensorDict({"x": np.ones(2)}, [2]) for _ in range(2)]
+    out = lazy_stack(parts, 1).new_zeros(4, empty_lazy=True)
+    assert type(out) is TensorDict
+    np.testing.assert_array_equal(out["x"], np.zeros(4))
+    deep = lazy_stack([_ragged_rows(), _ragged_rows()]).new_zeros(3, 4, 5, empty_lazy=True)
+    assert (deep.batch_size, type(deep[0]), type(deep[0, 0])) == (
+        (3, 4, 5),
+        LazyStackedTensorDict,
+        TensorDict,
+    )
+    dense = TensorDict({"x": np.ones(2)}, [2]).new_ones(3, empty_lazy=True)
+    np.testing.assert_array_equal(dense["x"], np.ones(3))

@@ -124,6 +124,10 @@ def test_addresses():
     assert int(td.data_ptr()["a"]) == array.ctypes.data + 32
     assert int(td.data_ptr(storage=True)["a"]) == array.ctypes.data
     assert list(td.data_ptr().keys()) == ["a"]
+    parts = [TensorDict(a=np.ones(2), s="x") for _ in range(2)]
+    found = TensorDict(n=lazy_stack([lazy_stack(parts)] * 2)).data_ptr()
+    assert found["n", "1", "0", "a"] == parts[0]["a"].ctypes.data
+    assert set(found.keys(True, True)) == {("n", i, j, "a") for i in "01" for j in "01"}
 
 
 def test_devices():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers.trees import tree, unchanged
 
-from lite import TensorDict, lazy_stack
+from lite import NonTensorData, TensorDict, lazy_stack
 
 
 def test_arrays_meet_the_batch_from_the_left() -> None:
@@ -100,3 +100,136 @@ def test_an_expanded_operand_may_have_more_features() -> None:
     out = td + TensorDict({"a": np.array([[10, 20], [30, 40], [50, 60]])}, [])
     assert out.batch_size == (4,)
     np.testing.assert_array_equal(out["a"], td["a"][:, None] + np.array([[10, 20], [30, 40], [50, 60]]))
+
+
+# -- leaves of equal shape, whatever the batch sizes ---------------------------------------------------------
+
+
+def drawn(line: tuple[int, int, int], offset: float = 0.0) -> TensorDict:
+    """Arrays of the same shapes, with the line between batch and features drawn as given, for each node."""
+    root, node, inner = ((3, 2, 3)[:n] for n in line)
+    rng = np.random.default_rng(int(offset))
+    a, b, c, d = (rng.normal(size=shape) for shape in ((3, 2), (3, 2, 3), (3, 2, 3, 1), (3, 2, 3)))
+    deep = TensorDict({"c": c, "d": d}, inner)
+    return TensorDict({"a": a, "n": TensorDict({"b": b, "m": deep, "s": "x"}, node)}, root)
+
+
+LINES = [(0, 0, 0), (0, 1, 2), (1, 1, 1), (1, 2, 3), (2, 2, 2), (2, 3, 3)]
+OPERATIONS: dict[str, Any] = {
+    "+": lambda x, y: x + y,
+    "<": lambda x, y: x < y,
+    "==": lambda x, y: x == y,
+    "maximum": lambda x, y: x.maximum(y),
+    "lerp": lambda x, y: x.lerp(y, 0.25),
+    "lerp of three": lambda x, y: x.lerp(y, drawn((0, 0, 0), 5)),
+    "clamp": lambda x, y: x.clamp(y, drawn((1, 1, 1), 5)),
+    "addcmul": lambda x, y: x.addcmul(y, y),
+    "where": lambda x, y: x.where(np.array([True, False, True]) if max(x.ndim, y.ndim) else True, y),
+    "isclose": lambda x, y: x.isclose(y),
+    "np.add": np.add,
+    "default": lambda x, y: x.add(y, default=0.0),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("second", LINES)
+@pytest.mark.parametrize("first", LINES)
+def test_the_line_between_batch_and_features_does_not_matter(
+    first: tuple[int, int, int], second: tuple[int, int, int], name: str
+) -> None:
+    op = OPERATIONS[name]
+    x, y = drawn(first), drawn(second, 1)
+    if name == "where" and not max(x.ndim, y.ndim):
+        return
+    expected = op(drawn((1, 1, 1)), drawn((1, 1, 1), 1))
+    with unchanged(x, y):
+        out = op(x, y)
+    assert out.batch_size == (3, 2, 3)[: max(first[0], second[0], name == "clamp")]
+    for key in ("a", ("n", "b"), ("n", "m", "c"), ("n", "m", "d")):
+        np.testing.assert_array_equal(out[key], expected[key])
+    assert out["n"].batch_size[: out.ndim] == out.batch_size
+    out.auto_batch_size_()  # checks every node
+
+
+@pytest.mark.parametrize("second", LINES)
+@pytest.mark.parametrize("first", LINES)
+def test_in_place_the_line_does_not_matter_and_stays(
+    first: tuple[int, int, int], second: tuple[int, int, int]
+) -> None:
+    x, y = drawn(first), drawn(second, 1)
+    arrays = {key: x[key] for key in ("a", ("n", "b"), ("n", "m", "c"))}
+    expected = drawn((1, 1, 1)) + drawn((1, 1, 1), 1)
+    with unchanged(y):
+        x += y
+    assert x.batch_size == (3, 2, 3)[: first[0]]
+    for key, array in arrays.items():
+        assert x[key] is array
+        np.testing.assert_array_equal(array, expected[key])
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_lazy_stacks_meet_leaves_of_their_shape(line: tuple[int, int, int]) -> None:
+    x, y = drawn((1, 1, 1)), drawn(line, 1)
+    stack = lazy_stack(list(x.unbind(0)))
+    expected = x + drawn((1, 1, 1), 1)
+    for out in (stack + y, y + stack, np.add(stack, y)):
+        assert out.batch_size == (3, 2, 3)[: max(1, line[0])]
+        for key in ("a", ("n", "b"), ("n", "m", "c")):
+            np.testing.assert_array_equal(out[key], expected[key])
+    stack += y
+    np.testing.assert_array_equal(stack["n", "m", "c"], expected["n", "m", "c"])
+
+
+def test_of_some_leaves_of_equal_shape_the_others_meet_by_rows() -> None:
+    td = TensorDict({"a": np.ones((3, 2)), "b": np.ones(3), "n": {"c": np.ones((3, 3))}}, [3])
+    stats = TensorDict({"a": np.full((3, 2), 2.0), "b": np.array(5.0), "n": {"c": np.arange(3.0)}}, [])
+    for out in (td + stats, stats + td):
+        assert out.batch_size == (3,)
+        np.testing.assert_array_equal(out["a"], np.full((3, 2), 3.0))
+        np.testing.assert_array_equal(out["b"], np.full(3, 6.0))
+        np.testing.assert_array_equal(out["n", "c"], np.tile(np.arange(3.0) + 1, (3, 1)))
+    with unchanged(td, stats), pytest.raises(RuntimeError):
+        stats += td
+    td += stats
+    np.testing.assert_array_equal(td["a"], np.full((3, 2), 3.0))
+
+
+def test_batch_sizes_that_do_not_broadcast_need_leaves_of_equal_shape() -> None:
+    one = TensorDict({"a": np.ones((2, 3)), "b": np.ones(2)}, [2])
+    two = TensorDict({"a": np.ones((2, 3)), "b": np.ones((2, 3))}, [2, 3])
+    assert (one.select("a") + two.select("a")).batch_size == (2, 3)
+    with unchanged(one, two), pytest.raises(RuntimeError, match="cannot broadcast operands of batch size"):
+        one + two
+
+
+def test_a_nested_batch_size_does_not_grow_with_the_features_of_the_other_side() -> None:
+    one = TensorDict({"n": TensorDict({"a": np.ones((3, 1))}, [3, 1])}, [3])
+    two = TensorDict({"n": TensorDict({"a": np.ones((3, 4))}, [3])}, [3])
+    with unchanged(one, two), pytest.raises(RuntimeError, match="batch size"):
+        one + two
+    assert (two + one)["n", "a"].shape == (3, 4)
+
+
+@pytest.mark.parametrize("auto", [None, False, True])
+@pytest.mark.parametrize("payload", [1, "x", None, [1, 2]])
+def test_what_comes_back_from_a_dict_is_equal(payload: Any, auto: bool | None) -> None:
+    td = TensorDict({"a": np.ones((3, 2)), "n": TensorDict({"b": np.arange(3)}, [3])}, [3])
+    td["s"] = NonTensorData(payload, batch_size=[3])
+    back = TensorDict.from_dict(td.to_dict(), auto_batch_size=auto)
+    for out in (back == td, td == back):
+        assert out.batch_size == (3,)
+        assert (out["a"].shape, out["n", "b"].shape) == ((3, 2), (3,))
+        assert out["a"].all()
+        assert out["n", "b"].all()
+
+
+@pytest.mark.parametrize("op", ["__eq__", "__ne__", "__lt__", "__ge__"])
+def test_arrays_compared_with_objects_give_an_empty_node(op: str) -> None:
+    array, payload = TensorDict(a=1.0, s=np.ones(2)), TensorDict(a=1.0, s="x")
+    for left, right in ((array, payload), (payload, array)):
+        out = getattr(left, op)(right)
+        assert out["s"].is_empty()
+        assert isinstance(out["s"], TensorDict)
+        assert not np.array_equal(left, right)
+    with unchanged(array, payload), pytest.raises(KeyError):
+        array + payload

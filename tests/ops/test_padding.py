@@ -7,7 +7,7 @@ import pytest
 from helpers.trees import tree, unchanged
 
 import lite
-from lite import NonTensorStack, TensorDict, lazy_stack, pad_sequence
+from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, lazy_stack, pad_sequence
 
 
 @pytest.mark.parametrize("value", [0.0, 7.0])
@@ -46,10 +46,141 @@ def test_in_place():
     assert (td.batch_size, td["n"].batch_size, td["a"].tolist()) == ((3,), (3,), [0, 1, 0])
     with pytest.raises(RuntimeError, match="locked"):
         td.lock_().pad([1, 0], inplace=True)
-    stack = lazy_stack([TensorDict(a=1), TensorDict(a=2)])
-    np.testing.assert_array_equal(lite.pad(stack, [1, 0])["a"], [0, 1, 2])
-    with pytest.raises(NotImplementedError, match="LazyStackedTensorDict"):
-        stack.pad([1, 0], inplace=True)
+
+
+def test_in_place_nested_nodes_are_padded_and_not_replaced():
+    td = tree()
+    nodes = [td["n"], td["n", "m"]]
+    expected = td.pad([1, 2, 0, 1], 7.0)
+    td.pad([1, 2, 0, 1], 7.0, inplace=True)
+    assert td["n"] is nodes[0]
+    assert td["n", "m"] is nodes[1]
+    assert [node.batch_size[:2] for node in nodes] == [(7, 4)] * 2
+    for key in ("a", "i", ("n", "b")):
+        np.testing.assert_array_equal(td[key], expected[key])
+    locked = TensorDict({"a": np.ones(2), "n": {"b": np.ones(2)}}, [2])
+    locked["n"].lock_()
+    with unchanged(locked), pytest.raises(RuntimeError, match="locked"):
+        locked.pad([0, 1], inplace=True)
+
+
+def _rows(dim: int, ragged: bool = False) -> LazyStackedTensorDict:
+    parts = [
+        TensorDict(
+            {"x": np.full((2, 1 + i * ragged), i + 1.0), "s": f"t{i}", "n": {"y": np.full(2, i + 1)}}, [2]
+        )
+        for i in range(3)
+    ]
+    return lazy_stack(parts, dim)
+
+
+COUNTS = [
+    [0, 1],
+    [1, 0],
+    [2, 1],
+    [-1, 0],
+    [0, -1],
+    [-1, 2],
+    [0, 0, 0, 1],
+    [1, 0, -1, 2],
+    [-3, 1],
+    [-4, 3],
+    [4, -5],
+]
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("counts", COUNTS, ids=str)
+def test_lazy_stacks(counts, dim, inplace):
+    td, dense = _rows(dim), _rows(dim).contiguous()
+    expected = dense.pad(counts, 9)
+    before = td.clone()
+    parts = list(td.tensordicts)
+    out = td.pad(counts, 9, inplace)
+    assert isinstance(out, LazyStackedTensorDict)
+    assert (out.stack_dim, out.batch_size) == (dim, expected.batch_size)
+    for key in ("x", ("n", "y")):
+        np.testing.assert_array_equal(out[key], expected[key])
+    assert out.get("s").tolist() == expected.get("s").tolist()
+    if not inplace:
+        out.zero_()
+        assert out is not td
+        assert (td == before).all()
+        return
+    assert out is td
+    first, last = (counts + [0, 0])[2 * dim : 2 * dim + 2]
+    kept = parts[max(0, -first) : max(0, len(parts) - max(0, -last))]
+    assert all(a is b for a, b in zip(td.tensordicts[max(0, first) :], kept, strict=False))
+
+
+def test_ragged_stacks_and_stacks_in_nodes():
+    ragged = _rows(0, ragged=True)
+    node = ragged[1]["n"]
+    out = ragged.pad([1, 1, 0, 1], 9)
+    assert [part["x"].shape for part in out.tensordicts] == [(3, 1), (3, 1), (3, 2), (3, 3), (3, 3)]
+    assert [part["s"] for part in out[:2].tensordicts] == [[None] * 3, ["t0", "t0", None]]
+    ragged.pad([1, 1, 0, 1], 9, inplace=True)
+    np.testing.assert_array_equal(ragged[2]["x"], [[2, 2], [2, 2], [9, 9]])
+    assert ragged[2]["n"] is node
+    td = TensorDict({"m": _rows(0, ragged=True)}, [3])
+    stack = td["m"]
+    assert td.pad([0, 1])["m"].batch_size == (4, 2)
+    td.pad([0, 1], inplace=True)
+    assert td["m"] is stack
+    assert stack.batch_size == (4, 2)
+    np.testing.assert_array_equal(stack[3]["x"], np.zeros((2, 3)))
+    rows = lazy_stack([TensorDict({"x": np.ones(n)}, [n]) for n in (1, 2)])
+    with pytest.raises(RuntimeError, match="ragged"):
+        rows.pad([0, 1])
+    one = lazy_stack([TensorDict(a=1), TensorDict(a=2)])
+    np.testing.assert_array_equal(lite.pad(one, [1, 0], inplace=True)["a"], [0, 1, 2])
+
+
+def test_a_locked_stack_or_part_is_not_padded_in_place():
+    for lock in (lambda td: td.lock_(), lambda td: td.tensordicts[2].lock_()):
+        td = _rows(1)
+        lock(td)
+        with unchanged(td), pytest.raises(RuntimeError, match="locked"):
+            td.pad([0, 1], inplace=True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda td: td.gather(0, np.array([1, 0, 1]), inplace=True),
+        lambda td: td.repeat(2, inplace=True),
+        lambda td: td.repeat_interleave(2, dim=0, inplace=True),
+        lambda td: td.roll(1, 0, inplace=True),
+        lambda td: td.contiguous(inplace=True),
+        lambda td: td.reshape(3, 1, inplace=True),
+        lambda td: td.unflatten(0, (1, 3), inplace=True),
+        lambda td: td.expand(2, 3, inplace=True),
+    ],
+)
+def test_operations_in_place_keep_the_nodes(change):
+    def build():
+        return TensorDict({"a": np.arange(3), "n": {"b": np.arange(3), "m": {"c": np.arange(3)}}}, [3])
+
+    td = build()
+    node, inner = td["n"], td["n", "m"]
+    assert change(td) is td
+    assert td["n"] is node
+    assert td["n", "m"] is inner
+    assert node.batch_size == inner.batch_size == td.batch_size
+    np.testing.assert_array_equal(inner["c"], td["a"])
+    locked = build()
+    locked["n"].lock_()
+    with unchanged(locked), pytest.raises(RuntimeError, match="locked"):
+        change(locked)
+
+
+def test_a_lazy_stack_rolls_in_place():
+    for dim in (0, 1):
+        td, other = _rows(dim), _rows(dim)
+        assert td.roll(1, 0, inplace=True) is td
+        np.testing.assert_array_equal(td["x"], np.roll(other["x"], 1, 0))
+        td.roll(2, inplace=True)
 
 
 def test_sequences_beyond_the_batch():

@@ -113,3 +113,22 @@ def test_gather_keeps_the_names_of_ragged_stacks() -> None:
     out = rows.gather(0, np.array([[0, 1]]))
     assert out.names == ["t", "u"]
     assert out.batch_size == (1, 2)
+
+
+def test_gather_takes_either_out_or_inplace() -> None:
+    td = TensorDict({"a": np.arange(2)}, [2])
+    out, index = td.clone(), np.array([1, 0])
+    for options in ({"inplace": True}, {"out": out}):
+        assert td.gather(0, index, **options)["a"].tolist() == [1, 0]
+        td["a"] = np.arange(2)
+    for both in (td, out):
+        with pytest.raises(ValueError, match="either"):
+            td.gather(0, index, out=both, inplace=True)
+    np.testing.assert_array_equal(td["a"], [0, 1])
+
+
+def test_gather_keeps_the_names_of_nested_stacks():
+    parts = [TensorDict({"n": {"a": np.zeros((2, 2))}}, [2, 2])]
+    td = TensorDict(n=lazy_stack(parts), batch_size=[1, 2, 2], names=["p", "q", "t"])
+    out = td.gather(2, np.zeros((1, 2, 1), int))
+    assert out.names == out["n"].names == out["n", "n"].names == ["p", "q", "t"]

@@ -158,8 +158,11 @@ def test_reduce_joins_the_entries():
 
 
 def test_key_transform():
-    out = nested().sum(0, key_transform=lambda k: (k, "sum") if isinstance(k, str) else (*k, "sum"))
-    assert set(out.keys(True, True)) == {("a", "sum"), ("n", "b", "sum")}
+    out = nested().sum(0, key_transform=lambda key: f"sum_{key}")
+    assert set(out.keys(True, True)) == {"sum_a", ("sum_n", "sum_b")}
+    np.testing.assert_array_equal(out["sum_n", "sum_b"], nested()["n", "b"].sum(0))
+    out = nested().mean(key_transform=lambda key: (key, "mean"))
+    assert set(out.keys(True, True)) == {("a", "mean"), ("n", "mean", "b", "mean")}
 
 
 def test_quantiles():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.trees import tree, unchanged
 
-from lite import TensorDict
+from lite import TensorDict, lazy_stack
 
 
 def test_update_is_all_or_nothing() -> None:
@@ -72,3 +72,28 @@ def test_replace_takes_a_tensordict() -> None:
     assert out["b"] is td["b"]
     assert td.replace() is td
     assert td.replace({}) is td
+
+
+def test_replace_by_nothing_gives_self() -> None:
+    td = TensorDict({"a": np.zeros(2)}, [2])
+    stack = lazy_stack([td, td.clone()])
+    for source in (td.empty(), {}, None, lazy_stack([TensorDict(batch_size=[])] * 2)):
+        assert td.replace(source) is td
+    assert stack.replace(stack.empty()) is stack
+    out = stack.replace(lazy_stack([TensorDict({"a": np.ones(2)}, [2])] * 2))
+    np.testing.assert_array_equal(out["a"], np.ones((2, 2)))
+    np.testing.assert_array_equal(stack["a"], np.zeros((2, 2)))
+
+
+def test_keys_to_update_below_a_new_node_are_all_that_is_taken() -> None:
+    source = {"n": {"a": np.ones(3), "b": np.ones(3), "m": {"c": np.ones(3)}}, "x": np.ones(3)}
+    for given in (source, TensorDict(source, [3])):
+        for chosen, expected in (
+            ([("n", "a")], [("n", "a")]),
+            ([("n", "m", "c"), "x"], [("n", "m", "c"), "x"]),
+            ([("n", "m")], [("n", "m", "c")]),
+        ):
+            td = TensorDict(batch_size=[3])
+            td.update(given, keys_to_update=chosen)
+            assert list(td.keys(True, True)) == expected
+    assert source.keys() == {"n", "x"}

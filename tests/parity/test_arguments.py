@@ -43,7 +43,23 @@ def shared(side: Side) -> Any:
     return [td.is_shared(), td.is_locked, td[0].is_shared(), td["n"].is_shared(), (td + 1).is_shared(), td]
 
 
+def chosen_into(side: Side, keys: list[str], other: list[str], **options: Any) -> Any:
+    """`where` of two TensorDicts with these keys into one that has the first of them, or none."""
+    td, second = (side.build(tree(3, scale)).exclude(("n", "s")) for scale in (1.0, 2.0))
+    out = side.build(tree(3, 0.0)).select(*keys[:1]) if options.pop("filled", False) else None
+    out = side.lib.TensorDict(batch_size=[3]) if out is None else out
+    mask = side.leaf(np.array([True, False, True]))
+    result = td.select(*keys).where(mask, second.select(*other), out=out, **options)
+    assert result is out
+    return out
+
+
 ACTIONS: dict[str, Callable[[Side], Any]] = {
+    "where into an empty out": lambda s: chosen_into(s, ["a", "n"], ["a", "n"]),
+    "where into an out that lacks a key": lambda s: chosen_into(s, ["a", "n"], ["a", "n"], filled=True),
+    "where with a pad into an empty out": lambda s: chosen_into(s, ["a"], ["a", "n"], pad=1.0),
+    "where with a pad into an out": lambda s: chosen_into(s, ["a", "n"], ["a"], pad=1.0, filled=True),
+    "where without a pad into an out": lambda s: chosen_into(s, ["a", "n"], ["a"], filled=True),
     "roll in place": lambda s: s.build(tree()).roll(1, 0, inplace=True).exclude(("n", "s")),
     "rsub alpha": lambda s: s.build(tree()).select("a").rsub(s.build(tree(3, 5.0)).select("a"), alpha=2.0),
     "add positional alpha": lambda s: s.build(tree()).exclude(("n", "s")).sub_(1.0, 3.0),

@@ -101,6 +101,23 @@ def test_merging_and_splitting_dimensions(data):
         same(lambda side: regular(side).flatten(start, start + 1))
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_padding_in_place(data):
+    tree = data.draw(stacks())
+    counts = [data.draw(st.integers(0, 2)) for _ in range(2 * data.draw(st.integers(1, len(shape(tree)))))]
+    inside = data.draw(st.booleans())
+
+    def padded(side: Side) -> Any:
+        td = side.build(tree)
+        td = side.library.TensorDict({"m": td}, batch_size=td.batch_size[:1]) if inside else td
+        node = td.get("m") if inside else None
+        out = td.pad(counts[:2] if inside else counts, 5, inplace=True)
+        return [out is td, not inside or out.get("m") is node, out]
+
+    same(padded)
+
+
 @st.composite
 def indices(draw: Any, size: tuple[int, ...]) -> Any:
     """Ints, slices, None, an ellipsis, and at most one mask or index array."""
@@ -218,6 +235,85 @@ def test_lists_of_ragged_items(data):
     lengths = data.draw(st.lists(st.integers(1, 3), min_size=len(tree[2]), max_size=len(tree[2])))
     rows = [array((*size, n), 60 + i) for i, n in enumerate(lengths)]
     same(lambda side: side.build(tree).set("new", [side.leaf(row) for row in rows]))
+
+
+@st.composite
+def stacks_of_stacks(draw: Any) -> Any:
+    """Nothing but stacks: an empty TensorDict for each element, every stack along any dim."""
+    sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
+    tree: Any = ("dense", (), {})
+    for ndim, size in enumerate(sizes):
+        tree = ("lazy", draw(st.integers(0, ndim)), [tree] * size)
+    return tree
+
+
+LIST_ITEMS = {
+    "arrays": lambda side, i: side.leaf(array((2,), i)),
+    "arrays without dims": lambda side, i: side.leaf(array((), i)),
+    "ragged arrays": lambda side, i: side.leaf(array((1 + i % 3,), i)),
+    "numbers": lambda side, i: float(i),
+    "strings": lambda side, i: f"text {i}",
+    "nodes": lambda side, i: side.library.TensorDict({"x": side.leaf(array((2,), i))}),
+    "dicts": lambda side, i: {"x": side.leaf(array((2,), i))},
+}
+
+
+def _lists(size: tuple[int, ...], items: Any) -> Any:
+    return [_lists(size[1:], items) for _ in range(size[0])] if size else next(items)
+
+
+@settings(max_examples=150, deadline=None)
+@given(stacks_of_stacks(), st.sampled_from(sorted(LIST_ITEMS)))
+def test_nested_lists(tree, kind):
+    make = LIST_ITEMS[kind]
+
+    def filled(side: Side, write: Any) -> Any:
+        td = side.build(tree)
+        size = tuple(td.batch_size)
+        write(td, _lists(size, (make(side, i) for i in range(int(np.prod(size))))))
+        return _read(td)
+
+    same(lambda side: filled(side, lambda td, value: td.set("new", value)))
+    same(lambda side: filled(side, lambda td, value: td.update({"new": value})))
+
+
+def _read(td: Any) -> Any:
+    """The values of the new entry by element: the reference stores some lists as lists, or as objects."""
+    if td.batch_dims:
+        return [_read(row) for row in td.unbind(0)]
+    entry = td["new"]
+    return np.asarray(entry["x"] if hasattr(entry, "keys") else entry).tolist()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_lists_of_rows(data):
+    """Arrays that have the other dims of the batch, one for each index of its first."""
+    size = data.draw(st.sampled_from([(2,), (3, 2)]))
+    dim, length = data.draw(st.integers(0, len(size))), data.draw(st.integers(1, 3))
+    tree = ("lazy", dim, [("dense", size, {})] * length)
+    rows = [array((*shape(tree)[1:], 2), i) for i in range(shape(tree)[0])]
+    same(lambda side: _read(side.build(tree).set("new", [side.leaf(row) for row in rows])))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_stacks_into_a_lazy_out(data):
+    tree = data.draw(stacks())
+    dim, parts = tree[1], tree[2]
+    name = data.draw(st.sampled_from(["stack", "lazy_stack", "maybe_dense_stack"]))
+    at = data.draw(st.integers(0, len(shape(tree)) - 1))
+    if "only" in parts[0][2] and at != dim:
+        at = dim  # as the stack along another dim has no key that only some parts have
+
+    def into(side: Side) -> Any:
+        out = side.build(("lazy", dim, [(kind, size, dict(part)) for kind, size, part in parts])).zero_()
+        if at != dim:
+            out = side.library.LazyStackedTensorDict(*out.unbind(at), stack_dim=at)
+        join = getattr(side.library.LazyStackedTensorDict, name)
+        return join([side.build(part) for part in parts], dim, out=out) is out, out
+
+    same(into)
 
 
 @settings(max_examples=60, deadline=None)

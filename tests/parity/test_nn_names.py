@@ -27,10 +27,13 @@ LEFT_OUT = {
 DISTRIBUTIONS_LEFT_OUT = {
     "NormalParamWrapper": "raises in the reference; NormalParamExtractor replaces it",
     "ReparamGradientStrategy": "a choice between gradients",
-    **dict.fromkeys(("has_analytic_entropy", "has_analytic_kl"), "entropy says so itself"),
-    **dict.fromkeys(("continuous", "discrete"), "modules"),
+    **dict.fromkeys(
+        ("has_analytic_entropy", "has_analytic_kl"), "entropy and kl_divergence say so themselves"
+    ),
 }
-TORCH_DISTRIBUTIONS = ("Bernoulli", "Categorical", "Independent", "Normal", "Uniform")
+# Those that tensordict or TorchRL have, too, are theirs here.
+OF_TORCH = {name for name in distributions.__all__ if hasattr(torch.distributions, name)} - set(rl.__all__)
+TRANSFORMS = {name for name in distributions.__all__ if name.endswith("Transform")}
 
 # Parameters that lite does not have, and those that it has more.
 PARAMETERS_LEFT_OUT = {
@@ -106,8 +109,10 @@ COMPARED = {n for n in distributions.__all__ if n[0].isupper()} - {"Distribution
 
 @pytest.mark.parametrize("name", sorted(COMPARED))
 def test_parameters_of_distributions(name: str) -> None:
-    source = torch.distributions if name in TORCH_DISTRIBUTIONS else rl
+    source = torch.distributions if name in OF_TORCH else rl
     source = tensordict.nn if name == "CompositeDistribution" else source
+    if name in TRANSFORMS:
+        source = rl.continuous if name == "SafeTanhTransform" else torch.distributions.transforms
     compare(name, getattr(distributions, name), getattr(source, name))
 
 

@@ -88,19 +88,12 @@ REFUSED = {
 # Parameters of any function that only mean something to torch.
 TORCH_ONLY = {"requires_grad", "layout", "hook_in", "hook_out", "as_nested_tensor"}
 
-ANY_FORM = "sizes and dims come one by one or as one sequence"
 # name -> parameters that are missing or called otherwise, and why.
 PARAMETERS = {
-    "LazyStackedTensorDict": ({"device", "names"}, "those of the parts; names can be set"),
+    "LazyStackedTensorDict": ({"names"}, "without effect there"),
     "NonTensorData": ({"_metadata", "_is_non_tensor"}, "internal"),
-    "broadcast_to": ({"shape"}, ANY_FORM),
     "densify": ({"layout"}, "padding is the only layout"),
-    "flip": ({"dims"}, ANY_FORM),
     "get_defaults_to_none": ({"set_to_none"}, "without effect there"),
-    "from_dataclass": (
-        {"obj", "frozen", "autocast", "nocast", "inplace", "shadow", "tensor_only"},
-        "dest_cls",
-    ),
     "from_dict": ({"d"}, "the class method's name, input_dict"),
     "from_h5": ({"h5_file"}, "the class method's name, filename"),
     "from_namedtuple": ({"named_tuple"}, "the class method's name"),
@@ -110,12 +103,11 @@ PARAMETERS = {
         "input, as on every other class; pad_sequence pads arrays",
     ),
     "maybe_dense_stack": ({"items", "strict"}, "input, as on every other class; stack is strict"),
-    "new_empty": ({"empty_lazy", "pin_memory"}, "internal"),
-    "new_full": ({"empty_lazy", "pin_memory"}, "internal"),
-    "new_ones": ({"empty_lazy", "pin_memory"}, "internal"),
+    "new_empty": ({"pin_memory"}, TORCH),
+    "new_full": ({"pin_memory"}, TORCH),
+    "new_ones": ({"pin_memory"}, TORCH),
     "new_tensor": ({"pin_memory"}, TORCH),
-    "new_zeros": ({"empty_lazy", "pin_memory"}, "internal"),
-    "tile": ({"dims"}, ANY_FORM),
+    "new_zeros": ({"pin_memory"}, TORCH),
     "update_at_": ({"index"}, "idx, as on TensorDict"),
 }
 
@@ -126,8 +118,11 @@ DEFAULTS = {
         ({"allow_pickle"}, "False instead of a warning: files are untrusted"),
     ),
     "NonTensorData": ({"batch_size"}, "() unless given"),
-    "flatten": ({"start_dim", "end_dim"}, "the numbers instead of None"),
+    "broadcast_to": ({"shape"}, "may come one by one"),
+    "flatten": ({"start_dim", "end_dim"}, "the numbers in one of the two classes there"),
+    "flip": ({"dims"}, "may come one by one"),
     "from_dict": ({"auto_batch_size"}, "None and False mean the same"),
+    "tile": ({"dims"}, "may come one by one"),
 }
 
 UNSET = "<not given>"

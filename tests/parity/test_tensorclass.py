@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 import pytest
 
 pytest.importorskip("tensordict", reason="needs the parity extra")
 
+import torch
 from parity.compare import LITE, TORCH, Side, assert_outcomes, outcome
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
@@ -54,7 +55,42 @@ def make(side: Side) -> dict[str, Any]:
     class Frozen(base["frozen"]):
         a: Any
 
+    # Not as text, in which tensordict finds no names of a function.
+    typed = {
+        "own": "Typed",
+        "array": np.ndarray if side is LITE else torch.Tensor,
+        "text": str,
+        "number": int,
+        "union": Optional[int],  # noqa: UP045
+        "anything": Any,
+        "data": side.lib.NonTensorData,
+        "td": side.lib.TensorDict,
+        "listed": list,
+    }
+    body = {"__annotations__": typed, "__module__": __name__, **dict.fromkeys(typed)}
+
+    @side.lib.tensorclass
+    class Other:
+        xy: Any
+        zz: Any = None
+
+    @side.lib.tensorclass
+    class SetsItself:
+        a: Any
+        b: Any = 3
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, value * 2)
+
+    @side.lib.tensorclass
+    class ByDefault:
+        a: Any = side.leaf(np.ones(2))
+
     return {
+        "Typed": side.lib.tensorclass(autocast=True)(type("Typed", (), body)),
+        "Other": Other,
+        "SetsItself": SetsItself,
+        "ByDefault": ByDefault,
         "Point": Point,
         "Derived": Derived,
         "Longer": Longer,
@@ -77,6 +113,12 @@ def point(s: Side) -> Any:
 def td(value: Any) -> Any:
     """A tensorclass as a TensorDict, to be compared; its class by name."""
     return [type(value).__name__, value.to_tensordict()]
+
+
+@dataclasses.dataclass
+class Plain:
+    a: int
+    b: str
 
 
 ACTIONS: dict[str, Callable[[Side, Any], Any]] = {
@@ -138,8 +180,121 @@ ACTIONS: dict[str, Callable[[Side, Any], Any]] = {
     "asdict": lambda s, p: dataclasses.asdict(CLASSES[s]["Kept"](a=3)),
     "replace": lambda s, p: dataclasses.replace(CLASSES[s]["Kept"](a=3), a=4).a,
     "hash": lambda s, p: hash(p),
+    "hash frozen": lambda s, p: isinstance(hash(CLASSES[s]["Frozen"](a=s.leaf(XY))), int),
+    "frozen attribute": lambda s, p: setattr(CLASSES[s]["Frozen"](a=1), "batch_size", [2]),
+    "own setattr": lambda s, p: CLASSES[s]["SetsItself"](a=s.leaf(np.ones(2))).a,
+    "own setattr, default": lambda s, p: CLASSES[s]["SetsItself"](a=s.leaf(np.ones(2))).b,
+    "array by default": lambda s, p: CLASSES[s]["ByDefault"]().a,
+    "shared default": lambda s, p: CLASSES[s]["ByDefault"]().a is CLASSES[s]["ByDefault"]().a,
+    "deleted": lambda s, p: p.__delattr__("label") or p.get("label", "default"),
+    "del_ of None": lambda s, p: [p.set("label", None).del_("label"), p.label][1],
+    "get batch_size": lambda s, p: tuple(p.get("batch_size")),
+    "get device": lambda s, p: p.get("device", 3),
+    "get ndim": lambda s, p: p.get("ndim"),
+    "data": lambda s, p: type(p.data).__name__,
+    "lock=True": lambda s, p: CLASSES[s]["Point"](xy=s.leaf(XY), lock=True).is_locked,
+    "to_dict without None": lambda s, p: sorted(p.set("label", None).to_dict(retain_none=False)),
+    "assign another class": lambda s, p: p.__setitem__(
+        slice(2), CLASSES[s]["Other"](xy=s.leaf(XY), batch_size=[3])[:2]
+    ),
+    "assign nested, another class": lambda s, p: s.lib.TensorDict({"p": p}, [3]).__setitem__(
+        0, s.lib.TensorDict({"p": CLASSES[s]["Other"](xy=s.leaf(XY), batch_size=[3])}, [3])[0]
+    ),
+    "state dict": lambda s, p: [sorted(p.state_dict()), sorted(p.state_dict(flatten=False))],
+    "state dict, metadata": lambda s, p: (
+        p.state_dict()._metadata["inner"]["_non_tensor"],
+        p.state_dict(prefix="x.")._metadata["x"]["_non_tensor"],
+    ),
+    **{
+        f"load state dict, flatten={flatten}, assign={assign}": lambda s, p, flatten=flatten, assign=assign: (
+            td(
+                CLASSES[s]["Point"](
+                    xy=s.leaf(XY * 0),
+                    label="old",
+                    inner=CLASSES[s]["Point"](xy=s.leaf(XY * 0), batch_size=[3]),
+                    batch_size=[3],
+                ).load_state_dict(p.state_dict(flatten=flatten), assign=assign)
+            )
+        )
+        for flatten in (False, True)
+        for assign in (False, True)
+    },
+    "load unexpected": lambda s, p: p.load_state_dict({**p.state_dict(flatten=False), "more": s.leaf(XY)}),
+    "tensor_only": lambda s, p: s.lib.tensorclass(tensor_only=True)(
+        type("Made", (), {"__annotations__": {"a": str}})
+    ),
+    "from_dataclass": lambda s, p: td(s.lib.from_dataclass(Plain(a=3, b="x"))),
+    "from_dataclass nocast": lambda s, p: s.lib.from_dataclass(Plain(a=3, b="x"), nocast=True).a,
+    "from_dataclass autocast": lambda s, p: s.lib.from_dataclass(Plain, autocast=True)(a=3.5, b=4).b,
+    "from_dataclass of neither": lambda s, p: s.lib.from_dataclass(3),
+    "consolidate": lambda s, p: [td(p.consolidate()), p.consolidate().is_consolidated()],
+    "replace fields": lambda s, p: td(p.replace(xy=s.leaf(XY * 2))),
+    "replace by an instance": lambda s, p: td(p.replace(point(s).set("label", "other"))),
+    "stack of another class": lambda s, p: (
+        type(
+            s.lib.TensorDict.stack([CLASSES[s]["Longer"](a=s.leaf(XY)), CLASSES[s]["Derived"](a=s.leaf(XY))])
+        ).__name__
+    ),
     "is collection": lambda s, p: s.lib.is_tensor_collection(p),
 }
+
+
+def shown(value: Any) -> Any:
+    """A field as plain Python, its kind by name."""
+    if hasattr(value, "to_tensordict"):
+        return type(value).__name__, sorted(value.keys())
+    plain = value.tolist() if hasattr(value, "shape") else value
+    return "array" if hasattr(value, "shape") else type(value).__name__, plain
+
+
+VALUES: dict[str, Callable[[Side], Any]] = {
+    "dict": lambda s: {"text": "t"},
+    "str": lambda s: "5",
+    "int": lambda s: 3,
+    "float": lambda s: 2.5,
+    "bool": lambda s: True,
+    "array": lambda s: s.leaf(np.ones(2)),
+    "number": lambda s: s.leaf(np.ones(())),
+    "list": lambda s: [1, 2],
+    "tuple": lambda s: (1, 2),
+    "texts": lambda s: ["a", "b"],
+    "set": lambda s: {1},
+    "TensorDict": lambda s: s.lib.TensorDict({"text": "t"}, []),
+    "instance": lambda s: CLASSES[s]["Typed"](text="t"),
+}
+# Where the reference calls the annotated class with whatever there is, or shows it as text, or fails inside.
+CALLED = {
+    *[("own", value) for value in VALUES if value not in ("dict", "instance")],
+    *[(field, kind) for field in ("number", "listed") for kind in ("TensorDict", "instance", "array")],
+    *[("text", kind) for kind in ("TensorDict", "instance", "array", "number")],
+    ("data", "dict"),
+    ("td", "instance"),
+    ("array", "instance"),
+    ("array", "TensorDict"),
+}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    sorted(
+        {(f.name, value) for f in dataclasses.fields(CLASSES[LITE]["Typed"]) for value in VALUES} - CALLED
+    ),
+)
+def test_autocast(field: str, value: str) -> None:
+    def typed(s: Side) -> Any:
+        return shown(getattr(CLASSES[s]["Typed"](**{field: VALUES[value](s)}), field))
+
+    got, expected = (outcome(lambda s=s: typed(s)) for s in (LITE, TORCH))
+    assert_outcomes(got, expected, f"{field} {value}")
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_values_without_options(value: str) -> None:
+    def derived(s: Side) -> Any:
+        return shown(CLASSES[s]["Derived"](a=VALUES[value](s)).a)
+
+    got, expected = (outcome(lambda s=s: derived(s)) for s in (LITE, TORCH))
+    assert_outcomes(got, expected, value)
 
 
 @pytest.mark.parametrize("name", ACTIONS)

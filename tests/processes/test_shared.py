@@ -6,13 +6,15 @@ import gc
 import multiprocessing
 import os
 import pickle
+import time
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers.shared import double, echo, fill
+from helpers.shared import double, echo, echo_all, fill, put_and_die, put_new, send_new
 
 from lite import TensorClass, TensorDict, lazy_stack
+from lite._processes import shared
 from lite._processes.shared import _blocks, block_of
 from lite._processes.workers import safe_start_method
 
@@ -99,6 +101,57 @@ def test_through_queues_both_ways() -> None:
     assert np.shares_memory(rows["x"], td["x"])
     assert (rows["s"], rows.names, rows.batch_size) == ("text", ["t"], (3,))
     assert rows["e"].shape == (3, 0)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:.*fork:RuntimeWarning")
+@pytest.mark.parametrize("method", METHODS)
+def test_a_sender_ends_when_its_blocks_were_received(method: str) -> None:
+    """Though it has nothing to do any more when the receiver comes."""
+    context = multiprocessing.get_context(method)
+    queue, (here, there) = context.Queue(), context.Pipe()
+    children = [context.Process(target=f, args=(to,)) for f, to in ((put_new, queue), (send_new, there))]
+    for child in children:
+        child.start()
+    assert here.poll(60)
+    time.sleep(0.3)
+    assert here.recv()["x"].tolist() == [0, 1, 2, 3]
+    assert queue.get(timeout=60)["x"].tolist() == [0, 1, 2, 3]
+    for child in children:
+        child.join(60)
+        assert child.exitcode == 0
+
+
+@pytest.mark.skipif("fork" not in METHODS, reason="the sender is forked, to find what is patched here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:.*fork:RuntimeWarning")
+@pytest.mark.parametrize("target", [put_new, put_and_die])
+def test_a_sender_that_ended_is_named_as_the_reason(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "_PATIENCE", 0.2)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=target, args=(queue,))
+    child.start()
+    child.join(60)
+    assert not child.is_alive()
+    with pytest.raises(ConnectionError, match=r"ended before it was received.* send a copy"):
+        queue.get(timeout=60)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are counted in /proc")
+def test_files_do_not_stay_open_where_blocks_are_known() -> None:
+    context = multiprocessing.get_context(safe_start_method())
+    there, back = context.Queue(), context.Queue()
+    child = context.Process(target=echo_all, args=(there, back))
+    child.start()
+    counts = []
+    for _ in range(2):
+        td = tree()
+        for _ in range(20):
+            there.put(td)
+            assert back.get(timeout=60)["x"] is not None
+        counts.append([len(os.listdir(f"/proc/{pid}/fd")) for pid in ("self", child.pid)])
+    there.put(None)
+    child.join(60)
+    assert max(abs(first - last) for first, last in zip(*counts, strict=True)) < 10
 
 
 def test_map_writes_in_place() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import copy
 import dataclasses
 import inspect
@@ -11,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lite import TensorClass, TensorDict, stack, tensorclass
+from lite import TensorClass, TensorDict, lazy_stack, stack, tensorclass
+from lite.nn import Parameter
 
 
 class Inner(TensorClass["autocast"]):
@@ -22,8 +24,8 @@ class Cast(TensorClass["autocast"]):
     count: int
     ratio: float = 0.5
     name: str = "n"
-    array: np.ndarray | None = None
-    inner: Inner | None = None
+    array: np.ndarray = None
+    inner: Inner = None
     anything: Any = None
 
 
@@ -49,7 +51,7 @@ def test_autocast() -> None:
     assert made.count == 7
     made.inner = TensorDict(x=np.zeros(2))
     assert type(made.inner) is Inner
-    with pytest.raises(TypeError, match="cannot convert a str to the annotated int"):
+    with pytest.raises(ValueError, match="cannot convert a str to the annotated int"):
         made.count = "seven"
     assert made.count == 7
 
@@ -69,6 +71,9 @@ def test_frozen() -> None:
         made.a = np.ones(2)
     with pytest.raises(dataclasses.FrozenInstanceError, match="cannot delete field 'b'"):
         del made.b
+    for name, value in {"batch_size": [2], "names": None, "is_locked": False, "other": 1}.items():
+        with pytest.raises(dataclasses.FrozenInstanceError, match=f"cannot assign to field '{name}'"):
+            setattr(made, name, value)
     with pytest.raises(RuntimeError, match="Cannot modify locked"):
         made.set("a", np.ones(2))
     np.testing.assert_array_equal(made.a, [0, 0])
@@ -105,8 +110,6 @@ def test_dataclass_functions() -> None:
     assert list(inspect.signature(Kept).parameters) == ["a", "b", "batch_size", "device", "names"]
     assert inspect.signature(Kept).parameters["b"].default is None
     assert Kept.__match_args__ == ("a", "b")
-    del made.b
-    assert made.b is None
 
 
 def test_from_tensordict_with_further_fields() -> None:
@@ -147,3 +150,152 @@ def test_select_as_a_tensordict() -> None:
     with pytest.raises(KeyError):
         step.select("b")
     assert step.select("b", strict=False).a is None
+
+
+def test_frozen_instances_are_hashable() -> None:
+    array = np.zeros(2)
+    made = Frozen(a=array)
+    assert {made: 1}[made] == 1
+    assert made in {made, Frozen(a=np.ones(2))}
+    assert hash(made) == hash(Frozen(a=array))
+    assert hash(made) != hash(Frozen(a=array, b="other"))
+    rows = lazy_stack([made, made])
+    assert hash(rows) == hash(rows)
+    nested = Frozen(a=TensorDict(x=1))
+    assert hash(nested) == hash(nested)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Kept(a=1))
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Frozen(a=array, b={"un": "hashable"}))
+
+
+def test_an_own_setattr_is_called_for_every_field() -> None:
+    class Doubled(TensorClass):
+        a: Any
+        b: Any = None
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            seen.append(name)
+            super().__setattr__(name, value * 2 if name == "a" else value)
+
+    class Derived(Doubled):
+        c: Any = 3
+
+    @tensorclass
+    class Decorated:
+        a: Any
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            seen.append(name)
+            super().__setattr__(name, value * 2)
+
+    for cls, names in ((Doubled, ["a", "b"]), (Derived, ["a", "b", "c"]), (Decorated, ["a"])):
+        seen: list[str] = []
+        made = cls(a=np.ones(2))
+        np.testing.assert_array_equal(made.a, [2, 2])
+        assert seen == names
+        made.a = np.zeros(2)
+        assert seen == [*names, "a"]
+        assert type(made.clone()) is cls
+
+
+def test_deleted_fields() -> None:
+    made = Kept(a=np.ones(2), b="text")
+    del made.b
+    assert not hasattr(made, "b")
+    with pytest.raises(AttributeError, match="no attribute 'b'"):
+        _ = made.b
+    with pytest.raises(AttributeError, match="'b' has no value"):
+        del made.b
+    assert made.get("b", "default") == "default"
+    assert "b=None" not in repr(made)
+    assert list(made.to_dict()) == ["a"]
+    assert made.clone().b is None
+    made.b = None
+    assert made.b is None
+    made.b = 3
+    assert made.b == 3
+    with pytest.raises(RuntimeError, match="locked"):
+        del made.lock_().b
+    assert made.b == 3
+    made = Kept(a=1)
+    with pytest.raises(AttributeError, match="'b' has no value"):
+        del made.b
+    assert made.del_("b") is made
+    assert made.del_("a").a is None
+    with pytest.raises(KeyError, match="other"):
+        made.del_("other")
+
+
+def test_arrays_as_defaults() -> None:
+    shared = np.zeros(2)
+
+    class Made(TensorClass):
+        a: Any = shared
+        b: Any = Parameter(np.ones(1))
+        c: Any = np.float32(2)
+
+    assert Made().a is shared
+    np.testing.assert_array_equal(Made(np.ones(2)).a, [1, 1])
+    assert isinstance(Made().b, Parameter)
+    assert Made().c == 2
+
+    class Derived(Made):
+        d: Any = np.ones(3)
+
+    assert Derived().a is shared
+    np.testing.assert_array_equal(Derived().d, np.ones(3))
+    for value in ([1], {"a": 1}, TensorDict(a=1), Kept(a=1)):
+        with pytest.raises(ValueError, match="mutable default"):
+            tensorclass(type("Wrong", (), {"__annotations__": {"a": Any}, "a": value}))
+
+
+def test_get_of_attributes() -> None:
+    made = Kept(a=np.ones((2, 3)), batch_size=[2], names=["x"])
+    assert made.get("batch_size") == made.get("shape") == (2,)
+    assert (made.get("names"), made.get("ndim"), made.get("is_locked")) == (["x"], 1, False)
+    assert type(made.get("data")) is type(made.data) is Kept
+    assert made.get("sum")(dim=0).a.shape == (3,)
+    assert (made.get("other"), made.get("other", 3)) == (None, 3)
+
+
+def test_lock_and_none() -> None:
+    assert Kept(a=1, lock=True).is_locked
+    assert not Kept(a=1, lock=False).is_locked
+    made = Kept(a=np.ones(2))
+    assert made.to_dict(retain_none=False).keys() == {"a"}
+    assert made.to_dict()["b"] is None
+    assert list(made.to_tensordict().keys()) == ["a"]
+    assert made.to_tensordict(retain_none=True)["b"] is None
+    with pytest.raises(ValueError, match=r"Got the keys \['other'\]"):
+        Kept.from_tensordict(TensorDict(a=1), {"other": 2})
+
+
+def test_bases_with_a_metaclass() -> None:
+    class Abstract(TensorClass, abc.ABC):
+        a: Any
+
+        @abc.abstractmethod
+        def twice(self) -> Any: ...
+
+    class Concrete(Abstract):
+        def twice(self) -> Any:
+            return self.a * 2
+
+    assert Concrete(a=np.ones(2)).twice().sum() == 4
+    assert type(Concrete.stack([Concrete(a=1), Concrete(a=2)])) is Concrete
+    with pytest.raises(TypeError, match="abstract"):
+        Abstract(a=1)
+
+
+def test_fields_named_as_methods() -> None:
+    class Shadowing(TensorClass["shadow"]):
+        stack: Any
+        keys: Any = 3
+        update: Any = None
+
+    made = Shadowing(stack=np.ones(2))
+    np.testing.assert_array_equal(made.stack, [1, 1])
+    assert (int(made.keys), made.update) == (3, None)
+    with pytest.raises(TypeError, match="missing a value for its field 'stack'"):
+        Shadowing()

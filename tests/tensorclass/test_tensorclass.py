@@ -197,12 +197,12 @@ def test_operators_and_comparison():
 
 
 def test_results_with_other_keys_are_tensordicts():
-    point = Point(xy=np.zeros(2), inner={"a": 1})
+    point = Point(xy=np.zeros(2), inner=TensorDict(a=1))
     assert type(point.flatten_keys()) is TensorDict
     assert type(point.to_tensordict()) is TensorDict
     assert type(point.inner) is TensorDict
-    assert type(Point(xy=np.zeros(2), inner={"xy": 1}).get("inner")) is TensorDict
-    assert type(Point(xy=np.zeros(2), inner={"xy": 1}).pop("inner")) is TensorDict
+    assert type(Point(xy=np.zeros(2), inner=TensorDict(xy=1)).get("inner")) is TensorDict
+    assert type(Point(xy=np.zeros(2), inner=TensorDict(xy=1)).pop("inner")) is TensorDict
 
 
 def test_conversion():
@@ -216,7 +216,7 @@ def test_conversion():
     assert back.batch_size == (2,)
     with pytest.raises(ValueError, match="do not belong to the class"):
         Tokens.from_tensordict(TensorDict(other=1))
-    with pytest.raises(TypeError, match="expects a TensorDict"):
+    with pytest.raises(RuntimeError, match="expects a TensorDict"):
         Tokens.from_tensordict({"full": 1})
     made = Tokens.from_dict({"full": np.zeros(2)})
     assert type(made) is Tokens
@@ -276,9 +276,28 @@ def test_repr():
     )
 
 
+def test_repr_of_nested_instances():
+    point = Point(xy=np.zeros(2), tags="t", inner=Tokens(full=np.zeros(3)))
+    inner = repr(point.inner).replace("\n", "\n    ")
+    assert f"\n    inner={inner},\n" in repr(point)
+    assert f"\n    inner: {inner},\n".replace("\n", "\n    ") in repr(
+        point.to_tensordict().set("inner", point.inner)
+    )
+    assert repr(point.inner).replace("\n", "\n        ") in repr(lazy_stack([TensorDict(p=point.inner)])[0])
+
+
 def test_hints_of_a_class_outside_of_lite() -> None:
     class Typed(TensorClass):
         x: np.ndarray
 
     assert typing.get_type_hints(Typed)["x"] is np.ndarray
     assert (TensorClass.__module__, Typed.__module__) == ("lite", __name__)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_fields_without_a_value_are_none_in_dicts(lazy: bool) -> None:
+    point = tensorclass(type("Point", (), {"__annotations__": {"x": Any, "s": Any}, "s": None}))
+    td = TensorDict(p=point(x=np.ones(2)), a=np.ones(2))
+    td = lazy_stack([td, td]) if lazy else td
+    assert td.to_dict()["p"]["s"] is None
+    assert "s" not in td.to_dict(retain_none=False)["p"]

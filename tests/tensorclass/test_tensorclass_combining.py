@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from helpers.tensorclasses import Point, Tokens, Turn
@@ -107,3 +109,33 @@ def test_an_instance_around_a_lazy_stack():
     assert tokens.get_item_shape("full") == (2, -1)
     tokens.append(Tokens(full=np.zeros(5)))
     assert tokens.batch_size == (3,)
+
+
+def test_copies_of_several_tensorclasses_are_of_the_first():
+    class Derived(Tokens):
+        """With the same fields."""
+
+    class Longer(Tokens):
+        more: Any = None
+
+    for other in (Derived, Longer):
+        rows = [other(full=np.ones(2), batch_size=[2]), Tokens(full=np.ones(2), batch_size=[2])]
+        for join in (stack, cat, TensorDict.maybe_dense_stack):
+            assert type(join(rows)) is other
+            assert type(join(rows[::-1])) is Tokens
+            assert type(join([TensorDict({"t": row}, batch_size=[2]) for row in rows])["t"]) is other
+    rows = [Derived(full=np.ones(2)), Tokens(full=np.zeros(2))]
+    assert type(lazy_stack(rows)) is LazyStackedTensorDict
+    rows = [Tokens(prompt=np.ones(2)), Longer(more=np.ones(2))]
+    assert type(TensorDict.maybe_dense_stack(rows)) is LazyStackedTensorDict
+
+
+@pytest.mark.parametrize("name", ["stack", "cat", "lazy_stack", "maybe_dense_stack"])
+def test_a_derived_class_is_kept(name):
+    class Derived(Tokens):
+        more: Any = None
+
+    rows = [Derived(full=np.ones(2), batch_size=[2])] * 2
+    assert type(getattr(Derived, name)(rows)) is type(getattr(TensorDict, name)(rows)) is Derived
+    for join in (np.stack, np.concatenate):
+        assert type(join(rows)) is Derived

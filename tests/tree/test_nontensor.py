@@ -80,8 +80,8 @@ def test_from_list():
     assert NonTensorStack.from_list([{"k": 1}, None]).tolist() == [{"k": 1}, None]
     assert NonTensorStack([1, 2], [3]).tolist() == [[1, 2], [3]]
     assert NonTensorStack(grid, grid, stack_dim=1).batch_size == (2, 2, 2)
-    with pytest.raises(RuntimeError, match="items cannot be empty"):
-        NonTensorStack()
+    assert NonTensorStack().batch_size == (0,)
+    assert NonTensorStack(batch_size=[3]).batch_size == (0, 3)
 
 
 def test_data_of_a_stack_is_the_common_value():

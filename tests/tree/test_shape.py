@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.trees import tree, unchanged
 
-from lite import TensorDict
+from lite import TensorDict, lazy_stack
 
 # (operation on a TensorDict, the same on an array of the batch's shape, names of the result)
 OPERATIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], list[str | None]]] = {
@@ -223,3 +223,33 @@ def test_view_of_a_dtype() -> None:
     assert td.view(np.int32)["a"].shape == (1, 4)
     with pytest.raises(ValueError, match=r"itemsize|divisor"):
         TensorDict(a=np.zeros(3, "int32")).view(np.int64)
+
+
+SIZES = {
+    "reshape": ("size", (6,)),
+    "view": ("size", (6,)),
+    "expand": ("size", (4, 2, 3)),
+    "permute": ("dims", (1, 0)),
+    "flip": ("dims", (1,)),
+    "tile": ("dims", (2, 1)),
+    "broadcast_to": ("shape", (4, 2, 3)),
+}
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_and_dims_by_keyword(name: str, lazy: bool) -> None:
+    keyword, value = SIZES[name]
+    td = TensorDict({"a": np.arange(12).reshape(2, 3, 2), "n": {"b": np.arange(6).reshape(2, 3)}}, [2, 3])
+    if lazy:
+        td = lazy_stack(list(td.unbind(1)), 1)
+    method = getattr(td, name)
+    expected = method(*value)
+    for given in (tuple(value), list(value), np.array(value)):
+        for out in (method(**{keyword: given}), method(given)):
+            assert out.batch_size == expected.batch_size
+            np.testing.assert_array_equal(out["a"], expected["a"])
+            np.testing.assert_array_equal(out["n", "b"], expected["n", "b"])
+    for args in (value, (value,)):
+        with pytest.raises(TypeError, match=keyword):
+            method(*args, **{keyword: value})

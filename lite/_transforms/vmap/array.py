@@ -9,8 +9,8 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from lite._arrays.methods import ArrayMethods
 from lite._arrays.types import HostArray, Shape
-from lite._transforms.methods import ArrayMethods
 from lite._tree.collection import TensorCollection
 
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 import threading
 from typing import Any, Protocol
 
+import numpy as np
+
+from lite._arrays.namespace import NamespaceArray, known
 from lite._arrays.types import HostArray
 
 
@@ -27,10 +30,16 @@ maps = _Maps()
 
 
 def everything(x: Any) -> Any:
-    """What an array holds, mapped dimensions included, for checks that all elements must pass."""
-    while isinstance(x, HostArray):
+    """What an array holds, mapped dimensions included, for checks that all elements must pass.
+
+    An array that JAX traces has no elements yet, and so gives an array of none.
+    """
+    while isinstance(x, HostArray) and x.layered:
         x = x.value  # type: ignore[attr-defined]
-    return x
+    if not isinstance(x, NamespaceArray):
+        return x
+    found = known(x.leaf)
+    return np.zeros(0, x.dtype) if found is None else found
 
 
 def look_up(table: Any, index: Any) -> Any:

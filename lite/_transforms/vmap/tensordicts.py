@@ -29,6 +29,16 @@ class Hide(BatchOp):
     def names(self, names: list[str | None]) -> Names:
         return names[: self.dim] + names[self.dim + 1 :]
 
+    def on_stack(self, stack: Any) -> Any:
+        """The parts with the dimension hidden; dense where it is the one that they are stacked along."""
+        at = stack.stack_dim
+        if self.dim == at:
+            return stack.contiguous()._run(self)
+        before = self.dim < at
+        dim = self.dim if before else self.dim - 1
+        parts = [part._run(Hide(self._head(part), dim, self.number)) for part in stack.tensordicts]
+        return stack._like(parts, at - before, stack._dim_name)
+
 
 class Show(BatchOp):
     """Every entry with the mapped dimension at `dim`."""
@@ -46,6 +56,13 @@ class Show(BatchOp):
 
     def names(self, names: list[str | None]) -> Names:
         return [*names[: self.dim], None, *names[self.dim :]]
+
+    def on_stack(self, stack: Any) -> Any:
+        at = stack.stack_dim
+        before = self.dim <= at
+        dim = self.dim if before else self.dim - 1
+        parts = [part._run(Show(self._head(part), dim, self.number, self.size)) for part in stack.tensordicts]
+        return stack._like(parts, at + before, stack._dim_name)
 
 
 def hide(value: Any, dim: int, number: int) -> Any:
@@ -66,11 +83,6 @@ def show(value: Any, dim: int, number: int, size: int) -> Any:
     return np.broadcast_to(inner, (*shape[:dim], size, *shape[dim:]))
 
 
-def dense(td: Any) -> Any:
-    """A TensorDict whose lazy stacks are stacked."""
-    return td.to_dense() if hasattr(td, "to_dense") else td
-
-
 class MappedIndex(BatchOp):
     """Every entry indexed by something that has mapped arrays in it."""
 
@@ -85,6 +97,9 @@ class MappedIndex(BatchOp):
 
     def array(self, value: Any) -> Any:
         return get_index(raw(value), self.index)
+
+    def on_stack(self, stack: Any) -> Any:
+        return stack.contiguous()._run(self)
 
 
 def indexed(td: Any, index: Any) -> Any:

@@ -16,9 +16,10 @@ from lite._transforms.vmap.array import BatchedArray, SharedArray
 from lite._transforms.vmap.level import numbers
 from lite._transforms.vmap.randomness import Map
 from lite._transforms.vmap.running import generator_for, maps
-from lite._transforms.vmap.tensordicts import Hide, Show, dense, hide, show
+from lite._transforms.vmap.tensordicts import Hide, Show, hide, show
 from lite._transforms.vmap.trees import Mismatch, flatten, outline, spread, unflatten
 from lite._tree.collection import Entry, TensorCollection
+from lite._tree.protocol import Container
 from lite._tree.unbatched import UnbatchedTensor
 
 _RANDOMNESS = ("error", "same", "different")
@@ -66,8 +67,9 @@ def vmap(
     A function without a batching rule runs once for each element; the first time a warning names it.
 
     A TensorDict loses the mapped batch dimension inside and gains it in results, where its dimension name
-    is None. A TensorDict that is not mapped is copied (not its arrays), so that what `func` sets stays
-    inside.
+    is None. A lazy stack stays one, except where it is mapped along the dimension that it is stacked along:
+    then it is a TensorDict inside, and a lazy stack again if it is what `func` returns. A TensorDict that is
+    not mapped is copied (not its arrays), so that what `func` sets stays inside.
 
     Source:
         The interface of torch.vmap.
@@ -144,8 +146,18 @@ def _run(
         maps.running.pop()
     items, out_plan = flatten(result)
     outs = _out_dims(name, out_dims, result)
-    shown = [_outside(name, item, dim, number, size) for item, dim in zip(items, outs, strict=True)]
+    stacks = [new for old, dim, new in zip(flat, dims, inside, strict=True) if _is_stacked_along(old, dim)]
+    shown = [
+        _outside(name, item, dim, number, size, any(item is stack for stack in stacks))
+        for item, dim in zip(items, outs, strict=True)
+    ]
     return unflatten(shown, out_plan)
+
+
+def _is_stacked_along(item: Any, dim: int | None) -> bool:
+    node = Container._as_node(item)
+    parts = None if node is None else node._parts()
+    return parts is not None and parts[1] == dim
 
 
 def _mapped_dims(name: str, in_dims: Any, args: Any, flat: list[Any]) -> tuple[list[int | None], int]:
@@ -225,8 +237,7 @@ def _inside(item: Any, dim: int | None, number: int) -> Any:
     if isinstance(item, Entry):
         if dim is None:
             return item._clone(False)
-        stacked = dense(item)
-        hidden = stacked._run(Hide(stacked.batch_size, dim, number))
+        hidden: Any = item._run(Hide(item.batch_size, dim, number))
         return hidden.lock_() if getattr(item, "is_locked", False) else hidden
     if dim is not None:
         return hide(raw(item), dim, number)
@@ -236,8 +247,8 @@ def _inside(item: Any, dim: int | None, number: int) -> Any:
     return generator_for(item) if hasattr(item, "bit_generator") else item
 
 
-def _outside(name: str, item: Any, dim: int | None, number: int, size: int) -> Any:
-    """A result with the mapped dimension."""
+def _outside(name: str, item: Any, dim: int | None, number: int, size: int, stacked: bool) -> Any:
+    """A result with the mapped dimension; `stacked` says that it stood for a lazy stack along it."""
     node = isinstance(item, Entry)
     if dim is None:
         if type(item) is BatchedArray and item.level == number:
@@ -256,7 +267,12 @@ def _outside(name: str, item: Any, dim: int | None, number: int, size: int) -> A
     if not -ndim <= dim < ndim:
         raise ValueError(f"vmap({name}): out_dims has {dim} for a result that will have {ndim} dimensions.")
     if node:
-        return item._run(Show(item.batch_size, dim % ndim, number, size))
+        out = item._run(Show(item.batch_size, dim % ndim, number, size))
+        if not stacked:
+            return out
+        held = Container._as_node(out)
+        stack = held.to_lazystack(dim)
+        return Container._rewrap(out, stack.lock_() if held.is_locked else stack)
     return show(raw(item), dim % ndim, number, size)
 
 

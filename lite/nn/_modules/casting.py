@@ -13,6 +13,7 @@ from lite._tree.collection import TensorCollection
 from lite.nn._modules.meta import MetaArray, check_device
 from lite.nn._modules.parameter import Parameter
 from lite.nn._modules.registry import Registry
+from lite.nn._modules.uninitialized import UninitializedBuffer
 
 
 class Casting(Registry):
@@ -114,6 +115,8 @@ class Casting(Registry):
         def convert(x: Any) -> Any:
             if dtype is not None and is_inexact(x.dtype):
                 x = x.astype(dtype, copy=False)
+            if device is not None and isinstance(x, UninitializedBuffer):
+                return x.on_device(device)
             if device == "meta":
                 return MetaArray(x.shape, x.dtype)
             if device == "cpu" and isinstance(x, MetaArray):

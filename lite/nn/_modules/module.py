@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self
+
+from numpy import ndarray
 
 from lite.nn._modules.casting import Casting
 from lite.nn._modules.compile import compile_functions
 from lite.nn._modules.hooks import call_with_hooks
+from lite.nn._modules.namespaces import call_shown, without_shown
 from lite.nn._modules.parameter import Parameter, check_requires_grad
 from lite.nn._modules.state_dict import StateDictMethods
 
@@ -44,8 +48,12 @@ class Module(Casting, StateDictMethods):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         state = self.__dict__  # attribute access is slow on a class that has __getattr__
         if state["_forward_hooks"] or state["_forward_pre_hooks"]:
-            return call_with_hooks(self, self.forward, args, kwargs)
-        return self.forward(*args, **kwargs)
+            return call_shown(partial(_hooked, self), args, kwargs)
+        for arg in args:
+            if type(arg) is not ndarray:
+                return call_shown(self.forward, args, kwargs)
+        out = self.forward(*args, **kwargs)
+        return out if type(out) is ndarray else without_shown(out)
 
     def train(self, mode: bool = True) -> Self:
         """Set `training` on this module and its descendants; returns self.
@@ -135,6 +143,10 @@ class Module(Casting, StateDictMethods):
         params = self.__dict__["_parameters"]
         value = params[name] if name in params else getattr(self, name)
         return value.data if isinstance(value, Parameter) else value
+
+
+def _hooked(module: Module, *args: Any, **kwargs: Any) -> Any:
+    return call_with_hooks(module, module.forward, args, kwargs)
 
 
 def indented(text: str, width: int = 2) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from lite._tree.collection import TensorCollection
 from lite.nn._modules.meta import MetaArray
 from lite.nn._modules.parameter import Parameter
+from lite.nn._modules.uninitialized import UninitializedBuffer
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 
@@ -23,7 +24,7 @@ assignments = [0]
 
 def is_buffer_value(value: Any) -> bool:
     """True for what a buffer can hold: an array (of NumPy, on a device, or without data), or a TensorDict."""
-    if isinstance(value, np.ndarray | np.generic | MetaArray | TensorCollection):
+    if isinstance(value, np.ndarray | np.generic | MetaArray | UninitializedBuffer | TensorCollection):
         return True
     return hasattr(value, "__cuda_array_interface__")
 

@@ -9,18 +9,20 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
 from lite._arrays.dtypes import is_inexact, is_numeric
 from lite._arrays.types import raw
 from lite._tree.collection import TensorCollection
+from lite._tree.protocol import Container
 from lite.nn._modules.hooks import Hooks
 from lite.nn._modules.meta import MetaArray
 from lite.nn._modules.parameter import Parameter
 from lite.nn._modules.registry import Registry, assignments
+from lite.nn._modules.uninitialized import UninitializedParameter, is_uninitialized
 
 StateDict = OrderedDict  # the name that pickles of older versions have
 EXTRA_STATE = "_extra_state"
@@ -112,7 +114,9 @@ class StateDictMethods(Registry, Hooks):
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         for name, param in self._parameters.items():
             if param is not None:
-                destination[prefix + name] = param if keep_vars else param.data
+                # One that has no array yet is in the state dict itself.
+                itself = keep_vars or isinstance(param, UninitializedParameter)
+                destination[prefix + name] = param if itself else param.data
         for name, buffer in self._buffers.items():
             if buffer is not None and name not in self._non_persistent_buffers:
                 destination[prefix + name] = buffer
@@ -125,12 +129,13 @@ class StateDictMethods(Registry, Hooks):
     # -- loading -------------------------------------------------------------------------------
 
     def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+        self, state_dict: Mapping[str, Any] | Container, strict: bool = True, assign: bool = False
     ) -> IncompatibleKeys:
         """Load arrays by dotted name.
 
         Args:
-            state_dict: names to arrays (also arrays of other libraries that convert to NumPy).
+            state_dict: names to arrays (also arrays of other libraries that convert to NumPy). A TensorDict
+                with such names is one, too: `TensorDict.from_module(other).flatten_keys(".")`.
             strict: raise if names are missing or unexpected. Wrong shapes raise in any case.
             assign: take the given arrays (and their dtypes) instead of copying values into the
                 module's own arrays, which keep their dtype.
@@ -139,7 +144,7 @@ class StateDictMethods(Registry, Hooks):
             The missing and the unexpected names.
 
         Raises:
-            TypeError: if `state_dict` is not a mapping.
+            TypeError: if `state_dict` is neither a mapping nor a TensorDict.
             RuntimeError: if names (with `strict`), shapes or types do not fit; the message lists all
                 of them. After any error, also one of a hook or of `set_extra_state`, parameters and
                 buffers are what they were.
@@ -153,12 +158,12 @@ class StateDictMethods(Registry, Hooks):
             >>> m(np.array([1.0, 1.0], dtype=np.float32))
             array([6.], dtype=float32)
         """
-        if not isinstance(state_dict, Mapping):
+        if not isinstance(state_dict, Mapping | Container):
             raise TypeError(
                 f"state_dict must be a mapping of names to arrays, got {type(state_dict).__name__}."
             )
         metadata = getattr(state_dict, "_metadata", {})
-        entries: dict[str, Any] = dict(state_dict)
+        entries: dict[str, Any] = dict(state_dict.items())
         keys = IncompatibleKeys([], [])
         errors: list[str] = []
         pending = _Pending([], [])
@@ -282,9 +287,17 @@ class StateDictMethods(Registry, Hooks):
 
     def _copy_entry(self, name: str, current: Any, value: Any) -> None:
         array = raw(current)
+        if is_uninitialized(value):
+            return
         if isinstance(array, TensorCollection):
             array.update_(value)
             return
+        if is_uninitialized(array):
+            if not isinstance(current, Parameter):
+                self._set_buffer(name, value.copy())
+                return
+            cast(Any, current).materialize(value.shape)
+            array = current.data
         if isinstance(array, MetaArray):
             warnings.warn(
                 f"'{name}' has no data (meta device), so nothing is copied into it; "
@@ -330,10 +343,10 @@ class StateDictMethods(Registry, Hooks):
 
     def _raise_on_errors(self, strict: bool, keys: IncompatibleKeys, errors: list[str]) -> None:
         problems = list(errors)
-        if strict and keys.missing_keys:
-            problems.insert(0, "Missing key(s) in state_dict: " + _quoted(keys.missing_keys))
         if strict and keys.unexpected_keys:
             problems.insert(0, "Unexpected key(s) in state_dict: " + _quoted(keys.unexpected_keys))
+        if strict and keys.missing_keys:
+            problems.insert(0, "Missing key(s) in state_dict: " + _quoted(keys.missing_keys))
         if problems:
             details = "\n\t".join(problems)
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{details}")
@@ -345,7 +358,11 @@ def _quoted(keys: list[str]) -> str:
 
 def checked(value: Any, current: Any, assign: bool) -> tuple[Any, str | None]:
     """The value as an array (or Parameter) that can take the place of `current`, or what is wrong with it."""
-    wanted = tuple(current.shape)
+    if is_uninitialized(value):
+        if is_uninitialized(current):
+            return value, None
+        return None, "the state dict has an uninitialized parameter or buffer, which has no shape."
+    wanted = None if is_uninitialized(current) else tuple(current.shape)
     if isinstance(current, TensorCollection) or isinstance(value, TensorCollection):
         return value, _tree_problem(value, current)
     if not isinstance(value, Parameter | np.ndarray | MetaArray):
@@ -357,7 +374,7 @@ def checked(value: Any, current: Any, assign: bool) -> tuple[Any, str | None]:
     shape = tuple(value.shape)
     if shape == (1,) and wanted == ():
         value = value.reshape(())
-    elif shape != wanted:
+    elif wanted is not None and shape != wanted:
         return None, f"size mismatch: the state dict has shape {shape}, the module has shape {wanted}."
     return _typed(value, current, assign)
 
@@ -374,9 +391,10 @@ def _typed(value: Any, current: Any, assign: bool) -> tuple[Any, str | None]:
     return value, None
 
 
-def remember_values(leaves: Iterable[Any]) -> Callable[[], None]:
+def remember_values(leaves: Collection[Any]) -> Callable[[], None]:
     """What gives Parameters and arrays the content of now."""
     kept: list[tuple[Any, Any, Any]] = []
+    kinds = [(leaf, type(leaf)) for leaf in leaves if is_uninitialized(leaf) and isinstance(leaf, Parameter)]
     for leaf in leaves:
         array = raw(leaf)
         if isinstance(array, TensorCollection):
@@ -386,6 +404,8 @@ def remember_values(leaves: Iterable[Any]) -> Callable[[], None]:
             kept.append((leaf, array, array.copy() if written else None))
 
     def restore() -> None:
+        for leaf, kind in kinds:
+            leaf.__class__ = kind
         for leaf, array, content in kept:
             if isinstance(leaf, Parameter):
                 leaf.data = array

@@ -13,6 +13,7 @@ from lite._arrays.types import is_array, raw
 from lite.nn._modules.meta import MetaArray
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
+from lite.nn._modules.uninitialized import is_uninitialized
 from lite.nn._parameters.params import TensorDictParams
 
 
@@ -82,6 +83,7 @@ def from_modules(
             "lazy_stack=True and as_module=True exclude each other: a TensorDictParams holds dense arrays."
         )
     trees = [from_module(module, use_state_dict=use_state_dict) for module in modules]
+    _require_shapes(trees)
     if lazy_stack:
         out = lazily(trees)
         return out.lock_() if lock else out
@@ -101,6 +103,17 @@ def _like_first(stacked: Any, first: Any) -> Any:
         if isinstance(leaf, Parameter):
             stacked.set(key, Parameter(stacked.get(key), leaf.requires_grad))
     return stacked
+
+
+def _require_shapes(trees: list[Any]) -> None:
+    """Raise RuntimeError for modules that have not found out their sizes."""
+    for number, tree in enumerate(trees):
+        for key, leaf in tree.items(True, True):
+            if is_uninitialized(leaf):
+                raise RuntimeError(
+                    f"module {number} has an uninitialized {key!r}: call each module once, or load a state "
+                    "dict, before stacking them."
+                )
 
 
 def _require_data(trees: list[Any]) -> None:

@@ -306,6 +306,31 @@ class TensorDictParams(ParamsState, TensorDict, Module):
     def _registry(self, attribute: str, kind: str) -> NoReturn:
         raise RuntimeError(f"a TensorDictParams has no {kind} beside its entries: use params[name] = value.")
 
+    def __getattr__(self, name: str) -> Any:
+        # A name with an underscore is asked for by protocols, which an entry must not answer.
+        inner = self.__dict__.get("_param_td")
+        if inner is None or name.startswith("_") or name not in inner._keys():
+            return super().__getattr__(name)
+        entry = inner[name]
+        node = self._as_node(entry)
+        if node is None:
+            return entry
+        below = self._wrapping(node)
+        return below.lock_() if self._locked else below
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        state = self.__dict__
+        hidden = not name.startswith("_") and "_param_td" in state and name in state["_param_td"]._keys()
+        if hidden and name not in state and not hasattr(type(self), name):
+            raise TypeError(
+                f"cannot assign {type(value).__name__} as entry {name!r} of a TensorDictParams: "
+                f"use params[{name!r}] = value."
+            )
+        super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *map(str, self._param_td.keys())})
+
     def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Self:
         """Replace every array, for the module that this is part of; Parameter objects stay the same."""
         replace_arrays(self._param_td, fn)

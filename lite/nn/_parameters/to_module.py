@@ -12,6 +12,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from lite import TensorDict
+from lite._arrays.device import unwrap, wrap
+from lite._arrays.namespace import NamespaceArray
 from lite._arrays.types import raw
 from lite._tree.collection import TensorCollection
 from lite._tree.lock import LOCK_ERROR
@@ -38,6 +40,7 @@ class Swap(Leave):
         self.use_state_dict = use_state_dict
         self.stand_ins: list[_StandIn] = []
         self.wrapped: list[tuple[Parameter, Any]] = []  # Parameters made for arrays
+        self.shown: list[tuple[NamespaceArray, Any]] = []  # arrays of JAX as layers see them, and these
         self.attributes: list[tuple[dict[str, Any], str, Any]] = []  # plain ones, and what they were
         self.copies: list[tuple[Any, Any]] = []  # arrays that were written, and what they held
         self.assigned = assignments[0]  # assignments to any module before
@@ -49,6 +52,9 @@ class Swap(Leave):
         watch = assignments[0] != self.assigned
         for parameter, array in self.wrapped:
             if parameter.data is not array:
+                watch = True
+        for array, leaf in self.shown:
+            if array.leaf is not leaf:
                 watch = True
         for state, registry, own, given, node in reversed(self.stand_ins):
             state[registry] = own
@@ -63,6 +69,13 @@ class Swap(Leave):
             _write(array, old)
         for node, name, value in changed:
             node.set(name, value)
+
+    def show(self, value: Any) -> Any:
+        """A leaf as layers compute with it, which are written in NumPy's functions."""
+        array = value if type(value) is np.ndarray else wrap(value)
+        if isinstance(array, NamespaceArray):
+            self.shown.append((array, value))
+        return array
 
     def stand_in(self, state: dict[str, Any], registry: str, node: Any) -> None:
         """Put a copy of a module's registry in its place."""
@@ -90,7 +103,7 @@ def _compare(
         if value is None:
             own[name] = found
         # The Parameter that was made for an array is no change.
-        elif found is not None and raw(found) is not raw(value) and not node._locked:
+        elif found is not None and unwrap(raw(found)) is not unwrap(raw(value)) and not node._locked:
             changed.append((node, name, found if isinstance(value, Parameter) else raw(found)))
 
 
@@ -158,19 +171,20 @@ def _exchange(source: Any, module: Any, swap: Swap, seen: dict[Any, Any]) -> Any
                 parameters[name] = value
             elif not swap.preserve:  # a plain attribute takes the place of the parameter
                 del parameters[name]
-                swap.set_attribute(state, name, value)
+                swap.set_attribute(state, name, swap.show(value))
             elif isinstance(value, TensorCollection):
                 raise TypeError(f"the entry of a parameter must be an array, got a {type(value).__name__}.")
             else:
-                new = parameters[name] = Parameter._over(value, old is None or old.requires_grad)
-                swap.wrapped.append((new, value))
+                array = swap.show(value)
+                new = parameters[name] = Parameter._over(array, old is None or old.requires_grad)
+                swap.wrapped.append((new, array))
         elif name in children and children[name] is not None:
             old = seen.get(children[name])
             if old is None:
                 old = _exchange(_node(value, name, module), children[name], swap, seen)
         elif name in buffers:
             old = buffers[name]
-            buffers[name] = raw(value)
+            buffers[name] = swap.show(raw(value))
         elif swap.inplace:
             old = _copy_into(_find(module, name), value, name, swap)
         else:
@@ -211,7 +225,7 @@ def _set_attribute(module: Any, name: str, value: Any, source: Any, swap: Swap) 
         swap.stand_in(state, "_parameters", source)
         state["_parameters"][name] = value
     else:
-        swap.set_attribute(state, name, value)
+        swap.set_attribute(state, name, swap.show(value))
     return old
 
 
@@ -248,6 +262,8 @@ def _exchange_params(source: Any, state: dict[str, Any], swap: Swap) -> Any:
             _copy_into(old.get(key), value, key, swap)
         return before
     new = source._param_td if isinstance(source, TensorDictParams) else source
+    if new._parts() is not None:  # a TensorDictParams holds no lazy stack
+        new = new.contiguous()
     swap.set_attribute(state, "_param_td", new)
     return old
 

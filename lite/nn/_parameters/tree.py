@@ -9,12 +9,13 @@ import numpy as np
 
 from lite import TensorDict
 from lite._arrays.dtypes import is_floating
-from lite._arrays.types import Path, Unbatched, raw
+from lite._arrays.types import Path, Unbatched, is_array, raw
 from lite._tree.collection import TensorCollection
 from lite._tree.walks import as_of
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
 from lite.nn._modules.state_dict import StateDictMethods, remember_values
+from lite.nn._modules.uninitialized import UninitializedParameter, is_uninitialized
 
 
 def as_parameter(leaf: Any) -> Any:
@@ -76,16 +77,21 @@ def as_kinds(moved: Any, before: Any) -> Any:
 
 
 def flattened(state: Any, prefix: str) -> Any:
-    """A state dict with nested mappings brought to dotted names; a flat one as it is."""
-    if not any(isinstance(value, dict) for value in state.values()):
+    """A state dict with nested mappings and TensorDicts brought to dotted names; a flat one as it is."""
+    tree = TensorDict._as_node(state)
+    if tree is None and not any(map(_is_nested, state.values())):
         return {prefix + name: value for name, value in state.items()} if prefix else state
     out: dict[str, Any] = {}
-    for name, value in state.items():
-        if isinstance(value, dict):
+    for name, value in state.items() if tree is None else tree._items():
+        if _is_nested(value):
             out.update(flattened(value, f"{prefix}{name}."))
-        else:
+        elif tree is None or is_array(value):  # objects are no part of a state dict
             out[prefix + name] = value
     return out
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, dict) or TensorDict._as_node(value) is not None
 
 
 def nodes(node: Any) -> Iterator[Any]:
@@ -126,7 +132,8 @@ class ParamsState(StateDictMethods):
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         for name, _, leaf in self._named_leaves():
-            destination[prefix + name] = leaf if keep_vars else raw(leaf)
+            itself = keep_vars or isinstance(leaf, UninitializedParameter)
+            destination[prefix + name] = leaf if itself else raw(leaf)
 
     def _local_state(self) -> dict[str, Any]:
         return {name: leaf for name, _, leaf in self._named_leaves()}
@@ -147,7 +154,7 @@ class ParamsState(StateDictMethods):
 
     def _copy_entry(self, name: str, current: Any, value: Any) -> None:
         array = raw(current)
-        if isinstance(current, Parameter) or array.flags.writeable:
+        if isinstance(current, Parameter) or (not is_uninitialized(array) and array.flags.writeable):
             super()._copy_entry(name, current, value)
         else:
             self._replace_entry(name, value.copy())

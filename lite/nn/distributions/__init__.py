@@ -1,31 +1,61 @@
-"""Distributions on NumPy: log-probs, samples from a `numpy.random.Generator`, modes, entropies.
+"""Distributions on NumPy: log-probs, samples from a `numpy.random.Generator`, modes, entropies, divergences.
 
 In reading order: `arrays` makes arrays of parameters and is the only place that draws; `support` has the
-sets of values; `distribution` says what each distribution offers. Then one family per file: `normal`,
-`tanh_normal` and `truncated_normal` (`tanh` has their map to an interval), `uniform`, `delta`, `bernoulli`,
-`categorical`, `one_hot_categorical`, `ordinal`, `masked_categorical` and `llm_masked_categorical`.
-`independent` and `composite` are made of others; `log_prob_distribution` holds log-probs that are known, and
-`log_prob_names` says under which keys log-probs are written.
+sets of values; `distribution` says what each distribution offers. Then the families, in `continuous` and
+`discrete`. `transforms` and `number_transforms` are maps of values; `independent`, `transformed`, `mixture`
+and `composite` are made of other distributions; `log_prob_distribution` holds log-probs that are known, and
+`log_prob_names` says under which keys log-probs are written. `kl` has the divergences of pairs.
 """
 
 from __future__ import annotations
 
 from lite._arrays.public import belong_here as _belong_here
-from lite.nn.distributions.bernoulli import Bernoulli
-from lite.nn.distributions.categorical import Categorical
 from lite.nn.distributions.composite import CompositeDistribution
-from lite.nn.distributions.delta import Delta, TanhDelta
+from lite.nn.distributions.continuous.delta import Delta, TanhDelta
+from lite.nn.distributions.continuous.dirichlet import Beta, Dirichlet
+from lite.nn.distributions.continuous.extreme_values import Gumbel, Pareto, Weibull
+from lite.nn.distributions.continuous.gamma import Chi2, Exponential, Gamma
+from lite.nn.distributions.continuous.heavy_tails import Cauchy, StudentT
+from lite.nn.distributions.continuous.laplace import Laplace
+from lite.nn.distributions.continuous.log_normal import LogNormal
+from lite.nn.distributions.continuous.multivariate_normal import MultivariateNormal
+from lite.nn.distributions.continuous.normal import HalfNormal, IndependentNormal, Normal
+from lite.nn.distributions.continuous.tanh_normal import TanhNormal
+from lite.nn.distributions.continuous.truncated_normal import TruncatedNormal
+from lite.nn.distributions.continuous.uniform import Uniform
+from lite.nn.distributions.continuous.von_mises import VonMises
+from lite.nn.distributions.discrete.bernoulli import Bernoulli
+from lite.nn.distributions.discrete.binomial import Binomial, Multinomial
+from lite.nn.distributions.discrete.categorical import Categorical
+from lite.nn.distributions.discrete.geometric import Geometric, NegativeBinomial
+from lite.nn.distributions.discrete.llm_masked_categorical import LLMMaskedCategorical
+from lite.nn.distributions.discrete.masked_categorical import MaskedCategorical, MaskedOneHotCategorical
+from lite.nn.distributions.discrete.one_hot_categorical import OneHotCategorical, rand_one_hot
+from lite.nn.distributions.discrete.ordinal import OneHotOrdinal, Ordinal
+from lite.nn.distributions.discrete.poisson import Poisson
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.independent import Independent
-from lite.nn.distributions.llm_masked_categorical import LLMMaskedCategorical
+from lite.nn.distributions.kl import kl_divergence, register_kl
 from lite.nn.distributions.log_prob_distribution import LogProbDistribution
-from lite.nn.distributions.masked_categorical import MaskedCategorical, MaskedOneHotCategorical
-from lite.nn.distributions.normal import IndependentNormal, Normal
-from lite.nn.distributions.one_hot_categorical import OneHotCategorical, rand_one_hot
-from lite.nn.distributions.ordinal import OneHotOrdinal, Ordinal
-from lite.nn.distributions.tanh_normal import TanhNormal
-from lite.nn.distributions.truncated_normal import TruncatedNormal
-from lite.nn.distributions.uniform import Uniform
+from lite.nn.distributions.mixture import MixtureSameFamily
+from lite.nn.distributions.number_transforms import (
+    AbsTransform,
+    AffineTransform,
+    ExpTransform,
+    PowerTransform,
+    SafeTanhTransform,
+    SigmoidTransform,
+    SoftplusTransform,
+    TanhTransform,
+)
+from lite.nn.distributions.transformed import TransformedDistribution
+from lite.nn.distributions.transforms import (
+    ComposeTransform,
+    IndependentTransform,
+    ReshapeTransform,
+    Transform,
+    identity_transform,
+)
 
 # tensordict.nn.distributions has these, too; they belong to lite.nn.
 from lite.nn.layers.normal_params import (
@@ -38,27 +68,64 @@ from lite.nn.settings import InteractionType as InteractionType
 from lite.nn.settings import set_interaction_type as set_interaction_type
 
 __all__ = [
+    "AbsTransform",
+    "AffineTransform",
     "Bernoulli",
+    "Beta",
+    "Binomial",
     "Categorical",
+    "Cauchy",
+    "Chi2",
+    "ComposeTransform",
     "CompositeDistribution",
     "Delta",
+    "Dirichlet",
     "Distribution",
+    "ExpTransform",
+    "Exponential",
+    "Gamma",
+    "Geometric",
+    "Gumbel",
+    "HalfNormal",
     "Independent",
     "IndependentNormal",
+    "IndependentTransform",
     "LLMMaskedCategorical",
+    "Laplace",
+    "LogNormal",
     "LogProbDistribution",
     "MaskedCategorical",
     "MaskedOneHotCategorical",
+    "MixtureSameFamily",
+    "Multinomial",
+    "MultivariateNormal",
+    "NegativeBinomial",
     "Normal",
     "OneHotCategorical",
     "OneHotOrdinal",
     "Ordinal",
+    "Pareto",
+    "Poisson",
+    "PowerTransform",
+    "ReshapeTransform",
+    "SafeTanhTransform",
+    "SigmoidTransform",
+    "SoftplusTransform",
+    "StudentT",
     "TanhDelta",
     "TanhNormal",
+    "TanhTransform",
+    "Transform",
+    "TransformedDistribution",
     "TruncatedNormal",
     "Uniform",
+    "VonMises",
+    "Weibull",
     "distributions_maps",
+    "identity_transform",
+    "kl_divergence",
     "rand_one_hot",
+    "register_kl",
 ]
 
 # Names in lower case, as `distribution_class` of a probabilistic module takes them.
@@ -66,21 +133,41 @@ distributions_maps: dict[str, type[Distribution]] = {
     cls.__name__.lower(): cls
     for cls in (
         Bernoulli,
+        Beta,
+        Binomial,
         Categorical,
+        Cauchy,
+        Chi2,
         CompositeDistribution,
         Delta,
+        Dirichlet,
+        Exponential,
+        Gamma,
+        Geometric,
+        Gumbel,
+        HalfNormal,
         IndependentNormal,
         LLMMaskedCategorical,
+        Laplace,
+        LogNormal,
         MaskedCategorical,
         MaskedOneHotCategorical,
+        Multinomial,
+        MultivariateNormal,
+        NegativeBinomial,
         Normal,
         OneHotCategorical,
         OneHotOrdinal,
         Ordinal,
+        Pareto,
+        Poisson,
+        StudentT,
         TanhDelta,
         TanhNormal,
         TruncatedNormal,
         Uniform,
+        VonMises,
+        Weibull,
     )
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lite import get_default_dtype
 from lite._arrays.dtypes import is_floating
-from lite._arrays.types import raw
+from lite._arrays.types import HostArray, as_array, raw
 from lite._transforms.vmap.running import generator_for
 
 if TYPE_CHECKING:
@@ -51,6 +51,27 @@ def float_arrays(*values: Any) -> list[Any]:
         return arrays
     shape = np.broadcast_shapes(*(array.shape for array in arrays))
     return [array if array.shape == shape else np.broadcast_to(array, shape) for array in arrays]
+
+
+def as_value(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Values to score: floats keep their dtype, all else takes that of the parameters."""
+    value = raw(value)
+    own = getattr(value, "dtype", None)
+    return value if own is not None and is_floating(own) else as_float(value, dtype)
+
+
+def in_double(formula: Callable[..., Any], *arrays: Any, dtype: np.dtype[Any] | None = None) -> Any:
+    """What a formula gives of arrays as float64, in the dtype that the arrays have together, or in `dtype`.
+
+    For formulas that lose digits, or overflow, on the way to a result that has neither problem.
+    """
+    if dtype is None:
+        dtype = arrays[0].dtype
+        for array in arrays:
+            if array.dtype != dtype:
+                dtype = np.result_type(dtype, array.dtype)
+    with np.errstate(all="ignore"):
+        return formula(*[array.astype(np.float64, copy=False) for array in arrays]).astype(dtype, copy=False)
 
 
 def limits(dtype: np.dtype[Any]) -> Any:
@@ -118,3 +139,44 @@ def uniform(rng: Rng, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[A
     """Draws of the uniform distribution on [0, 1)."""
     native: Any = dtype if dtype in _NATIVE else np.float64
     return generator_of(rng).random(shape, native).astype(dtype, copy=False)
+
+
+def standard_exponential(rng: Rng, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Draws of the exponential distribution of rate 1, which are positive."""
+    native: Any = dtype if dtype in _NATIVE else np.float64
+    waits = generator_of(rng).standard_exponential(shape, native).astype(dtype, copy=False)
+    return np.maximum(waits, limits(dtype).tiny)
+
+
+def drawn(rng: Rng, kind: str, sample_shape: Any, *parameters: Any) -> Any:
+    """Draws of a distribution that `numpy.random.Generator` has, one for each element of the parameters.
+
+    Args:
+        rng: generator, seed or None.
+        kind: name of the generator's method.
+        sample_shape: how many draws for each element.
+        parameters: arrays of one shape, in the order of the method.
+
+    Raises:
+        RuntimeError: inside `vmap` with ``randomness="same"`` the parameters are mapped: how many random
+            numbers a draw takes depends on them.
+    """
+    generator = _for_parameters(rng, kind, parameters)
+    shape = (*as_shape(sample_shape), *parameters[0].shape)
+    return as_array(getattr(generator, kind)(*parameters, size=shape))
+
+
+def multinomial(rng: Rng, total: int, sample_shape: Any, shares: Any) -> Any:
+    """Draws of counts, (*sample_shape, *batch, V), of which each row has the sum `total`; see `drawn`."""
+    generator = _for_parameters(rng, "multinomial", (shares,))
+    return as_array(generator.multinomial(total, shares, (*as_shape(sample_shape), *shares.shape[:-1])))
+
+
+def _for_parameters(rng: Rng, kind: str, parameters: tuple[Any, ...]) -> np.random.Generator:
+    generator = generator_of(rng)
+    if type(generator) is np.random.Generator and any(isinstance(p, HostArray) for p in parameters):
+        raise RuntimeError(
+            f"draws by Generator.{kind} cannot be the same for all elements where their parameters are "
+            "mapped: use vmap with randomness='different'"
+        )
+    return generator

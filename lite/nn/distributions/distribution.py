@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lite.nn._modules.initial import Rng
 
 LOG_2 = math.log(2.0)
+EULER = 0.5772156649015329  # the Euler-Mascheroni constant
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _MISSING: Any = object()
 
@@ -151,6 +152,15 @@ class Distribution:
     def support(self) -> Support:
         """The values that can be drawn."""
         raise self._lacks("support")
+
+    @property
+    def _dtype(self) -> np.dtype[Any]:
+        """Dtype of the parameters, or of those of what it is made of."""
+        for name in self._batched:
+            value = self.__dict__.get(name)
+            if value is not None:
+                return value._dtype if isinstance(value, Distribution) else value.dtype
+        return np.dtype(np.float64)
 
     def _lacks(self, name: str) -> NotImplementedError:
         return NotImplementedError(f"{type(self).__name__} does not define {name}")

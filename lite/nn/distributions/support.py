@@ -60,6 +60,20 @@ class Interval(Support):
         return f"{type(self).__name__}(low={self.low}, high={self.high})"
 
 
+class GreaterThan(Support):
+    """Numbers above `low`."""
+
+    def __init__(self, low: Any) -> None:
+        self.low = low
+
+    def check(self, value: ArrayLike) -> NDArray[np.bool_]:
+        """Whether value > low."""
+        return as_array(as_array(value) > self.low)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(low={self.low})"
+
+
 class IntegerInterval(Interval):
     """Whole numbers from `low` to `high`, both included."""
 
@@ -68,7 +82,8 @@ class IntegerInterval(Interval):
     def check(self, value: ArrayLike) -> NDArray[np.bool_]:
         """Whether a value is whole, and low <= value <= high."""
         array = as_array(value)
-        return as_array(super().check(array) & (array % 1 == 0))
+        with np.errstate(invalid="ignore"):  # infinity has no remainder
+            return as_array(super().check(array) & (array % 1 == 0))
 
 
 class OneHot(Support):
@@ -81,6 +96,45 @@ class OneHot(Support):
         """Whether the last axis holds one 1 and zeros."""
         array = as_array(value)
         return as_array(((array == 0) | (array == 1)).all(-1) & (array.sum(-1) == 1))
+
+
+class Simplex(Support):
+    """Vectors of numbers that are not negative and have the sum 1, to a millionth.
+
+    Example:
+        >>> from lite.nn.distributions.support import Simplex
+        >>> Simplex().check([[0.5, 0.5], [0.5, 0.6], [1.5, -0.5]]).tolist()
+        [True, False, False]
+    """
+
+    event_dim = 1
+
+    def check(self, value: ArrayLike) -> NDArray[np.bool_]:
+        """Whether the last axis holds shares of 1."""
+        array = as_array(value)
+        # the sum of many numbers of low precision is off by more than a millionth
+        eps = float(np.finfo(array.dtype).eps) if array.dtype.kind == "f" else 0.0
+        slack = max(1e-6, array.shape[-1] * eps)
+        return as_array((array >= 0).all(-1) & (np.abs(array.sum(-1) - 1) < slack))
+
+
+class Counts(Support):
+    """Vectors of whole numbers that are not negative and have the sum `total`."""
+
+    is_discrete = True
+    event_dim = 1
+
+    def __init__(self, total: Any) -> None:
+        self.total = total
+
+    def check(self, value: ArrayLike) -> NDArray[np.bool_]:
+        """Whether the last axis holds counts of `total` things."""
+        array = as_array(value)
+        whole = IntegerInterval(0, np.inf).check(array).all(-1)
+        return as_array(whole & (array.sum(-1) == self.total))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(total={self.total})"
 
 
 class IndependentSupport(Support):

@@ -1,4 +1,4 @@
-"""Convolutions: Conv1d and Conv2d, as products of matrices of patches."""
+"""Convolutions: Conv1d and Conv2d, and their lazy forms, as products of matrices of patches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import numpy as np
 from lite._arrays.dtypes import compute_dtype
 from lite._arrays.formulas import accumulate
 from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
+from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.module import Module
+from lite.nn._modules.uninitialized import UninitializedParameter
 from lite.nn.layers.windows import Sizes, blocks, offset_slices, pad, sizes, span
 
 if TYPE_CHECKING:
@@ -22,6 +24,14 @@ if TYPE_CHECKING:
 _MODES = {"zeros": None, "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 # Entries of the matrix of patches that are made at once: what a core's cache takes, whatever the batch.
 _BLOCK = 1 << 18
+
+
+def _check_groups(groups: int, in_channels: int, out_channels: int) -> None:
+    if groups <= 0:
+        raise ValueError(f"groups must be positive, got {groups}")
+    for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
+        if channels % groups:
+            raise ValueError(f"{name} must be divisible by groups={groups}, got {channels}")
 
 
 class _Convolution(Module):
@@ -46,11 +56,7 @@ class _Convolution(Module):
         rng: Rng = None,
     ) -> None:
         super().__init__()
-        if groups <= 0:
-            raise ValueError(f"groups must be positive, got {groups}")
-        for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
-            if channels % groups:
-                raise ValueError(f"{name} must be divisible by groups={groups}, got {channels}")
+        _check_groups(groups, in_channels, out_channels)
         if padding_mode not in _MODES:
             raise ValueError(f"padding_mode must be one of {sorted(_MODES)}, got {padding_mode!r}")
         self.in_channels = in_channels
@@ -281,3 +287,117 @@ class Conv2d(_Convolution):
     """
 
     _dims = 2
+
+
+class _LazyConvolution(LazyLayer, _Convolution):
+    """What lazy convolutions share."""
+
+    _size_name = "in_channels"
+
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: int | Iterable[int],
+        stride: int | Iterable[int] = 1,
+        padding: int | Iterable[int] | str = 0,
+        dilation: int | Iterable[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        rng: Rng = None,
+    ) -> None:
+        # The channels of both sides are checked when the input has told one of them.
+        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)
+        self._rng = rng
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.out_channels = out_channels
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def _size_of(self, input: Any) -> int:
+        dims = self._dims
+        if input.ndim not in (dims + 1, dims + 2):
+            raise RuntimeError(
+                f"the input must have {dims + 1} dimensions, or {dims + 2} with a batch; got "
+                f"{tuple(input.shape)}"
+            )
+        return int(input.shape[-dims - 1])
+
+    def _shapes(self, size: int) -> dict[str, tuple[int, ...]]:
+        _check_groups(self.groups, size, self.out_channels)
+        return {
+            "weight": (self.out_channels, size // self.groups, *self.kernel_size),
+            "bias": (self.out_channels,),
+        }
+
+    def _known_size(self) -> int:
+        return int(self._tensor("weight").shape[1]) * self.groups
+
+
+class LazyConv1d(_LazyConvolution):
+    """A `Conv1d` whose first input tells `in_channels`; with it, it becomes a `Conv1d`.
+
+    Args:
+        out_channels: size of the output's channel dimension.
+        kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype: as of `Conv1d`.
+        rng: as of `Conv1d`, used at the first call.
+
+    Shapes:
+        as of `Conv1d`; `weight` and `bias` are `UninitializedParameter`s before the first call.
+
+    Dtypes:
+        as of `Conv1d`.
+
+    Raises:
+        ValueError: as of `Conv1d`, for channels at the first call.
+        RuntimeError: an input of other dimensions.
+
+    Source:
+        torch.nn.LazyConv1d.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> layer = nn.LazyConv1d(4, 3)
+        >>> layer(np.zeros((5, 2, 7), np.float32)).shape, layer
+        ((5, 4, 5), Conv1d(2, 4, kernel_size=(3,), stride=(1,)))
+    """
+
+    _dims = 1
+    cls_to_become = Conv1d
+
+
+class LazyConv2d(_LazyConvolution):
+    """A `Conv2d` whose first input tells `in_channels`; with it, it becomes a `Conv2d`.
+
+    Args:
+        out_channels: size of the output's channel dimension.
+        kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype: as of `Conv2d`.
+        rng: as of `Conv2d`, used at the first call.
+
+    Shapes:
+        as of `Conv2d`; `weight` and `bias` are `UninitializedParameter`s before the first call.
+
+    Dtypes:
+        as of `Conv2d`.
+
+    Raises:
+        ValueError: as of `Conv2d`, for channels at the first call.
+        RuntimeError: an input of other dimensions.
+
+    Source:
+        torch.nn.LazyConv2d.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> layer = nn.LazyConv2d(4, 3)
+        >>> layer(np.zeros((5, 2, 7, 7), np.float32)).shape, layer
+        ((5, 4, 5, 5), Conv2d(2, 4, kernel_size=(3, 3), stride=(1, 1)))
+    """
+
+    _dims = 2
+    cls_to_become = Conv2d

@@ -36,7 +36,7 @@ def pointwise(formula: Callable[[Any], Any], x: Any, name: str | None = None) ->
         x: an array of any dtype.
         name: of the function among the compiled ones, if it is one.
     """
-    if isinstance(x, HostArray):
+    if isinstance(x, HostArray) and x.layered:
         return x.elementwise(lambda inside: pointwise(formula, inside, name))
     layers = None if name is None else layers_for(x)
     if layers is not None:

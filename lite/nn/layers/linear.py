@@ -1,4 +1,4 @@
-"""Linear, y = x Wᵀ + b, and Bilinear, a form linear in each of two inputs."""
+"""Linear and LazyLinear, y = x Wᵀ + b, and Bilinear, a form linear in each of two inputs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import numpy as np
 
 from lite._arrays.dtypes import compute_dtype
 from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
+from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.module import Module
+from lite.nn._modules.uninitialized import UninitializedParameter
 
 if TYPE_CHECKING:
     from lite.nn._modules.initial import Rng
@@ -89,6 +91,61 @@ class Linear(Module):
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
         )
+
+
+class LazyLinear(LazyLayer, Linear):
+    """A `Linear` whose first input tells `in_features`; with it, it becomes a `Linear`.
+
+    Args:
+        out_features: size of the last dimension of the output.
+        bias: whether there is a bias.
+        device: "cpu", or "meta" for parameters without data.
+        dtype: dtype of the parameters; the default float dtype if not given.
+        rng: as of `Linear`, used at the first call.
+
+    Shapes:
+        as of `Linear`; `weight` and `bias` are `UninitializedParameter`s before the first call.
+
+    Dtypes:
+        as of `Linear`.
+
+    Raises:
+        RuntimeError: an input without dimensions.
+
+    Source:
+        torch.nn.LazyLinear.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> layer = nn.LazyLinear(4)
+        >>> layer(np.zeros((2, 3), np.float32)).shape, layer
+        ((2, 4), Linear(in_features=3, out_features=4, bias=True))
+    """
+
+    cls_to_become = Linear
+    _size_name = "in_features"
+
+    def __init__(
+        self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None, *, rng: Rng = None
+    ) -> None:
+        super().__init__(0, 0, False)
+        self._rng = rng
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.out_features = out_features
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def _size_of(self, input: Any) -> int:
+        if not input.shape:
+            raise RuntimeError("the input must have at least one dimension, got ().")
+        return int(input.shape[-1])
+
+    def _shapes(self, size: int) -> dict[str, tuple[int, ...]]:
+        return {"weight": (self.out_features, size), "bias": (self.out_features,)}
+
+    def _known_size(self) -> int:
+        return int(self._tensor("weight").shape[-1])
 
 
 def linear(x: Any, weight: Any, bias: Any) -> Any:

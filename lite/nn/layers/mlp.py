@@ -14,7 +14,7 @@ from lite.nn._modules.parameter import Parameter
 from lite.nn.layers.activations import Tanh
 from lite.nn.layers.containers import Sequential
 from lite.nn.layers.dropout import Dropout
-from lite.nn.layers.linear import Linear
+from lite.nn.layers.linear import LazyLinear, Linear
 
 Options = dict[str, Any] | list[dict[str, Any]] | None
 
@@ -23,8 +23,8 @@ class MLP(Sequential):
     """A multi-layer perceptron; several inputs are concatenated along the last dimension first.
 
     Args:
-        in_features: size of the last dimension of the input. It must be given: there are no layers here
-            that find it out at their first call.
+        in_features: size of the last dimension of the input; None for a first layer that finds it out at its
+            first call, `LazyLinear`.
         out_features: size of the last dimension of the output, or the sizes of several.
         depth: number of hidden layers; by default as many as `num_cells` lists, else none.
         num_cells: sizes of the hidden layers, or one for all of them (32 by default).
@@ -47,7 +47,8 @@ class MLP(Sequential):
         as for `Linear`.
 
     Raises:
-        ValueError: out_features or in_features is missing.
+        ValueError: out_features is missing.
+        KeyError: in_features is missing, and `layer_class` is not `Linear`.
         RuntimeError: depth and num_cells contradict each other.
 
     Source:
@@ -81,8 +82,10 @@ class MLP(Sequential):
     ) -> None:
         if out_features is None:
             raise ValueError("out_features must be specified for MLP.")
-        if in_features is None:
-            raise ValueError("in_features must be specified for MLP: no layer here finds it out by itself.")
+        if in_features is None and layer_class is not Linear:
+            raise KeyError(
+                f"in_features must be given, as {layer_class!r} has no lazy form; only Linear has."
+            )
         cells = _hidden(depth, num_cells)
         shape = None if isinstance(out_features, int) else tuple(out_features)
         out_size = out_features if isinstance(out_features, int) else math.prod(out_features)
@@ -92,13 +95,16 @@ class MLP(Sequential):
         layer_options = _each(layer_kwargs, len(cells) + 1)
         placed = {} if device is None else {"device": device}
         layers: list[Any] = []
-        sizes = [in_features, *cells, out_size]
+        sizes: list[Any] = [in_features, *cells, out_size]
         for i, (size, next_size) in enumerate(itertools.pairwise(sizes)):
             last = i == len(cells)
             options = dict(next(layer_options))
             bias = options.pop("bias", bias_last_layer if last else True)
             shared = last and single_bias_last_layer and bias
-            layers.append(layer_class(size, next_size, bias=bias and not shared, **options, **placed))
+            options.update(bias=bias and not shared, **placed)
+            layers.append(
+                LazyLinear(next_size, **options) if size is None else layer_class(size, next_size, **options)
+            )
             if shared:
                 layers.append(_SharedBias())
             if last and not activate_last_layer:

@@ -1,4 +1,4 @@
-"""Layers that normalise: LayerNorm, RMSNorm, BatchNorm1d."""
+"""Layers that normalise: LayerNorm, RMSNorm, BatchNorm1d and its lazy form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import numpy as np
 from lite._arrays.dtypes import floats
 from lite._arrays.formulas import accumulate
 from lite.nn._modules.initial import empty_array, empty_parameter, fill
+from lite.nn._modules.lazy import LazyLayer
+from lite.nn._modules.meta import MetaArray
 from lite.nn._modules.module import Module
+from lite.nn._modules.uninitialized import UninitializedBuffer, UninitializedParameter
 from lite.nn.layers.large_arrays import layers_for
 
 
@@ -247,10 +250,20 @@ class BatchNorm1d(Module):
         fill(self._tensor("weight"), 1.0)
         fill(self._tensor("bias"), 0.0)
 
+    _version = 2  # 1 had no num_batches_tracked
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *args: Any
+    ) -> None:
+        key = f"{prefix}num_batches_tracked"
+        count = self.num_batches_tracked
+        if count is not None and key not in state_dict and local_metadata.get("version", 1) < 2:
+            state_dict[key] = np.zeros((), np.int64) if isinstance(count, MetaArray) else count
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
+
     def forward(self, input: Any) -> Any:
         """Normalise input (N, num_features) or (N, num_features, L)."""
-        if input.ndim not in (2, 3):
-            raise ValueError(f"expected 2D or 3D input (got {input.ndim}D input)")
+        _check_dimensions(input)
         features = self.num_features
         mean, variance = self.running_mean, self.running_var
         of_batch = self.training or mean is None
@@ -293,6 +306,71 @@ class BatchNorm1d(Module):
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
             f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
         )
+
+
+class LazyBatchNorm1d(LazyLayer, BatchNorm1d):
+    """A `BatchNorm1d` whose first input tells `num_features`; with it, it becomes a `BatchNorm1d`.
+
+    Args:
+        eps, momentum, affine, track_running_stats, device, dtype, bias: as of `BatchNorm1d`.
+
+    Shapes:
+        as of `BatchNorm1d`; parameters and running averages have none before the first call.
+
+    Dtypes:
+        as of `BatchNorm1d`.
+
+    Raises:
+        ValueError: an input of other dimensions.
+
+    Source:
+        torch.nn.LazyBatchNorm1d.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> layer = nn.LazyBatchNorm1d()
+        >>> layer(np.ones((4, 3), np.float32)).shape, layer.num_features
+        ((4, 3), 3)
+    """
+
+    cls_to_become = BatchNorm1d
+    _size_name = "num_features"
+
+    def __init__(
+        self,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        for name in ("weight", "bias"):
+            if getattr(self, name) is not None:
+                setattr(self, name, UninitializedParameter(device=device, dtype=dtype))
+        if track_running_stats:
+            for name in ("running_mean", "running_var"):
+                self._set_buffer(name, UninitializedBuffer(device=device, dtype=dtype))
+
+    def _size_of(self, input: Any) -> int:
+        _check_dimensions(input)
+        return int(input.shape[1])
+
+    def _shapes(self, size: int) -> dict[str, tuple[int, ...]]:
+        return dict.fromkeys(("weight", "bias", "running_mean", "running_var"), (size,))
+
+    def _known_size(self) -> int | None:
+        known = [value for value in map(self._tensor, ("weight", "running_mean")) if value is not None]
+        return int(known[0].shape[0]) if known else None
+
+
+def _check_dimensions(input: Any) -> None:
+    if input.ndim not in (2, 3):
+        raise ValueError(f"expected 2D or 3D input (got {input.ndim}D input)")
 
 
 def _scaled(fresh: Any, weight: Any, bias: Any) -> Any:

@@ -21,6 +21,7 @@ from lite.nn._modules.module import Module, indented
 from lite.nn.settings import SKIP_EXISTING, all_present
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
+from lite.nn.tensordict_modules.sendable import packed, unpacked
 
 _IN_KEYS_ERROR = "in_keys must be of type list, str or tuples of str, or dict."
 _OUT_KEYS_ERROR = "out_keys must be of type list, str or tuples of str."
@@ -29,7 +30,8 @@ _OUT_KEYS_ERROR = "out_keys must be of type list, str or tuples of str."
 class TensorDictModule(TensorDictModuleBase):
     """Wrap a callable so that it reads `in_keys` of a TensorDict and writes `out_keys`.
 
-    Called with arrays instead of a TensorDict, it returns the value of `out_keys` (see `dispatch`).
+    Called with arrays instead of a TensorDict, it returns the value of `out_keys` (see `dispatch`). Pickles
+    take lambdas and other functions without a name of their own where cloudpickle is installed.
 
     Args:
         module: a Module, or any callable of arrays that returns an array, a tuple of arrays, or a
@@ -218,6 +220,14 @@ class TensorDictModule(TensorDictModuleBase):
             f"{type(self).__name__} failed with operation\n    {indented(text, 4)}\n"
             f"    in_keys={self.in_keys}\n    out_keys={self.out_keys}."
         )
+
+    # -- copies and pickles -----------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        return packed(self.__dict__, "module")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(unpacked(state, "module"))
 
     # -- attributes of the payload --------------------------------------------------------------
 

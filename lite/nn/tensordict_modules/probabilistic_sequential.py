@@ -62,12 +62,11 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         selected_out_keys: Iterable[NestedKey] | None = None,
         inplace: bool | str | None = None,
     ) -> None:
-        super().__init__(
-            *modules,
-            partial_tolerant=partial_tolerant,
-            selected_out_keys=selected_out_keys,
-            inplace=inplace,
+        # Only if it is given, as the next base need not take it.
+        selected: dict[str, Any] = (
+            {} if selected_out_keys is None else {"selected_out_keys": selected_out_keys}
         )
+        super().__init__(*modules, partial_tolerant=partial_tolerant, inplace=inplace, **selected)
         if not len(self):
             raise ValueError("ProbabilisticTensorDictSequential must have at least one module.")
         ends_in_one = _is_probabilistic(self._last)

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any, Generic, TypeVar, get_args, get_origin
 
 from lite import NestedKey, TensorClass, TensorDict
-from lite._tensorclass.fields import annotations_of
+from lite._tensorclass.annotations import annotation_of
 from lite.nn._modules.module import Module
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
@@ -108,8 +108,7 @@ def _is_tensorclass(kind: Any) -> bool:
 
 def _kinds(cls: Any) -> dict[str, Any]:
     """Names of the fields, with the class of those that are tensorclasses, else None."""
-    known = annotations_of(cls)
-    fields = {field.name: known.get(field.name, field.type) for field in dataclasses.fields(cls)}
+    fields = {field.name: annotation_of(cls, field.name) for field in dataclasses.fields(cls)}
     return {name: kind if _is_tensorclass(kind) else None for name, kind in fields.items()}
 
 

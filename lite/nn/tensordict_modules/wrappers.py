@@ -8,6 +8,7 @@ from typing import Any
 from lite import NestedKey
 from lite._tree.collection import TensorCollection
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
+from lite.nn.tensordict_modules.sendable import packed, unpacked
 
 
 class WrapModule(TensorDictModuleBase):
@@ -46,6 +47,12 @@ class WrapModule(TensorDictModuleBase):
             self.in_keys = in_keys
         if out_keys is not None:
             self.out_keys = out_keys
+
+    def __getstate__(self) -> dict[str, Any]:
+        return packed(self.__dict__, "func")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(unpacked(state, "func"))
 
     def forward(self, tensordict: Any) -> Any:
         """Call `func`."""

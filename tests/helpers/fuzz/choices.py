@@ -60,13 +60,19 @@ def tree(
     if depth == 2 and size and 0 not in size and c.below(4) == 1:
         return lazy(c, size)
     entries: dict[str, Any] = {}
-    for key in ("a", "b", "n", "s", "r")[: 1 + c.below(5)]:
+    for key in ("a", "b", "n", "s", "r", "c")[: 1 + c.below(6)]:
         if key == "n" and depth:
             inner = size + c.pick([(), (), (2,)])
             is_lazy = nested_lazy and inner and 0 not in inner and c.one_in(6)
             entries[key] = lazy(c, inner) if is_lazy else tree(c, inner, depth - 1, nested_lazy=nested_lazy)
         elif key == "s":
             entries[key] = One(c.pick(["text", "other", None, b"bytes"]))
+        elif key == "c" and depth == 2:
+            entries[key] = Tree(
+                size,
+                {"a": leaf(size + c.pick([(), (2,)]), c.pick(DTYPES), c.below(5)), "s": One("field")},
+                kind="Point",
+            )
         elif key == "r" and size and 0 not in size:
             entries[key] = strings(size, c.below(3))
         elif key in ("a", "b"):

@@ -55,7 +55,7 @@ def joined(items: list[Any], how: Callable[..., Any], d: int) -> Any:
     names = first.names[:]
     if how is np.stack:
         names.insert(d, None)
-    return Tree(shape, entries, names)
+    return Tree(shape, entries, names, kind=first.kind)
 
 
 @operation()

@@ -23,6 +23,7 @@ from helpers.fuzz.model import (
 )
 from helpers.fuzz.register import Call, calls, operation
 
+FIELDS = ("a", "s")  # of the tensorclass
 Key = str | tuple[str, ...]
 MISSING = (("n", "new"), "new", ("new", "a"), ("n", "n", "b"))
 
@@ -129,9 +130,8 @@ def contains(td: Any, key: Key) -> bool:
 
 @operation("key list")
 def key_list(td: Any) -> Any:
-    names = list(common(td))
     return [
-        sorted(names) if isinstance(td, Rows) else names,
+        sorted(common(td)),
         sorted(map(str, keys_of(td))),
         len(td.shape) and td.shape[0],
     ]
@@ -193,7 +193,8 @@ def to_dict(td: Any) -> dict[str, Any]:
     if isinstance(td, Rows):
         td = dense(td)
         td.entries = dict(sorted(td.entries.items()))
-    return {k: to_dict(v) if is_node(v) else listed(v) for k, v in td.entries.items()}
+    found = {k: to_dict(v) if is_node(v) else listed(v) for k, v in td.entries.items()}
+    return {name: found.get(name) for name in FIELDS} if td.kind else found
 
 
 def listed(value: Any) -> Any:
@@ -228,7 +229,7 @@ def select(td: Any, *keys: Key, inplace: bool = False, strict: bool = True) -> A
                 entries[name] = value
             elif is_node(value):
                 entries[name] = each(value, lambda n, below=below: chosen(n, below))
-        return Tree(node.shape, entries, node.names)
+        return Tree(node.shape, entries, node.names, kind=node.kind)
 
     return replaced(td, each(td, lambda node: chosen(node, paths)), inplace)
 
@@ -245,7 +246,7 @@ def exclude(td: Any, *keys: Key, inplace: bool = False) -> Any:
                 entries[name] = (
                     each(value, lambda n, b=below: left(n, b)) if below and is_node(value) else value
                 )
-        return Tree(node.shape, entries, node.names)
+        return Tree(node.shape, entries, node.names, kind=node.kind)
 
     return replaced(td, each(td, lambda node: left(node, paths)), inplace)
 
@@ -274,7 +275,7 @@ def without_empty(node: Tree) -> Tree:
         for key, value in node.entries.items()
         if not is_node(value) or not is_empty(value)
     }
-    return Tree(node.shape, entries, node.names)
+    return Tree(node.shape, entries, node.names, kind=node.kind)
 
 
 @operation(view=True)
@@ -293,7 +294,7 @@ def flatten_keys(td: Any, separator: str) -> Any:
             if name in entries:
                 raise KeyError(name)
             entries[name] = value
-        return Tree(node.shape, entries, node.names)
+        return Tree(node.shape, entries, node.names, kind=node.kind)
 
     return each(td, flat)
 
@@ -396,7 +397,8 @@ def filter_empty_(td: Any) -> Any:
 
 @operation(in_place=True)
 def create_nested(td: Any, key: Key) -> Any:
-    if contains(td, key):
+    above = path_of(key)[:1]
+    if contains(td, key) or (contains(td, above) and not is_node(find(td, above))):
         raise NotImplementedError
     unlocked(td)
     nodes = elements_or_self(td)
@@ -429,8 +431,22 @@ def unlock_(td: Any) -> Any:
 
 for _name in ("clone", "copy"):
     operation(_name)(copied)
-for _name in ("to_tensordict", "contiguous"):
-    operation(_name)(lambda td: copied(dense(td)))
+operation("contiguous")(lambda td: copied(dense(td)))
+
+
+@operation()
+def to_tensordict(td: Any) -> Any:
+    return classless(copied(dense(td)))
+
+
+def classless(node: Any) -> Any:
+    """With TensorDicts for instances of tensorclasses, at any depth."""
+    for tree in elements_or_self(node):
+        tree.kind = ""
+        for value in tree.entries.values():
+            if is_node(value):
+                classless(value)
+    return node
 
 
 # -- calls ------------------------------------------------------------------------------------

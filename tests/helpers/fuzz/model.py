@@ -24,13 +24,19 @@ class One(NamedTuple):
 
 
 class Tree:
-    """A dense TensorDict."""
+    """A dense TensorDict, or an instance of a tensorclass whose name is `kind`."""
 
     def __init__(
-        self, shape: Sequence[int], entries: dict[str, Any], names: Names | None = None, locked: bool = False
+        self,
+        shape: Sequence[int],
+        entries: dict[str, Any],
+        names: Names | None = None,
+        locked: bool = False,
+        kind: str = "",
     ) -> None:
         self.shape = tuple(shape)
         self.entries = entries
+        self.kind = kind
         self.names: Names = list(names) if names else [None] * len(self.shape)
         self.locked = locked
         name_below(self, self.names)
@@ -38,7 +44,7 @@ class Tree:
     def __repr__(self) -> str:
         items = ", ".join(f"{key}: {_short(value)}" for key, value in self.entries.items())
         named = self.names if any(self.names) else ""
-        return f"{'locked ' if self.locked else ''}{self.shape}{named}{{{items}}}"
+        return f"{'locked ' if self.locked else ''}{self.kind}{self.shape}{named}{{{items}}}"
 
 
 class Rows:
@@ -121,7 +127,7 @@ def mapped(node: Any, f: Callable[[Array], Any], locked: bool = False) -> Any:
         else value
         for key, value in node.entries.items()
     }
-    return Tree(node.shape, entries, node.names, locked)
+    return Tree(node.shape, entries, node.names, locked, node.kind)
 
 
 def moved(
@@ -140,9 +146,8 @@ def moved(
         if isinstance(value, Rows):
             array = f(value.array)
             return Rows(array, 0, new_names, locked) if array.ndim else array[()]
-        return Tree(
-            f(_blank(value.shape)).shape, {k: entry(v) for k, v in value.entries.items()}, new_names, locked
-        )
+        entries = {k: entry(v) for k, v in value.entries.items()}
+        return Tree(f(_blank(value.shape)).shape, entries, new_names, locked, value.kind)
 
     return entry(node)
 
@@ -168,7 +173,7 @@ def has_rows(node: Any) -> bool:
 def copied(node: Any) -> Any:
     """The same content in new memory, unlocked."""
     if isinstance(node, Tree):
-        return Tree(node.shape, {k: copied(v) for k, v in node.entries.items()}, node.names)
+        return Tree(node.shape, {k: copied(v) for k, v in node.entries.items()}, node.names, kind=node.kind)
     if isinstance(node, Rows):
         array = objects([copied(row) for row in node.array.ravel()], node.shape)
         return Rows(array, node.dim, node.names)
@@ -192,7 +197,7 @@ def dense(rows: Any) -> Any:
     """A Tree with the same elements; nodes become dense, too. Refused where rows differ in shape."""
     if isinstance(rows, Tree):
         entries = {k: dense(v) if is_node(v) else v for k, v in rows.entries.items()}
-        return Tree(rows.shape, entries, rows.names)
+        return Tree(rows.shape, entries, rows.names, kind=rows.kind)
     if not is_node(rows):
         return rows
     flat = [dense(row) for row in rows.array.ravel()]
@@ -200,7 +205,8 @@ def dense(rows: Any) -> Any:
         raise Refused("RuntimeError")
     keys = sorted(key for key in flat[0].entries if all(key in row.entries for row in flat))
     columns = {key: [row.entries[key] for row in flat] for key in keys}
-    return Tree(rows.shape, {k: _column(v, rows.shape) for k, v in columns.items()}, rows.names)
+    entries = {k: _column(v, rows.shape) for k, v in columns.items()}
+    return Tree(rows.shape, entries, rows.names, kind=flat[0].kind)
 
 
 def _column(values: list[Any], shape: tuple[int, ...]) -> Any:
@@ -222,7 +228,7 @@ def _column(values: list[Any], shape: tuple[int, ...]) -> Any:
             if isinstance(first.entries[key], One) and first.shape:
                 wide = column.reshape(*shape, *[1] * len(first.shape))
                 columns[key] = np.broadcast_to(wide, (*shape, *first.shape))
-        return Tree((*shape, *first.shape), columns)
+        return Tree((*shape, *first.shape), columns, kind=first.kind)
     return np.stack(values).reshape(*shape, *first.shape)
 
 
@@ -232,17 +238,17 @@ def regular(node: Any) -> bool:
         dense(node)
     except Refused:
         return False
-    return not any(len({tuple(row.entries) for row in rows.array.ravel()}) > 1 for rows in _stacks(node))
+    return not any(len({tuple(row.entries) for row in rows.array.ravel()}) > 1 for rows in stacks(node))
 
 
-def _stacks(node: Any) -> Iterator[Rows]:
+def stacks(node: Any) -> Iterator[Rows]:
     if isinstance(node, Rows):
         yield node
         for row in node.array.ravel():
-            yield from _stacks(row)
+            yield from stacks(row)
     elif isinstance(node, Tree):
         for value in node.entries.values():
-            yield from _stacks(value)
+            yield from stacks(value)
 
 
 # -- what two libraries hold ------------------------------------------------------------------
@@ -272,8 +278,9 @@ def compare(ours: Any, expected: Any, path: str = "", by_element: bool = False) 
         _equal("kind", is_node(ours), True, path)
         _compare_nodes(ours, expected, path, by_element)
     elif isinstance(expected, dict):
-        order = sorted if by_element else list
-        _equal("keys", order(ours), order(expected), path)
+        _equal("keys", sorted(ours), sorted(expected), path)
+        if not by_element:
+            _equal("key order", list(ours), list(expected), path)
         for key in expected:
             compare(ours[key], expected[key], f"{path}/{key}", by_element)
     elif isinstance(expected, np.ndarray | np.generic):
@@ -295,7 +302,7 @@ def _compare_arrays(ours: Any, expected: Array, path: str) -> None:
         raise Mismatch("kind", path, ours, expected)
     ours = np.asarray(ours)
     _equal("dtype", str(ours.dtype), str(expected.dtype), path)
-    _equal("shape", ours.shape, expected.shape, path)
+    _equal("shape of objects" if expected.dtype == object else "shape", ours.shape, expected.shape, path)
     if expected.dtype == object:
         compare(ours.ravel().tolist(), expected.ravel().tolist(), path)
     elif ours.tobytes() != expected.tobytes() and not np.allclose(
@@ -312,11 +319,20 @@ def _compare_nodes(ours: Node, expected: Node, path: str, by_element: bool) -> N
         for at, row in np.ndenumerate(elements(expected)):
             _compare_rows(elements(ours)[at], row, f"{path}<{at}>")
         return
+    _equal("class", ours.kind, expected.kind, path)
     _equal("lock", ours.locked, expected.locked, path)
-    _equal("keys", set(ours.entries), set(expected.entries), path)
-    for key, value in expected.entries.items():
-        compare(ours.entries[key], value, f"{path}/{key}")
-    _equal("key order", list(ours.entries), list(expected.entries), path)
+    mine, theirs = content(ours), content(expected)
+    _equal("keys", set(mine), set(theirs), path)
+    for key, value in theirs.items():
+        compare(mine[key], value, f"{path}/{key}")
+    _equal("key order", list(mine), list(theirs), path)
+
+
+def content(tree: Tree) -> dict[str, Any]:
+    """The entries; None in a field of a tensorclass is the same as nothing."""
+    return {
+        k: v for k, v in tree.entries.items() if not (tree.kind and isinstance(v, One) and v.value is None)
+    }
 
 
 def _compare_rows(ours: Any, expected: Any, path: str) -> None:
@@ -327,10 +343,12 @@ def _compare_rows(ours: Any, expected: Any, path: str) -> None:
             _compare_rows(elements(ours)[at], row, f"{path}<{at}>")
     elif isinstance(expected, Tree):
         _equal("kind", is_node(ours), True, path)
+        _equal("class", ours.kind, expected.kind, path)
         _equal("batch_size", ours.shape, expected.shape, path)
-        _equal("keys", set(ours.entries), set(expected.entries), path)
-        for key, value in expected.entries.items():
-            _compare_rows(*(spread(x, expected.shape) for x in (ours.entries[key], value)), f"{path}/{key}")
+        mine, theirs = content(ours), content(expected)
+        _equal("keys", set(mine), set(theirs), path)
+        for key, value in theirs.items():
+            _compare_rows(*(spread(x, expected.shape) for x in (mine[key], value)), f"{path}/{key}")
     else:
         compare(ours, expected, path)
 

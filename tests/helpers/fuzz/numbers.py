@@ -62,7 +62,7 @@ def paired(
             entries[key] = (
                 value if isinstance(value, One) or value.dtype == object else np.asarray(f(value, other))
             )
-    return Tree(a.shape, entries, names or a.names, locked)
+    return Tree(a.shape, entries, names or a.names, locked, a.kind)
 
 
 for _name, _f in UNARY.items():
@@ -95,7 +95,7 @@ def compared(td: Any, other: Any, f: Callable[..., Any]) -> Any:
             entries[key] = np.array([bool(f(*pair)) for pair in pairs], bool).reshape(a.shape)
         else:
             entries[key] = Tree(td.shape, {})
-    return Tree(td.shape, entries)
+    return Tree(td.shape, entries, kind=td.kind)
 
 
 def binary(name: str) -> None:
@@ -138,7 +138,7 @@ def against(td: Any, rows: Array, f: Callable[..., Any], other: Any = None, lock
             entries[key] = np.asarray(f(value, wide(rows, value), its))
         else:
             entries[key] = value
-    return Tree(td.shape, entries, td.names, locked)
+    return Tree(td.shape, entries, td.names, locked, td.kind)
 
 
 def wide(rows: Array, x: Array) -> Array:
@@ -191,7 +191,7 @@ def apply_without(td: Any) -> Any:
         entries = {
             k: v for k, v in entries.items() if not is_node(v) or leaves_left(v) or is_empty(node.entries[k])
         }
-        return Tree(node.shape, entries, node.names)
+        return Tree(node.shape, entries, node.names, kind=node.kind)
 
     found = left(td)
     return found if leaves_left(found) or not leaves_left(td) else None

@@ -92,7 +92,8 @@ def reduced(name: str, td: Any, given: Any, keep: bool, dtype: str | None, ddof:
                 entries[key] = value
             elif is_numbers(value):
                 entries[key] = one(value, len(n.shape))
-        return Tree(shape, entries, n.names if feature else [*names, *(n.names[ndim:] if kept else [])])
+        below_names = n.names[ndim:] if kept else []
+        return Tree(shape, entries, n.names if feature else [*names, *below_names], kind=n.kind)
 
     root = tuple(1 if i in batch_axes else n for i, n in enumerate(td.shape) if keep or i not in batch_axes)
     names = [n for i, n in enumerate(td.names) if keep or i not in batch_axes]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from helpers.fuzz.choices import SIZES, Choices, tree
+from helpers.fuzz.exchanges import INTO
 from helpers.fuzz.model import Mismatch, Rows, Tree, compare, has_rows, objects, spread
 from helpers.fuzz.numbers import BINARY, CASTS, UNARY
 from helpers.fuzz.programs import Outcome, Program
@@ -125,6 +126,8 @@ RULES = [
     ),
     Rule("`numel()` of an empty batch", ("numel",), ("value",)),
     Rule("`numel()` of an empty batch", ("view", "reshape"), ("batch_size",)),
+    Rule("`numel()` of an empty batch", ("view", "reshape"), ("error",), ("for input of size 0",)),
+    Rule("names and lock after an operation", ("unlock_",), ("error",), ("part of a locked graph",)),
     Rule("`roll` without dims", ("roll",), ("values", "error")),
     Rule("`//`, `@`", ("cumsum", "cumprod", "sort"), ("error", "error class"), ("has no attribute",)),
     Rule("`rename_key_(", ("create_nested", "rename_key_", "flatten_keys"), ("keys", "batch_size", "error")),
@@ -142,7 +145,7 @@ RULES = [
     Rule(
         "`set_`, `update_`, `td[i] = ...`",
         WRITES,
-        ("error", "values", "keys", "unreadable", "batch_size"),
+        ("error", "values", "keys", "unreadable", "batch_size", "shape"),
         lazy=True,
     ),
     Rule(
@@ -197,6 +200,13 @@ RULES = [
     Rule("empty nodes and non-tensor data", ("apply double", "apply other"), ("keys",)),
     Rule("results of operations", MOVES, ("error",), ("within the range of",), lazy=True),
     Rule("operands with other numbers of features", ARITHMETIC, ("values",), lazy=True),
+    Rule("results of operations", SCANS, ("values",), lazy=True),
+    Rule("one object per row", ("index",), ("unreadable",)),
+    Rule("one object per row", kinds=("shape of objects",)),
+    Rule("missing keys in `update_`", ("set", "set item"), ("error",), ours=("already present",)),
+    Rule("order of `keys(True)`", ("to_dict",), ("key order",)),
+    Rule("`out=`", tuple(f"into {name}" for name in INTO)),
+    Rule("`load_state_dict`: one object per row", ("state dict", "state dict of nothing")),
 ]
 
 
@@ -252,6 +262,7 @@ ACCIDENTS = (
     "tuple index out of range",
     "zip() argument",
     "Expected a TensorDictBase instance",
+    "Incompatible dim 0 for tensordict with shape torch.Size([])",
 )
 
 

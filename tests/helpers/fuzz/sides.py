@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from helpers.fuzz.given import Listed, Stacked
 from helpers.fuzz.model import Array, One, Rows, Tree, copied, dense, elements, is_node, regular
 from helpers.fuzz.register import OPERATIONS, Call, Var
 
@@ -19,6 +20,8 @@ class Model:
     def value(self, given: Any, variables: list[Any]) -> Any:
         if isinstance(given, Var):
             return variables[given.at]
+        if isinstance(given, Listed | Stacked):
+            return copied(given.array)
         if isinstance(given, list | tuple) and not isinstance(given, One):
             return type(given)(self.value(item, variables) for item in given)
         return copied(given) if is_node(given) or isinstance(given, np.ndarray) else given
@@ -49,10 +52,14 @@ class Library(Model):
     def __init__(self, lib: Any, array: Callable[[Array], Any]) -> None:
         self.lib = lib
         self.array = array
+        fields = {"__annotations__": {"a": Any, "s": Any}, "a": None, "s": None}
+        self.point = lib.tensorclass(type("Point", (), fields))
 
     def value(self, given: Any, variables: list[Any]) -> Any:
         if isinstance(given, Tree):
             entries = {key: self.value(item, variables) for key, item in given.entries.items()}
+            if given.kind:
+                return self.point(**entries, batch_size=given.shape)
             td = self.lib.TensorDict(entries, batch_size=given.shape, names=given.names)
             return td.lock_() if given.locked else td
         if isinstance(given, Rows):
@@ -66,6 +73,10 @@ class Library(Model):
             return td
         if isinstance(given, One):
             return given.value
+        if isinstance(given, Listed):
+            return given.lists(self.array)
+        if isinstance(given, Stacked):
+            return given.stacks(self.lib)
         if isinstance(given, np.ndarray):
             return given.tolist() if given.dtype == object else self.array(given.copy())
         if isinstance(given, dict):
@@ -75,15 +86,40 @@ class Library(Model):
     def run(self, name: str, td: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if name.startswith("operator "):
             return getattr(operator, name[9:])(td, *args)
+        if name.startswith("into "):
+            return self._into(name[5:], td, args, kwargs)
         if name in FUNCTIONS:
             return FUNCTIONS[name](self.lib, td, *args, **kwargs)
         return getattr(td, name)(*args, **kwargs)
+
+    def _into(self, name: str, td: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        out = self.run(name, td, args, kwargs).clone().zero_()
+        held = self._leaves(out)
+        got = self.run(name, td, args, {**kwargs, "out": out})
+        kept = all(a is b for a, b in zip(held, self._leaves(out), strict=True))
+        return [got, got is out and (kept or name.startswith("apply"))]  # which may give other shapes
+
+    def _leaves(self, td: Any) -> list[Any]:
+        """The arrays of a tree, and of the parts of lazy stacks."""
+        if isinstance(td, self.lib.LazyStackedTensorDict):
+            return [leaf for part in td.tensordicts for leaf in self._leaves(part)]
+        if isinstance(td, self.point):
+            return self._leaves(td._tensordict)
+        found = []
+        for value in map(td.get, td.keys()):
+            if self.lib.is_tensor_collection(value) and not self.lib.is_non_tensor(value):
+                found += self._leaves(value)
+            elif not self.lib.is_non_tensor(value):
+                found.append(value)
+        return found
 
     def clone(self, value: Any) -> Any:
         return value.clone()
 
     def read(self, value: Any) -> Any:
         """What a value holds, in the model's terms."""
+        if isinstance(value, self.point):
+            return self._of_class(self.read(value._tensordict))
         if isinstance(value, self.lib.NonTensorData):
             return One(value.data)
         if self.lib.is_non_tensor(value):
@@ -100,6 +136,12 @@ class Library(Model):
         if isinstance(value, dict):
             return {key: self.read(item) for key, item in value.items()}
         return value
+
+    def _of_class(self, node: Any) -> Any:
+        """The content of an instance of the tensorclass."""
+        for tree in node.array.ravel() if isinstance(node, Rows) else [node]:
+            tree.kind = "Point"
+        return node
 
     def _objects(self, value: Any) -> Array:
         rows, out = value.tolist(), np.empty(tuple(value.batch_size), object)
@@ -123,6 +165,24 @@ def _set_names(lib: Any, td: Any, names: Any) -> None:
     td.names = names
 
 
+def _restored(lib: Any, td: Any) -> Any:
+    """Another TensorDict with the same keys that loads the state of this one."""
+    new = td.clone().zero_()
+    for key in ("s", ("c", "s")):
+        if key in new.keys(True) and lib.is_non_tensor(new.get(key)):
+            new.set(key, "to be overwritten")
+    return new.load_state_dict(td.state_dict())
+
+
+def _restored_from_nothing(lib: Any, td: Any) -> Any:
+    new = lib.TensorDict({}, td.batch_size).load_state_dict(td.state_dict(), strict=False)
+    paths = [
+        (path,) if isinstance(path, str) else path
+        for path in new.keys(True, True, is_leaf=lib.is_leaf_nontensor)
+    ]
+    return {str(path): new[path] for path in sorted(paths, key=str)}
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "index": lambda lib, td, i: td[i],
     "assign": _assign,
@@ -130,16 +190,19 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "del": _delete,
     "item": lambda lib, td, key: td[key],
     "contains": lambda lib, td, key: key in td.keys(True),
-    "key list": lambda lib, td: (list(td.keys()), sorted(map(str, td.keys(True))), len(td)),
+    "key list": lambda lib, td: (sorted(td.keys()), sorted(map(str, td.keys(True))), len(td)),
     "set in place": lambda lib, td, key, value: td.set(key, value, inplace=True),
     "update in place": lambda lib, td, value: td.update(value, inplace=True),
     "set names": _set_names,
-    "stack": lambda lib, td, items, d: lib.stack([td, *items], d),
-    "cat": lambda lib, td, items, d: lib.cat([td, *items], d),
-    "lazy_stack": lambda lib, td, items, d: lib.lazy_stack([td, *items], d),
+    "set lists": lambda lib, td, key, arrays: td.set(key, arrays),
+    "state dict": _restored,
+    "state dict of nothing": _restored_from_nothing,
+    "stack": lambda lib, td, items, d, **out: lib.stack([td, *items], d, **out),
+    "cat": lambda lib, td, items, d, **out: lib.cat([td, *items], d, **out),
+    "lazy_stack": lambda lib, td, items, d, **out: lib.lazy_stack([td, *items], d, **out),
     "maybe_dense_stack": lambda lib, td, items, d: lib.TensorDict.maybe_dense_stack([td, *items], d),
-    "apply double": lambda lib, td: td.apply(lambda x: x + x),
-    "apply other": lambda lib, td, other: td.apply(lambda x, y: x + y, other),
+    "apply double": lambda lib, td, **out: td.apply(lambda x: x + x, **out),
+    "apply other": lambda lib, td, other, **out: td.apply(lambda x, y: x + y, other, **out),
     "apply without a": lambda lib, td: td.named_apply(
         lambda key, x: None if key == "a" or key[-1:] == ("a",) else x, nested_keys=True
     ),

@@ -157,7 +157,8 @@ def find_node(td: Any, name: str) -> Any:
 
 @operation()
 def replace(td: Any, value: Any) -> Any:
-    return update(copied(td), value)
+    entries = common(value) if is_node(value) else value
+    return update(copied(td), value) if entries else td
 
 
 # -- writing ----------------------------------------------------------------------------------
@@ -242,11 +243,13 @@ def writes_or_stores(node: Tree, name: str, index: Any, value: Any) -> list[Writ
     if name in node.entries:
         return writes_to(node, name, index, value)
     unlocked(node)
+    if index is WHOLE:
+        return [lambda: store(node, name, copied(value))]
     picked = np.empty(node.shape, bool)[index]
     if isinstance(value, One):
         new: Any = np.full(node.shape, None, object)
     elif is_node(value):
-        new = Tree(node.shape, {}, node.names)
+        new = Tree(node.shape, {}, node.names, kind=getattr(value, "kind", ""))
         found = [do for k, v in common(value).items() for do in writes_or_stores(new, k, index, v)]
         return [lambda: node.entries.update({name: new}), *found]
     else:
@@ -341,9 +344,14 @@ def update_(td: Any, value: Any) -> Any:
 @operation("update in place", in_place=True)
 def update_in_place(td: Any, value: Any) -> Any:
     new = [name for name in common(value) if name not in common(td)]
+    try:
+        todo = written(td, value, [name for name in common(value) if name not in new])
+    except Refused:
+        if new and td.locked:  # two mistakes, either of which may be named
+            raise Refused from None
+        raise
     if new:
         unlocked(td)
-    todo = written(td, value, [name for name in common(value) if name not in new])
     for do in todo:
         do()
     for name in new:

@@ -324,3 +324,14 @@ decoder.prefill(0, [3, 4])
 
 def test_pickles_made_when_the_package_was_one_file() -> None:
     assert pickle.loads(b"clite.models.decoder\nOnnxDecoder\n.") is OnnxDecoder
+
+
+def test_pickles_keep_path_and_arguments(decoder: OnnxDecoder) -> None:
+    decoder.prefill(1, [3, 4, 5])
+    other = pickle.loads(pickle.dumps(decoder))
+    assert (other.device, other.spec, other.num_rows) == (decoder.device, decoder.spec, 1)
+    np.testing.assert_array_equal(other.lengths, [0])
+    np.testing.assert_allclose(other.prefill(0, [3, 4]), full(decoder, [3, 4]), atol=1e-5)
+    given = OnnxDecoder(decoder.config, session=decoder.session)
+    with pytest.raises(TypeError, match=r"^session: .*give the path of the model"):
+        pickle.dumps(given)

@@ -7,9 +7,14 @@ import pytest
 
 from lite.nn.distributions.arrays import (
     as_shape,
+    as_value,
+    drawn,
     float_arrays,
     generator_of,
+    in_double,
+    multinomial,
     require,
+    standard_exponential,
     standard_normal,
     sum_rightmost,
     uniform,
@@ -52,3 +57,39 @@ def test_draws(dtype: str) -> None:
     assert generator_of() is generator_of()
     rng = np.random.default_rng(0)
     assert generator_of(rng) is rng
+
+
+def test_values_keep_their_floats() -> None:
+    single = np.dtype(np.float32)
+    array = np.zeros(2)
+    assert as_value(array, single) is array
+    assert as_value(np.arange(2), single).dtype == as_value(1, single).dtype == single
+    assert as_value(True, single) == 1
+
+
+def test_formulas_in_double_precision() -> None:
+    seen = []
+
+    def formula(x, y):
+        seen.append((x.dtype, y.dtype))
+        return x / y
+
+    a, b = np.float32([1.0, 3e38]), np.float32([0.0, 1e-30])
+    out = in_double(formula, a, b)  # neither a division by 0 nor what float32 cannot hold warns
+    assert seen == [(np.float64, np.float64)]
+    np.testing.assert_array_equal(out, np.float32([np.inf, np.inf]))
+    assert out.dtype == np.float32
+    assert in_double(formula, a, b.astype(np.float64)).dtype == np.float64
+
+
+def test_draws_of_numpys_generator() -> None:
+    shape = np.array([[1.0, 2.0, 3.0]])
+    got = drawn(5, "standard_gamma", (4,), shape)
+    np.testing.assert_array_equal(got, np.random.default_rng(5).standard_gamma(shape, (4, 1, 3)))
+    assert drawn(0, "poisson", (), np.float64(3)).shape == ()
+    counts = multinomial(5, 7, (4,), np.full((2, 3), 1 / 3))
+    np.testing.assert_array_equal(counts.sum(-1), np.full((4, 2), 7))
+    for dtype in (np.float16, np.float32, np.float64):
+        waits = standard_exponential(0, (1000,), np.dtype(dtype))
+        assert waits.dtype == dtype
+        assert (waits >= 0).all()

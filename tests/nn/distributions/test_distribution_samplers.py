@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.densities import points
 
 from lite.nn import distributions as d
 
@@ -83,6 +84,98 @@ def test_samples_follow_the_distribution_function(name: str, dtype: str) -> None
 def test_the_statistic_tells_distributions_apart() -> None:
     draws = d.Normal(np.array([0.03]), 1.0).sample((N,), rng=0)[:, 0]
     assert kolmogorov_smirnov(draws, phi) > KS_LIMIT
+
+
+# Those with a distribution function of their own.
+QUANTILES: dict[str, Callable[[np.ndarray], Any]] = {
+    "Cauchy": lambda a: d.Cauchy(a, 0.7),
+    "Chi2": lambda a: d.Chi2(np.exp(a)),
+    "Exponential": lambda a: d.Exponential(np.exp(a)),
+    "Gamma": lambda a: d.Gamma(np.exp(a), 2.0),
+    "Gumbel": lambda a: d.Gumbel(a, 0.7),
+    "HalfNormal": lambda a: d.HalfNormal(np.exp(a)),
+    "Laplace": lambda a: d.Laplace(a, 0.7),
+    "LogNormal": lambda a: d.LogNormal(a, 0.7),
+    "MixtureSameFamily": lambda a: d.MixtureSameFamily(
+        d.Categorical(probs=np.full((4, 2), 0.5)), d.Normal(np.stack([a, -a - 1], -1), 0.7)
+    ),
+    "Pareto": lambda a: d.Pareto(np.exp(a), 2.0),
+    "TransformedDistribution": lambda a: d.TransformedDistribution(
+        d.Normal(a, 0.7), [d.SigmoidTransform(), d.AffineTransform(1.0, -2.0)]
+    ),
+    "Weibull": lambda a: d.Weibull(np.exp(a), 2.0),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", QUANTILES)
+def test_samples_follow_their_own_distribution_function(name: str, dtype: str) -> None:
+    dist = QUANTILES[name](PARTS.astype(dtype))
+    wide = QUANTILES[name](PARTS.astype(dtype).astype(np.float64))
+    draws = dist.sample((N,), rng=2)
+    assert draws.shape == (N, 4)
+    assert draws.dtype == dtype
+    below = wide.cdf(draws.astype(np.float64))
+    for column in below.T:
+        assert kolmogorov_smirnov(column, lambda p: p) < KS_LIMIT
+    assert dist.support.check(draws).all()
+
+
+# Those without: the distribution function is summed from the density.
+DENSITIES: dict[str, Callable[[], Any]] = {
+    "Beta 0.5": lambda: d.Beta(np.float64(0.5), 0.7),
+    "Beta 3": lambda: d.Beta(np.float64(3), 2.0),
+    "StudentT 1.5": lambda: d.StudentT(np.float64(1.5), 0.3, 2.0),
+    "StudentT 30": lambda: d.StudentT(np.float64(30), -1.0, 0.5),
+    "VonMises 0.1": lambda: d.VonMises(np.float64(0), 0.1),
+    "VonMises 50": lambda: d.VonMises(np.float64(1), 50.0),
+}
+
+
+@pytest.mark.parametrize("name", DENSITIES)
+def test_samples_follow_the_density(name: str) -> None:
+    dist = DENSITIES[name]()
+    draws = dist.sample((N,), rng=3)
+    if "VonMises" in name:
+        x = np.linspace(-np.pi, np.pi, 100_001)
+        weights = np.full(x.shape, x[1] - x[0])
+    else:
+        x, weights = points(dist, getattr(dist, "loc", 0.0), getattr(dist, "scale", 1.0))
+        x, weights = x[np.isfinite(dist.log_prob(x))], weights[np.isfinite(dist.log_prob(x))]
+    shares = weights * np.exp(dist.log_prob(x))
+    up_to = np.cumsum(shares) - shares / 2
+    assert kolmogorov_smirnov(np.interp(draws, x, up_to), lambda p: p) < KS_LIMIT
+
+
+COUNTS: dict[str, Callable[[], Any]] = {
+    "Binomial": lambda: d.Binomial(9, probs=np.float64(0.3)),
+    "Geometric": lambda: d.Geometric(probs=np.float64(0.3)),
+    "NegativeBinomial": lambda: d.NegativeBinomial(np.float64(2.5), probs=0.4),
+    "Poisson": lambda: d.Poisson(np.float64(3.5)),
+    "Poisson 40": lambda: d.Poisson(np.float64(40.5)),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts_are_as_frequent_as_they_are_probable(name: str) -> None:
+    dist = COUNTS[name]()
+    draws = dist.sample((N,), rng=4)
+    assert dist.support.check(draws).all()
+    probs = np.exp(dist.log_prob(np.arange(200.0)))
+    counts = np.bincount(draws.astype(int), minlength=200)
+    common = probs * N > 5
+    rest = [counts[~common].sum()], [probs[~common].sum()]
+    statistic = chi_square(np.append(counts[common], rest[0]), np.append(probs[common], rest[1]))
+    freedom = common.sum()
+    assert statistic < freedom + 3.3 * math.sqrt(2 * freedom) + 4  # about 0.1%
+
+
+def test_counts_of_classes() -> None:
+    probs = np.array([0.1, 0.0, 0.6, 0.3])
+    draws = d.Multinomial(5, probs=probs).sample((N,), rng=0)
+    np.testing.assert_array_equal(draws.sum(-1), 5)
+    np.testing.assert_allclose(draws.mean(0), 5 * probs, atol=0.03)  # four standard deviations
+    np.testing.assert_allclose(np.cov(draws.T), 5 * (np.diag(probs) - probs[:, None] * probs), atol=0.05)
 
 
 @pytest.mark.parametrize("by", ["probs", "logits"])

@@ -22,3 +22,21 @@ def test_events() -> None:
     inside = support.IndependentSupport(support.Interval(0, 0.7), 1)
     assert inside.event_dim == 1
     np.testing.assert_array_equal(inside.check(rows), [False, True, False])
+
+
+def test_numbers_above_and_whole_numbers() -> None:
+    values = np.array([-1.0, 0.0, 0.5, 3.0, np.inf, np.nan])
+    np.testing.assert_array_equal(support.GreaterThan(0).check(values), [0, 0, 1, 1, 1, 0])
+    np.testing.assert_array_equal(support.IntegerInterval(0, np.inf).check(values), [0, 1, 0, 1, 0, 0])
+    assert repr(support.GreaterThan(0)) == "GreaterThan(low=0)"
+
+
+def test_shares_and_counts() -> None:
+    rows = np.array([[0.5, 0.5], [0.5, 0.6], [1.5, -0.5], [1, 0], [np.nan, 1]])
+    np.testing.assert_array_equal(support.Simplex().check(rows), [1, 0, 0, 1, 0])
+    thirds = np.full((1, 30_000), 1 / 30_000, np.float32)  # whose sum is off by more than a millionth
+    assert support.Simplex().check(thirds).all()
+    counts = np.array([[2, 1], [3, 0], [4, -1], [1, 1], [2.5, 0.5]])
+    np.testing.assert_array_equal(support.Counts(3).check(counts), [1, 1, 0, 0, 0])
+    assert (support.Counts(3).event_dim, support.Counts(3).is_discrete) == (1, True)
+    assert repr(support.Counts(3)) == "Counts(total=3)"

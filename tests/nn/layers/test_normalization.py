@@ -56,3 +56,19 @@ def test_rows_of_other_layouts_and_infinities(rng):
         small = small_norm(x.T[:6])  # by NumPy, without a warning
         assert np.isnan(small[5]).any()
         assert np.isfinite(small[:5]).all()
+
+
+def test_state_dicts_of_version_1():
+    """Which had no count of batches: it stays what it is."""
+    layer = nn.BatchNorm1d(2)
+    layer(np.ones((3, 2), np.float32))
+    state = layer.state_dict()
+    old = {name: value for name, value in state.items() if name != "num_batches_tracked"}
+    assert layer.load_state_dict(old) == ([], [])
+    assert layer.num_batches_tracked == 1
+    state.pop("num_batches_tracked")  # which says that it is of version 2
+    with pytest.raises(RuntimeError, match="num_batches_tracked"):
+        layer.load_state_dict(state)
+    empty = nn.BatchNorm1d(2, device="meta")
+    empty.load_state_dict(old, assign=True)
+    assert empty.num_batches_tracked == 0

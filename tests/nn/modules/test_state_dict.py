@@ -5,7 +5,7 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 
-from lite import nn
+from lite import TensorDict, nn
 
 F32 = np.float32
 
@@ -265,3 +265,17 @@ def test_loading_one_module_by_hand_writes_at_once():
     m = nn.Linear(1, 1, bias=False)
     m._load_from_state_dict({"weight": np.full((1, 1), 3.0)}, "", {}, True, [], [], [])
     assert m.weight == 3
+
+
+def test_a_tensordict_is_a_state_dict():
+    source, target = Parent(), Parent()
+    source.own[...] = 5
+    given = TensorDict.from_module(source).flatten_keys(".").exclude("child.temporary")
+    assert target.load_state_dict(given.lock_()) == ([], [])
+    np.testing.assert_array_equal(target.own, [5, 5])
+    target.load_state_dict(given, assign=True)
+    assert target.own is source.own
+    with pytest.raises(RuntimeError, match=r'Missing key.*"own".*\n.*Unexpected key.*"child", "linear"'):
+        target.load_state_dict(TensorDict.from_module(source).select("child", "linear"))
+    with pytest.raises(TypeError, match="mapping of names to arrays, got list"):
+        target.load_state_dict([given])

@@ -365,3 +365,58 @@ def test_locked_params(change: Any) -> None:
     assert list(params.keys()) == ["a"]
     assert params["a"] is leaf
     np.testing.assert_array_equal(leaf, 1)
+
+
+def test_entries_are_attributes() -> None:
+    params = TensorDictParams(tree())
+    assert params.a is params["a"]
+    assert params.get_parameter("n.b") is params["n", "b"]
+    assert isinstance(params.n, TensorDictParams)
+    params.n["late"] = ones(1)
+    assert isinstance(params["n", "late"], Parameter)
+    assert {"a", "n"} <= set(dir(params))
+    assert not hasattr(params, "missing")
+    copied = pickle.loads(pickle.dumps(copy.deepcopy(params)))
+    np.testing.assert_array_equal(copied.n.b, np.zeros(3))
+    params.lock_()
+    with pytest.raises(RuntimeError, match="locked"):
+        params.n["later"] = ones(1)
+
+
+def test_objects_beside_parameters() -> None:
+    params = TensorDictParams(TensorDict({"s": "x", "n": {"o": "y", "a": ones(2)}}))
+    assert (params.s, params.n.o) == (params["s"], params["n", "o"])
+    params.load_state_dict(TensorDict({"s": "z", "n": {"o": "z", "a": ones(2) * 3}}))
+    np.testing.assert_array_equal(params.n.a, [3, 3])
+    assert params["n", "o"] == "y"
+
+
+def test_entries_are_no_answer_to_protocols() -> None:
+    params = TensorDictParams({"_source": ones(1), "keys": ones(1), "training": ones(1)})
+    assert getattr(params, "_source", None) is None
+    assert list(params.keys()) == ["_source", "keys", "training"]
+    assert params.eval().training is False
+
+
+def test_entries_are_not_assigned_as_attributes() -> None:
+    """They would hide the entries, which stay what they are."""
+    params = TensorDictParams(tree())
+    for name, value in (("a", ones(2)), ("a", None), ("n", tree()), ("a", Parameter(ones(2)))):
+        with pytest.raises(TypeError, match=rf"as entry '{name}' .*use params\['{name}'\] = value"):
+            setattr(params, name, value)
+    params.note = "kept"
+    assert params.note == "kept"
+    np.testing.assert_array_equal(params.a, [1, 1])
+
+
+def test_numpy_gives_the_arrays() -> None:
+    assert type(TensorDictParams(tree()).numpy()["n"]["b"]) is np.ndarray
+
+
+def test_loading_a_tree() -> None:
+    params, leaf = TensorDictParams(tree()), None
+    leaf = params["n", "b"]
+    for source in (tree(), TensorDictParams(tree()), {"n": tree()["n"], "a": ones(2)}):
+        zeros = source if isinstance(source, dict) else source.data * 0
+        assert params.load_state_dict(zeros) is params
+        assert params["n", "b"] is leaf

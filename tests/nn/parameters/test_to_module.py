@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from helpers.swapped import Counter, Parent, ones
 
-from lite import TensorDict, from_modules, nn
+from lite import TensorDict, from_modules, lazy_stack, nn
 
 
 def zeroed(module: nn.Module) -> TensorDict:
@@ -330,3 +330,16 @@ def test_a_lazy_stack_of_parameters_can_be_put_in() -> None:
     params = from_modules(module, module, lazy_stack=True)
     with params.to_module(module):
         assert module.weight.shape == (2, 1, 2)
+
+
+def test_lazy_stacks_into_params() -> None:
+    """They become dense, as params hold one array per entry."""
+    stack = lazy_stack([TensorDict({"w": np.ones(2), "n": {"b": np.zeros(3)}}) for _ in range(2)])
+    params = nn.TensorDictParams(
+        TensorDict({"w": np.ones((2, 2)), "n": {"b": np.ones((2, 3))}}, batch_size=[2])
+    )
+    with stack.to_module(params):
+        assert params.empty(True).batch_size == (2,)
+        assert params.n.b.shape == (2, 3)
+        np.testing.assert_array_equal(params["n", "b"], np.zeros((2, 3)))
+    np.testing.assert_array_equal(params["n", "b"], np.ones((2, 3)))

@@ -190,3 +190,21 @@ def test_repr() -> None:
     assert text.startswith("ProbabilisticTensorDictSequential(\n    module=ModuleList(")
     assert "in_keys=['obs']" in text
     assert text.count("ProbabilisticTensorDictModule(") == 1
+
+
+def test_bases_that_take_no_selected_out_keys() -> None:
+    """Selected keys are handed on only if there are any."""
+
+    class Base(Seq):
+        def __init__(self, *modules: Any, partial_tolerant: bool = False, inplace: Any = None) -> None:
+            super().__init__(*modules, partial_tolerant=partial_tolerant, inplace=inplace)
+
+    class Both(ProbSeq, Base):
+        pass
+
+    params = head()
+    sample = prob("y")
+    np.testing.assert_array_equal(Both(params, sample)(data())["y"], [0, 1, 2])
+    assert Both(params).out_keys == ["loc", "scale"]
+    with pytest.raises(TypeError, match="selected_out_keys"):
+        Both(params, sample, selected_out_keys=["y"])

@@ -9,7 +9,7 @@ import pytest
 from helpers.vmap_cases import rows
 
 import lite
-from lite import NonTensorData, TensorDict, lazy_stack, nn, vmap
+from lite import LazyStackedTensorDict, NonTensorData, TensorDict, lazy_stack, nn, vmap
 
 
 def test_tensordict_in_and_out() -> None:
@@ -142,3 +142,70 @@ def test_parameters_as_tensordicts() -> None:
     weight = nn.Parameter(rows())
     np.testing.assert_array_equal(vmap(lambda w: w.sum())(weight), rows().sum(1))
     np.testing.assert_array_equal(vmap(lambda x: (weight * x).sum())(np.ones(2)), [15, 15])
+
+
+def _stack(dim: int, ragged: bool = False) -> LazyStackedTensorDict:
+    parts = [
+        TensorDict(
+            {"x": np.arange(3.0 * (1 + i * ragged)).reshape(3, -1) + 10 * i, "n": {"y": np.arange(3) + i}},
+            [3],
+        )
+        for i in range(2)
+    ]
+    return lazy_stack(parts, dim)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("in_dim", [0, 1])
+@pytest.mark.parametrize("out_dim", [0, 1, -1])
+def test_lazy_stacks_stay_lazy(dim: int, in_dim: int, out_dim: int) -> None:
+    td = _stack(dim)
+    same = vmap(lambda row: row, (in_dim,), out_dim)(td)
+    changed = vmap(lambda row: row.set("z", row["x"] * 2), (in_dim,), out_dim)(td)
+    added = vmap(lambda row: row + 1, (in_dim,), out_dim)(td)
+    picked = vmap(lambda row: row.get("n"), (in_dim,), out_dim)(td)
+    dense = td.contiguous()
+    expected = dense if in_dim == out_dim % 2 else dense.permute(1, 0)
+    for out in (same, changed, *([] if in_dim == dim else [added, picked])):
+        assert isinstance(out, LazyStackedTensorDict)
+        assert out.stack_dim == (dim if in_dim == out_dim % 2 else 1 - dim)
+    assert same.batch_size == added.batch_size == picked.batch_size == expected.batch_size
+    np.testing.assert_array_equal(same["x"], expected["x"])
+    np.testing.assert_array_equal(changed["z"], expected["x"] * 2)
+    np.testing.assert_array_equal(added["n", "y"], expected["n", "y"] + 1)
+    np.testing.assert_array_equal(picked["y"], expected["n", "y"])
+    assert "z" not in td
+    assert vmap(lambda row: row, (in_dim,), out_dim)(td.lock_()).is_locked
+
+
+def test_ragged_stacks_are_mapped_along_the_other_dims() -> None:
+    td = _stack(0, ragged=True)
+    out = vmap(lambda row: row.apply(lambda x: x * 2), (1,))(td)
+    assert (out.stack_dim, out.batch_size) == (1, (3, 2))
+    np.testing.assert_array_equal(out[2, 1]["x"], td[1, 2]["x"] * 2)
+    sums = vmap(lambda row: row[1]["x"].sum(), (1,))(td)
+    np.testing.assert_array_equal(sums, td[1]["x"].sum(1))
+    with pytest.raises(RuntimeError, match="'x'"):
+        vmap(lambda row: row)(td)
+
+
+def test_stacks_are_indexed_by_mapped_arrays() -> None:
+    td, index = _stack(0), np.array([1, 0, 1])
+    out = vmap(lambda row, i: row[i], (1, 0))(td, index)
+    np.testing.assert_array_equal(out["x"], td.contiguous()["x"][index, np.arange(3)])
+    ragged = _stack(0, ragged=True)
+    with pytest.raises(RuntimeError, match="'x'"):
+        vmap(lambda row, i: row[i], (1, 0))(ragged, index)
+
+
+def test_stacks_in_nodes_twice_mapped_and_in_chunks() -> None:
+    td = TensorDict({"n": _stack(0)}, [2])
+    out = vmap(lambda row: row.set("z", row["n", "x"].sum()))(td)
+    np.testing.assert_array_equal(out["z"], td["n", "x"].sum((1, 2)))
+    np.testing.assert_array_equal(out["n", "x"], td["n", "x"])
+    inner = vmap(lambda row: row, (1,))(TensorDict({"n": _stack(0)}, [2, 3]))
+    assert (type(inner["n"]), inner["n"].stack_dim) == (LazyStackedTensorDict, 1)
+    twice = vmap(vmap(lambda row: row["x"] + 1))(_stack(1))
+    np.testing.assert_array_equal(twice, _stack(1)["x"] + 1)
+    chunks = vmap(lambda row: row, chunk_size=1)(_stack(0))
+    np.testing.assert_array_equal(chunks["x"], _stack(0)["x"])

@@ -1,0 +1,281 @@
+"""Arrays of a library that computes by functions of its own, traced ones too, seen through NumPy's eyes: JAX.
+
+Containers keep such leaves as the objects they are, as they keep those in GPU memory (`device.py`). Where a
+function made for NumPy arrays meets one, it is shown a `NamespaceArray`: NumPy's protocols lead each function
+to the one of the same name in the array's own namespace (`jax.numpy`). So what is written for NumPy can be
+traced, differentiated and compiled by JAX. No library is imported here: an array names its own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import operator
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from lite._arrays.methods import ArrayMethods
+from lite._arrays.types import Array, ArrayHolder, HostArray, Shape, has_namespace
+
+_NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
+# Formulas that decide by values, which a traced array has none of, and what JAX has for them.
+_SPECIAL = {"erf": "erf", "erfc": "erfc", "log_gamma": "gammaln"}
+# What NumPy writes into its first argument.
+_WRITERS = frozenset({np.copyto, np.put, np.putmask, np.place, np.fill_diagonal, np.put_along_axis})
+
+
+class _Flags(NamedTuple):
+    c_contiguous: bool = True
+    writeable: bool = False
+
+
+class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
+    """An array of another library with the methods of a NumPy array, which gives others like it.
+
+    What NumPy would write in place makes a new array, which this object holds from then on: the array that
+    it was made from stays as it is, and so do views.
+
+    Args:
+        leaf: an array that has `__array_namespace__`.
+    """
+
+    __slots__ = ("leaf",)
+    __array_priority__ = 2000  # so that operators of arrays on the left defer to this one
+    __hash__ = object.__hash__
+    layered = False
+
+    def __init__(self, leaf: Any) -> None:
+        self.leaf = leaf
+
+    @property
+    def _namespace(self) -> Any:
+        try:
+            return self.leaf.__array_namespace__()
+        except NotImplementedError:  # as JAX's arrays of random keys say
+            return sys.modules[f"{type(self.leaf).__module__.partition('.')[0]}.numpy"]
+
+    @property
+    def shape(self) -> Shape:
+        """The size of each dimension."""
+        return tuple(self.leaf.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Dtype of the elements."""
+        dtype: np.dtype[Any] = self.leaf.dtype
+        return dtype
+
+    @property
+    def flags(self) -> _Flags:
+        """That it lies as its shape says, and cannot be written to."""
+        return _Flags()
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if any(map(_is_foreign, inputs)):
+            return NotImplemented
+        out = kwargs.pop("out", None)
+        found = _named(self._namespace, "", ufunc.__name__)
+        if method != "__call__":
+            found = _method(found, method)
+        dtype = kwargs.pop("dtype", None) if method == "__call__" else None
+        result = self._computed(found, inputs, kwargs)
+        if dtype is not None:
+            result = result.astype(dtype)
+        return result if out is None else _written(out, result)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if any(hasattr(kind, "_as_node") for kind in types):  # a TensorDict
+            return NotImplemented
+        if func in _WRITERS:
+            raise self._no_function(f"{func.__name__} into an array")
+        out = kwargs.pop("out", None)
+        found = _named(self._namespace, func.__module__, func.__name__)
+        result = self._computed(found, args, kwargs)
+        return result if out is None else _written(out if isinstance(out, tuple) else (out,), result)
+
+    def _computed(self, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+        return _shown(function(*self._taken(args), **self._taken(kwargs)))
+
+    def _taken(self, value: Any) -> Any:
+        """Arguments as the namespace takes them: its own arrays, and dtypes that it has."""
+        if isinstance(value, NamespaceArray):
+            return value.leaf
+        if isinstance(value, ArrayHolder):
+            return self._taken(value.data)
+        if isinstance(value, tuple | list):
+            return type(value)(map(self._taken, value)) if type(value) in (tuple, list) else value
+        if isinstance(value, dict):
+            return {key: self._taken(item) for key, item in value.items()}
+        if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+            return self._known(value)
+        return value
+
+    def _known(self, dtype: Any) -> Any:
+        """A dtype, or the one of half its width where the namespace has no other (64 bits in JAX)."""
+        dtype = np.dtype(dtype)
+        narrow = _NARROW.get(dtype.name)
+        if narrow is None or dtype.name in self._namespace.__array_namespace_info__().dtypes():
+            return dtype
+        return np.dtype(narrow)
+
+    def _no_function(self, what: str) -> TypeError:
+        return TypeError(
+            f"{what} is not available for a {type(self.leaf).__name__}, which is never written to. Compute a "
+            "new array, or convert it: np.asarray(array), td.to('cpu')."
+        )
+
+    # -- elements and views ---------------------------------------------------------------------------
+
+    def __getitem__(self, index: Any) -> Any:
+        return _shown(self.leaf[self._taken(index)])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Hold an array that differs at `index`."""
+        at = getattr(self.leaf, "at", None)
+        if at is None:
+            raise self._no_function("an assignment")
+        self.leaf = at[self._taken(index)].set(self._own(value))
+
+    def _own(self, value: Any) -> Any:
+        """A value as an array of the same library and dtype."""
+        return self._namespace.asarray(self._taken(value)).astype(self.leaf.dtype)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[i] for i in range(len(self))])
+
+    def look_up(self, table: Any) -> Any:
+        """`table[self]`, of an ndarray."""
+        return _shown(self._namespace.asarray(self._taken(table))[self.leaf])
+
+    def elementwise(self, function: Callable[[Any], Any]) -> NamespaceArray:
+        """`function` of every element, by the function of JAX that computes the same."""
+        name = _SPECIAL.get(function.__name__)
+        library = self._namespace.__name__.partition(".")[0]
+        if name is None or library not in sys.modules:
+            raise self._no_function(function.__name__)
+        special = importlib.import_module(f"{library}.scipy.special")
+        return NamespaceArray(getattr(special, name)(self.leaf))
+
+    # -- copies ---------------------------------------------------------------------------------------
+
+    def copy(self, order: str = "C") -> NamespaceArray:
+        """A copy of the elements."""
+        return NamespaceArray(self._namespace.copy(self.leaf))
+
+    def astype(
+        self,
+        dtype: Any,
+        order: str = "K",
+        casting: str = "unsafe",
+        subok: bool = True,
+        copy: bool = True,
+    ) -> NamespaceArray:
+        """Elements in another dtype; self if that is what they have."""
+        known = self._known(dtype)
+        return self if known == self.leaf.dtype else NamespaceArray(self.leaf.astype(known))
+
+    def view(self, dtype: Any) -> NamespaceArray:
+        """The same bytes as another dtype."""
+        return NamespaceArray(self.leaf.view(dtype))
+
+    def filled_with(self, array: Any) -> NamespaceArray:
+        """An array of the same library with the content of a host array."""
+        return NamespaceArray(self._namespace.asarray(array, dtype=self._known(array.dtype)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        # An error of JAX where the array is traced.
+        return np.asarray(self.leaf, dtype=dtype)
+
+    def __jax_array__(self) -> Any:
+        return self.leaf
+
+    def item(self, *args: Any) -> Any:
+        """The one element as a Python number."""
+        return self.leaf.item(*args)
+
+    def tolist(self) -> Any:
+        """Nested lists of the elements."""
+        return self.leaf.tolist()
+
+    def __bool__(self) -> bool:
+        return bool(self.leaf)
+
+    def __int__(self) -> int:
+        return int(self.leaf)
+
+    def __float__(self) -> float:
+        return float(self.leaf)
+
+    def __complex__(self) -> complex:
+        return complex(self.leaf)
+
+    def __index__(self) -> int:
+        return operator.index(self.leaf)
+
+    def __repr__(self) -> str:
+        return f"NamespaceArray({self.leaf!r})"
+
+
+def known(leaf: Any) -> Array | None:
+    """The elements of an array as NumPy's; None where it is traced, and so has none yet."""
+    try:
+        return np.asarray(leaf)
+    except TypeError:
+        return None
+
+
+def _is_foreign(value: Any) -> bool:
+    """Whether an argument sees to ufuncs itself: a TensorDict, a parameter, an array inside vmap."""
+    return hasattr(type(value), "__array_ufunc__") and not isinstance(
+        value, NamespaceArray | np.ndarray | np.generic
+    )
+
+
+def _shown(value: Any) -> Any:
+    """The results of a function as NumPy's would be: arrays that can be computed with."""
+    if has_namespace(value):
+        return NamespaceArray(value)
+    if isinstance(value, tuple | list):
+        items = map(_shown, value)
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
+
+
+def _named(namespace: Any, module: str, name: str) -> Any:
+    """The function of a namespace that is called as one of NumPy's; `module` is "numpy.linalg" or so."""
+    found = namespace
+    for part in (*module.split(".")[1:], name):
+        found = getattr(found, part, None)
+    if found is None:
+        raise TypeError(f"{namespace.__name__} has no {name}; convert the array first, by np.asarray.")
+    return found
+
+
+def _method(function: Any, method: str) -> Any:
+    found = getattr(function, method, None)
+    if found is None:
+        raise TypeError(f"{function.__name__} has no {method} for arrays that are not NumPy's; convert them.")
+    return found
+
+
+def _written(out: tuple[Any, ...], result: Any) -> Any:
+    """The result of a function that was given `out`: an in-place operator leaves it in the same object."""
+    results = result if isinstance(result, tuple) else (result,)
+    for target, array in zip(out, results, strict=True):
+        if target is None:
+            continue
+        if not isinstance(target, NamespaceArray):
+            kinds = type(array.leaf).__name__, type(target).__name__
+            raise TypeError("a {} cannot be written into a {}.".format(*kinds))
+        if array.shape != target.shape:
+            raise ValueError(f"a result of shape {array.shape} does not fit into the shape {target.shape}.")
+        target.leaf = array.leaf.astype(target.leaf.dtype)
+    return out[0] if len(out) == 1 and out[0] is not None else result

@@ -1,0 +1,209 @@
+"""Special functions of probability, on float64 arrays; `log_gamma` and `erf` are in `formulas`.
+
+Measured against mpmath with 40 digits, the largest errors, relative to the result or to 1 where that is
+larger: `digamma` 1e-15, `log_beta` 3e-15, `gamma_below` 3e-14, `log_i0` 8e-16, `bessel_ratio` 9e-16. Relative
+to small results that of `gamma_below` is up to 3e-12 for shapes of a million, 5e-14 for those below 60.
+
+Where a function has several arguments they are broadcast; inside `vmap` they may be mapped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.formulas import horner, log_gamma, stirling_rest
+from lite._arrays.types import HostArray
+
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+_FROM_10 = 10.0  # from where the asymptotic series of digamma has all digits
+# Bernoulli numbers by twice their index, B_2k / 2k, the highest first (Abramowitz and Stegun 1964, 6.3.18).
+_DIGAMMA = (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
+# (log(1 + x) - x) / x² in x, the highest first.
+_LOG1P_REST = tuple((-1.0) ** (k + 1) / k for k in range(16, 1, -1))
+_LARGE_SHAPE = 60.0  # from where the incomplete gamma function is integrated
+_STEPS = 500  # of a series; 150 are enough below that
+_BESSEL_LARGE = 50.0
+_BESSEL_TERMS = 14
+
+
+def xlogy(x: Any, y: Any) -> Any:
+    """x log(y), and 0 where x is 0, whatever the logarithm (NaN where y is NaN)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where((x == 0) & (y == y), 0.0, x * np.log(y))
+
+
+def xlog1py(x: Any, y: Any) -> Any:
+    """x log(1 + y), and 0 where x is 0, whatever the logarithm (NaN where y is NaN)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where((x == 0) & (y == y), 0.0, x * np.log1p(y))
+
+
+def digamma(x: Any) -> Any:
+    """The derivative of log(gamma(x)) for x >= 0; -inf at 0, NaN below."""
+    if isinstance(x, HostArray):
+        return x.elementwise(digamma)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        small = x < _FROM_10
+        moved = np.where(small, x, 1.0)  # as digamma(x) = digamma(x + 1) - 1 / x
+        below = 1.0 / moved
+        for _ in range(int(_FROM_10) - 1):
+            moved += 1.0
+            below += 1.0 / moved
+        far = np.where(small, x + _FROM_10, x)
+        square = 1.0 / far / far
+        out = np.log(far) - 0.5 / far - square * horner(_DIGAMMA, square) - np.where(small, below, 0.0)
+    return np.where(x >= 0, out, np.nan)
+
+
+def log_beta(a: Any, b: Any) -> Any:
+    """log(gamma(a) gamma(b) / gamma(a + b)) for positive arguments.
+
+    Large arguments lose no digits to the difference of their large logarithms (Didonato and Morris 1992,
+    algorithm 708, ACM Transactions on Mathematical Software 18).
+    """
+    if isinstance(a, HostArray) or isinstance(b, HostArray):
+        return _of_pairs(log_beta, a, b)
+    a, b = np.broadcast_arrays(a, b)
+    small, large = np.minimum(a, b), np.maximum(a, b)
+    out = np.empty(a.shape)
+    with np.errstate(all="ignore"):
+        for where, formula in (
+            (small >= 8.0, _log_beta_of_large),
+            ((small < 8.0) & (large >= 8.0), _log_beta_of_one_large),
+            (~(large >= 8.0), _log_beta_of_small),
+        ):
+            if where.any():
+                out[where] = formula(small[where], large[where])
+    return out[()]
+
+
+def _log_beta_of_large(a: Any, b: Any) -> Any:
+    rest = stirling_rest(a) + stirling_rest(b) - stirling_rest(a + b)
+    shares = -(a - 0.5) * np.log1p(b / a) + b * np.log1p(-a / (a + b))
+    return _HALF_LOG_2PI - 0.5 * np.log(b) + rest + shares
+
+
+def _log_beta_of_one_large(a: Any, b: Any) -> Any:
+    rest = stirling_rest(b) - stirling_rest(a + b)
+    return log_gamma(a) + rest + a - a * np.log(a + b) + (b - 0.5) * np.log1p(-a / (a + b))
+
+
+def _log_beta_of_small(a: Any, b: Any) -> Any:
+    return log_gamma(a) + log_gamma(b) - log_gamma(a + b)
+
+
+def gamma_below(a: Any, x: Any) -> Any:
+    """The lower incomplete gamma function, divided by gamma(a): of a gamma distribution, what lies below x.
+
+    1 for a = 0, NaN for negative arguments. A series below x = a + 1, a continued fraction above it (Press et
+    al. 2007, Numerical Recipes, 6.2), for large `a` the integral over what carries weight.
+    """
+    if isinstance(a, HostArray) or isinstance(x, HostArray):
+        return _of_pairs(gamma_below, a, x)
+    a, x = np.broadcast_arrays(a, x)
+    out = np.full(a.shape, np.nan)
+    valid = (a >= 0) & (x >= 0)
+    out[valid & (x == 0)] = 0.0
+    out[valid & ((a == 0) | np.isinf(x)) & ~np.isinf(a)] = 1.0
+    inner = valid & (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
+    with np.errstate(under="ignore", over="ignore"):
+        for where, formula in (
+            (inner & (a < _LARGE_SHAPE) & (x < a + 1.0), _gamma_series),
+            (inner & (a < _LARGE_SHAPE) & (x >= a + 1.0), _gamma_fraction),
+            (inner & (a >= _LARGE_SHAPE), _gamma_integral),
+        ):
+            if where.any():
+                out[where] = formula(a[where], x[where])
+    return out[()]
+
+
+def _gamma_series(a: Any, x: Any) -> Any:
+    term = total = np.ones_like(x)
+    for k in range(1, _STEPS):
+        term = term * x / (a + k)
+        total = total + term
+        if (term <= total * 1e-17).all():
+            break
+    return total * np.exp(a * np.log(x) - x - log_gamma(a + 1.0))
+
+
+def _gamma_fraction(a: Any, x: Any) -> Any:
+    tiny = 1e-300  # in place of a denominator of 0 (Lentz's method)
+    b = x + 1.0 - a
+    c = np.full_like(x, 1.0 / tiny)
+    d = 1.0 / b
+    out = d
+    for k in range(1, _STEPS):
+        step = -k * (k - a)
+        b = b + 2.0
+        d = step * d + b
+        d = 1.0 / np.where(np.abs(d) < tiny, tiny, d)
+        c = b + step / c
+        c = np.where(np.abs(c) < tiny, tiny, c)
+        out = out * (d * c)
+        if (np.abs(d * c - 1.0) < 4e-16).all():
+            break
+    return 1.0 - np.exp(a * np.log(x) - x - log_gamma(a)) * out
+
+
+def _gamma_integral(a: Any, x: Any) -> Any:
+    peak = a - 1.0  # of the density
+    width = np.sqrt(peak)
+    above = x > peak
+    away = x - peak
+    # the end of the integral, beyond which nothing counts, as a distance from the peak
+    far = np.where(
+        above,
+        np.maximum(11.5 * width, away + 6.0 * width),
+        np.maximum(-peak, np.minimum(-7.5 * width, away - 5.0 * width)),
+    )
+    nodes, weights = np.polynomial.legendre.leggauss(64)
+    share = (nodes + 1.0) / 2.0
+    at = (away[:, None] + (far - away)[:, None] * share) / peak[:, None]
+    near = np.where(np.abs(at) < 0.1, at, 0.0)
+    with np.errstate(divide="ignore"):
+        power = np.where(np.abs(at) < 0.1, near * near * horner(_LOG1P_REST, near), np.log1p(at) - at)
+    total = (np.exp(peak[:, None] * power) @ (weights / 2.0)) * (far - away)
+    tail = total * np.exp(-0.5 * np.log(2.0 * math.pi * peak) - stirling_rest(peak))
+    return np.where(above, 1.0 - tail, -tail)
+
+
+def log_i0(x: Any) -> Any:
+    """log of the modified Bessel function of order 0, also where that is too large for a number."""
+    if isinstance(x, HostArray):
+        return x.elementwise(log_i0)
+    size = np.abs(x)
+    near = np.minimum(size, _BESSEL_LARGE)
+    far = np.maximum(size, _BESSEL_LARGE)
+    scaled = far - 0.5 * np.log(2.0 * math.pi * far) + np.log(_bessel_series(far, 0))
+    return np.where(size < _BESSEL_LARGE, np.log(np.i0(near)), scaled)
+
+
+def bessel_ratio(x: Any) -> Any:
+    """The modified Bessel function of order 1, divided by that of order 0, for x >= 0."""
+    if isinstance(x, HostArray):
+        return x.elementwise(bessel_ratio)
+    near, far = np.minimum(x, _BESSEL_LARGE), np.maximum(x, _BESSEL_LARGE)
+    out: Any = np.zeros_like(near)
+    for k in range(100, 0, -1):  # Gauss's continued fraction, from its tail
+        out = near / (2.0 * k + near * out)
+    return np.where(x < _BESSEL_LARGE, out, _bessel_series(far, 1) / _bessel_series(far, 0))
+
+
+def _bessel_series(x: Any, order: int) -> Any:
+    """What the function lacks of exp(x) / sqrt(2 pi x) (Abramowitz and Stegun 1964, 9.7.1)."""
+    out = term = np.ones_like(x)
+    for k in range(1, _BESSEL_TERMS):
+        term = term * ((2 * k - 1) ** 2 - 4 * order * order) / (8.0 * k * x)
+        out = out + term
+    return out
+
+
+def _of_pairs(function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    """A function of two numbers where either is mapped: of one array that holds both."""
+    pairs: Any = np.stack(np.broadcast_arrays(a, b), -1)
+    return pairs.elementwise(lambda both: function(both[..., 0], both[..., 1]))

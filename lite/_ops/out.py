@@ -1,0 +1,110 @@
+"""What `out=` means: the arrays of a TensorDict are written into, and entries that it lacks are created.
+
+`apply` is no such case: what the function returns takes the place of the entries, whatever they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.types import is_array
+from lite._tree.entry_errors import below, entry_error
+from lite._tree.lock import LOCK_ERROR
+from lite._tree.protocol import Container
+
+
+def write_out(out: Any, result: Any, name: str, casting: Any = "same_kind", locked: bool = True) -> Any:
+    """Write a result into `out`, all of it or nothing; returns `out`.
+
+    Args:
+        out: a TensorDict or tensorclass, or an array where the result is one.
+        result: what the operation gave; what `out` lacks is copied from it, as it may hold inputs.
+        name: the operation, for errors.
+        casting: which dtypes may be cast, as in NumPy's functions.
+        locked: whether a locked `out` may be written into; it never gets new entries.
+
+    Raises:
+        TypeError: `out` is of another kind, or a dtype cannot be cast.
+        ValueError: an array has another shape, or is read-only.
+        RuntimeError: `out` has another batch size, is locked, or an array meets a nested TensorDict.
+    """
+    given = Container._as_node(result)
+    if given is None:
+        return _write_array(out, result, name, casting)
+    node = Container._as_node(out)
+    if node is None:
+        raise TypeError(f"out of {name} must be a TensorDict, got {type(out).__name__}.")
+    if node.batch_size != given.batch_size:
+        raise RuntimeError(
+            f"out.batch_size and the batch size of the result of {name} must match, got out.batch_size="
+            f"{node.batch_size} and {given.batch_size}."
+        )
+    if node.is_locked and not locked:
+        raise RuntimeError(LOCK_ERROR)
+    complete = _check(node, given, casting)
+    node.update(given, clone=not complete, inplace=True)
+    return out
+
+
+def _write_array(out: Any, result: Any, name: str, casting: Any) -> Any:
+    if not is_array(out):
+        raise TypeError(f"out of {name} must be an array, as the result is one, got {type(out).__name__}.")
+    _check_array(out, result, casting)
+    out[...] = result
+    return out
+
+
+def _check(out: Any, result: Any, casting: Any) -> bool:
+    """Whether `out` has all entries of the result; raises if an array of it cannot be written into."""
+    if out._parts() is not None:
+        pairs = list(_side_by_side(out, result))
+        return all([_check(part, row, casting) for part, row in pairs])  # noqa: C419 - all are to be checked
+    complete = True
+    for key, value in result._items():
+        entry = out._get_str(key)
+        both = type(entry) is np.ndarray and type(value) is np.ndarray
+        if both and entry.dtype is value.dtype and entry.shape == value.shape and entry.flags.writeable:
+            continue  # as nearly all do
+        node, given = out._as_node(entry), out._as_node(value)
+        if entry is None:
+            complete = False
+        elif node is not None and given is not None:
+            with below(key):
+                complete = _check(node, given, casting) and complete
+        elif (node is None) != (given is None) or is_array(entry) != is_array(value):
+            kinds = type(entry).__name__, type(value).__name__
+            raise entry_error(RuntimeError, f"{kinds[0]} {{key}} of out cannot take a {kinds[1]}.", (key,))
+        elif is_array(entry):
+            with below(key):
+                _check_array(entry, value, casting)
+    return complete
+
+
+def _side_by_side(out: Any, result: Any) -> Iterator[tuple[Any, Any]]:
+    """What of a result goes to each part of a lazy stack; both may be ragged along other dims."""
+    parts, dim = out._parts()
+    given = result._parts()
+    if given is None or given[1] == dim:
+        yield from zip(parts, result.unbind(dim), strict=True)
+        return
+    rows, other = given
+    columns = [row.unbind(dim - (dim > other)) for row in rows]
+    for i, part in enumerate(parts):
+        cells = part.unbind(other - (other > dim))
+        yield from zip(cells, [column[i] for column in columns], strict=True)
+
+
+def _check_array(target: Any, value: Any, casting: Any) -> None:
+    if tuple(target.shape) != tuple(value.shape):
+        raise entry_error(
+            ValueError, f"out has shape {tuple(target.shape)}{{at}}, the result {tuple(value.shape)}."
+        )
+    if not np.can_cast(value.dtype, target.dtype, casting):
+        raise entry_error(
+            TypeError, f"a result of dtype {value.dtype} cannot be cast to that of out{{at}}, {target.dtype}."
+        )
+    if isinstance(target, np.ndarray) and not target.flags.writeable:
+        raise entry_error(ValueError, "the array of out{at} is read-only.")

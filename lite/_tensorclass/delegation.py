@@ -1,0 +1,67 @@
+"""TensorDict's methods, operators, properties and class methods as attributes of tensorclasses.
+
+They are on the class, so that Python finds operators there, and methods of subclasses find them by `super()`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from lite._tensordict import TensorDict
+from lite._tree.protocol import Container
+
+_OWN = frozenset({"__class_getitem__", "__init_subclass__", "__getstate__", "__setstate__"})
+
+
+def delegate(cls: type) -> None:
+    """Give a class what TensorDict has and it has not; its `_call` calls that on the TensorDict."""
+    for base in TensorDict.__mro__[:-1]:
+        for name, value in base.__dict__.items():
+            special = name.startswith("__") and name not in _OWN
+            if name in cls.__dict__ or not (special or not name.startswith("_")):
+                continue
+            made = _delegated(name, value, special)
+            if made is not None:
+                setattr(cls, name, made)
+
+
+def _delegated(name: str, value: Any, special: bool) -> Any:
+    if inspect.isfunction(value):
+        return _method(name, value)
+    if special:
+        return None
+    if isinstance(value, property):
+        return _property(name, value)
+    return _class_method(name, value) if isinstance(value, classmethod) else None
+
+
+def _method(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._call(name, args, kwargs)
+
+    method.__name__ = name
+    method.__doc__ = original.__doc__
+    return method
+
+
+def _property(name: str, original: property) -> property:
+    def read(self: Any) -> Any:
+        value = getattr(self._tensordict, name)
+        return self._rewrapped(value, set()) if isinstance(value, Container) else value
+
+    def write(self: Any, value: Any) -> None:
+        setattr(self._tensordict, name, value)
+
+    return property(read, None if original.fset is None else write, doc=original.__doc__)
+
+
+def _class_method(name: str, original: classmethod[Any, ..., Any]) -> Any:
+    def method(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        result = getattr(TensorDict, name)(*args, **kwargs)
+        return cls.from_tensordict(result) if isinstance(result, Container) else result
+
+    method.__name__ = name
+    method.__doc__ = original.__doc__
+    return classmethod(method)

@@ -1,0 +1,186 @@
+"""The methods of TensorDicts that non-tensor data has, too, none of them written twice.
+
+Non-tensor data has a batch but no keys. So what asks for keys (`keys`, `select`, `pop`, `state_dict` ...), or
+is about the names and the lock, is done to a TensorDict of that batch without entries. Everything else is
+done to a TensorDict whose one entry it is: what an operation does to an entry, it does to the data alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from lite._tree.nontensor import NonTensorBase
+from lite._tree.protocol import Container, kinds
+
+_KEY = "data"
+
+# Where the operations stand that ask for keys, or for what is about the batch and not in it.
+_ABOUT_KEYS = frozenset(
+    {
+        "lite._ops.access",
+        "lite._ops.structure",
+        "lite._ops.entries",
+        "lite._ops.update",
+        "lite._convert.state_dict",
+        "lite._tree.lock",
+        "lite._tree.names",
+    }
+)
+_ABOUT_BATCH = frozenset({"is_memmap", "is_consolidated", "clear_device_"})
+# What writes files takes non-tensor data for what it is.
+_WRITES_FILES = frozenset({"memmap", "memmap_", "memmap_like", "save"})
+# What only containers have: entries to make, and the way to other kinds of containers.
+_OF_CONTAINERS = frozenset(
+    {
+        "make_memmap",
+        "make_memmap_from_tensor",
+        "memmap_refresh_",
+        "to_module",
+        "auto_batch_size_",
+        "from_dict_instance",
+        "kinds",
+    }
+)
+_CLASS_METHODS = frozenset({"stack", "cat", "lazy_stack", "maybe_dense_stack", "load", "load_memmap"})
+
+
+def _node(data: NonTensorBase) -> Any:
+    """A TensorDict without entries that has the batch size, device, names and lock."""
+    if data._about is None:
+        data._about = kinds.dense._make({}, data._batch_size, None)
+    return data._about
+
+
+def _holder(data: NonTensorBase) -> Any:
+    """A TensorDict like `_node`, whose one entry is the data."""
+    about = data._about
+    holder = kinds.dense._make({_KEY: data}, data._batch_size, None)
+    if about is not None:
+        holder._device, holder._names, holder._locked = about._device, about._names, about._locked
+    return holder
+
+
+def _held(value: Any) -> Any:
+    return _holder(value) if isinstance(value, NonTensorBase) else value
+
+
+def _taken_out(data: NonTensorBase, holder: Any, result: Any) -> Any:
+    """What is in a result, which may be the holder itself, changed in place."""
+    if isinstance(result, tuple | list):
+        return _like(result, [_taken_out(data, holder, item) for item in result])
+    entry = result._get_str(_KEY) if isinstance(result, Container) else None
+    if not isinstance(entry, NonTensorBase):
+        return result
+    if result is holder:
+        return data if entry is data else data._adopt(entry, "an operation")
+    if entry is data:
+        entry = data._clone(False)
+    if result.device is not None or result._readable_names() is not None or result.is_locked:
+        entry._about = kinds.dense._make({}, entry._batch_size, result.device)
+        entry._about._names = result._readable_names()
+        entry._about._locked = result.is_locked
+    return entry
+
+
+def _through_holder(name: str) -> Callable[..., Any]:
+    def call(data: NonTensorBase, *args: Any, **kwargs: Any) -> Any:
+        holder = _holder(data)
+        method = getattr(holder, name)
+        given = {key: _held(value) for key, value in kwargs.items()}
+        return _taken_out(data, holder, method(*map(_held, args), **given))
+
+    return call
+
+
+def _through_node(name: str) -> Callable[..., Any]:
+    def call(data: NonTensorBase, *args: Any, **kwargs: Any) -> Any:
+        node = _node(data)
+        result = getattr(node, name)(*args, **kwargs)
+        if node._data:
+            node._data = {}
+            raise KeyError(f"{type(data).__name__}.{name}: non-tensor data has no keys to set.")
+        return data if result is node else _with_objects(data, result)
+
+    return call
+
+
+def _with_objects(data: NonTensorBase, result: Any) -> Any:
+    """The data instead of each container without entries in a result."""
+    if isinstance(result, tuple | list):
+        return _like(result, [_with_objects(data, item) for item in result])
+    if not isinstance(result, Container):
+        return result
+    if list(result._keys()):
+        raise KeyError(f"{type(data).__name__} has no keys to set, got {list(result._keys())}.")
+    out = data._clone(False)
+    out._about = result
+    return out
+
+
+def _like(sequence: Any, items: list[Any]) -> Any:
+    """A list, a tuple or a named tuple of other items."""
+    return type(sequence)(*items) if hasattr(sequence, "_fields") else type(sequence)(items)
+
+
+def _to_files(write: Callable[..., Any]) -> Callable[..., Any]:
+    def call(data: NonTensorBase, *args: Any, **kwargs: Any) -> Any:
+        # The result is locked, which self is only where it is the result.
+        return write(data if write.__name__ == "memmap_" else data._clone(False), *args, **kwargs)
+
+    return call
+
+
+def load_memmap_(data: Any, prefix: Any, robust_key: bool | None = True, **options: Any) -> Any:
+    """Take over the object(s) that `memmap` wrote, also where self is locked; returns self.
+
+    See `TensorDict.load_memmap_`.
+    """
+    found = kinds.dense.load_memmap(prefix, robust_key=robust_key, **options)
+    locked = data._about is not None and data._about.is_locked
+    if locked:
+        data.unlock_()
+    try:
+        return data.update(found)
+    finally:
+        if locked:
+            data.lock_()
+
+
+def _property(name: str, on_container: property) -> property:
+    def read(data: NonTensorBase) -> Any:
+        return getattr(_node(data), name)
+
+    def write(data: NonTensorBase, value: Any) -> None:
+        setattr(_node(data), name, value)
+
+    return property(read, write if on_container.fset is not None else None, doc=on_container.__doc__)
+
+
+def _form(name: str, member: Any) -> Any:
+    """What stands for a member of TensorDict on non-tensor data; None for what it has no form of."""
+    if isinstance(member, property):
+        return _property(name, member)
+    if isinstance(member, classmethod):
+        return staticmethod(getattr(kinds.dense, name)) if name in _CLASS_METHODS else None
+    if not inspect.isfunction(member) or name in _OF_CONTAINERS:
+        return None
+    if member.__name__ in _WRITES_FILES:
+        return wraps(member)(_to_files(member))
+    about = member.__module__ in _ABOUT_KEYS or name in _ABOUT_BATCH
+    return wraps(member)((_through_node if about else _through_holder)(name))
+
+
+def complete() -> None:
+    """Give non-tensor data the public methods, and the operators, of TensorDict that it does not define."""
+    NonTensorBase._node = _node  # type: ignore[assignment]
+    NonTensorBase.load_memmap_ = NonTensorBase.load_ = load_memmap_  # type: ignore[attr-defined]
+    for base in kinds.dense.__mro__:
+        for name, member in vars(base).items():
+            operator = name.startswith("__") and getattr(member, "__module__", "") == "lite._ops.pointwise"
+            if (operator or not name.startswith("_")) and not hasattr(NonTensorBase, name):
+                form = _form(name, member)
+                if form is not None:
+                    setattr(NonTensorBase, name, form)

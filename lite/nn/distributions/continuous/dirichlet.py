@@ -1,0 +1,196 @@
+"""Dirichlet distributions over shares of one, and beta distributions over one share of two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lite._arrays.formulas import log_gamma
+from lite._arrays.special import digamma, log_beta, xlog1py, xlogy
+from lite.nn.distributions.arrays import as_float, as_value, drawn, float_arrays, in_double, limits, require
+from lite.nn.distributions.distribution import Distribution
+from lite.nn.distributions.support import Interval, Simplex, Support
+
+if TYPE_CHECKING:
+    from lite.nn._modules.initial import Rng
+
+
+class Beta(Distribution):
+    """Beta distributions: numbers between 0 and 1.
+
+    Args:
+        concentration1: what draws towards 1, positive (often called alpha).
+        concentration0: what draws towards 0, positive (beta); broadcast against `concentration1`.
+        validate_args: False leaves both unchecked.
+
+    Raises:
+        ValueError: one of them is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.distributions import Beta
+        >>> dist = Beta(np.array([1.0, 2.0]), 3.0)
+        >>> dist.mean, dist.log_prob(np.array([0.25, 0.25])).round(4)
+        (array([0.25, 0.4 ]), array([0.5232, 0.5232]))
+
+    Source:
+        torch.distributions.Beta.
+    """
+
+    has_rsample = True
+    _batched = ("concentration1", "concentration0")
+
+    def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
+        self.concentration1, self.concentration0 = float_arrays(concentration1, concentration0)
+        if validate_args is not False:
+            require(self.concentration1 > 0, "concentration1 must be positive", self.concentration1)
+            require(self.concentration0 > 0, "concentration0 must be positive", self.concentration0)
+        super().__init__(self.concentration1.shape)
+
+    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw numbers above 0 and below 1; see `Distribution.sample`."""
+        wide = [c.astype(np.float64) for c in (self.concentration1, self.concentration0)]
+        return _inside(drawn(rng, "beta", sample_shape, *wide), self.concentration1.dtype)
+
+    def log_prob(self, value: Any) -> Any:
+        """Logarithm of the density; -inf outside [0, 1]."""
+
+        def density(x: Any, a: Any, b: Any) -> Any:
+            out = xlogy(a - 1, x) + xlog1py(b - 1, -x) - log_beta(a, b)
+            return np.where((x < 0) | (x > 1), -np.inf, out)
+
+        value = as_value(value, self.concentration1.dtype)
+        return in_double(density, value, self.concentration1, self.concentration0)
+
+    def entropy(self) -> Any:
+        """Entropy of each number."""
+
+        def entropy(a: Any, b: Any) -> Any:
+            total = (a + b - 2) * digamma(a + b)
+            return log_beta(a, b) - (a - 1) * digamma(a) - (b - 1) * digamma(b) + total
+
+        return in_double(entropy, self.concentration1, self.concentration0)
+
+    @property
+    def mean(self) -> Any:
+        """concentration1 / (concentration1 + concentration0)."""
+        return self.concentration1 / (self.concentration1 + self.concentration0)
+
+    deterministic_sample = mean
+
+    @property
+    def mode(self) -> Any:
+        """The most probable number; 1 if both concentrations are below 1, NaN if the larger one is 1."""
+        return _mode(np.stack([self.concentration1, self.concentration0], -1))[..., 0]
+
+    @property
+    def variance(self) -> Any:
+        """Variance of each number."""
+        total = self.concentration1 + self.concentration0
+        return self.mean * (self.concentration0 / total) / (total + 1)
+
+    @property
+    def support(self) -> Support:
+        """From 0 to 1."""
+        return Interval(0, 1)
+
+
+class Dirichlet(Distribution):
+    """Dirichlet distributions: vectors of shares, which are not negative and have the sum 1.
+
+    Args:
+        concentration: what draws towards each share, (*batch, n), positive.
+        validate_args: False leaves `concentration` unchecked.
+
+    Raises:
+        ValueError: a `concentration` is not positive, or there is no last axis.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.distributions import Dirichlet
+        >>> dist = Dirichlet(np.array([1.0, 2.0, 1.0]))
+        >>> dist.mean, dist.log_prob(np.array([0.25, 0.5, 0.25])).round(4)
+        (array([0.25, 0.5 , 0.25]), np.float64(1.0986))
+
+    Source:
+        torch.distributions.Dirichlet.
+    """
+
+    has_rsample = True
+    _batched = ("concentration",)
+
+    def __init__(self, concentration: Any, validate_args: bool | None = None) -> None:
+        self.concentration = as_float(concentration)
+        if self.concentration.ndim < 1:
+            raise ValueError("`concentration` parameter must be at least one-dimensional.")
+        if validate_args is not False:
+            require(self.concentration > 0, "concentration must be positive", self.concentration)
+        super().__init__(self.concentration.shape[:-1], self.concentration.shape[-1:])
+
+    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw vectors of positive shares; see `Distribution.sample`."""
+        wide = drawn(rng, "standard_gamma", sample_shape, self.concentration.astype(np.float64))
+        wide = np.maximum(wide, limits(wide.dtype).tiny)
+        return _inside(wide / wide.sum(-1, keepdims=True), self.concentration.dtype)
+
+    def log_prob(self, value: Any) -> Any:
+        """Logarithm of the density of vectors (..., n); -inf for those that are no shares of 1."""
+
+        def density(x: Any, c: Any) -> Any:
+            return xlogy(c - 1, x).sum(-1) + log_gamma(c.sum(-1)) - log_gamma(c).sum(-1)
+
+        value = as_value(value, self.concentration.dtype)
+        out = in_double(density, value, self.concentration)
+        outside = ~self.support.check(value) & ~np.isnan(value).any(-1)
+        return np.where(outside, out.dtype.type(-np.inf), out)
+
+    def entropy(self) -> Any:
+        """Entropy of each vector."""
+
+        def entropy(c: Any) -> Any:
+            total = c.sum(-1)
+            norm = log_gamma(c).sum(-1) - log_gamma(total)
+            return norm + (total - c.shape[-1]) * digamma(total) - ((c - 1) * digamma(c)).sum(-1)
+
+        return in_double(entropy, self.concentration)
+
+    @property
+    def mean(self) -> Any:
+        """Concentrations, divided by their sum."""
+        return self.concentration / self.concentration.sum(-1, keepdims=True)
+
+    deterministic_sample = mean
+
+    @property
+    def mode(self) -> Any:
+        """The most probable vector; the first share is 1 if all concentrations are below 1, NaN if one is 1
+        and none above.
+        """
+        return _mode(self.concentration)
+
+    @property
+    def variance(self) -> Any:
+        """Variance of each share."""
+        mean = self.mean
+        return mean * (1 - mean) / (self.concentration.sum(-1, keepdims=True) + 1)
+
+    @property
+    def support(self) -> Support:
+        """Shares of 1."""
+        return Simplex()
+
+
+def _mode(concentration: Any) -> Any:
+    above = np.maximum(concentration - 1, 0)
+    with np.errstate(invalid="ignore"):  # 0 / 0 where no concentration is above 1
+        shares = above / above.sum(-1, keepdims=True)
+    first = np.zeros(concentration.shape[-1:], concentration.dtype)
+    first[:1] = 1
+    return np.where((concentration < 1).all(-1, keepdims=True), first, shares)
+
+
+def _inside(shares: Any, dtype: np.dtype[Any]) -> Any:
+    """Shares in a narrower dtype, in which none becomes 0 or 1: there densities may be infinite."""
+    end = limits(dtype)
+    return np.clip(shares.astype(dtype), end.tiny, 1 - end.epsneg)

@@ -1,0 +1,226 @@
+"""Gamma distributions and those of their kind: exponential and chi-square."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lite._arrays.formulas import log_gamma
+from lite._arrays.special import digamma, gamma_below, xlogy
+from lite.nn.distributions.arrays import (
+    as_float,
+    as_shape,
+    as_value,
+    drawn,
+    float_arrays,
+    in_double,
+    limits,
+    require,
+    standard_exponential,
+)
+from lite.nn.distributions.distribution import Distribution
+from lite.nn.distributions.support import Interval, Support
+
+if TYPE_CHECKING:
+    from lite.nn._modules.initial import Rng
+
+NOT_NEGATIVE = Interval(0, np.inf)
+
+
+class Exponential(Distribution):
+    """Waiting times at a given rate.
+
+    Args:
+        rate: events per unit of time, positive.
+        validate_args: False leaves `rate` unchecked.
+
+    Raises:
+        ValueError: a `rate` is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.distributions import Exponential
+        >>> dist = Exponential(np.array([0.5, 2.0]))
+        >>> dist.mean, dist.log_prob(np.array([1.0, -1.0])).round(4)
+        (array([2. , 0.5]), array([-1.1931,    -inf]))
+
+    Source:
+        torch.distributions.Exponential.
+    """
+
+    has_rsample = True
+    _batched = ("rate",)
+
+    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+        self.rate = as_float(rate)
+        if validate_args is not False:
+            require(self.rate > 0, "rate must be positive", self.rate)
+        super().__init__(self.rate.shape)
+
+    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw positive numbers; see `Distribution.sample`."""
+        shape = (*as_shape(sample_shape), *self.batch_shape)
+        return standard_exponential(rng, shape, self.rate.dtype) / self.rate
+
+    def log_prob(self, value: Any) -> Any:
+        """Logarithm of the density; -inf for negative numbers."""
+
+        def density(x: Any, rate: Any) -> Any:
+            return np.where(x < 0, -np.inf, np.log(rate) - rate * x)
+
+        return in_double(density, as_value(value, self.rate.dtype), self.rate)
+
+    def entropy(self) -> Any:
+        """Entropy of each number."""
+        return 1 - np.log(self.rate)
+
+    def cdf(self, value: Any) -> Any:
+        """Probability of numbers up to `value`."""
+        return -np.expm1(-self.rate * np.maximum(as_value(value, self.rate.dtype), 0))
+
+    def icdf(self, value: Any) -> Any:
+        """The number up to which the probability is `value`."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return -np.log1p(-as_value(value, self.rate.dtype)) / self.rate
+
+    @property
+    def mean(self) -> Any:
+        """1 / rate."""
+        return 1 / self.rate
+
+    stddev = deterministic_sample = mean
+
+    @property
+    def mode(self) -> Any:
+        """Zeros."""
+        return np.zeros_like(self.rate)
+
+    @property
+    def variance(self) -> Any:
+        """1 / rate²."""
+        return self.mean / self.rate
+
+    @property
+    def support(self) -> Support:
+        """Numbers from 0 on."""
+        return NOT_NEGATIVE
+
+
+class Gamma(Distribution):
+    """Gamma distributions: for whole concentrations, sums of so many waiting times.
+
+    Args:
+        concentration: the shape, positive.
+        rate: events per unit of time, positive; broadcast against `concentration`.
+        validate_args: False leaves both unchecked.
+
+    Raises:
+        ValueError: one of them is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.distributions import Gamma
+        >>> dist = Gamma(np.array([1.0, 3.0]), 2.0)
+        >>> dist.mean, dist.cdf(np.array([0.5, 1.5])).round(4)
+        (array([0.5, 1.5]), array([0.6321, 0.5768]))
+
+    Source:
+        torch.distributions.Gamma.
+    """
+
+    has_rsample = True
+    _batched = ("concentration", "rate")
+
+    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+        self.concentration, self.rate = float_arrays(concentration, rate)
+        if validate_args is not False:
+            require(self.concentration > 0, "concentration must be positive", self.concentration)
+            require(self.rate > 0, "rate must be positive", self.rate)
+        super().__init__(self.rate.shape)
+
+    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw positive numbers; see `Distribution.sample`."""
+        dtype = self.rate.dtype
+        wide = drawn(rng, "standard_gamma", sample_shape, self.concentration.astype(np.float64))
+        return np.maximum(in_double(np.divide, wide, self.rate, dtype=dtype), limits(dtype).tiny)
+
+    def log_prob(self, value: Any) -> Any:
+        """Logarithm of the density; -inf for negative numbers."""
+
+        def density(x: Any, shape: Any, rate: Any) -> Any:
+            out = xlogy(shape, rate) + xlogy(shape - 1, x) - rate * x - log_gamma(shape)
+            return np.where(x < 0, -np.inf, out)
+
+        return in_double(density, as_value(value, self.rate.dtype), self.concentration, self.rate)
+
+    def entropy(self) -> Any:
+        """Entropy of each number."""
+
+        def entropy(shape: Any, rate: Any) -> Any:
+            return shape - np.log(rate) + log_gamma(shape) + (1 - shape) * digamma(shape)
+
+        return in_double(entropy, self.concentration, self.rate)
+
+    def cdf(self, value: Any) -> Any:
+        """Probability of numbers up to `value`."""
+
+        def below(x: Any, shape: Any, rate: Any) -> Any:
+            return gamma_below(shape, rate * np.maximum(x, 0))
+
+        return in_double(below, as_value(value, self.rate.dtype), self.concentration, self.rate)
+
+    @property
+    def mean(self) -> Any:
+        """concentration / rate."""
+        return self.concentration / self.rate
+
+    deterministic_sample = mean
+
+    @property
+    def mode(self) -> Any:
+        """(concentration - 1) / rate, but at least 0."""
+        return np.maximum((self.concentration - 1) / self.rate, 0)
+
+    @property
+    def variance(self) -> Any:
+        """concentration / rate²."""
+        return self.mean / self.rate
+
+    @property
+    def support(self) -> Support:
+        """Numbers from 0 on."""
+        return NOT_NEGATIVE
+
+
+class Chi2(Gamma):
+    """Chi-square distributions: sums of squares of so many standard normal numbers.
+
+    Args:
+        df: degrees of freedom, positive.
+        validate_args: False leaves `df` unchecked.
+
+    Raises:
+        ValueError: `df` is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.distributions import Chi2
+        >>> dist = Chi2(np.array([1.0, 4.0]))
+        >>> dist.mean, dist.cdf(np.array([3.841, 9.488])).round(3)
+        (array([1., 4.]), array([0.95, 0.95]))
+
+    Source:
+        torch.distributions.Chi2.
+    """
+
+    def __init__(self, df: Any, validate_args: bool | None = None) -> None:
+        df = as_float(df)
+        if validate_args is not False:
+            require(df > 0, "df must be positive", df)
+        super().__init__(df / 2, 0.5, validate_args=False)
+
+    @property
+    def df(self) -> Any:
+        """Degrees of freedom."""
+        return self.concentration * 2

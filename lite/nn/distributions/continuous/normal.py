@@ -1,0 +1,250 @@
+"""Normal distributions, elementwise and over vectors, and of absolute values."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lite._arrays.formulas import erf, normal_cdf, normal_quantile
+from lite.nn.distributions.arrays import (
+    as_float,
+    as_shape,
+    as_value,
+    float_arrays,
+    in_double,
+    require,
+    standard_normal,
+)
+from lite.nn.distributions.distribution import HALF_LOG_2PI, LOG_2, Distribution
+from lite.nn.distributions.independent import Independent
+from lite.nn.distributions.support import Interval, Real, Support
+
+if TYPE_CHECKING:
+    from lite.nn._modules.initial import Rng
+
+_REAL = Real()
+
+
+class Normal(Distribution):
+    """Independent normal distributions, one for each number.
+
+    Args:
+        loc: means.
+        scale: standard deviations; broadcast against `loc`.
+        validate_args: False leaves `scale` unchecked.
+
+    Raises:
+        ValueError: a `scale` is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.distributions import Normal
+        >>> dist = Normal(np.zeros(2), 1.0)
+        >>> dist.log_prob(np.array([0.0, 1.0])).round(4), dist.sample((5,), rng=0).shape
+        (array([-0.9189, -1.4189]), (5, 2))
+
+    Source:
+        torch.distributions.Normal.
+    """
+
+    has_rsample = True
+    _batched = ("loc", "scale")
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = float_arrays(loc, scale)
+        if validate_args is not False:
+            require(self.scale > 0, "scale must be positive", self.scale)
+        self.batch_shape = self.loc.shape
+        self.event_shape = ()
+
+    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw numbers; see `Distribution.sample`."""
+        noise = standard_normal(rng, (*as_shape(sample_shape), *self.batch_shape), self.loc.dtype)
+        return self.loc + self.scale * noise
+
+    def log_prob(self, value: Any) -> Any:
+        """Logarithm of the density of each number."""
+        z = (value - self.loc) / self.scale
+        return -0.5 * z * z - np.log(self.scale) - HALF_LOG_2PI
+
+    def entropy(self) -> Any:
+        """Entropy of each number."""
+        return 0.5 + HALF_LOG_2PI + np.log(self.scale)
+
+    def cdf(self, value: Any) -> Any:
+        """Probability of numbers up to `value`."""
+        return normal_cdf((value - self.loc) / self.scale)
+
+    def icdf(self, value: Any) -> Any:
+        """The number up to which the probability is `value`."""
+        return self.loc + self.scale * normal_quantile(as_float(value, self.loc.dtype))
+
+    @property
+    def mean(self) -> Any:
+        """`loc`."""
+        return self.loc
+
+    mode = median = deterministic_sample = mean
+
+    @property
+    def stddev(self) -> Any:
+        """`scale`."""
+        return self.scale
+
+    @property
+    def variance(self) -> Any:
+        """Square of `scale`."""
+        return self.scale * self.scale
+
+    @property
+    def support(self) -> Support:
+        """All real numbers."""
+        return _REAL
+
+
+class HalfNormal(Distribution):
+    """Absolute values of normally distributed numbers with the mean 0.
+
+    Args:
+        scale: standard deviations of the numbers with their sign, positive.
+        validate_args: False leaves `scale` unchecked.
+
+    Raises:
+        ValueError: a `scale` is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.distributions import HalfNormal
+        >>> dist = HalfNormal(np.ones(2))
+        >>> dist.log_prob(np.array([0.0, -1.0])).round(4), dist.mean.round(4)
+        (array([-0.2258,    -inf]), array([0.7979, 0.7979]))
+
+    Source:
+        torch.distributions.HalfNormal.
+    """
+
+    has_rsample = True
+    _batched = ("scale",)
+
+    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+        self.scale = as_float(scale)
+        if validate_args is not False:
+            require(self.scale > 0, "scale must be positive", self.scale)
+        super().__init__(self.scale.shape)
+
+    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw numbers; see `Distribution.sample`."""
+        noise = standard_normal(rng, (*as_shape(sample_shape), *self.batch_shape), self.scale.dtype)
+        return np.abs(self.scale * noise)
+
+    def log_prob(self, value: Any) -> Any:
+        """Logarithm of the density; -inf for negative numbers."""
+
+        def density(x: Any, scale: Any) -> Any:
+            z = x / scale
+            return np.where(x < 0, -np.inf, -0.5 * z * z - np.log(scale) + (LOG_2 - HALF_LOG_2PI))
+
+        return in_double(density, as_value(value, self.scale.dtype), self.scale)
+
+    def entropy(self) -> Any:
+        """Entropy of each number."""
+        return np.log(self.scale) + (0.5 + HALF_LOG_2PI - LOG_2)
+
+    def cdf(self, value: Any) -> Any:
+        """Probability of numbers up to `value`."""
+        return in_double(
+            lambda x, scale: erf(np.maximum(x, 0) / (scale * math.sqrt(2.0))),
+            as_value(value, self.scale.dtype),
+            self.scale,
+        )
+
+    def icdf(self, value: Any) -> Any:
+        """The number up to which the probability is `value`."""
+
+        def quantile(p: Any, scale: Any) -> Any:
+            return scale * normal_quantile((p + 1) / 2)
+
+        return in_double(quantile, as_value(value, self.scale.dtype), self.scale)
+
+    @property
+    def mean(self) -> Any:
+        """√(2 / π) scale."""
+        return self.scale * math.sqrt(2 / math.pi)
+
+    deterministic_sample = mean
+
+    @property
+    def mode(self) -> Any:
+        """Zeros."""
+        return np.zeros_like(self.scale)
+
+    @property
+    def variance(self) -> Any:
+        """(1 - 2 / π) scale²."""
+        return self.scale * self.scale * (1 - 2 / math.pi)
+
+    @property
+    def support(self) -> Support:
+        """Numbers from 0 on."""
+        return Interval(0, np.inf)
+
+
+def scale_for(loc: Any, scale: Any) -> Any:
+    """A scale given as an array, a number, or a function of `loc` (such as `np.ones_like`)."""
+    return scale(loc) if callable(scale) else scale
+
+
+def bounded_loc(loc: Any, upscale: Any) -> Any:
+    """A location kept between -upscale and upscale."""
+    return np.tanh(loc / upscale) * upscale
+
+
+class IndependentNormal(Independent):
+    """A normal distribution over vectors with independent numbers.
+
+    Args:
+        loc: means, (*batch, n).
+        scale: standard deviations: an array, a number, or a function of `loc`.
+        upscale: bound of the means where `tanh_loc` is set.
+        tanh_loc: replace the means by ``upscale * tanh(loc / upscale)``.
+        event_dim: how many dimensions a vector has.
+        validate_args: False leaves `scale` unchecked.
+
+    Raises:
+        ValueError: a `scale` is not positive, or `loc` has fewer dimensions than `event_dim`.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.distributions import IndependentNormal
+        >>> dist = IndependentNormal(np.zeros((3, 4)), scale=np.ones_like)
+        >>> dist.log_prob(np.zeros((3, 4))).shape
+        (3,)
+
+    Source:
+        torchrl.modules.IndependentNormal.
+    """
+
+    def __init__(
+        self,
+        loc: Any,
+        scale: Any,
+        upscale: float = 5.0,
+        tanh_loc: bool = False,
+        event_dim: int = 1,
+        validate_args: bool | None = None,
+    ) -> None:
+        self.upscale = upscale
+        self.tanh_loc = tanh_loc
+        self._event_dim = event_dim
+        self._validate_args = validate_args
+        self.update(loc, scale)
+
+    def update(self, loc: Any, scale: Any) -> None:
+        """Take other parameters."""
+        loc = as_float(loc)
+        if self.tanh_loc:
+            loc = bounded_loc(loc, self.upscale)
+        base = Normal(loc, scale_for(loc, scale), validate_args=self._validate_args)
+        Independent.__init__(self, base, self._event_dim)

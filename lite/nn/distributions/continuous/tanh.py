@@ -1,0 +1,72 @@
+"""The map that squashes numbers between bounds with tanh, and back."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.formulas import softplus
+from lite._arrays.types import raw
+from lite.nn.distributions.arrays import limits, require
+from lite.nn.distributions.distribution import LOG_2
+
+
+def bound(value: Any, dtype: np.dtype[Any]) -> Any:
+    """A bound as it is computed with: Python numbers stay, arrays take the dtype."""
+    value = raw(value)
+    return value.astype(dtype, copy=False) if hasattr(value, "dtype") else value
+
+
+def check_bounds(low: Any, high: Any, error: type[Exception]) -> None:
+    """Raise `error` unless every `high` is above its `low`."""
+    require(np.asarray(np.greater(high, low)), f"high must be above low={low}", high, error)
+
+
+def log_slope_of_tanh(z: Any) -> Any:
+    """log(1 - tanh(z)²), with all digits also where tanh is next to 1."""
+    return 2.0 * (LOG_2 - z - softplus(-2.0 * z))
+
+
+def edge_of_tanh(dtype: np.dtype[Any]) -> float:
+    """The number below 1 up to which tanh can be inverted."""
+    return 1.0 - float(limits(dtype).resolution)
+
+
+class TanhMap:
+    """tanh, then a shift and a factor that make the result lie between two bounds.
+
+    Args:
+        low: lower bounds.
+        high: upper bounds.
+        dtype: dtype of the numbers; says how near the bounds can be reached.
+        safe: stay as far from the bounds as the inverse needs.
+        error: what to raise if a bound is not above the other.
+    """
+
+    def __init__(self, low: Any, high: Any, dtype: np.dtype[Any], safe: bool, error: type[Exception]) -> None:
+        check_bounds(low, high, error)
+        self.low, self.high = bound(low, dtype), bound(high, dtype)
+        self.middle = (self.high + self.low) / 2
+        self.half = (self.high - self.low) / 2
+        self.is_plain = bool(np.all(np.equal(low, -1)) and np.all(np.equal(high, 1)))
+        self._edge = edge_of_tanh(dtype) if safe else 1.0
+
+    def forward(self, z: Any) -> Any:
+        """From any number to between the bounds."""
+        y = np.clip(np.tanh(z), -self._edge, self._edge)
+        return y if self.is_plain else y * self.half + self.middle
+
+    def inverse(self, value: Any) -> Any:
+        """From between the bounds to any number; what lies beyond counts as the bound."""
+        y = value if self.is_plain else (value - self.middle) / self.half
+        with np.errstate(divide="ignore"):  # the bound itself, where it can be reached
+            return np.arctanh(np.clip(y, -self._edge, self._edge))
+
+    def log_slope(self, z: Any) -> Any:
+        """Logarithm of the derivative of `forward` at z."""
+        slope = log_slope_of_tanh(z)
+        if self.is_plain:
+            return slope
+        return slope + (math.log(self.half) if isinstance(self.half, float) else np.log(self.half))

@@ -1,0 +1,175 @@
+"""TanhNormal: a normal distribution squashed between bounds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from lite.nn.distributions.arrays import as_float, as_shape, float_arrays, standard_normal, sum_rightmost
+from lite.nn.distributions.continuous.normal import Normal, bounded_loc, scale_for
+from lite.nn.distributions.continuous.tanh import TanhMap
+from lite.nn.distributions.distribution import Distribution
+from lite.nn.distributions.support import IndependentSupport, Interval, Support
+
+if TYPE_CHECKING:
+    from lite.nn._modules.initial import Rng
+
+_NEWTON = 50  # steps; a dozen are enough but where two peaks are about to part
+_FLAT = 1e-9
+
+
+class TanhNormal(Distribution):
+    """``tanh`` of a normal distribution, scaled to lie between bounds; for actions of bounded range.
+
+    Args:
+        loc: means before tanh, (*batch, *event).
+        scale: standard deviations before tanh: an array, a number, or a function of `loc`.
+        upscale: bound of the means where `tanh_loc` is set.
+        low: lower bounds of the values.
+        high: upper bounds of the values.
+        event_dims: how many dimensions one value has; by default one, or none for a `loc` without any.
+        tanh_loc: replace the means by ``upscale * tanh(loc / upscale)``, moved to the middle of the bounds.
+        safe_tanh: keep values away from the bounds, where tanh cannot be inverted.
+
+    Raises:
+        RuntimeError: a `high` is not above its `low`.
+        ValueError: a `scale` is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.distributions import TanhNormal
+        >>> dist = TanhNormal(np.zeros((3, 2)), 1.0, low=-2.0, high=4.0)
+        >>> dist.deterministic_sample[0], dist.log_prob(np.ones((3, 2))).shape
+        (array([1., 1.]), (3,))
+
+    Source:
+        torchrl.modules.TanhNormal; Haarnoja et al. (2018), Soft Actor-Critic (arXiv:1801.01290), appendix C.
+    """
+
+    has_rsample = True
+    _batched = ("root_dist", "loc", "scale")
+
+    def __init__(
+        self,
+        loc: Any,
+        scale: Any,
+        upscale: Any = 5.0,
+        low: Any = -1.0,
+        high: Any = 1.0,
+        event_dims: int | None = None,
+        tanh_loc: bool = False,
+        safe_tanh: bool = True,
+    ) -> None:
+        loc = as_float(loc)
+        self.upscale = upscale
+        self.tanh_loc = tanh_loc
+        self._event_dims = min(1, loc.ndim) if event_dims is None else event_dims
+        self._map = TanhMap(low, high, loc.dtype, safe_tanh, RuntimeError)
+        self.low, self.high = self._map.low, self._map.high
+        self.update(loc, scale)
+
+    def update(self, loc: Any, scale: Any) -> None:
+        """Take other parameters."""
+        loc = as_float(loc)
+        if self.tanh_loc:
+            loc = bounded_loc(loc, self.upscale)
+            if not self._map.is_plain:
+                loc = loc + self._map.middle
+        self.root_dist = Normal(*float_arrays(loc, scale_for(loc, scale)))
+        self.loc, self.scale = self.root_dist.loc, self.root_dist.scale
+        cut = self.loc.ndim - self._event_dims
+        super().__init__(self.loc.shape[:cut], self.loc.shape[cut:])
+
+    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw values; see `Distribution.sample`."""
+        return self._map.forward(self.root_dist.sample(sample_shape, rng=rng))
+
+    def sample_and_log_prob(self, sample_shape: Any = (), *, rng: Rng = None) -> tuple[Any, Any]:
+        """Draw values and score them without inverting tanh, which near the bounds loses digits.
+
+        Returns:
+            Values (*sample_shape, *batch, *event) and their log-probs (*sample_shape, *batch).
+        """
+        shape = (*as_shape(sample_shape), *self.loc.shape)
+        z = self.loc + self.scale * standard_normal(rng, shape, self.loc.dtype)
+        return self._map.forward(z), self._log_prob_of(z)
+
+    rsample_and_log_prob = sample_and_log_prob
+
+    def log_prob(self, value: Any) -> Any:
+        """Logarithm of the density; beyond the bounds, that at the bounds."""
+        return self._log_prob_of(self._map.inverse(value))
+
+    def _log_prob_of(self, z: Any) -> Any:
+        out = self.root_dist.log_prob(z) - self._map.log_slope(z)
+        return sum_rightmost(out, self._event_dims)
+
+    def cdf(self, value: Any) -> Any:
+        """Probability of numbers up to `value`, for `event_dims=0`."""
+        self._require_elementwise("cdf")
+        return self.root_dist.cdf(self._map.inverse(value))
+
+    def icdf(self, value: Any) -> Any:
+        """The number up to which the probability is `value`, for `event_dims=0`."""
+        self._require_elementwise("icdf")
+        return self._map.forward(self.root_dist.icdf(value))
+
+    def _require_elementwise(self, name: str) -> None:
+        if self._event_dims:
+            raise NotImplementedError(f"{name} is of single numbers: make the distribution with event_dims=0")
+
+    @property
+    def mean(self) -> NoReturn:
+        """Has no closed form."""
+        raise NotImplementedError(
+            "TanhNormal has no closed form of its mean; estimate it with dist.sample((n,)).mean(0)."
+        )
+
+    @property
+    def mode(self) -> NoReturn:
+        """Has no closed form."""
+        raise RuntimeError(
+            "TanhNormal has no closed form of its mode; take deterministic_sample, the interaction type "
+            "DETERMINISTIC, or get_mode(), which computes it."
+        )
+
+    def get_mode(self) -> Any:
+        """The most probable values, (*batch, *event), computed step by step.
+
+        Scales above √½ may give two peaks: the higher one, and of equal ones that towards `high`.
+
+        Example:
+            >>> import numpy as np
+            >>> from lite.nn.distributions import TanhNormal
+            >>> TanhNormal(np.array([0.1]), 0.5).get_mode().round(3)
+            array([0.195])
+        """
+        # The density of y = tanh(z) is greatest where z = loc + 2 scale² tanh(z), on the side of loc. There
+        # the difference of both sides is convex in z: Newton's method from beyond never leaves that side.
+        wide = self.loc.astype(np.float64)
+        side = np.where(wide < 0, -1.0, 1.0)
+        loc, pull = np.abs(wide), 2.0 * self.scale.astype(np.float64) ** 2
+        z = loc + pull
+        for _ in range(_NEWTON):
+            t = np.tanh(z)
+            slope = 1.0 - pull * (1.0 - t * t)
+            z = np.where(slope > _FLAT, z - (z - loc - pull * t) / np.maximum(slope, _FLAT), z)
+        return self._map.forward((side * z).astype(self.loc.dtype))
+
+    @property
+    def median(self) -> Any:
+        """tanh of the means, between the bounds: the median of each number."""
+        return self._map.forward(self.loc)
+
+    deterministic_sample = median
+
+    @property
+    def support(self) -> Support:
+        """From `low` to `high`."""
+        interval = Interval(self.low, self.high)
+        return IndependentSupport(interval, self._event_dims) if self._event_dims else interval
+
+    def __repr__(self) -> str:
+        shape = f"{np.shape(self.loc)}"
+        return f"TanhNormal(loc: {shape}, scale: {shape}, event_dims={self._event_dims})"

@@ -1,0 +1,175 @@
+"""TruncatedNormal: a normal distribution cut off at bounds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lite._arrays.formulas import erf, normal_quantile
+from lite.nn.distributions.arrays import as_float, as_shape, float_arrays, sum_rightmost, uniform
+from lite.nn.distributions.continuous.normal import bounded_loc
+from lite.nn.distributions.continuous.tanh import check_bounds
+from lite.nn.distributions.distribution import HALF_LOG_2PI, Distribution
+from lite.nn.distributions.support import IndependentSupport, Interval, Support
+
+if TYPE_CHECKING:
+    from lite.nn._modules.initial import Rng
+
+_EDGE = 1e-6  # probabilities, and distances from the bounds, below this are not told apart
+
+
+class TruncatedNormal(Distribution):
+    """Normal distributions, given that the value lies between bounds.
+
+    Args:
+        loc: means before the cut.
+        scale: standard deviations before the cut; at least 1e-6 is taken.
+        upscale: bound of the means where `tanh_loc` is set.
+        low: lower bounds.
+        high: upper bounds.
+        tanh_loc: replace the means by ``upscale * tanh(loc / upscale)``.
+        a: another name for `low`, which makes the distribution elementwise.
+        b: another name for `high`, likewise.
+        event_dims: how many dimensions one value has: 1, or 0 if `a` and `b` are given.
+
+    Raises:
+        RuntimeError: a `high` is not above its `low`.
+        ValueError: a `b` is not above its `a`, or only one of them is given.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.distributions import TruncatedNormal
+        >>> dist = TruncatedNormal(np.zeros((3, 2)), np.ones((3, 2)))
+        >>> dist.log_prob(np.zeros((3, 2))).shape, bool((abs(dist.sample(rng=0)) <= 1).all())
+        ((3,), True)
+        >>> TruncatedNormal(np.zeros(2), np.ones(2), a=-1.0, b=1.0).log_prob(np.array([0.0, 2.0])).round(4)
+        array([-0.5372,    -inf])
+
+    Source:
+        torchrl.modules.TruncatedNormal; with `a` and `b`, tensordict.nn.TruncatedNormal.
+        Burkardt (2014), The Truncated Normal Distribution.
+    """
+
+    has_rsample = True
+    _batched = (
+        *("loc", "scale", "_low", "_high"),
+        *("_below", "_inside", "_log_inside", "_mean", "_variance", "_entropy"),
+    )
+
+    def __init__(
+        self,
+        loc: Any,
+        scale: Any,
+        upscale: Any = 5.0,
+        low: Any = -1.0,
+        high: Any = 1.0,
+        tanh_loc: bool = False,
+        *,
+        a: Any = None,
+        b: Any = None,
+        event_dims: int | None = None,
+    ) -> None:
+        if (a is None) != (b is None):
+            raise ValueError(f"a and b must be given together, got a={a!r} and b={b!r}")
+        elementwise = a is not None
+        self.low, self.high = (a, b) if elementwise else (low, high)
+        check_bounds(self.low, self.high, ValueError if elementwise else RuntimeError)
+        self.upscale = upscale
+        self.tanh_loc = tanh_loc
+        self._event_dims = (0 if elementwise else 1) if event_dims is None else event_dims
+        self.update(loc, scale)
+
+    def update(self, loc: Any, scale: Any) -> None:
+        """Take other parameters."""
+        if self.tanh_loc:
+            loc = bounded_loc(as_float(loc), self.upscale)
+        loc, scale, self._low, self._high = float_arrays(loc, scale, self.low, self.high)
+        self.loc, self.scale = loc, np.maximum(scale, _EDGE)
+        # differences of small numbers, which float32 would not hold
+        a, b = (self._standard(end).astype(np.float64, copy=False) for end in (self._low, self._high))
+        self._below = _probability_below(a)
+        self._inside = np.clip(_probability_below(b) - self._below, _EDGE, 1 - _EDGE)
+        at_a, at_b = _density(a), _density(b)
+        shift = (at_a - at_b) / self._inside
+        # infinite bounds have no density
+        curve = (at_b * _finite(b) - at_a * _finite(a)) / self._inside
+        log_inside = np.log(self._inside)
+        entropy = 0.5 + HALF_LOG_2PI + log_inside - 0.5 * curve
+        self._log_inside = self._narrow(log_inside)
+        self._mean = self.loc + self.scale * self._narrow(shift)
+        self._variance = self._narrow(1 - curve - shift * shift) * self.scale * self.scale
+        self._entropy = self._narrow(entropy) + np.log(self.scale)
+        cut = self.loc.ndim - self._event_dims
+        super().__init__(self.loc.shape[:cut], self.loc.shape[cut:])
+
+    def _standard(self, value: Any) -> Any:
+        return (value - self.loc) / self.scale
+
+    def _narrow(self, value: Any) -> Any:
+        return value.astype(self.loc.dtype, copy=False)
+
+    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw values; see `Distribution.sample`."""
+        shape = (*as_shape(sample_shape), *self.loc.shape)
+        return self._quantile(uniform(rng, shape, self.loc.dtype))
+
+    def log_prob(self, value: Any) -> Any:
+        """Logarithm of the density; -inf for an event that lies beyond a bound."""
+        inside = (value >= self._low) & (value <= self._high)
+        z = self._standard(np.clip(value, self._low + _EDGE, self._high - _EDGE))
+        out = -0.5 * z * z - HALF_LOG_2PI - self._log_inside - np.log(self.scale)
+        out = np.where(inside, out, out.dtype.type(-np.inf))
+        return sum_rightmost(out, self._event_dims)
+
+    def entropy(self) -> Any:
+        """Entropy, of shape `batch_shape`."""
+        return sum_rightmost(self._entropy, self._event_dims)
+
+    def cdf(self, value: Any) -> Any:
+        """Probability of numbers up to `value`, for each number of an event."""
+        below = _probability_below(self._standard(as_float(value, self.loc.dtype)).astype(np.float64))
+        return self._narrow(np.clip((below - self._below) / self._inside, 0, 1))
+
+    def icdf(self, value: Any) -> Any:
+        """The number up to which the probability is `value`, for each number of an event."""
+        return self._quantile(as_float(value, self.loc.dtype))
+
+    def _quantile(self, p: Any) -> Any:
+        p = np.clip(self._below + p * self._inside, _EDGE, 1 - _EDGE)
+        return np.clip(self._narrow(normal_quantile(p)) * self.scale + self.loc, self._low, self._high)
+
+    @property
+    def mean(self) -> Any:
+        """The expected value, between the bounds."""
+        return self._mean
+
+    deterministic_sample = mean
+
+    @property
+    def mode(self) -> Any:
+        """`loc`, or the bound next to it (less 1e-6, where the density is defined)."""
+        return np.clip(self.loc, self._low + _EDGE, self._high - _EDGE)
+
+    @property
+    def variance(self) -> Any:
+        """Variance of each number."""
+        return self._variance
+
+    @property
+    def support(self) -> Support:
+        """From `low` to `high`."""
+        interval = Interval(self.low, self.high)
+        return IndependentSupport(interval, self._event_dims) if self._event_dims else interval
+
+
+def _density(x: Any) -> Any:
+    return np.exp(-0.5 * x * x - HALF_LOG_2PI)
+
+
+def _probability_below(x: Any) -> Any:
+    return np.clip(0.5 * (1 + erf(x * 0.5**0.5)), _EDGE, 1 - _EDGE)
+
+
+def _finite(x: Any) -> Any:
+    return np.where(np.isinf(x), 0, x)

@@ -1,0 +1,172 @@
+"""Counts of failures or successes until something happens: geometric and negative binomial."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lite._arrays.formulas import sigmoid
+from lite._arrays.special import log_beta, xlog1py
+from lite.nn.distributions.arrays import (
+    as_shape,
+    as_value,
+    drawn,
+    in_double,
+    require,
+    standard_exponential,
+)
+from lite.nn.distributions.discrete.probs_or_logits import ProbsOrLogits, fails, log_likelihood
+from lite.nn.distributions.support import IntegerInterval, Support
+
+if TYPE_CHECKING:
+    from lite.nn._modules.initial import Rng
+
+_COUNTS = IntegerInterval(0, np.inf)
+
+
+class Geometric(ProbsOrLogits):
+    """How many trials fail before the first that succeeds; counts are floats.
+
+    Args:
+        probs: probabilities of success, above 0 and up to 1.
+        logits: the same as ``log(p / (1 - p))``.
+        validate_args: False leaves `probs` unchecked.
+
+    Raises:
+        ValueError: both or none of `probs` and `logits` are given, or a probability is outside (0, 1].
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.distributions import Geometric
+        >>> dist = Geometric(probs=np.array([0.5, 1.0]))
+        >>> dist.mean, dist.log_prob(np.array([1.0, 0.0])).round(4)
+        (array([1., 0.]), array([-1.3863,  0.    ]))
+
+    Source:
+        torch.distributions.Geometric.
+    """
+
+    has_rsample = False
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        self._take(probs, logits)
+        if probs is not None and validate_args is not False:
+            require((self.probs > 0) & (self.probs <= 1), "probs must lie in (0, 1]", self.probs)
+
+    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw counts in the dtype of the parameters; see `Distribution.sample`."""
+        shape = (*as_shape(sample_shape), *self.batch_shape)
+        waited = standard_exponential(rng, shape, np.dtype(np.float64))
+        dtype = self.probs.dtype
+        return in_double(lambda p, t: np.floor(-t / np.log1p(-p)), self.probs, waited, dtype=dtype)
+
+    def log_prob(self, value: Any) -> Any:
+        """Logarithm of the probability of counts; -inf for what is none."""
+
+        def probability(k: Any, p: Any) -> Any:
+            return np.where(fails(k), -np.inf, xlog1py(k, -p) + np.log(p))
+
+        return in_double(probability, as_value(value, self.probs.dtype), self.probs)
+
+    def entropy(self) -> Any:
+        """Entropy of each count."""
+        return in_double(lambda p, logits: -log_likelihood(p, 1 - p, logits) / p, self.probs, self.logits)
+
+    @property
+    def mean(self) -> Any:
+        """1 / p - 1."""
+        return 1 / self.probs - 1
+
+    @property
+    def mode(self) -> Any:
+        """Zeros."""
+        return np.zeros_like(self.probs)
+
+    deterministic_sample = mode
+
+    @property
+    def variance(self) -> Any:
+        """(1 / p - 1) / p."""
+        return (1 / self.probs - 1) / self.probs
+
+    @property
+    def support(self) -> Support:
+        """Whole numbers from 0 on."""
+        return _COUNTS
+
+
+class NegativeBinomial(ProbsOrLogits):
+    """How many trials succeed before a given number has failed; counts are floats.
+
+    Args:
+        total_count: the number of failures to wait for; not negative, and not necessarily whole.
+        probs: probabilities of success, from 0 and below 1; broadcast against `total_count`.
+        logits: the same as ``log(p / (1 - p))``.
+        validate_args: False leaves `total_count` and `probs` unchecked.
+
+    Raises:
+        ValueError: both or none of `probs` and `logits` are given, a probability is outside [0, 1), or a
+            `total_count` is negative.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.distributions import NegativeBinomial
+        >>> dist = NegativeBinomial(np.array([1.0, 5.0]), probs=0.5)
+        >>> dist.mean, dist.log_prob(np.array([0.0, 2.0])).round(4)
+        (array([1., 5.]), array([-0.6931, -2.144 ]))
+
+    Source:
+        torch.distributions.NegativeBinomial.
+    """
+
+    has_rsample = False
+    _batched = ("total_count", *ProbsOrLogits._batched)
+
+    def __init__(
+        self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        self._take_counts(total_count, probs, logits)
+        if validate_args is not False:
+            require(self.total_count >= 0, "total_count must not be negative", self.total_count)
+            if probs is not None:
+                require((self.probs >= 0) & (self.probs < 1), "probs must lie in [0, 1)", self.probs)
+
+    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw counts in the dtype of the parameters; see `Distribution.sample`."""
+        total, logits = (array.astype(np.float64) for array in (self.total_count, self.logits))
+        some = np.where(total > 0, total, 1.0)  # the generator takes no 0, of which all draws are 0
+        counts = drawn(rng, "negative_binomial", sample_shape, some, sigmoid(-logits))
+        return np.where(total > 0, counts, 0).astype(self.total_count.dtype)
+
+    def log_prob(self, value: Any) -> Any:
+        """Logarithm of the probability of counts; -inf for what is none."""
+
+        def probability(k: Any, total: Any, logits: Any) -> Any:
+            ways = np.where(total + k == 0, 0.0, -np.log(total + k) - log_beta(total, k + 1))
+            return np.where(fails(k), -np.inf, log_likelihood(k, total, logits) + ways)
+
+        value = as_value(value, self.total_count.dtype)
+        return in_double(probability, value, self.total_count, self.logits)
+
+    @property
+    def mean(self) -> Any:
+        """total_count p / (1 - p)."""
+        return self.total_count * np.exp(self.logits)
+
+    @property
+    def mode(self) -> Any:
+        """The most probable count."""
+        return np.maximum(np.floor((self.total_count - 1) * np.exp(self.logits)), 0)
+
+    deterministic_sample = mode
+
+    @property
+    def variance(self) -> Any:
+        """mean / (1 - p)."""
+        return self.mean / sigmoid(-self.logits)
+
+    @property
+    def support(self) -> Support:
+        """Whole numbers from 0 on."""
+        return _COUNTS

@@ -1,0 +1,69 @@
+"""Distributions of zeros and ones, or of counts of them: with the probability of a 1, or its logit."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lite._arrays.dtypes import is_floating
+from lite._arrays.formulas import sigmoid, softplus
+from lite._arrays.types import raw
+from lite.nn.distributions.arrays import as_float, float_arrays, limits
+from lite.nn.distributions.distribution import Distribution
+
+
+class ProbsOrLogits(Distribution):
+    """Holds what is given of `probs` and `logits`, and makes the other when it is asked for."""
+
+    _batched: ClassVar[tuple[str, ...]] = ("probs", "logits")
+
+    total_count: Any
+
+    def _take(self, probs: Any, logits: Any) -> None:
+        if (probs is None) == (logits is None):
+            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+        if probs is None:
+            self.logits = as_float(logits)
+            self.batch_shape = self.logits.shape
+        else:
+            self.probs = as_float(probs)
+            self.batch_shape = self.probs.shape
+        self.event_shape = ()
+
+    def _take_counts(self, total_count: Any, probs: Any, logits: Any) -> None:
+        """The same beside a number of trials, which takes the dtype of the others, and their shape."""
+        if (probs is None) == (logits is None):
+            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+        given = raw(logits if probs is None else probs)
+        own = getattr(given, "dtype", None)
+        if own is not None and is_floating(own):
+            total_count = as_float(total_count, own)
+        self.total_count, given = float_arrays(total_count, given)
+        self._take(*((None, given) if probs is None else (given, None)))
+
+    @cached_property
+    def probs(self) -> Any:
+        """Probabilities of a 1."""
+        return sigmoid(self.logits)
+
+    @cached_property
+    def logits(self) -> Any:
+        """log(p / (1 - p)), finite also for a `p` of 0 or 1."""
+        edge = limits(self.probs.dtype).eps
+        p = np.clip(self.probs, edge, 1 - edge)
+        return np.log(p) - np.log1p(-p)
+
+
+def log_likelihood(ones: Any, zeros: Any, logits: Any) -> Any:
+    """ones log p + zeros log(1 - p), where what is not there counts as 0, also for infinite logits."""
+    with np.errstate(invalid="ignore"):
+        at_one, at_zero = ones * softplus(-logits), zeros * softplus(logits)
+    none = at_one.dtype.type(0)
+    return -(np.where(ones == 0, none, at_one) + np.where(zeros == 0, none, at_zero))
+
+
+def fails(value: Any) -> Any:
+    """Where values are no counts: negative or not whole."""
+    return (value < 0) | (value % 1 > 0)

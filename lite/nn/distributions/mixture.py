@@ -1,0 +1,131 @@
+"""MixtureSameFamily: one of several distributions of a family, chosen by chance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from lite._arrays.formulas import log_softmax, log_sum_exp
+from lite.nn.distributions.arrays import as_shape, as_value, generator_of
+from lite.nn.distributions.discrete.categorical import Categorical
+from lite.nn.distributions.distribution import Distribution
+from lite.nn.distributions.support import Support
+
+if TYPE_CHECKING:
+    from lite.nn._modules.initial import Rng
+
+
+class MixtureSameFamily(Distribution):
+    """Draws from one of K distributions that are the last dimension of a batch.
+
+    Args:
+        mixture_distribution: how probable each of them is: a `Categorical` over K classes, with the batch of
+            the others, or none.
+        component_distribution: the distributions, with a batch of (*batch, K).
+        validate_args: has no effect here: both have checked their parameters.
+
+    Raises:
+        ValueError: they are none, or their shapes do not fit.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.distributions import Categorical, MixtureSameFamily, Normal
+        >>> parts = Normal(np.array([-1.0, 1.0]), 0.1)
+        >>> dist = MixtureSameFamily(Categorical(probs=np.array([0.25, 0.75])), parts)
+        >>> dist.mean, dist.cdf(0.0).round(4), dist.sample((3,), rng=0).shape
+        (np.float64(0.5), np.float64(0.25), (3,))
+
+    Source:
+        torch.distributions.MixtureSameFamily.
+    """
+
+    has_rsample = False
+
+    def __init__(
+        self,
+        mixture_distribution: Categorical,
+        component_distribution: Distribution,
+        validate_args: bool | None = None,
+    ) -> None:
+        mixture, component = mixture_distribution, component_distribution
+        if not isinstance(mixture, Categorical) or mixture.event_shape:
+            raise ValueError(f"mixture_distribution must be a Categorical, got a {type(mixture).__name__}")
+        if not isinstance(component, Distribution):
+            raise ValueError(
+                f"component_distribution must be a Distribution, got a {type(component).__name__}"
+            )
+        batch = component.batch_shape[:-1]
+        classes = mixture.logits.shape[-1]
+        if component.batch_shape[-1:] != (classes,) or mixture.batch_shape not in ((), batch):
+            raise ValueError(
+                "component_distribution must have a batch of mixture_distribution's, "
+                f"{(*mixture.batch_shape, classes)}, got {component.batch_shape}"
+            )
+        self.mixture_distribution = mixture
+        self.component_distribution = component
+        super().__init__(batch, component.event_shape)
+
+    def expand(self, batch_shape: Any) -> Self:
+        """The same mixtures for a larger batch; see `Distribution.expand`."""
+        out = super().expand(batch_shape)
+        component = self.component_distribution
+        out.component_distribution = component.expand((*out.batch_shape, *component.batch_shape[-1:]))
+        out.mixture_distribution = self.mixture_distribution.expand(out.batch_shape)
+        return out
+
+    @property
+    def _dtype(self) -> np.dtype[Any]:
+        return self.component_distribution._dtype
+
+    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw values; see `Distribution.sample`."""
+        shape, generator = as_shape(sample_shape), generator_of(rng)
+        chosen = self.mixture_distribution.expand(self.batch_shape).sample(shape, rng=generator)
+        values = self.component_distribution.sample(shape, rng=generator)
+        dims = len(self.event_shape)
+        chosen = chosen.reshape(*chosen.shape, *(1,) * (1 + dims))
+        axis = -1 - dims
+        return np.take_along_axis(values, chosen, axis).squeeze(axis)
+
+    def log_prob(self, value: Any) -> Any:
+        """Logarithm of the density, or of the probability, of values."""
+        each = self.component_distribution.log_prob(self._beside(value))
+        return log_sum_exp(each + log_softmax(self.mixture_distribution.logits, -1), -1, False)
+
+    def cdf(self, value: Any) -> Any:
+        """Probability of values up to this one."""
+        below = self.component_distribution.cdf(self._beside(value))
+        return (below * self.mixture_distribution.probs).sum(-1)
+
+    def _beside(self, value: Any) -> Any:
+        """A value with a dimension for the distributions that it may be from."""
+        value = as_value(value, self._dtype)
+        return np.expand_dims(value, -1 - len(self.event_shape))
+
+    def _mixed(self, values: Any) -> Any:
+        dims = len(self.event_shape)
+        probs = self.mixture_distribution.probs
+        return (probs.reshape(*probs.shape, *(1,) * dims) * values).sum(-1 - dims)
+
+    @property
+    def mean(self) -> Any:
+        """The mean of the means."""
+        return self._mixed(self.component_distribution.mean)
+
+    deterministic_sample = mean
+
+    @property
+    def variance(self) -> Any:
+        """The mean of the variances, and the variance of the means."""
+        means = self.component_distribution.mean
+        away = means - np.expand_dims(self.mean, -1 - len(self.event_shape))
+        return self._mixed(self.component_distribution.variance) + self._mixed(away * away)
+
+    @property
+    def support(self) -> Support:
+        """That of the distributions."""
+        return self.component_distribution.support
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.mixture_distribution!r}, {self.component_distribution!r})"

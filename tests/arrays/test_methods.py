@@ -1,0 +1,85 @@
+"""The methods of arrays, for a class that does nothing but record what NumPy is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite._arrays.methods import ArrayMethods
+
+
+class Plain(ArrayMethods):
+    """An array behind NumPy's protocols; it has nothing of a map."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = np.asarray(value)
+
+    @property
+    def shape(self) -> Any:
+        return self.value.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.value.dtype
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.value[index] = bare(value)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return Plain(getattr(ufunc, method)(*map(bare, inputs), **kwargs))
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        out = func(*map(bare, args), **{key: bare(value) for key, value in kwargs.items()})
+        return tuple(map(Plain, out)) if isinstance(out, tuple) else Plain(out)
+
+    def copy(self) -> Plain:
+        return Plain(self.value.copy())
+
+
+def bare(value: Any) -> Any:
+    return value.value if isinstance(value, Plain) else value
+
+
+X = np.array([[3.0, -1.0, 2.0], [0.5, 4.0, -2.0]])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x.sum(1, keepdims=True),
+        lambda x: x.max(),
+        lambda x: x.argsort(axis=0),
+        lambda x: x.clip(0, 2),
+        lambda x: x.take([1, 0], 1),
+        lambda x: x.swapaxes(0, 1),
+        lambda x: x.reshape(3, 2),
+        lambda x: x.reshape((6,)),
+        lambda x: x.transpose(1, 0),
+        lambda x: x.transpose(),
+        lambda x: x.flatten(),
+        lambda x: x.ravel(),
+        lambda x: x.T,
+        lambda x: x.mT,
+        lambda x: x.real,
+        lambda x: x.conj(),
+        lambda x: x.round(),
+        lambda x: x.var(ddof=1),
+    ],
+)
+def test_methods_are_those_of_an_ndarray(call: Any) -> None:
+    np.testing.assert_array_equal(bare(call(Plain(X))), call(X))
+
+
+def test_attributes() -> None:
+    x = Plain(X)
+    assert (x.ndim, x.size, x.itemsize, x.nbytes) == (X.ndim, X.size, X.itemsize, X.nbytes)
+
+
+@pytest.mark.parametrize("write", [lambda x: x.sort(0), lambda x: x.fill(7), lambda x: x.partition(1)])
+def test_methods_that_write(write: Any) -> None:
+    got, expected = Plain(X.copy()), X.copy()
+    write(got)
+    write(expected)
+    np.testing.assert_array_equal(got.value, expected)

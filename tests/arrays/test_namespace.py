@@ -1,0 +1,443 @@
+"""Arrays that another library computes: with a library made for it, and with JAX."""
+
+from __future__ import annotations
+
+import copy
+import operator
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import lite
+from lite import TensorDict, cat, lazy_stack, pad, register_pytree, stack
+from lite._arrays.device import unwrap, wrap
+from lite._arrays.namespace import NamespaceArray
+from lite._arrays.types import has_namespace, is_array
+
+# -- a library of its own -------------------------------------------------------------------------------
+
+
+class Namespace:
+    """Functions of `Other` arrays by NumPy's names, and what they were called."""
+
+    __name__ = "other"
+
+    def __init__(self) -> None:
+        self.called: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(np, name)
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            self.called.append(name)
+            kwargs = {key: bare(value) for key, value in kwargs.items()}
+            return other(found(*map(bare, args), **kwargs))
+
+        function.__name__ = name
+        function.reduce = lambda x, **options: other(found.reduce(bare(x), **options))  # type: ignore[attr-defined]
+        return function
+
+
+NAMESPACE = Namespace()
+
+
+class Other:
+    """An array that answers none of NumPy's protocols, and cannot be written to."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = np.asarray(value)
+        self.value.flags.writeable = False
+
+    def __array_namespace__(self) -> Any:
+        return NAMESPACE
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.value, name)
+        return (
+            (lambda *args, **kwargs: other(found(*map(bare, args), **kwargs))) if callable(found) else found
+        )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise TypeError("its values are not known")
+
+    def __getitem__(self, index: Any) -> Any:
+        return Other(self.value[bare(index)])
+
+
+def bare(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value)(map(bare, value))
+    return value.value if isinstance(value, Other) else value
+
+
+def other(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(other, value))
+    return Other(np.array(value)) if isinstance(value, np.ndarray | np.generic) else value
+
+
+X = np.arange(6.0).reshape(2, 3)
+
+
+def held(td: Any, key: str = "x") -> Any:
+    assert isinstance(td[key], Other)
+    return td[key].value
+
+
+def test_what_has_a_namespace() -> None:
+    assert has_namespace(Other(X))
+    assert is_array(Other(X))
+    for value in (X, np.float32(1), 1.0, None, [1], TensorDict(a=1), Other):
+        assert not has_namespace(value)
+    assert wrap(X) is X
+    shown = wrap(Other(X))
+    assert isinstance(shown, NamespaceArray)
+    assert wrap(shown) is shown
+    assert isinstance(unwrap(shown), Other)
+
+
+def test_leaves_are_computed_by_their_own_library() -> None:
+    td = TensorDict({"x": Other(X), "n": {"y": Other(X[:, 0])}, "plain": X}, [2])
+    assert isinstance(td["x"], Other)
+    NAMESPACE.called.clear()
+    out = td + 1
+    assert NAMESPACE.called == ["add", "add"]
+    np.testing.assert_array_equal(held(out), X + 1)
+    np.testing.assert_array_equal(out["plain"], X + 1)
+    np.testing.assert_array_equal(held(td.sum(0)), X.sum(0))
+    np.testing.assert_array_equal(held(td.reshape(2, 1)), X[:, None])
+    np.testing.assert_array_equal(held(td[1]), X[1])
+    np.testing.assert_array_equal(held(stack([td, td])), np.stack([X, X]))
+    np.testing.assert_array_equal(held(td.exp()), np.exp(X))
+    np.testing.assert_array_equal(held(td.where(np.array([True, False]), 0)), X * [[1], [0]])
+
+
+def test_what_a_library_lacks_and_what_cannot_be_written() -> None:
+    shown = NamespaceArray(Other(X))
+    with pytest.raises(TypeError, match=r"copyto into an array is not available for a Other.*np\.asarray"):
+        np.copyto(shown, X)
+    with pytest.raises(TypeError, match="an assignment is not available"):
+        shown[0] = 1
+    with pytest.raises(TypeError, match="a Other cannot be written into a ndarray"):
+        np.add(shown, 1, out=X.copy())
+    with pytest.raises(ValueError, match=r"a result of shape \(2, 3\) does not fit into the shape \(3,\)"):
+        np.add(shown, 1, out=NamespaceArray(Other(X[0])))
+    with pytest.raises(TypeError, match="erf is not available"):
+        TensorDict(x=Other(X)).erf()
+    assert NotImplemented is shown.__array_ufunc__(np.add, "__call__", shown, TensorDict(a=1))
+
+
+def test_an_operator_in_place_holds_another_array() -> None:
+    leaf = Other(X)
+    shown = view = NamespaceArray(leaf)
+    shown += 1
+    assert shown is view
+    np.testing.assert_array_equal(unwrap(shown).value, X + 1)
+    np.testing.assert_array_equal(leaf.value, np.arange(6.0).reshape(2, 3))
+    with pytest.raises(TypeError, match="unsized"):
+        len(NamespaceArray(Other(1.0)))
+
+
+# -- JAX --------------------------------------------------------------------------------------------------
+
+
+class Case(NamedTuple):
+    title: str
+    run: Callable[[Any], Any]
+
+
+def leaves_of(td: Any) -> list[Any]:
+    return list(td.values(True, True)) if isinstance(td, lite.TensorDictBase) else [td]
+
+
+def numbers() -> TensorDict:
+    n = np.arange(12, dtype=np.float32).reshape(3, 4) / 8 + 0.25
+    return TensorDict(
+        {"a": n, "b": n[:, 0].copy(), "n": {"c": n[:, :2].copy()}, "i": np.arange(1, 4, dtype=np.int32)}, [3]
+    )
+
+
+ROWS = np.array([True, False, True])
+
+
+def assigned(td: Any, index: Any, value: Any) -> Any:
+    out = td.clone()
+    out[index] = value
+    return out
+
+
+CASES = [
+    *[
+        Case(name, operator.methodcaller(name))
+        for name in (
+            *("abs", "neg", "exp", "log", "sqrt", "square", "rsqrt", "reciprocal", "sigmoid", "relu", "sign"),
+            *("sin", "tanh", "floor", "round", "frac", "erf", "erfc", "lgamma", "isfinite", "logical_not"),
+            *("sum", "mean", "amax", "std", "var", "prod", "nansum", "norm", "logsumexp", "clone"),
+            *("copy", "float", "double", "half", "int", "contiguous", "detach"),
+        )
+    ],
+    *[
+        Case(f"{name} over the batch", operator.methodcaller(name, 0))
+        for name in ("sum", "mean", "amax", "argmax", "std", "prod", "nanmean", "norm", "cumsum", "softmax")
+    ],
+    Case("quantile", lambda t: t.quantile(0.5, 0)),
+    Case("the largest, and where", lambda t: t.max(0).values + t.max(0).indices),
+    Case("the largest so far", lambda t: t.cummax(0).indices),
+    Case("sort", lambda t: t.sort(0)[0]),
+    Case("over features", lambda t: t.mean("feature")),
+    Case("reduced to one", lambda t: t.exclude("i").sum(reduce=True)),
+    Case("numbers on both sides", lambda t: 2 - t * 3 / 2**t),
+    Case("integers", lambda t: (t // 2) % 3 + (t.int() & 1)),
+    Case("rows", lambda t: t * np.array([1, 2, 3], np.float32)),
+    Case("trees", lambda t: t * t + t.exp()),
+    Case("comparisons", lambda t: (t == t) & (t < 1)),
+    Case("three operands", lambda t: t.lerp(t + 1, 0.5).addcmul(t, t, value=2).clamp(0, 1)),
+    Case("NumPy's functions", lambda t: np.sum(np.exp(t), axis=0)),
+    Case("features that are missing", lambda t: t.select("a") + TensorDict({"a": t["b"]}, [3])),
+    Case("features that are more", lambda t: TensorDict({"a": t["b"]}, [3]) + t.select("a")),
+    Case("NumPy on the right", lambda t: t + numbers()),
+    Case("NumPy on the left", lambda t: numbers() + t),
+    Case("product of matrices", lambda t: t.select("a") @ np.ones((4, 2), np.float32)),
+    Case("shapes", lambda t: t.reshape(3, 1).view(1, 3).transpose(0, 1).permute(1, 0)),
+    Case("dims of size 1", lambda t: t.unsqueeze(0).squeeze(0).unsqueeze(-1)),
+    Case("expand", lambda t: t.expand(2, 3)),
+    Case("flatten", lambda t: t.unflatten(0, (3, 1)).flatten(0, 1)),
+    Case("an element", lambda t: t[1]),
+    Case("a slice", lambda t: t[1:]),
+    Case("a list", lambda t: t[[0, 2]]),
+    Case("a mask", lambda t: t[ROWS]),
+    Case("a new dim", lambda t: t[:, None]),
+    Case("pieces", lambda t: cat([*t.split(2), *t.chunk(3), stack(t.unbind(0))])),
+    Case("gather", lambda t: t.gather(0, np.array([2, 0]))),
+    Case("repeat", lambda t: t.repeat(2).repeat_interleave(2, dim=0)),
+    Case("stack", lambda t: stack([t, t], 1)),
+    Case("cat", lambda t: cat([t, numbers()])),
+    Case("one array of all", lambda t: t.select("a").cat_from_tensordict(0)),
+    Case("pad", lambda t: pad(t, [1, 2], 7)),
+    Case("a lazy stack", lambda t: (lazy_stack([t, t]) + 1)[1]),
+    Case("a lazy stack made dense", lambda t: lazy_stack([t, t]).contiguous()),
+    Case("where", lambda t: t.where(ROWS, -1)),
+    Case("where by trees", lambda t: t.where(t["b"] > 1, t + 1)),
+    Case("masked_fill", lambda t: t.masked_fill(ROWS, 0)),
+    Case("masked_fill by leaf", lambda t: t.masked_fill(t["b"] > 1, 0)),
+    Case("masked_select", lambda t: t.masked_select(ROWS)),
+    Case("apply", lambda t: t.named_apply(lambda key, x: x * 2).apply(lambda x: x + 1)),
+    Case("constructors", lambda t: TensorDict({"a": t["a"], "n": {"b": [t["b"][0], t["b"][1]]}})),
+    Case("dicts", lambda t: TensorDict.from_dict(t.to_dict())),
+    Case("new arrays", lambda t: t.new_ones(5) + lite.zeros_like(t)[0]),
+    Case("set", lambda t: t.copy().set("z", t["a"] + 1).set(("q", "z"), t["b"]).update({"a": t["a"] * 2})),
+    Case("set_", lambda t: t.clone().set_("a", 0).set_("b", t["b"] * 2).update_({"i": t["i"] + 1})),
+    Case("set_ where locked", lambda t: t.clone().lock_().set_("a", 0)),
+    Case("operators in place", lambda t: operator.iadd(t.clone(), 1).mul_(2).exp_() if "i" not in t else t),
+    Case("add_", lambda t: t.clone().add_(1).mul_(t.int().float()) if "i" not in t else t.clone().add_(1)),
+    Case("zero_", lambda t: t.clone().zero_()),
+    Case("fill_", lambda t: t.clone().fill_("n", 2)),
+    Case("apply_", lambda t: t.clone().apply_(lambda x: x * 2)),
+    Case("set_at_", lambda t: t.clone().set_at_("a", 5, 1).set_at_(("n", "c"), t["n", "c"][0], 2)),
+    Case("an element is assigned", lambda t: assigned(t, 0, t[2])),
+    Case("a number is assigned", lambda t: assigned(t, slice(1, None), 7)),
+    Case("rows are assigned", lambda t: assigned(t, ROWS, t[:2])),
+    Case("rows of NumPy are assigned", lambda t: assigned(t, [2, 0], numbers()[:2])),
+    Case("an entry that is new is assigned", lambda t: assigned(t, 0, TensorDict({"z": t["a"][0]}))),
+    Case("a part is assigned", lambda t: assigned(lazy_stack([t, t + 1]), 0, t * 2)),
+    Case("a stack is set", lambda t: lazy_stack([t, t + 1]).set("a", stack([t, t])["a"])),
+    Case("a stack is written", lambda t: lazy_stack([t.clone(), t + 1]).set_at_("a", 1.0, 0)),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def jax() -> Any:
+    found = pytest.importorskip("jax", reason="pip install jax")
+    register_pytree("jax")
+    return found
+
+
+def of_jax(jax: Any, td: TensorDict) -> TensorDict:
+    return td.apply(jax.numpy.asarray)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.title for case in CASES])
+def test_operations_on_arrays_of_jax(jax: Any, case: Case) -> None:
+    """As they are, and traced: the same numbers, shapes and batch sizes, always in arrays of JAX."""
+    given = of_jax(jax, numbers())
+    want = case.run(numbers())
+    for run in (case.run, jax.jit(lambda td: case.run(td))):
+        out = run(given)
+        assert getattr(out, "batch_size", None) == getattr(want, "batch_size", None)
+        found = leaves_of(out)
+        assert found
+        for leaf, expected in zip(found, leaves_of(want), strict=True):
+            assert isinstance(leaf, jax.Array)
+            np.testing.assert_allclose(leaf, expected, rtol=2e-5, atol=1e-5)
+    for leaf, expected in zip(leaves_of(given), leaves_of(numbers()), strict=True):
+        np.testing.assert_array_equal(leaf, expected)
+
+
+def test_derivatives_and_maps(jax: Any) -> None:
+    td = of_jax(jax, numbers().exclude("i"))
+
+    def loss(t: Any) -> Any:
+        t = stack([t, assigned(t, 0, 0)]).reshape(-1).clone()
+        t += 1
+        return t.sigmoid().mean(0).sum(reduce=True)
+
+    gradient = jax.jit(jax.grad(loss))(td)
+    step = 1e-2
+    for key in ("a", "b", ("n", "c")):
+        at = (1,) * td[key].ndim
+        up, down = td.copy(), td.copy()
+        up[key], down[key] = td[key].at[at].add(step), td[key].at[at].add(-step)
+        np.testing.assert_allclose(
+            gradient[key][at], (loss(up) - loss(down)) / (2 * step), rtol=2e-2, atol=1e-4
+        )
+    mapped = jax.vmap(lambda row: row.where(row["b"] > 1, 0) + row)(td)
+    np.testing.assert_allclose(mapped["a"], (td.where(td["b"] > 1, 0) + td)["a"])
+
+
+def test_arrays_of_jax_are_kept_until_numpy_is_asked_for(jax: Any, tmp_path: Path) -> None:
+    x = jax.numpy.arange(6.0).reshape(3, 2)
+    td = TensorDict({"x": x, "h": x.astype(jax.numpy.bfloat16)}, batch_size=[3])
+    assert td["x"] is x
+    assert td.to_dict()["x"] is x
+    assert "x: Array(shape=(3, 2), device=cpu, dtype=float32" in str(td)
+    for host in (
+        td.to("cpu")["x"],
+        td.numpy()["x"],
+        TensorDict({"x": x}, device="cpu")["x"],
+        lite.from_dlpack(x),
+    ):
+        assert type(host) is np.ndarray
+        assert host.ctypes.data == x.unsafe_buffer_pointer()
+        assert not host.flags.writeable
+    assert td.to("cpu")["h"].dtype.name == "bfloat16"
+    assert td.to_dict(convert_tensors=True)["x"] == [[0, 1], [2, 3], [4, 5]]
+    td.memmap(tmp_path)
+    np.testing.assert_array_equal(lite.load_memmap(tmp_path)["x"], x)
+    for copied in (pickle.loads(pickle.dumps(td)), copy.deepcopy(td)):
+        assert isinstance(copied["x"], jax.Array)
+    assert td.clone()["x"] is not x
+    assert td.auto_device_().device is None
+    np.testing.assert_array_equal(
+        jax.numpy.from_dlpack(TensorDict(y=np.arange(3, dtype=np.float32))["y"]), [0, 1, 2]
+    )
+
+
+def test_arrays_of_numpy_stay_what_they_are(jax: Any) -> None:
+    td = TensorDict({"x": np.zeros(3, np.float32)}, [3])
+    held = td["x"]
+    td.update_({"x": jax.numpy.ones(3)})
+    td += TensorDict({"x": jax.numpy.ones(3)}, [3])
+    td[0] = TensorDict({"x": jax.numpy.float32(7)})
+    assert td["x"] is held
+    np.testing.assert_array_equal(held, [7, 2, 2])
+    with pytest.raises(ValueError, match=r"Failed to update 'x'.*traced array"):
+        jax.jit(lambda v: td.set_("x", v))(jax.numpy.ones(3))
+    np.testing.assert_array_equal(held, [7, 2, 2])
+
+
+def test_a_write_replaces_the_entry_and_nothing_else(jax: Any) -> None:
+    x = jax.numpy.zeros((3, 2))
+    td = TensorDict({"x": x, "n": {"x": x}}, [3]).lock_()
+    row = td[0]
+    td[0] = 1
+    td["n"].set_("x", 2)
+    np.testing.assert_array_equal(x, np.zeros((3, 2)))
+    np.testing.assert_array_equal(td["x"], [[1, 1], [0, 0], [0, 0]])
+    np.testing.assert_array_equal(td["n", "x"], np.full((3, 2), 2))
+    np.testing.assert_array_equal(row["x"], [0, 0])
+    row.zero_().add_(5)
+    np.testing.assert_array_equal(td["x"][0], [1, 1])
+
+
+def test_a_write_that_fails_leaves_everything_as_it_was(jax: Any) -> None:
+    x = jax.numpy.zeros((3, 2))
+    td = TensorDict({"x": x, "y": np.zeros((3, 2), np.float32)}, [3])
+    for wrong in (
+        lambda: td.update_({"x": np.ones((3, 2)), "y": np.ones((4, 2))}),
+        lambda: assigned_here(td, 0, TensorDict({"x": np.ones(2), "y": np.ones(5)})),
+        lambda: td.set_("x", "text"),
+        lambda: td.set_at_("x", 1, 9),
+        lambda: operator.iadd(td, np.ones((2, 3))),
+    ):
+        with pytest.raises((ValueError, RuntimeError, IndexError, TypeError)):
+            wrong()
+        assert td["x"] is x
+        assert not td["y"].any()
+    integers = TensorDict({"x": jax.numpy.arange(3)}, [3])
+    with pytest.raises(TypeError, match="cannot write a float32 result into a int32 array"):
+        integers += 0.5
+    np.testing.assert_array_equal(integers["x"], [0, 1, 2])
+
+
+def assigned_here(td: Any, index: Any, value: Any) -> None:
+    td[index] = value
+
+
+def test_indices_that_are_traced(jax: Any) -> None:
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    plain = TensorDict({"a": x, "n": {"b": x[:, 0]}, "s": "text"}, [3], names=["time"])
+
+    def look(td: Any, i: Any, rows: Any) -> Any:
+        return td[i], td[rows], td[:, None][rows, 0], lazy_stack([td, td]).exclude("s")[i - 1]
+
+    for td in (plain, of_jax(jax, plain)):
+        one, some, both, part = jax.jit(lambda i, rows, td=td: look(td, i, rows))(2, np.array([2, 0]))
+        assert (one.batch_size, some.batch_size, both.batch_size, part.batch_size) == ((), (2,), (2,), (3,))
+        assert some.names == ["time"]
+        np.testing.assert_array_equal(one["a"], x[2])
+        np.testing.assert_array_equal(some["n", "b"], x[[2, 0], 0])
+        np.testing.assert_array_equal(both["a"], x[[2, 0]])
+        assert some["s"] == "text"
+    out = jax.jit(lambda td, i: assigned(td, i, 0))(of_jax(jax, plain.exclude("s")), 1)
+    np.testing.assert_array_equal(out["a"], x * [[1], [0], [1]])
+    with pytest.raises(TypeError, match="one object per element cannot be looked up"):
+        jax.jit(lambda i: TensorDict({"each": ["x", "y"]}, [2])[i])(0)
+    with pytest.raises(IndexError, match="must be of integers, got bool"):
+        jax.jit(lambda td: td[td["a"][:, 0] > 1])(of_jax(jax, plain))
+    concrete = of_jax(jax, plain)
+    assert concrete[jax.numpy.array([2, 0])].batch_size == (2,)
+    assert concrete[jax.numpy.array(1)].batch_size == ()
+    assert concrete[concrete["a"][:, 0] > 1].batch_size == (2,)
+    with pytest.raises(IndexError, match="out of bounds"):
+        concrete[jax.numpy.array([7])]
+
+
+def test_numpy_cannot_have_what_is_traced(jax: Any) -> None:
+    td = of_jax(jax, numbers())
+    for ask in (
+        lambda t: t.to("cpu"),
+        lambda t: t.numpy(),
+        lambda t: TensorDict({"x": t["a"]}, device="cpu"),
+    ):
+        with pytest.raises(TypeError, match="traced array"):
+            jax.jit(ask)(td)
+    shown: list[str] = []
+    jax.jit(lambda t: shown.append(str(t)) or t)(td)
+    assert "a: Array(shape=(3, 4), device=traced, dtype=float32" in shown[0]
+
+
+def test_random_keys_are_leaves(jax: Any) -> None:
+    td = TensorDict({"key": jax.random.key(0), "x": jax.numpy.zeros(2)})
+
+    def step(carry: Any, _: Any) -> Any:
+        key, draw = jax.random.split(carry["key"])
+        return carry.set("key", key).set("x", jax.random.normal(draw, (2,))), carry["x"]
+
+    out, rows = jax.lax.scan(step, td, None, 3)
+    assert rows.shape == (3, 2)
+    assert jax.random.key_data(out["key"]).shape == (2,)
+    assert stack([td, td.clone()])["key"].shape == (2,)
+    assert "dtype=key<fry>" in str(td)
+
+
+def test_64_bits_where_jax_has_them(jax: Any) -> None:
+    td = of_jax(jax, numbers())
+    assert td.double()["a"].dtype == np.float32
+    assert td.sum()["i"].dtype == np.int32
+    with jax.enable_x64(True):
+        assert td.double()["a"].dtype == np.float64
+        assert td.sum()["i"].dtype == np.int64

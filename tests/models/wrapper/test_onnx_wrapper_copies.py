@@ -1,0 +1,153 @@
+"""OnnxWrapper in other processes, and copies of it: what goes along, and what cannot be sent."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import multiprocessing
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.prompts import Make, text_td
+
+from lite.models import OnnxDecoder, OnnxWrapper, embedded_model_path
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("tokenizers")
+pytest.importorskip("jinja2")
+
+PROMPTS = ["What is 12 + 30?", "Hello", "abc", "x"]
+
+
+def make(**options: Any) -> OnnxWrapper:
+    generate_kwargs = {"max_new_tokens": 6, **options.pop("generate_kwargs", {})}
+    return OnnxWrapper(embedded_model_path(), generate_kwargs=generate_kwargs, **options)
+
+
+def sent(wrapper: OnnxWrapper) -> Any:
+    return pickle.loads(pickle.dumps(wrapper))
+
+
+def said(wrapper: Any, *texts: str) -> list[str]:
+    return list(wrapper(text_td(*(texts or PROMPTS)))["text", "response"])
+
+
+def test_what_goes_along() -> None:
+    template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    wrapper = make(
+        chat_template=template,
+        pad_output=True,
+        inplace=False,
+        tokens_key=("my", "tokens"),
+        num_samples=2,
+        batching=True,
+        max_batch_size=3,
+        seed=1,
+        generate_kwargs={"temperature": 0.7, "stop_sequences": ["z"]},
+    )
+    wrapper.eval()
+    wrapper.log_prob_keys = ["mine"]
+    wrapper.select_out_keys(("my", "tokens"))
+    other = sent(wrapper)
+    assert other.options == wrapper.options
+    assert other.generation == wrapper.generation
+    assert other.get_batching_state() == wrapper.get_batching_state()
+    assert (other.in_keys, other.out_keys) == (wrapper.in_keys, [("my", "tokens")])
+    assert (other.log_prob_keys, other.training, other.pad_token_id) == (
+        ["mine"],
+        False,
+        wrapper.pad_token_id,
+    )
+    assert other.get_new_version(num_samples=1).chat_template == template
+    assert other.tokenizer.decode([65, 66]) == wrapper.tokenizer.decode([65, 66])
+    assert other.tokenizer is other._read.tokenizer
+
+
+def test_a_tokenizer_goes_along(byte_tokenizer: Make) -> None:
+    wrapper = make(tokenizer=byte_tokenizer(), input_mode="text")
+    assert type(sent(wrapper).tokenizer) is type(wrapper.tokenizer)
+    assert said(sent(wrapper)) == said(wrapper)
+
+
+@pytest.mark.parametrize("copied", [sent, copy.deepcopy])
+def test_random_streams(copied: Any) -> None:
+    options = {"input_mode": "text", "generate_kwargs": {"temperature": 2.0, "do_sample": True}}
+    seeded = make(seed=5, **options)
+    first = said(seeded)
+    other = copied(seeded)
+    assert said(other) == said(seeded) != first  # from where the stream was
+    free = make(**options)
+    assert said(copied(free)) != said(copied(free))  # workers do not repeat each other
+    fixed = make(input_mode="text", generate_kwargs={**options["generate_kwargs"], "seed": 3})
+    assert said(copied(fixed)) == said(fixed)
+
+
+def test_models_are_shared_by_what_shared_them() -> None:
+    policy = make(input_mode="text")
+    judge = policy.get_new_version(generate=False, input_key=("text", "prompt"))
+    for shared in (pickle.loads(pickle.dumps((policy, judge))), copy.deepcopy((policy, judge))):
+        assert shared[0].model is shared[1].model
+    assert copy.deepcopy(policy).model is copy.copy(policy).model is policy.model
+    assert sent(policy).model is not policy.model
+    with_decoder = OnnxWrapper(
+        OnnxDecoder(embedded_model_path()), tokenizer=policy.tokenizer, input_mode="text"
+    )
+    assert said(sent(with_decoder)) == said(with_decoder)
+
+
+def test_the_model_is_opened_from_its_path(tmp_path: Path, monkeypatch: Any) -> None:
+    for file in embedded_model_path().iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    text = pickle.dumps(OnnxWrapper(".", input_mode="text", generate_kwargs={"max_new_tokens": 2}))
+    assert len(text) < sum(file.stat().st_size for file in tmp_path.iterdir())
+    monkeypatch.chdir("/")
+    assert said(pickle.loads(text)) == said(make(input_mode="text", generate_kwargs={"max_new_tokens": 2}))
+    (tmp_path / "model.onnx").unlink()
+    with pytest.raises(FileNotFoundError, match="model"):
+        pickle.loads(text)
+
+
+def test_what_cannot_be_sent(wrap: Make) -> None:
+    decoder = OnnxDecoder(embedded_model_path())
+    given = OnnxDecoder(decoder.config, session=decoder.session)
+    with pytest.raises(TypeError, match=r"^session: .* give the path of the model instead"):
+        pickle.dumps(OnnxWrapper(given, tokenizer=embedded_model_path()))
+
+
+def test_looking_through_all_members() -> None:
+    """What tools do for their messages, when something cannot be sent."""
+    wrapper = make()
+    assert "forward" in dict(inspect.getmembers(wrapper))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning", "ignore:os.fork:RuntimeWarning")
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_other_processes(method: str) -> None:
+    wrapper = make(input_mode="text", inplace=False)
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        result = pool.apply(wrapper, (text_td(*PROMPTS),))
+    assert list(result["text", "response"]) == said(wrapper)
+    np.testing.assert_allclose(
+        result["log_probs"].get("response", as_padded_tensor=True),
+        wrapper(text_td(*PROMPTS))["log_probs"].get("response", as_padded_tensor=True),
+        atol=1e-5,
+    )
+
+
+def test_map() -> None:
+    wrapper = make(input_mode="text", inplace=False)
+    data = text_td(*PROMPTS)
+    result = data.map(wrapper, num_workers=2, chunksize=2)
+    assert list(result["text", "response"]) == said(wrapper)
+
+
+def test_cloudpickle() -> None:
+    cloudpickle = pytest.importorskip("cloudpickle")
+    wrapper = make(input_mode="text")
+    assert said(pickle.loads(cloudpickle.dumps(wrapper))) == said(wrapper)

@@ -1,0 +1,57 @@
+"""Cauchy and Student's t: densities, what has no mean, errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.densities import check_density, check_quantiles, points
+
+from lite.nn import distributions as d
+
+
+@pytest.mark.parametrize(("loc", "scale"), [(0.0, 1.0), (3.0, 0.2)])
+def test_cauchy(loc: float, scale: float) -> None:
+    dist = d.Cauchy(np.float64(loc), scale)
+    x, weights = points(dist, loc, scale)
+    shares = weights * np.exp(dist.log_prob(x))
+    np.testing.assert_allclose(shares.sum(), 1, rtol=1e-9)
+    np.testing.assert_allclose(-(shares * dist.log_prob(x)).sum(), dist.entropy(), rtol=1e-7)
+    check_quantiles(dist)
+    assert np.isnan(dist.mean)
+    assert dist.variance == np.inf
+    assert dist.deterministic_sample == dist.median == loc
+
+
+@pytest.mark.parametrize("df", [2.5, 5.0, 400.0])
+def test_student_t(df: float) -> None:
+    check_density(d.StudentT(np.float64(df), 0.5, 2.0), 0.5, 2.0, rtol=2e-5)
+
+
+def test_one_degree_of_freedom_is_cauchy() -> None:
+    x = np.array([-3.0, 0.0, 1e6])
+    one, other = d.StudentT(np.float64(1), 0.5, 2.0), d.Cauchy(np.float64(0.5), 2.0)
+    np.testing.assert_allclose(one.log_prob(x), other.log_prob(x), rtol=1e-12)
+    np.testing.assert_allclose(one.entropy(), other.entropy(), rtol=1e-12)
+
+
+def test_many_degrees_of_freedom_are_normal() -> None:
+    dist, other = d.StudentT(np.float64(1e12)), d.Normal(np.float64(0), 1.0)
+    x = np.array([0.0, 1.0, 4.0])
+    np.testing.assert_allclose(dist.log_prob(x), other.log_prob(x), rtol=1e-10)
+    np.testing.assert_allclose(d.StudentT(np.inf).variance, 1)
+
+
+def test_moments_that_do_not_exist() -> None:
+    dist = d.StudentT(np.array([0.5, 1.0, 1.5, 2.0, 3.0]), 7.0, 2.0)
+    np.testing.assert_array_equal(dist.mean, [np.nan, np.nan, 7, 7, 7])
+    np.testing.assert_array_equal(dist.variance, [np.nan, np.nan, np.inf, np.inf, 12])
+
+
+def test_errors() -> None:
+    for make, message in (
+        (lambda: d.Cauchy(0.0, -1.0), "scale must be positive, got -1.0"),
+        (lambda: d.StudentT(0.0), "df must be positive, got 0.0"),
+        (lambda: d.StudentT(1.0, 0.0, np.nan), "scale must be positive, got nan"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make()

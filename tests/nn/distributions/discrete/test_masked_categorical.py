@@ -1,0 +1,48 @@
+"""Masked classes: those left out have no probability, the others share it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lite.nn.distributions import MaskedCategorical, MaskedOneHotCategorical
+
+LOGITS = np.log(np.array([0.1, 0.2, 0.3, 0.4]))
+MASK = np.array([True, False, True, False])
+
+
+def test_log_probs() -> None:
+    dist = MaskedCategorical(logits=LOGITS, mask=MASK)
+    np.testing.assert_allclose(dist.log_prob(np.array(2)), np.log(0.75))
+    assert dist.log_prob(np.array(1)) == -np.inf
+    assert int(dist.mode) == 2
+    assert set(np.unique(dist.sample((200,), rng=0))) == {0, 2}
+
+
+def test_indices_in_place_of_a_mask() -> None:
+    dist = MaskedCategorical(logits=LOGITS, indices=np.array([0, 2]))
+    np.testing.assert_allclose(dist.log_prob(np.array(2)), np.log(0.75))
+
+
+def test_one_hot() -> None:
+    dist = MaskedOneHotCategorical(logits=LOGITS, mask=MASK)
+    samples = dist.sample((200,), rng=0)
+    np.testing.assert_array_equal(samples.sum(-1), 1)
+    assert not samples[:, [1, 3]].any()
+    np.testing.assert_allclose(dist.log_prob(np.eye(4)[2]), np.log(0.75))
+
+
+def test_errors() -> None:
+    with pytest.raises(ValueError):
+        MaskedCategorical(logits=LOGITS, mask=MASK, indices=np.array([0]))
+    with pytest.raises(ValueError):
+        MaskedCategorical(logits=LOGITS)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"mask": np.array([True, False, True])}, {"indices": np.array([0, 2])}]
+)
+def test_shares_keep_the_dtype(arguments: dict[str, np.ndarray]) -> None:
+    dist = MaskedOneHotCategorical(logits=np.zeros(3, np.float32), **arguments)
+    assert dist.mean.dtype == dist.variance.dtype == np.float32
+    np.testing.assert_array_equal(dist.mean, [0.5, 0, 0.5])

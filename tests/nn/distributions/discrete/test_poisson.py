@@ -1,0 +1,34 @@
+"""Poisson: probabilities, ends, errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.densities import check_probabilities
+
+from lite.nn import distributions as d
+
+
+@pytest.mark.parametrize("rate", [0.3, 4.0, 50.5])
+def test_probabilities(rate: float) -> None:
+    check_probabilities(d.Poisson(np.float64(rate)), 300)
+
+
+def test_a_rate_of_zero() -> None:
+    dist = d.Poisson(np.zeros(3))
+    np.testing.assert_array_equal(dist.log_prob(np.array([0.0, 1.0, np.nan])), [0, -np.inf, np.nan])
+    np.testing.assert_array_equal(dist.sample((5,), rng=0), 0)
+
+
+def test_integers_are_counts() -> None:
+    dist = d.Poisson(np.full(3, 2.0, np.float32))
+    got = dist.log_prob(np.arange(3))
+    assert got.dtype == dist.sample(rng=0).dtype == np.float32
+    np.testing.assert_allclose(got, np.log([1, 2, 2]) - 2, rtol=1e-6)
+
+
+def test_what_there_is_not() -> None:
+    with pytest.raises(NotImplementedError, match="Poisson does not define entropy"):
+        d.Poisson(1.0).entropy()
+    with pytest.raises(ValueError, match=r"rate must not be negative, got -1.0"):
+        d.Poisson(-1.0)

@@ -1,0 +1,66 @@
+"""Every example in the reference's docstrings runs on lite, with the same results, or is a row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("tensordict", reason="needs the parity extra")
+
+from parity.documentation import examples, run_example
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
+
+DIFFERENCES = Path(__file__).parents[2] / "lite" / "DIFFERENCES.md"
+EXAMPLES = examples()
+
+# Examples that need what lite leaves out or does otherwise, with the beginning of the row that says so.
+ROWS = {
+    **dict.fromkeys(
+        (f"TensorDictBase.{name}" for name in ("min", "max", "cummin", "cummax")), "nested batch sizes longer"
+    ),
+    "TensorDictBase.quantile": "`sum(dim=None)`; `keepdim=True` alone; `quantile`",
+    **dict.fromkeys(
+        (f"TensorDictBase.{name}" for name in ("attrs", "backward", "from_modules")), "`td.grad`, `td.attrs`"
+    ),
+    **dict.fromkeys(
+        ("TensorDictBase.flatten_keys", "TensorDictBase.unflatten_keys"), "`td.grad`, `td.attrs`"
+    ),  # they quantise a module
+    "TensorDictStore": "`td.grad`, `td.attrs`",
+    "nn.CudaGraphModule": "`td.grad`, `td.attrs`",
+    **dict.fromkeys(
+        (
+            "TensorDictBase.to",
+            "TensorDictBase.load_memmap",
+            "nn.TensorDictModuleBase",
+            "nn.TensorDictModuleBase.reset_parameters_recursive",
+        ),
+        "leaves and devices",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    if name in ROWS:
+        with pytest.raises(AssertionError):
+            run_example(EXAMPLES[name])
+    else:
+        run_example(EXAMPLES[name])
+
+
+def test_that_examples_are_found_and_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert len(EXAMPLES) > 150
+    assert ROWS.keys() <= EXAMPLES.keys()
+    assert run_example(EXAMPLES["TensorDictBase.squeeze"]) >= 4
+    with pytest.raises(AssertionError):
+        run_example(["td = TensorDict(a=torch.ones(3))", "type(td['a']).__name__ == 'Tensor'"])
+
+
+@pytest.mark.parametrize("row", sorted(set(ROWS.values())))
+def test_rows_are_documented(row: str) -> None:
+    subjects = [line[2:] for line in DIFFERENCES.read_text().splitlines() if line.startswith("| ")]
+    assert [subject for subject in subjects if subject.startswith(row)]

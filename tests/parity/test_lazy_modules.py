@@ -1,0 +1,236 @@
+"""Lazy modules as torch has them: before, at and after the first call."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
+
+from parity.functional import LITE, QUIET, TORCH, Lib, fill, raw, same
+
+pytestmark = QUIET
+
+LAYERS: dict[str, tuple[Callable[[Lib], Any], Callable[[Lib, int], Any], tuple[int, ...]]] = {
+    "LazyLinear": (lambda lib: lib.nn.LazyLinear(4), lambda lib, n: lib.nn.Linear(n, 4), (2, 6)),
+    "LazyLinear without bias": (
+        lambda lib: lib.nn.LazyLinear(4, bias=False),
+        lambda lib, n: lib.nn.Linear(n, 4, bias=False),
+        (6,),
+    ),
+    "LazyConv1d": (
+        lambda lib: lib.nn.LazyConv1d(4, 3, padding=1, groups=2),
+        lambda lib, n: lib.nn.Conv1d(n, 4, 3, padding=1, groups=2),
+        (2, 6, 5),
+    ),
+    "LazyConv1d of one": (
+        lambda lib: lib.nn.LazyConv1d(4, 3, stride=2),
+        lambda lib, n: lib.nn.Conv1d(n, 4, 3, stride=2),
+        (6, 5),
+    ),
+    "LazyConv2d": (
+        lambda lib: lib.nn.LazyConv2d(4, (3, 2), bias=False),
+        lambda lib, n: lib.nn.Conv2d(n, 4, (3, 2), bias=False),
+        (2, 6, 5, 5),
+    ),
+    "LazyBatchNorm1d": (
+        lambda lib: lib.nn.LazyBatchNorm1d(),
+        lambda lib, n: lib.nn.BatchNorm1d(n),
+        (4, 6),
+    ),
+    "LazyBatchNorm1d without statistics": (
+        lambda lib: lib.nn.LazyBatchNorm1d(affine=False, track_running_stats=False),
+        lambda lib, n: lib.nn.BatchNorm1d(n, affine=False, track_running_stats=False),
+        (4, 6, 2),
+    ),
+}
+
+
+def data(lib: Lib, shape: tuple[int, ...]) -> Any:
+    return lib.array(np.random.default_rng(0).normal(size=shape).astype(np.float32))
+
+
+def told(module: Any) -> Any:
+    """What a module says of itself."""
+    lazy = hasattr(module, "has_uninitialized_params") and module.has_uninitialized_params()
+    kinds = [(name, "Uninit" in type(value).__name__) for name, value in module.state_dict().items()]
+    names = [name for name, _ in module.named_parameters()], [name for name, _ in module.named_buffers()]
+    return type(module).__name__, lazy, kinds, names, len(module._forward_pre_hooks), module.training
+
+
+def numbers(value: Any) -> Any:
+    return tuple(value.shape), np.round(raw(value), 4).tolist()
+
+
+SENT: dict[str, Callable[[Any], Any]] = {
+    "itself": lambda module: module,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda module: pickle.loads(pickle.dumps(module)),
+}
+
+
+# Torch cannot copy buffers without a shape, which `nn/modules/test_lazy.py` does.
+CALLS = [(name, sent) for name in LAYERS for sent in SENT if (name, sent) != ("LazyBatchNorm1d", "deepcopy")]
+
+
+@pytest.mark.parametrize(("name", "sent"), CALLS)
+def test_the_first_call(name: str, sent: str) -> None:
+    make, _, shape = LAYERS[name]
+
+    def program(lib: Lib) -> Any:
+        original = make(lib)
+        module = SENT[sent](original)
+        found = [repr(module), told(module)]
+        sized = module.has_uninitialized_params()  # else torch's says 0 features for ever
+        module(data(lib, shape))
+        fill(lib, [module])
+        result = module.eval()(data(lib, shape))
+        return [*found, sized and repr(module), told(module), numbers(result), told(original)[:2]]
+
+    same(program)
+
+
+@pytest.mark.parametrize("assign", [False, True])
+@pytest.mark.parametrize("name", LAYERS)
+def test_state_dicts_of_layers(name: str, assign: bool) -> None:
+    make, eager, shape = LAYERS[name]
+
+    def program(lib: Lib) -> Any:
+        module, layer = make(lib), eager(lib, 6)
+        fill(lib, [layer])
+        found = [list(module.load_state_dict(layer.state_dict(), assign=assign)), told(module)]
+        result = module.eval()(data(lib, shape))
+        return [*found, told(module), numbers(result)]
+
+    same(program)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_state_dicts_of_lazy_ones(name: str) -> None:
+    make, eager, _ = LAYERS[name]
+
+    def program(lib: Lib) -> Any:
+        lazy = make(lib)
+        return list(make(lib).load_state_dict(lazy.state_dict())), told(lazy)
+
+    same(program)
+    if LAYERS[name][0](LITE).has_uninitialized_params():
+        failed = same(lambda lib: eager(lib, 6).load_state_dict(make(lib).state_dict(), strict=False))
+        assert failed == "RuntimeError"
+
+
+PROGRAMS: dict[str, Callable[[Lib], Any]] = {
+    "shape": lambda lib: lib.nn.LazyLinear(3).weight.shape,
+    "repr of a parameter": lambda lib: repr(lib.nn.LazyLinear(3).weight),
+    "addition": lambda lib: lib.nn.LazyLinear(3).weight + 1,
+    "half": lambda lib: str(lib.nn.LazyLinear(3).half().weight.dtype).removeprefix("torch."),
+    "no bias": lambda lib: lib.nn.LazyLinear(3, bias=False).bias,
+    "reset": lambda lib: lib.nn.LazyLinear(3).reset_parameters(),
+    "materialize": lambda lib: (p := lib.nn.UninitializedParameter(), p.materialize((2, 1)), tuple(p.shape))[
+        2
+    ],
+    "what it becomes": lambda lib: (
+        p := lib.nn.UninitializedParameter(),
+        p.materialize((2, 1)),
+        (type(p).__name__, p.requires_grad),
+    )[2],
+    "without requires_grad": lambda lib: (
+        p := lib.nn.UninitializedParameter(requires_grad=False),
+        p.materialize((2,)),
+        p.requires_grad,
+    )[2],
+    "by hand": lambda lib: (
+        m := lib.nn.LazyLinear(4),
+        m.initialize_parameters(lib.ones(2, 3)),
+        (type(m).__name__, m.in_features, tuple(m.weight.shape), tuple(m(lib.ones(2, 3)).shape)),
+    )[2],
+    "by keyword": lambda lib: tuple(lib.nn.LazyLinear(4)(input=lib.ones(2, 3)).shape),
+    "another size": lambda lib: (m := lib.nn.LazyLinear(4), m(lib.ones(2, 3)), m(lib.ones(2, 5))),
+    "channels of groups": lambda lib: lib.nn.LazyConv1d(4, 1, groups=4)(lib.ones(1, 6, 3)),
+    "too few dimensions": lambda lib: lib.nn.LazyConv1d(4, 1)(lib.ones(3)),
+    "a tree": lambda lib: sorted(lib.TD.from_module(lib.nn.LazyLinear(4)).keys()),
+    "a tree as a module": lambda lib: [
+        name for name, _ in lib.TD.from_module(lib.nn.LazyLinear(4), as_module=True).named_parameters()
+    ],
+    "copying a tree": lambda lib: lib.TD.from_module(lib.nn.LazyLinear(4)).clone(),
+    "a lazy stack of trees": lambda lib: lib.TD.from_modules(
+        lib.nn.LazyLinear(4), lib.nn.LazyLinear(4), lazy_stack=True
+    ),
+    "an ensemble": lambda lib: lib.tdnn.EnsembleModule(
+        lib.tdnn.TensorDictModule(lib.nn.LazyLinear(4), ["a"], ["b"]), 2
+    ),
+    "a sequence": lambda lib: (
+        m := lib.nn.Sequential(lib.nn.LazyLinear(2), lib.nn.LazyBatchNorm1d()),
+        m(lib.ones(3, 4)),
+        list(map(repr, m)),
+    )[2],
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_else_is_asked(name: str) -> None:
+    def program(lib: Lib) -> Any:
+        try:
+            return PROGRAMS[name](lib)
+        except RuntimeError:
+            return "RuntimeError"
+
+    same(program)
+
+
+@pytest.mark.parametrize("name", ["LazyLinear", "LazyConv1d", "LazyConv2d", "LazyBatchNorm1d"])
+def test_arguments(name: str) -> None:
+    ours, theirs = (inspect.signature(getattr(lib.nn, name)).parameters for lib in (LITE, TORCH))
+    assert [key for key in ours if key != "rng"] == list(theirs)
+    assert [p.default for key, p in ours.items() if key != "rng"] == [p.default for p in theirs.values()]
+
+
+def test_a_module_of_ones_own() -> None:
+    import torch
+
+    import lite.nn
+
+    def program(lib: Lib) -> Any:
+        mixin = lite.nn.LazyModuleMixin if lib is LITE else torch.nn.modules.lazy.LazyModuleMixin
+
+        class Scale(mixin, lib.nn.Module):  # type: ignore[misc, name-defined, valid-type]
+            def __init__(self) -> None:
+                super().__init__()
+                self.factor = lib.nn.UninitializedParameter()
+
+            def initialize_parameters(self, x: Any) -> None:
+                if self.has_uninitialized_params():
+                    self.factor.materialize(tuple(x.shape))
+                    fill(lib, [self])
+
+            def forward(self, x: Any) -> Any:
+                return x * self.factor
+
+        module = Scale()
+        before = told(module)
+        return before, numbers(module(lib.ones(3))), told(module)
+
+    same(program)
+
+
+def test_mlps() -> None:
+    rl = pytest.importorskip("torchrl.modules", reason="needs the parity extra: torchrl")
+
+    def program(lib: Lib) -> Any:
+        mlp = lib.nn.MLP if lib is LITE else rl.MLP
+        net = mlp(out_features=2, num_cells=[5], single_bias_last_layer=False)
+        before = [type(m).__name__ for m in net]
+        net(lib.ones(3, 4))
+        return before, [type(m).__name__ for m in net], [tuple(p.shape) for p in net.parameters()]
+
+    same(program)
+    assert (
+        same(lambda lib: (lib.nn.MLP if lib is LITE else rl.MLP)(out_features=2, layer_class=dict))
+        == "KeyError"
+    )

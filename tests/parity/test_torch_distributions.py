@@ -1,0 +1,579 @@
+"""torch's distributions by a table: every method and property, in both precisions, over batches of each kind.
+
+In single precision torch loses digits in differences of large logarithms: results are compared with its own
+of the same parameters in double precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
+
+tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
+
+import lite  # noqa: E402
+import lite.nn  # noqa: E402
+from lite.nn import distributions as ours  # noqa: E402
+
+D = torch.distributions
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+@pytest.fixture(autouse=True)
+def _unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch checks parameters unless TorchRL was imported: here only where a test asks for it."""
+    monkeypatch.setattr(D.Distribution, "_validate_args", False)
+
+
+Rng = np.random.Generator
+Make = Callable[[Rng, tuple[int, ...]], dict[str, Any]]
+
+
+def positive(rng: Rng, s: tuple[int, ...]) -> Any:
+    return np.exp(rng.uniform(-1.5, 1.5, s))
+
+
+def matrices(rng: Rng, s: tuple[int, ...]) -> Any:
+    root = rng.normal(size=(*s, 3, 3))
+    return root @ root.swapaxes(-1, -2) + np.eye(3)
+
+
+def loc_and_scale(rng: Rng, s: tuple[int, ...]) -> dict[str, Any]:
+    return {"loc": rng.normal(size=s), "scale": positive(rng, s)}
+
+
+def positives(*names: str) -> Make:
+    return lambda rng, s: {name: positive(rng, s) for name in names}
+
+
+def logits(rng: Rng, s: tuple[int, ...]) -> Any:
+    return rng.uniform(-3, 3, s)
+
+
+def shares(rng: Rng, s: tuple[int, ...]) -> Any:
+    return rng.uniform(0.05, 0.95, s)
+
+
+def inside(rng: Rng, s: tuple[int, ...]) -> Any:
+    return rng.uniform(0.01, 0.99, s)
+
+
+def counts(rng: Rng, s: tuple[int, ...]) -> Any:
+    return rng.integers(0, 8, s).astype(float)
+
+
+def real(rng: Rng, s: tuple[int, ...]) -> Any:
+    return rng.uniform(-4, 4, s)
+
+
+# The class, its parameters for a batch, and values to score.
+CASES: dict[str, tuple[str, Make, Any]] = {
+    "Beta": ("Beta", positives("concentration1", "concentration0"), inside),
+    "Binomial, probs": (
+        "Binomial",
+        lambda r, s: {"total_count": np.full(s, 7.0), "probs": shares(r, s)},
+        counts,
+    ),
+    "Binomial, logits": ("Binomial", lambda r, s: {"total_count": 7, "logits": logits(r, s)}, counts),
+    "Cauchy": ("Cauchy", loc_and_scale, real),
+    "Chi2": ("Chi2", positives("df"), positive),
+    "Dirichlet": (
+        "Dirichlet",
+        lambda r, s: {"concentration": positive(r, (*s, 4))},
+        lambda r, s: r.dirichlet(np.ones(4), s),
+    ),
+    "Exponential": ("Exponential", positives("rate"), positive),
+    "Gamma": ("Gamma", positives("concentration", "rate"), positive),
+    "Geometric, probs": ("Geometric", lambda r, s: {"probs": shares(r, s)}, counts),
+    "Geometric, logits": ("Geometric", lambda r, s: {"logits": logits(r, s)}, counts),
+    "Gumbel": ("Gumbel", loc_and_scale, real),
+    "HalfNormal": ("HalfNormal", positives("scale"), positive),
+    "Laplace": ("Laplace", loc_and_scale, real),
+    "LogNormal": ("LogNormal", loc_and_scale, positive),
+    "Multinomial, probs": (
+        "Multinomial",
+        lambda r, s: {"total_count": 5, "probs": shares(r, (*s, 4))},
+        lambda r, s: r.multinomial(5, np.full(4, 0.25), s).astype(float),
+    ),
+    "Multinomial, logits": (
+        "Multinomial",
+        lambda r, s: {"total_count": 5, "logits": logits(r, (*s, 4))},
+        lambda r, s: r.multinomial(5, np.full(4, 0.25), s).astype(float),
+    ),
+    **{
+        f"MultivariateNormal, {name}": (
+            "MultivariateNormal",
+            lambda r, s, name=name, form=form: {"loc": r.normal(size=(*s, 3)), name: form(matrices(r, s))},
+            lambda r, s: real(r, (*s, 3)),
+        )
+        for name, form in (
+            ("covariance_matrix", np.asarray),
+            ("precision_matrix", np.asarray),
+            ("scale_tril", np.linalg.cholesky),
+        )
+    },
+    "NegativeBinomial, probs": (
+        "NegativeBinomial",
+        lambda r, s: {"total_count": positive(r, s), "probs": shares(r, s)},
+        counts,
+    ),
+    "NegativeBinomial, logits": (
+        "NegativeBinomial",
+        lambda r, s: {"total_count": positive(r, s), "logits": logits(r, s)},
+        counts,
+    ),
+    "Pareto": ("Pareto", positives("scale", "alpha"), lambda r, s: 4.5 + positive(r, s)),
+    "Poisson": ("Poisson", positives("rate"), counts),
+    "StudentT": ("StudentT", lambda r, s: {"df": positive(r, s), **loc_and_scale(r, s)}, real),
+    "VonMises": ("VonMises", lambda r, s: {"loc": real(r, s), "concentration": positive(r, s)}, real),
+    # torch's mode is wrong for concentrations below 1
+    "Weibull": (
+        "Weibull",
+        lambda r, s: {"scale": positive(r, s), "concentration": 1 + positive(r, s)},
+        positive,
+    ),
+}
+BATCHES = [(), (3,), (2, 3), (0,), (2, 0)]
+PROPERTIES = ("mean", "mode", "variance", "stddev")
+METHODS = ("log_prob", "entropy", "cdf", "icdf")
+# Of empty batches these raise there, each in its own way.
+FAIL_EMPTY = {("Binomial", "entropy"), ("Multinomial", "entropy"), ("MultivariateNormal", "log_prob")}
+
+
+def tensors(kwargs: dict[str, Any], dtype: Any = None) -> dict[str, Any]:
+    return {
+        k: torch.from_numpy(np.array(v, dtype or v.dtype)) if isinstance(v, np.ndarray | np.generic) else v
+        for k, v in kwargs.items()
+    }
+
+
+def ask(dist: Any, name: str, value: Any) -> Any:
+    """What a property or method gives, or the class of its error."""
+    try:
+        found = getattr(dist, name)
+        if not callable(found):
+            return found
+        return found() if name == "entropy" else found(value)
+    except NotImplementedError as err:
+        return type(err)
+
+
+def tolerance(name: str, what: str, dtype: str) -> float:
+    if name == "VonMises" and what in ("log_prob", "variance", "stddev"):
+        return 1e-6  # torch's Bessel functions have no more digits
+    if name.startswith("Multinomial") and what == "entropy":
+        return 1e-6  # a part of which torch computes in single precision
+    if what == "cdf" and name in ("Chi2", "Gamma") and dtype == "float64":
+        return 1e-9  # torch's incomplete gamma function has ten digits
+    return 1e-6 if dtype == "float32" else 1e-11
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", CASES)
+def test_members(name: str, dtype: str, batch: tuple[int, ...]) -> None:
+    cls, make, values = CASES[name]
+    rng = np.random.default_rng(0)
+    kwargs = {k: v.astype(dtype) if hasattr(v, "astype") else v for k, v in make(rng, batch).items()}
+    mine = getattr(ours, cls)(**kwargs)
+    theirs = getattr(D, cls)(**tensors(kwargs), validate_args=False)
+    exact = getattr(D, cls)(**tensors(kwargs, np.float64), validate_args=False)
+    for flag in ("batch_shape", "event_shape", "has_rsample", "has_enumerate_support"):
+        got, expected = getattr(mine, flag), getattr(theirs, flag)
+        assert got == (tuple(expected) if "shape" in flag else expected)
+    assert mine.support.event_dim == theirs.support.event_dim
+    assert mine.support.is_discrete == theirs.support.is_discrete
+    value = np.asarray(values(rng, (2, *batch))).astype(dtype)
+    p = inside(rng, (2, *batch)).astype(dtype)
+    for what in (*PROPERTIES, *METHODS):
+        given = p if what == "icdf" else value
+        if (cls, what) in FAIL_EMPTY and 0 in batch:
+            assert ask(mine, what, given).shape == (batch if what == "entropy" else (2, *batch))
+            with pytest.raises((RuntimeError, IndexError, ZeroDivisionError)):
+                ask(theirs, what, torch.from_numpy(given))
+            continue
+        got, native = ask(mine, what, given), ask(theirs, what, torch.from_numpy(given))
+        if isinstance(native, type):
+            assert got is native, what
+            continue
+        expected = ask(exact, what, torch.from_numpy(given.astype(np.float64))).numpy()
+        assert got.shape == tuple(native.shape), what
+        assert got.dtype == native.numpy().dtype, what
+        limit = tolerance(name, what, dtype)
+        np.testing.assert_allclose(got, expected, rtol=limit, atol=limit, err_msg=what)
+    drawn, expected = mine.sample((4, 1), rng=0), theirs.sample((4, 1))
+    assert (drawn.shape, drawn.dtype) == (tuple(expected.shape), expected.numpy().dtype)
+    large = mine.expand((4, *batch))
+    assert large.batch_shape == tuple(theirs.expand((4, *batch)).batch_shape)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "MultivariateNormal, precision_matrix"])
+def test_checked_by_moments(name: str) -> None:
+    """The same draws on average: medians, which all have, of 20,000."""
+    cls, make, _ = CASES[name]
+    kwargs = make(np.random.default_rng(3), (3,))
+    mine = getattr(ours, cls)(**kwargs).sample((20_000,), rng=0)
+    torch.manual_seed(0)
+    theirs = getattr(D, cls)(**tensors(kwargs), validate_args=False).sample((20_000,)).numpy()
+    for q in (0.1, 0.5, 0.9):
+        a, b = np.quantile(mine, q, 0), np.quantile(theirs, q, 0)
+        # the share of the one below a quantile of the other; four standard deviations
+        below, upto = (theirs < a).mean(0), (theirs <= a).mean(0)
+        assert ((below - 0.02 < q) & (q < upto + 0.02)).all(), (a, b)
+
+
+# -- policies ------------------------------------------------------------------------------------------------
+
+
+def both(name: str, log_prob: bool, kind: str) -> list[Any]:
+    """What a probabilistic module of both sides writes for the parameters of a case."""
+    cls, make, _ = CASES[name]
+    kwargs = make(np.random.default_rng(0), (2, 3))
+    arrays = {k: v for k, v in kwargs.items() if isinstance(v, np.ndarray)}
+    options = {k: v for k, v in kwargs.items() if k not in arrays}
+    found = []
+    for lib, dists, convert in ((lite, ours, dict), (tensordict, D, tensors)):
+        module = lib.nn.ProbabilisticTensorDictModule(
+            list(arrays), ["x"], distribution_class=getattr(dists, cls), distribution_kwargs=options,
+            return_log_prob=log_prob, default_interaction_type=kind,
+        )  # fmt: skip
+        found.append(module(lib.TensorDict(convert(arrays), batch_size=[2])))
+    return found
+
+
+# A count has a mode there, too, where all values are few; elsewhere the mean, which is no count.
+COUNTED = ("Poisson", "Geometric", "NegativeBinomial")
+# Whose mean, which stands for it, has no log-prob here.
+NO_COUNTS = ("Multinomial",)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_policies_without_chance(name: str) -> None:
+    mine, theirs = both(name, not name.startswith(NO_COUNTS), "deterministic")
+    if name.startswith(COUNTED):
+        np.testing.assert_array_equal(mine["x"] % 1, 0)
+        assert np.isfinite(mine["x_log_prob"]).all()
+        return
+    if name in ("Cauchy", "StudentT"):  # the mean where there is one
+        known = ~np.isnan(theirs["x"].numpy())
+        np.testing.assert_allclose(mine["x"][known], theirs["x"].numpy()[known])
+        return
+    limit = 1e-6 if name == "VonMises" else 1e-10
+    for key in sorted(mine.keys()):
+        np.testing.assert_allclose(mine[key], theirs[key].numpy(), rtol=limit, err_msg=key)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_policies_that_draw(name: str) -> None:
+    mine, theirs = both(name, True, "random")
+    for key in ("x", "x_log_prob"):
+        assert mine[key].shape == tuple(theirs[key].shape)
+        assert mine[key].dtype == theirs[key].numpy().dtype
+    assert np.isfinite(mine["x_log_prob"]).all()
+
+
+def test_composite_policies() -> None:
+    rng = np.random.default_rng(0)
+    params = {"move": CASES["Gamma"][1](rng, (5, 2)), "turn": CASES["VonMises"][1](rng, (5, 2))}
+    mine = lite.nn.CompositeDistribution(
+        lite.TensorDict(params, batch_size=[5]), {"move": ours.Gamma, "turn": ours.VonMises}
+    )
+    theirs = tensordict.nn.CompositeDistribution(
+        tensordict.TensorDict({k: tensors(v) for k, v in params.items()}, batch_size=[5]),
+        {"move": D.Gamma, "turn": D.VonMises},
+    )
+    sample = theirs.sample()
+    got = mine.log_prob(lite.TensorDict({k: v.numpy() for k, v in sample.items()}, batch_size=[5]))
+    expected = theirs.log_prob(sample)
+    for key in ("move_log_prob", "turn_log_prob"):
+        np.testing.assert_allclose(got[key], expected[key].numpy(), rtol=1e-6)
+    np.testing.assert_allclose(
+        mine.deterministic_sample["move"], theirs.deterministic_sample["move"].numpy(), rtol=1e-12
+    )
+
+
+# -- limits ------------------------------------------------------------------------------------------------
+
+SIZES = np.array([1e-30, 1e-3, 0.5, 1.0, 2.0, 1e3, 1e6])
+ENDS = np.array([0.0, 1e-30, 0.5, 1.0, 2.0, 1e3, 1e30, np.inf, np.nan])
+LIMITS: dict[str, tuple[tuple[str, ...], tuple[Any, ...]]] = {
+    "Beta": (("concentration1", "concentration0"), (SIZES, SIZES)),
+    "Binomial": (("total_count", "probs"), ([0.0, 1.0, 5.0], [0.0, 1e-10, 0.5, 1.0])),
+    "Cauchy": (("loc", "scale"), ([0.0, 1.0], SIZES)),
+    "Chi2": (("df",), (SIZES,)),
+    "Exponential": (("rate",), (SIZES,)),
+    "Gamma": (("concentration", "rate"), (SIZES, SIZES)),
+    "Geometric": (("probs",), ([1e-5, 0.5, 1.0],)),
+    "Gumbel": (("loc", "scale"), ([0.0, 1.0], SIZES)),
+    "HalfNormal": (("scale",), (SIZES,)),
+    "Laplace": (("loc", "scale"), ([0.0, 1.0], SIZES)),
+    "LogNormal": (("loc", "scale"), ([0.0, 1.0], SIZES)),
+    "NegativeBinomial": (("total_count", "probs"), ([0.0, 1.0, 5.0], [0.0, 1e-10, 0.5, 0.9])),
+    "Pareto": (("scale", "alpha"), (SIZES, SIZES)),
+    "Poisson": (("rate",), ([0.0, *SIZES],)),
+    "StudentT": (("df",), (SIZES,)),
+    "VonMises": (("loc", "concentration"), ([0.0, 1.0], SIZES)),
+}
+# There torch does not give the value: of NaN it is NaN, and uniform numbers end at 0 and 1.
+BETTER_HERE = {("HalfNormal", "log_prob"), ("Gumbel", "icdf")}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_limits(name: str) -> None:
+    names, axes = LIMITS[name]
+    grid = [axis.ravel() for axis in np.meshgrid(*map(np.asarray, axes), indexing="ij")]
+    kwargs = dict(zip(names, grid, strict=True))
+    mine = getattr(ours, name)(**kwargs)
+    theirs = getattr(D, name)(**tensors(kwargs), validate_args=False)
+    for what in (*PROPERTIES, *METHODS):
+        value = (np.array([0.0, 1e-10, 0.5, 1.0]) if what == "icdf" else ENDS)[:, None]
+        expected = (
+            ask(theirs, what, torch.from_numpy(value)) if what != "entropy" or name != "Binomial" else None
+        )
+        if expected is None or isinstance(expected, type) or (name, what) in BETTER_HERE:
+            continue
+        got = ask(mine, what, value)
+        expected = np.broadcast_to(expected.numpy(), got.shape)
+        if what in ("log_prob", "cdf"):  # values outside the support are a difference on purpose
+            within = np.broadcast_to(mine.support.check(value) | np.isnan(value), got.shape)
+            got, expected = got[within], expected[within]
+        limit = 1e-3 if name == "VonMises" else 1e-9
+        np.testing.assert_allclose(got, expected, rtol=limit, atol=limit, err_msg=what)
+
+
+# -- divergences -------------------------------------------------------------------------------------------
+
+PAIRED: dict[str, Make] = {
+    "Bernoulli": lambda r, s: {"probs": shares(r, s)},
+    "Categorical": lambda r, s: {"logits": logits(r, (*s, 4))},
+    "Normal": loc_and_scale,
+    "OneHotCategorical": lambda r, s: {"logits": logits(r, (*s, 4))},
+    "Uniform": lambda r, s: {"low": (low := r.uniform(-0.5, 0.5, s)), "high": low + r.uniform(0.1, 2, s)},
+    **{name.split(",")[0]: case[1] for name, case in reversed(CASES.items())},
+    "NegativeBinomial": lambda r, s: {"total_count": positive(r, s), "probs": shares(r, s)},
+}
+# One class there, a subclass of the other here.
+ONLY_HERE = {("Categorical", "OneHotCategorical"), ("OneHotCategorical", "Categorical")}
+
+
+@pytest.mark.parametrize("first", PAIRED)
+def test_divergences(first: str) -> None:
+    rng = np.random.default_rng(1)
+    found = 0
+    for second in PAIRED:
+        kwargs = [PAIRED[name](rng, (20,)) for name in (first, second)]
+        mine = [getattr(ours, name)(**kw) for name, kw in zip((first, second), kwargs, strict=True)]
+        theirs = [getattr(D, name)(**tensors(kw)) for name, kw in zip((first, second), kwargs, strict=True)]
+        try:
+            expected = D.kl_divergence(*theirs)
+        except NotImplementedError:
+            if (first, second) not in ONLY_HERE:
+                with pytest.raises(NotImplementedError):
+                    ours.kl_divergence(*mine)
+            continue
+        got = ours.kl_divergence(*mine)
+        found += 1
+        assert (got.shape, got.dtype) == (tuple(expected.shape), expected.numpy().dtype)
+        np.testing.assert_allclose(got, expected.numpy(), rtol=1e-10, atol=1e-10, err_msg=second)
+    without = ("Multinomial", "NegativeBinomial", "StudentT", "VonMises", "Weibull")
+    assert (found == 0) == (first in without)
+
+
+def test_every_pair_of_classes_that_lite_has() -> None:
+    from torch.distributions.kl import _KL_REGISTRY
+
+    from lite.nn.distributions.kl import _rules
+
+    mine = {(p.__name__, q.__name__) for p, q in _rules}
+    theirs = {
+        (p.__name__, q.__name__)
+        for p, q in _KL_REGISTRY
+        if hasattr(ours, p.__name__) and hasattr(ours, q.__name__)
+    }
+    assert theirs - mine == {("OneHotCategorical", "OneHotCategorical")}  # a Categorical here
+    assert {pair for pair in mine - theirs if "Delta" not in pair} == {("TanhNormal", "TanhNormal")}
+
+
+def test_divergences_of_what_is_made_of_others() -> None:
+    rng = np.random.default_rng(0)
+    kwargs = [loc_and_scale(rng, (3, 2)) for _ in range(2)]
+    both = []
+    for lib, convert in ((ours, dict), (D, tensors)):
+        made = []
+        for kw in kwargs:
+            base = lib.Independent(lib.Normal(**convert(kw)), 1)
+            maps = lib if lib is ours else D.transforms
+            made.append(
+                lib.TransformedDistribution(base, [maps.TanhTransform(), maps.AffineTransform(1.0, 2.0)])
+            )
+        both.append([lib.kl_divergence(*[dist.base_dist for dist in made]), lib.kl_divergence(*made)])
+    for got, expected in zip(*both, strict=True):
+        np.testing.assert_allclose(got, expected.numpy(), rtol=1e-12)
+
+
+def test_divergence_of_tanh_normals() -> None:
+    rl = pytest.importorskip("torchrl.modules.distributions", reason="needs the parity extra: torchrl")
+    rng = np.random.default_rng(0)
+    kwargs = [loc_and_scale(rng, (3, 2)) for _ in range(2)]
+    for options in ({}, {"low": -2.0, "high": 3.0}):
+        got = ours.kl_divergence(*[ours.TanhNormal(**kw, **options) for kw in kwargs])
+        expected = D.kl_divergence(*[rl.TanhNormal(**tensors(kw), **options) for kw in kwargs])
+        np.testing.assert_allclose(got, expected.numpy(), rtol=1e-12)
+
+
+# -- transforms --------------------------------------------------------------------------------------------
+
+TRANSFORMS: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
+    "exp": (lambda t, a: t.ExpTransform(), real),
+    "log": (lambda t, a: t.ExpTransform().inv, positive),
+    "sigmoid": (lambda t, a: t.SigmoidTransform(), real),
+    "softplus": (lambda t, a: t.SoftplusTransform(), real),
+    "tanh": (lambda t, a: t.TanhTransform(), real),
+    "power": (lambda t, a: t.PowerTransform(a(np.array([2.0, -0.5, 1.0]))), positive),
+    "affine": (lambda t, a: t.AffineTransform(1.0, -2.0), real),
+    "affine events": (lambda t, a: t.AffineTransform(a(np.ones(3)), a(np.array([1.0, -2, 3])), 1), real),
+    "composed": (
+        lambda t, a: t.ComposeTransform([t.TanhTransform(), t.AffineTransform(0.0, 3.0, 1)]),
+        real,
+    ),
+    "independent": (lambda t, a: t.IndependentTransform(t.TanhTransform(), 1), real),
+    "reshape": (lambda t, a: t.ReshapeTransform((2, 3), (6,)), real),
+    "identity": (lambda t, a: t.identity_transform, real),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms(name: str, dtype: str) -> None:
+    make, values = TRANSFORMS[name]
+    mine = make(ours, lambda a: a.astype(dtype))
+    theirs = make(D.transforms, lambda a: torch.from_numpy(a.astype(dtype)))
+    x = values(np.random.default_rng(0), (4, 2, 3)).astype(dtype)
+    limit = 1e-4 if dtype == "float32" else 1e-11
+    for one, other in ((mine, theirs), (mine.inv, theirs.inv)):
+        given = torch.from_numpy(x)
+        y, expected = one(x), other(given)
+        for got, wanted in (
+            (y, expected),
+            (one.log_abs_det_jacobian(x, y), other.log_abs_det_jacobian(given, expected)),
+        ):
+            assert (got.shape, got.dtype) == (tuple(wanted.shape), wanted.numpy().dtype)
+            np.testing.assert_allclose(got, wanted.numpy(), rtol=limit, atol=limit)
+        assert one.domain.event_dim == other.domain.event_dim
+        assert one.codomain.event_dim == other.codomain.event_dim
+        assert one.bijective == other.bijective
+        assert one.forward_shape(x.shape) == tuple(other.forward_shape(given.shape))
+        x = y
+
+
+@pytest.mark.parametrize("name", sorted(set(TRANSFORMS) - {"log", "power"}))
+def test_transformed_distributions(name: str) -> None:
+    kwargs = loc_and_scale(np.random.default_rng(0), (4, 2, 3))
+    mine = ours.TransformedDistribution(ours.Normal(**kwargs), TRANSFORMS[name][0](ours, np.asarray))
+    theirs = D.TransformedDistribution(
+        D.Normal(**tensors(kwargs)), TRANSFORMS[name][0](D.transforms, torch.from_numpy), validate_args=False
+    )
+    assert (mine.batch_shape, mine.event_shape) == (tuple(theirs.batch_shape), tuple(theirs.event_shape))
+    value = theirs.sample((5,))
+    np.testing.assert_allclose(mine.log_prob(value.numpy()), theirs.log_prob(value).numpy(), rtol=1e-9)
+    if not mine.event_shape:
+        np.testing.assert_allclose(mine.cdf(value.numpy()), theirs.cdf(value).numpy(), rtol=1e-7)
+        p = inside(np.random.default_rng(1), value.shape)
+        np.testing.assert_allclose(mine.icdf(p), theirs.icdf(torch.from_numpy(p)).numpy(), rtol=1e-9)
+    large = [dist.expand((7, *dist.batch_shape)).batch_shape for dist in (mine, theirs)]
+    assert large[0] == tuple(large[1])
+
+
+@pytest.mark.parametrize("family", ["Normal", "Independent", "Poisson"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_mixtures(family: str, shared: bool) -> None:
+    rng = np.random.default_rng(0)
+    events = (4,) if family == "Independent" else ()
+    kwargs = {"rate": positive(rng, (3, 2))} if family == "Poisson" else loc_and_scale(rng, (3, 2, *events))
+    weights = {"logits": logits(rng, (2,) if shared else (3, 2))}
+
+    def make(lib: Any, convert: Any) -> Any:
+        part = getattr(lib, "Poisson" if family == "Poisson" else "Normal")(**convert(kwargs))
+        part = lib.Independent(part, 1) if events else part
+        return lib.MixtureSameFamily(lib.Categorical(**convert(weights)), part)
+
+    mine, theirs = make(ours, dict), make(D, tensors)
+    assert (mine.batch_shape, mine.event_shape) == (tuple(theirs.batch_shape), tuple(theirs.event_shape))
+    value = torch.from_numpy(mine.sample((5,), rng=0))  # there with shared weights there are no draws
+    if not shared:
+        assert value.shape == theirs.sample((5,)).shape
+    np.testing.assert_allclose(mine.log_prob(value.numpy()), theirs.log_prob(value).numpy(), rtol=1e-10)
+    for what in ("mean", "variance", "stddev"):
+        np.testing.assert_allclose(getattr(mine, what), getattr(theirs, what).numpy(), rtol=1e-10)
+    if family == "Normal":
+        np.testing.assert_allclose(mine.cdf(value.numpy()), theirs.cdf(value).numpy(), rtol=1e-10)
+
+
+# -- errors ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda lib, a: lib.Beta(a(0.0), a(1.0), validate_args=True),
+        lambda lib, a: lib.Binomial(3, validate_args=True),
+        lambda lib, a: lib.Binomial(3, probs=a(0.5), logits=a(0.0)),
+        lambda lib, a: lib.Binomial(a(-1.0), probs=a(0.5), validate_args=True),
+        lambda lib, a: lib.Binomial(a(1.5), probs=a(0.5), validate_args=True),
+        lambda lib, a: lib.Binomial(a(1.0), probs=a(1.5), validate_args=True),
+        lambda lib, a: lib.Binomial(a([1.0, 2.0]), probs=a(0.5)).entropy(),
+        lambda lib, a: lib.Binomial(a([1.0, 2.0]), probs=a(0.5)).enumerate_support(),
+        lambda lib, a: lib.Cauchy(a(0.0), a(-1.0), validate_args=True),
+        lambda lib, a: lib.Chi2(a(0.0), validate_args=True),
+        lambda lib, a: lib.Dirichlet(a(1.0)),
+        lambda lib, a: lib.Dirichlet(a([1.0, 0.0]), validate_args=True),
+        lambda lib, a: lib.Exponential(a(0.0), validate_args=True),
+        lambda lib, a: lib.Exponential(a(float("nan")), validate_args=True),
+        lambda lib, a: lib.Gamma(a(1.0), a(0.0), validate_args=True),
+        lambda lib, a: lib.Geometric(),
+        lambda lib, a: lib.Geometric(probs=a(0.0), validate_args=True),
+        lambda lib, a: lib.Gumbel(a(0.0), a(0.0), validate_args=True),
+        lambda lib, a: lib.HalfNormal(a(0.0), validate_args=True),
+        lambda lib, a: lib.Laplace(a(0.0), a(0.0), validate_args=True),
+        lambda lib, a: lib.LogNormal(a(0.0), a(0.0), validate_args=True),
+        lambda lib, a: lib.Multinomial(a([1, 2]), probs=a([0.5, 0.5])),
+        lambda lib, a: lib.Multinomial(2),
+        lambda lib, a: lib.MultivariateNormal(a(0.0), a([[1.0]])),
+        lambda lib, a: lib.MultivariateNormal(a([0.0])),
+        lambda lib, a: lib.MultivariateNormal(a([0.0]), a([1.0])),
+        lambda lib, a: lib.MultivariateNormal(a([0.0]), a([[-1.0]]), validate_args=True),
+        lambda lib, a: lib.MultivariateNormal(a([0.0]), scale_tril=a([[-1.0]]), validate_args=True),
+        lambda lib, a: lib.NegativeBinomial(a(1.0)),
+        lambda lib, a: lib.NegativeBinomial(a(1.0), probs=a(1.0), validate_args=True),
+        lambda lib, a: lib.NegativeBinomial(a(-1.0), probs=a(0.5), validate_args=True),
+        lambda lib, a: lib.Pareto(a(0.0), a(1.0), validate_args=True),
+        lambda lib, a: lib.Poisson(a(-1.0), validate_args=True),
+        lambda lib, a: lib.Poisson(a(1.0)).entropy(),
+        lambda lib, a: lib.StudentT(a(0.0), validate_args=True),
+        lambda lib, a: lib.VonMises(a(0.0), a(0.0), validate_args=True),
+        lambda lib, a: lib.VonMises(a(0.0), a(1.0)).entropy(),
+        lambda lib, a: lib.Weibull(a(0.0), a(1.0), validate_args=True),
+        lambda lib, a: lib.TransformedDistribution(lib.Normal(a(0.0), a(1.0)), [abs]),
+        lambda lib, a: lib.TransformedDistribution(lib.Normal(a(0.0), a(1.0)), []).mean,
+        lambda lib, a: lib.MixtureSameFamily(lib.Normal(a([0.0]), a([1.0])), lib.Normal(a([0.0]), a([1.0]))),
+        lambda lib, a: lib.MixtureSameFamily(lib.Categorical(a([1.0, 1.0])), lib.Normal(a([0.0]), a([1.0]))),
+        lambda lib, a: lib.kl_divergence(lib.Normal(a(0.0), a(1.0)), lib.StudentT(a(1.0))),
+        lambda lib, a: lib.kl_divergence(lib.Binomial(2, a(0.5)), lib.Binomial(3, a(0.5))),
+        lambda lib, a: lib.kl_divergence(
+            lib.Independent(lib.Normal(a([0.0]), a([1.0])), 1),
+            lib.Independent(lib.Normal(a([0.0]), a([1.0])), 0),
+        ),
+        lambda lib, a: (lib if lib is ours else D.transforms).TanhTransform(cache_size=2),
+        lambda lib, a: (lib if lib is ours else D.transforms).ReshapeTransform((2,), (3,)),
+    ],
+)
+def test_errors(make: Any) -> None:
+    with pytest.raises((ValueError, NotImplementedError, TypeError)) as theirs:
+        make(D, torch.tensor)
+    with pytest.raises(theirs.type):
+        make(ours, np.asarray)
