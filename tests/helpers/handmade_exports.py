@@ -187,7 +187,12 @@ def write() -> None:
         folder.mkdir(exist_ok=True)
         (folder / "model.onnx").write_bytes(graph(cache).SerializeToString(deterministic=True))
         (folder / "config.json").write_text(json.dumps(CONFIG, indent=2) + "\n")
-        for file in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        for file in (
+            "generation_config.json",
+            "tokenizer.json",
+            "tokenizer_config.json",
+            "chat_template.jinja",
+        ):
             shutil.copy(MODELS / "optimum-gpt2" / file, folder / file)
         known[f"{name}/model.onnx"] = expected()
     path.write_text(json.dumps(known, indent=1) + "\n")
