@@ -128,16 +128,15 @@ def pad_right(ids: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDAr
 
 
 def similar_lengths(
-    lengths: Sequence[int], most: Callable[[int], int] | None = None, *, equal: bool = False
+    lengths: Sequence[int], most: Callable[[int], int], *, equal: bool = False
 ) -> list[list[int]]:
     """Split rows into runs of similar, or `equal`, length; returns indices of `lengths`.
 
-    A run has at most `most(longest)` rows, but at least one; default: as many as `MAX_TOKENS` allows.
+    A run has at most `most(longest)` rows, but at least one.
     """
     runs: list[list[int]] = []
     for i in np.argsort(lengths, kind="stable").tolist():
-        limit = most(lengths[i]) if most else MAX_TOKENS // lengths[i]
-        if runs and len(runs[-1]) < limit and not (equal and lengths[runs[-1][0]] != lengths[i]):
+        if runs and len(runs[-1]) < most(lengths[i]) and not (equal and lengths[runs[-1][0]] != lengths[i]):
             runs[-1].append(i)
         else:
             runs.append([i])

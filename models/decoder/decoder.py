@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite.models.decoder.binding import PlacedGraph
 from lite.models.decoder.blocks import BlockCache
-from lite.models.decoder.cache import KVCache, similar_lengths
+from lite.models.decoder.cache import MAX_TOKENS, KVCache, similar_lengths
 from lite.models.decoder.conventions import GraphSpec, Padding, has_own_switch
 from lite.models.decoder.gather_logits import MAX_MODEL_BYTES, gather_before_projection
 from lite.models.decoder.recompute import MAX_LOGITS_BYTES, RecomputeCache
@@ -332,7 +332,10 @@ class OnnxDecoder:
         if self.spec.padding in (Padding.SLOTS, Padding.RIGHT):  # these say themselves which rows share a run
             return self._extend_together(rows, ids, last)
         out = [np.empty(0, np.float32)] * len(rows)
-        for wave in similar_lengths([min(len(new), MAX_CHUNK) for new in ids]):
+        waves = similar_lengths(
+            [len(new) for new in ids], lambda longest: MAX_TOKENS // min(longest, MAX_CHUNK)
+        )
+        for wave in waves:
             logits = self._extend_together([rows[i] for i in wave], [ids[i] for i in wave], last)
             for i, row_logits in zip(wave, logits, strict=True):
                 out[i] = row_logits
@@ -341,14 +344,10 @@ class OnnxDecoder:
     def _extend_together(
         self, rows: list[int], ids: list[NDArray[np.int64]], last: bool
     ) -> list[NDArray[np.float32]]:
-        chunk = self.chunk_length(len(rows))
-        if last and not self.spec.cache:
+        spec, chunk = self.spec, self.chunk_length(len(rows))
+        if last and not spec.cache:
             chunk = _WHOLE
-        elif (
-            last
-            and not self.spec.one_token
-            and (self.spec.keep or self.spec.gather or self.spec.last_logits_only)
-        ):
+        elif last and not spec.one_token and (spec.keep or spec.gather or spec.last_logits_only):
             chunk = MAX_CHUNK
         out: list[list[NDArray[np.float32]]] = [[] for _ in rows]
         for start in range(0, max(len(new) for new in ids), chunk):

@@ -96,7 +96,7 @@ def test_many_prompts_run_in_waves(
     name: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The activations of a run are bounded, however many rows there are."""
-    monkeypatch.setattr("lite.models.decoder.cache.MAX_TOKENS", 64)
+    monkeypatch.setattr("lite.models.decoder.decoder.MAX_TOKENS", 64)
     decoder, session, want = make(name)
     prompts = [rng.integers(0, VOCABULARY, length).tolist() for length in rng.integers(1, 30, 48)]
     logits = decoder.prefill_rows(range(48), prompts)
@@ -109,7 +109,7 @@ def test_many_prompts_run_in_waves(
 
 
 def test_waves_hold_prompts_of_similar_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lite.models.decoder.cache.MAX_TOKENS", 24)
+    monkeypatch.setattr("lite.models.decoder.decoder.MAX_TOKENS", 24)
     decoder, session, _ = make("positions")
     decoder.prefill_rows(range(7), [[1] * length for length in (8, 2, 30, 7, 3, 8, 8)])
     assert session.runs == [(3, 0, 7), (3, 0, 8), (1, 0, 30)]
