@@ -125,9 +125,8 @@ class BoundGraph:
             sizes = ", ".join(f"{name} {list(array.shape)}" for name, array in self._held.items())
             raise RuntimeError(
                 f"onnxruntime cannot run the graph on {count} row{'s' * (count > 1)} of {steps} new "
-                f"token{'s' * (steps > 1)} ({sizes}): {error}. A graph that takes one token at a time, or "
-                "gives the logits of the last position only, must declare that: input_ids [batch, 1], "
-                "logits [batch, 1, vocabulary]"
+                f"token{'s' * (steps > 1)} ({sizes}): {error}. A graph that takes one token at a time "
+                "must declare that: input_ids [batch, 1]"
             ) from error
         return logits.astype(np.float32, copy=False)
 

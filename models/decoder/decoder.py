@@ -6,6 +6,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -17,6 +18,7 @@ from lite.models.decoder.blocks import BlockCache
 from lite.models.decoder.cache import MAX_TOKENS, KVCache, similar_lengths
 from lite.models.decoder.conventions import GraphSpec, Padding, has_own_switch
 from lite.models.decoder.gather_logits import MAX_MODEL_BYTES, gather_before_projection
+from lite.models.decoder.probe import check_causal, run_two_tokens
 from lite.models.decoder.recompute import MAX_LOGITS_BYTES, RecomputeCache
 from lite.models.decoder.scoring import score
 from lite.models.decoder.slots import SlotCache
@@ -118,18 +120,15 @@ class OnnxDecoder:
         self._made_of = model, batch_size, num_threads, gather_logits, session
         self.device = device
         self.config = ModelConfig.from_directory(model) if isinstance(model, (str, Path)) else model
+        plain: Callable[[], SessionLike] | None = None
         if session is None:
             if self.config is None:
                 raise ValueError("model must be a path, got None without a session")
             session = _open(self.config, device, num_threads, gather_logits)
-        self.session = session
-        self.spec = GraphSpec.from_session(session, self.config)
-        vocab_size = self.spec.vocab_size or (self.config.vocab_size if self.config else None)
-        if vocab_size is None:
-            raise ValueError("neither the graph nor its configuration files say the vocabulary's size")
-        self._vocab_size = vocab_size
-        graph = PlacedGraph(session, self.spec, vocab_size, self.context_length, kind, index)
-        self._cache: KVCache = _CACHES[self.spec.padding](graph, batch_size)
+            plain = functools.partial(_open, self.config, device, num_threads, gather_logits=False)
+        placed = self._probed(self._placed(session, kind, index), plain)
+        self.session, self.spec, self._vocab_size = placed.session, placed.spec, placed.vocab_size
+        self._cache: KVCache = _CACHES[self.spec.padding](placed, batch_size)
         self._held = np.zeros(batch_size, np.bool_)
         self._turn = threading.RLock()
         self._process = os.getpid()
@@ -142,6 +141,34 @@ class OnnxDecoder:
             )
         path = Path(model).absolute() if isinstance(model, str | Path) else model
         return _reopened, (type(self), path, self.device, *options)
+
+    def _placed(self, session: SessionLike, kind: str, index: int) -> PlacedGraph:
+        spec = GraphSpec.from_session(session, self.config)
+        vocab_size = spec.vocab_size or (self.config.vocab_size if self.config else None)
+        if vocab_size is None:
+            raise ValueError("neither the graph nor its configuration files say the vocabulary's size")
+        return PlacedGraph(session, spec, vocab_size, self.context_length, kind, index)
+
+    def _probed(self, graph: PlacedGraph, plain: Callable[[], SessionLike] | None) -> PlacedGraph:
+        """The graph as its runs show it: of which positions it gives logits its sizes need not say.
+
+        `plain` opens it without the change that gathers logits.
+        """
+        spec = graph.spec
+        if not (spec.padding is Padding.SLOTS or spec.last_logits_only or spec.one_token):
+            try:
+                run_two_tokens(_CACHES[spec.padding](graph, 1))
+            except (RuntimeError, MemoryError) as error:  # its files may claim any vocabulary
+                if plain is not None and spec.gather:
+                    graph = self._placed(plain(), graph.device, graph.index)
+                graph = replace(graph, spec=replace(graph.spec, last_logits_only=True))
+                try:
+                    run_two_tokens(_CACHES[spec.padding](graph, 1))
+                except (RuntimeError, MemoryError):
+                    raise ValueError(str(error)) from error
+        if spec.padding is Padding.RIGHT and not graph.spec.last_logits_only:
+            check_causal(_CACHES[spec.padding](graph, 2), self.context_length)
+        return graph
 
     @property
     def vocab_size(self) -> int:

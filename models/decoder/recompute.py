@@ -27,7 +27,6 @@ class RecomputeCache:
         self._spec = graph.spec
         self._ids: list[NDArray[np.int64]] = [_NOTHING] * rows
         self.lengths: NDArray[np.int64] = np.zeros(rows, np.int64)
-        self._check_causal()
 
     @property
     def nbytes(self) -> int:
@@ -90,22 +89,6 @@ class RecomputeCache:
         if self._spec.gather or self._spec.gives_last_only(last):
             starts = np.zeros_like(starts)  # nothing else was computed
         return [row[start : start + n] for row, start, n in zip(logits, starts, counts, strict=True)]
-
-    def _check_causal(self) -> None:
-        """Raise ValueError for what does not run, and for masked models and encoders, which look alike."""
-        if self._spec.last_logits_only or self._placed.vocab_size < 2:
-            return
-        rows = [np.array([0, 0]), np.array([0, 1])]
-        runs = [[row] for row in rows] if self._spec.one_row else [rows]
-        try:
-            one, other = (logits for run in runs for logits in self._run(run, [2] * len(run), False))
-        except (RuntimeError, MemoryError) as error:  # its files may claim any vocabulary
-            raise ValueError(str(error)) from error
-        if np.abs(one[0] - other[0]).max() > 5e-3 * np.abs(one[0]).max():
-            raise ValueError(
-                "the graph has no key/value cache, and its logits of a token depend on what follows that "
-                "token: it is no causal language model, but a masked one or an encoder"
-            )
 
 
 _NOTHING = np.empty(0, np.int64)

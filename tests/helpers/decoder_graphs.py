@@ -258,4 +258,5 @@ def make(name: str) -> tuple[OnnxDecoder, FakeSession, Callable[[Sequence[int]],
     operators = ["GroupQueryAttention"] if options.get("group_query") else ["MatMul"]
     decoder = OnnxDecoder(config(operators, **raw), session=session)
     assert decoder.spec.padding is padding
+    session.runs.clear()
     return decoder, session, expected_relative if options.get("relative") else expected

@@ -33,18 +33,11 @@ def test_an_input_is_bound_again_only_if_it_is_another_array(monkeypatch: pytest
     assert bound == ["input_ids"] * 3
 
 
-@pytest.mark.parametrize(
-    ("options", "shape"), [({"steps": 1}, "Got: 3 Expected: 1"), ({"last_only": True}, r"\(1, 1, 23\)")]
-)
-def test_graphs_that_take_less_than_they_declare(options: dict[str, int], shape: str) -> None:
-    """A graph for single steps, or with the last position's logits only, whose sizes have names."""
-    decoder = OnnxDecoder(config(), session=FakeSession(declared=False, **options))
+def test_what_cannot_run_says_with_which_sizes() -> None:
+    """A graph for single steps whose sizes have names."""
     message = (
-        rf"1 row of 3 new tokens \(input_ids \[1, 3\], attention_mask \[1, 3\], position_ids \[1, 3\]\): "
-        rf".*{shape}.*must declare that: input_ids \[batch, 1\], logits \[batch, 1, vocabulary\]"
+        r"1 row of 2 new tokens \(input_ids \[1, 2\], attention_mask \[1, 2\], position_ids \[1, 2\]\): "
+        r"Got: 2 Expected: 1\. .*one token at a time must declare that: input_ids \[batch, 1\]"
     )
-    with pytest.raises(RuntimeError, match=message):
-        decoder.prefill(0, [1, 2, 3])
-    decoder.prefill(0, [4])
-    with pytest.raises(ValueError, match=r"cannot run the graph on 2 rows of 2 new tokens"):
-        OnnxDecoder(config(), session=FakeSession(cache=False, declared=False, last_only=True))
+    with pytest.raises(ValueError, match=message):
+        OnnxDecoder(config(), session=FakeSession(declared=False, steps=1))

@@ -1,4 +1,4 @@
-"""Rows of graphs without a cache: which rows share a run, how often a row runs, and what is refused."""
+"""Rows of graphs without a cache: which rows share a run and how often a row runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.decoder_graphs import RECOMPUTED, VOCABULARY, FakeSession, config, make
+from helpers.decoder_graphs import RECOMPUTED, VOCABULARY, FakeSession, make
 from helpers.real_models import MODELS
 
 from lite.models import GenerationConfig, OnnxDecoder, full_logits, generate, score
@@ -132,10 +132,3 @@ def test_the_real_graph_with_and_without_a_gather(gather: bool, rng: np.random.G
     np.testing.assert_allclose(
         decoder.prefill_rows(range(3), prompts), other.prefill_rows(range(3), prompts), atol=2e-5
     )
-
-
-@pytest.mark.parametrize("options", [{}, {"mask": False, "positions": False}, {"gather": True}])
-def test_graphs_that_look_ahead_are_refused(options: dict[str, Any]) -> None:
-    session = FakeSession(cache=False, causal=False, **options)
-    with pytest.raises(ValueError, match="depend on what follows that token: it is no causal language model"):
-        OnnxDecoder(config(), session=session)
