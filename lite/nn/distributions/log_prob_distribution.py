@@ -28,6 +28,7 @@ class LogProbDistribution(Distribution):
         ValueError: the mask has another shape.
 
     Example:
+        >>> import numpy as np
         >>> dist = LogProbDistribution(np.array([[-1.0, -2.0]]), np.array([[True, False]]))
         >>> dist.log_prob(np.array([[7, 8]]))
         array([[-1.,  0.]])

@@ -40,6 +40,7 @@ class Categorical(Distribution):
         TypeError: they are not floats.
 
     Example:
+        >>> import numpy as np
         >>> dist = Categorical(probs=np.array([0.25, 0.75]))
         >>> dist.log_prob(1).round(4), int(dist.mode), dist.sample((2, 3)).shape
         (np.float64(-0.2877), 1, (2, 3))

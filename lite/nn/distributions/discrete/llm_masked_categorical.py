@@ -37,6 +37,7 @@ class LLMMaskedCategorical(Distribution):
         TypeError: the mask is not boolean, or the logits are not floats.
 
     Example:
+        >>> import numpy as np
         >>> logits = np.log(np.array([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]], np.float32))
         >>> dist = LLMMaskedCategorical(logits, np.array([True, False]))
         >>> np.exp(dist.log_prob(np.array([1, 2])))
