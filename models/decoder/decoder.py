@@ -166,8 +166,11 @@ class OnnxDecoder:
                     run_two_tokens(_CACHES[spec.padding](graph, 1))
                 except (RuntimeError, MemoryError):
                     raise ValueError(str(error)) from error
-        if spec.padding is Padding.RIGHT and not graph.spec.last_logits_only:
-            check_causal(_CACHES[spec.padding](graph, 2), self.context_length)
+        if spec.padding is Padding.RIGHT and not graph.spec.last_logits_only and graph.vocab_size > 1:
+            try:
+                check_causal(_CACHES[spec.padding](graph, 2), self.context_length)
+            except RuntimeError as error:
+                raise ValueError(str(error)) from error
         return graph
 
     @property

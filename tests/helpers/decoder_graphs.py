@@ -59,6 +59,7 @@ class FakeSession:
     ) -> None:
         self.relative, self.group_query, self.causal = relative, group_query, causal
         self.most = rows, steps
+        self.ruled_out: list[int] = []  # tokens
         self.keep, self.last_only, self.branch = keep, last_only, branch
         kind = f"tensor({integers})"
         inputs = [Arg("input_ids", kind, [rows, steps] if declared else ["b", "s"])]
@@ -101,6 +102,7 @@ class FakeSession:
             logits = logits[:, -1:]
         if binding.outputs["logits"][1] != list(logits.shape):
             raise RuntimeError(f"the computed output shape is {logits.shape}")
+        logits[..., self.ruled_out] = -np.inf
         _array(*binding.outputs["logits"])[...] = logits
 
     def _concatenated(self, ids: NDArray[Any], feeds: Feeds, outputs: Feeds) -> tuple[int, Seen]:

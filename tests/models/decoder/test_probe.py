@@ -37,3 +37,19 @@ def test_graphs_that_look_ahead_are_refused(options: dict[str, Any]) -> None:
     session = FakeSession(cache=False, causal=False, **options)
     with pytest.raises(ValueError, match="depend on what follows that token: it is no causal language model"):
         OnnxDecoder(config(), session=session)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_tokens_that_are_ruled_out_do_not_count(causal: bool) -> None:
+    session = FakeSession(cache=False, causal=causal)
+    session.ruled_out = [3, 5]
+    if causal:
+        assert np.isinf(OnnxDecoder(config(), session=session).prefill(0, [1, 2])[[3, 5]]).all()
+    else:
+        with pytest.raises(ValueError, match="no causal language model"):
+            OnnxDecoder(config(), session=session)
+
+
+def test_a_graph_that_takes_no_second_row_is_refused() -> None:
+    with pytest.raises(ValueError, match="cannot run the graph on 2 rows of 8 new tokens"):
+        OnnxDecoder(config(), session=FakeSession(cache=False, rows=1, declared=False))
