@@ -6,6 +6,8 @@
 - `binding`, `memory`: one run of a graph by pointers; buffers on the device
 - `cache`: the interface of the two caches, and what they share
 - `slots`, `blocks`: the caches, for graphs that write in place and for graphs that concatenate
+- `recompute`: what stands in for a cache where the graph has none
+- `probe`: what only a run shows of a graph
 - `scoring`: log-probs of given tokens, in chunks
 - `decoder`: the public `OnnxDecoder`
 """

@@ -45,7 +45,7 @@ class BoundGraph:
         self._binding = PointerBinding(graph.session)
         self._cpu = self._binding.device("cpu", 0)
         self._device = self._binding.device(graph.device, graph.index)
-        self._cache_type = ELEMENT_TYPES[spec.cache_type].bound
+        self._cache_type = ELEMENT_TYPES[spec.cache_type].bound if spec.cache else None
         self._logits_dtype = np.dtype(ELEMENT_TYPES[spec.logits_type].name)
         inputs = {arg.name: arg for arg in graph.session.get_inputs()}
         integers = {"input_ids", spec.mask, spec.positions, spec.branch, spec.keep, spec.gather}
@@ -74,7 +74,7 @@ class BoundGraph:
         ids: NDArray[Any],
         mask: NDArray[Any],
         positions: NDArray[Any],
-        counts: NDArray[Any] | None = None,
+        wanted: NDArray[Any] | None = None,
         *,
         last: bool = False,
         with_past: bool = True,
@@ -85,14 +85,18 @@ class BoundGraph:
             ids: new tokens, (n, S).
             mask: 1 for positions that exist, (n, past + S) or wider.
             positions: position of each new token, (n, S).
-            counts: tokens of each row that are not filler, (n,); default: all.
-            last: only the last position's logits are needed (a hint: graphs without a switch compute them
-                all).
+            wanted: positions in `ids` whose logits are needed, (n, K) (a hint: graphs without a gather give
+                them all); default: the last one or all.
+            last: only one position's logits are needed of each row (a hint: graphs without a switch compute
+                them all, and graphs with one of their own compute those of the run's last position).
             with_past: there is a past (merged graphs have a branch for each case).
 
         Returns:
-            Logits, float32 (n, S, V), or (n, 1, V) where the graph gives or was asked for the last position
-            only. The array is new and the caller's.
+            Logits, float32 (n, S, V), (n, K, V) through a gather, or (n, 1, V) where the graph gives or was
+            asked for the last position only. The array is new and the caller's.
+
+        Raises:
+            RuntimeError: onnxruntime cannot run the graph on these sizes; the message has them.
         """
         spec = self._spec
         count, steps = ids.shape
@@ -105,24 +109,33 @@ class BoundGraph:
             self.bind_input(spec.branch, np.array([with_past]))
         if spec.keep:
             self.bind_input(spec.keep, np.full(self._keep_shape, int(last)))
-        kept = 1 if spec.last_logits_only or ((spec.keep or spec.gather) and last) else steps
+        kept = 1 if spec.gives_last_only(last) else steps
         if spec.gather:
-            self.bind_input(spec.gather, self._gathered(count, steps, counts, last))
+            gathered = self._gathered(count, steps, wanted, last)
+            self.bind_input(spec.gather, gathered)
+            kept = gathered.shape[1]
         logits = np.empty((count, kept, self._vocab_size), self._logits_dtype)
         # logits end on the CPU; bound anew each time, so that arrays given to callers are never overwritten
         self._binding.bind_output(
             spec.logits, self._cpu, self._logits_dtype.type, list(logits.shape), logits.ctypes.data
         )
-        self._binding.run()
+        try:
+            self._binding.run()
+        except Exception as error:  # onnxruntime's exceptions have no common base but Exception
+            sizes = ", ".join(f"{name} {list(array.shape)}" for name, array in self._held.items())
+            raise RuntimeError(
+                f"onnxruntime cannot run the graph on {count} row{'s' * (count > 1)} of {steps} new "
+                f"token{'s' * (steps > 1)} ({sizes}): {error}. A graph that takes one token at a time "
+                "must declare that: input_ids [batch, 1]"
+            ) from error
         return logits.astype(np.float32, copy=False)
 
-    def _gathered(self, count: int, steps: int, counts: NDArray[Any] | None, last: bool) -> NDArray[np.int64]:
-        """Positions whose logits are wanted, (n, K, 1): each row's last real one, or all."""
+    def _gathered(self, count: int, steps: int, wanted: NDArray[Any] | None, last: bool) -> NDArray[np.int64]:
+        """Positions whose logits are wanted, (n, K, 1); unless they are given, the last one or all."""
         if steps == 1:
             if len(self._first) != count:
                 self._first = np.zeros((count, 1, 1), np.int64)
             return self._first  # the same array at every step of decoding: bound once
-        if last:
-            ends = np.full(count, steps) if counts is None else counts
-            return (ends - 1).astype(np.int64)[:, None, None]
-        return np.broadcast_to(np.arange(steps)[None, :, None], (count, steps, 1))
+        if wanted is None:
+            wanted = np.tile(np.arange(steps - 1 if last else 0, steps), (count, 1))
+        return wanted.astype(np.int64)[:, :, None]

@@ -50,7 +50,8 @@ class BlockCache:
         self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool
     ) -> list[NDArray[np.float32]]:
         out: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(rows)
-        for places in self._runs(rows):
+        counts = [len(new) for new in ids] if self._spec.gives_last_only(last) else None
+        for places in self._runs(rows, counts):
             logits = self._run([rows[i] for i in places], [ids[i] for i in places], last)
             for i, row_logits in zip(places, logits, strict=True):
                 out[i] = row_logits
@@ -87,21 +88,28 @@ class BlockCache:
     def reserve(self, length: int, rows: int) -> None:
         self._wanted = length  # blocks have as many lines as rows that run together
 
-    def _runs(self, rows: Sequence[int]) -> list[list[int]]:
-        """Split the request into runs of the graph; returns places in `rows`."""
-        if self._spec.padding is not Padding.EQUAL:
-            return [list(range(len(rows)))]
-        by_length: dict[int, list[int]] = {}
+    def _runs(self, rows: Sequence[int], counts: Sequence[int] | None = None) -> list[list[int]]:
+        """Split the request into runs of the graph; returns places in `rows`.
+
+        `counts` are the rows' new tokens, where only rows with equally many may share a run.
+        """
+        if self._spec.one_row:
+            return [[i] for i in range(len(rows))]
+        equal_past = self._spec.padding is Padding.EQUAL
+        by_length: dict[tuple[int, int], list[int]] = {}
         for i, row in enumerate(rows):
-            by_length.setdefault(int(self.lengths[row]), []).append(i)
+            past, new = int(self.lengths[row]) if equal_past else 0, counts[i] if counts else 1
+            by_length.setdefault((past, new), []).append(i)
         return list(by_length.values())
 
     def _form_runs(self, rows: Sequence[int]) -> list[_Run]:
         """Have `rows` form blocks, and say where each row is in them: true until a row changes otherwise."""
-        runs = []
+        runs: list[_Run] = []
         for places in self._runs(rows):
             chosen = [rows[i] for i in places]
             block, order = self._block_of(chosen)
+            if any(run.block is block for run in runs):  # of forks that may not share a run
+                block, order = self._gather(chosen), list(range(len(chosen)))
             for line, place in enumerate(order):
                 row = chosen[place]
                 self._spans[row] = _Span(block, line, block.width - int(self.lengths[row]))
@@ -143,7 +151,8 @@ class BlockCache:
         # filler must not ask for positions that the model does not have
         positions = np.minimum(lengths[:, None] + np.arange(steps), (lengths + counts - 1)[:, None])
         block.bind(self._graph, steps, self._capacity(width), bool(self._spec.branch))
-        logits = self._graph.run(new, mask, positions, counts, last=last, with_past=block.width > 0)
+        wanted = counts[:, None] - 1 if last else None
+        logits = self._graph.run(new, mask, positions, wanted, last=last, with_past=block.width > 0)
         block.grown(steps)
         out: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(rows)
         for line, (place, row_logits) in enumerate(

@@ -8,8 +8,12 @@ How rows share a run of the graph is the graph's business:
 - `BlockCache`, for graphs that return past and new keys concatenated: two buffers per cache tensor that
   take turns.
 
+Graphs without a cache have a third, `RecomputeCache`, that keeps the tokens instead.
+
+Many prompts run in waves, so that the activations do not grow with their number (`similar_lengths`).
 New tokens of different number are padded on the right within a run, which is exact for every causal graph,
-since no real position looks at what follows it. It is the *past* that has to lie as the graph wants it.
+since no real position looks at what follows it; only where a graph gives the logits of the last position
+alone, rows that share a run have equally many. It is the *past* that has to lie as the graph wants it.
 
 Cache contents are never computed on in NumPy. They stay in memory that onnxruntime allocated on the graph's
 device and are bound by pointer; rows move between buffers by plain byte copies on that device (on the CPU
@@ -18,7 +22,7 @@ through views of the OrtValues' memory).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -28,6 +32,8 @@ from lite.models.decoder.binding import PlacedGraph
 from lite.models.decoder.conventions import GraphSpec
 from lite.models.decoder.memory import DeviceBuffer, copy_runs
 from lite.models.graph.tensors import ELEMENT_TYPES
+
+MAX_TOKENS = 4096  # of one run, filler included: bounds the activations
 
 
 class KVCache(Protocol):
@@ -119,6 +125,22 @@ def pad_right(ids: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDAr
     for i, row in enumerate(ids):
         out[i, : len(row)] = row
     return out, counts
+
+
+def similar_lengths(
+    lengths: Sequence[int], most: Callable[[int], int], *, equal: bool = False
+) -> list[list[int]]:
+    """Split rows into runs of similar, or `equal`, length; returns indices of `lengths`.
+
+    A run has at most `most(longest)` rows, but at least one.
+    """
+    runs: list[list[int]] = []
+    for i in np.argsort(lengths, kind="stable").tolist():
+        if runs and len(runs[-1]) < most(lengths[i]) and not (equal and lengths[runs[-1][0]] != lengths[i]):
+            runs[-1].append(i)
+        else:
+            runs.append([i])
+    return runs
 
 
 def split_logits(logits: NDArray[np.float32], counts: NDArray[Any], last: bool) -> list[NDArray[np.float32]]:

@@ -30,7 +30,8 @@ SUPPORTED = (
     "and num_logits_to_keep, one key and one value tensor [batch, heads, length, head size] per layer as "
     "inputs and as outputs, and an output logits: as written by optimum (text-generation-with-past, merged), "
     "onnxruntime-genai's model builder, transformers.js and transformers' OnnxExporter "
-    "(multi_token_decode=True)"
+    "(multi_token_decode=True); or, slower, the same without any cache tensors (optimum's text-generation), "
+    "or with runs of one row or of one token"
 )
 
 
@@ -43,6 +44,8 @@ class Padding(Enum):
     """Concatenating graph with a mask and positions as inputs: the past lies flush right."""
     EQUAL = "equal"
     """Positions come from the cache's length, or no mask: only rows of equal length share a run."""
+    RIGHT = "right"
+    """No cache: whole rows run again at each step, with filler behind them."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +64,10 @@ class GraphSpec:
 
     Attributes:
         family: short name of the convention, for people.
-        cache: the cache tensors, by layer, key before value.
-        num_heads: key/value heads (after grouping).
+        cache: the cache tensors, by layer, key before value; none where every step runs whole rows again.
+        num_heads: key/value heads (after grouping); 0 without a cache, as `head_size`.
         head_size: length of one head's vector.
-        cache_type: element type of the cache, as onnxruntime writes it (`"tensor(float)"`).
+        cache_type: element type of the cache, as onnxruntime writes it (`"tensor(float)"`); `""` without one.
         logits: name of the logits output.
         logits_type: its element type.
         vocab_size: last dimension of the logits, None if the graph leaves it open.
@@ -72,6 +75,8 @@ class GraphSpec:
         mask, positions, branch, keep: name of the optional input, None where the graph lacks it.
         gather: name of the input that says at which positions logits are computed, see `gather_logits`.
         group_query: attention is the GroupQueryAttention operator (past and present may share a buffer).
+        one_row: a run takes one row only (`input_ids [1, sequence]`).
+        one_token: a run takes one new token of each row only (`input_ids [batch, 1]`), also of a prompt.
         quantisation: `"MatMulInteger"`, `"MatMulNBits"` or None.
         padding: how rows of different length may share a run.
     """
@@ -91,8 +96,18 @@ class GraphSpec:
     keep: str | None
     gather: str | None
     group_query: bool
+    one_row: bool
+    one_token: bool
     quantisation: str | None
     padding: Padding
+
+    def gives_last_only(self, last: bool) -> bool:
+        """Whether a run asked for the `last` logits, or for all, gives those of its last position alone.
+
+        In a row that is shorter than others that position is filler, so only rows with equally many new
+        tokens share such a run. (Through `gather` each row gets its own.)
+        """
+        return self.last_logits_only or (last and self.keep is not None)
 
     @classmethod
     def from_session(cls, session: SessionLike, config: ModelConfig | None = None) -> GraphSpec:
@@ -152,6 +167,12 @@ def _detect(
         if name in inputs and inputs[name].type not in ("tensor(int64)", "tensor(int32)"):
             raise ValueError(f"{name} has type {inputs[name].type} instead of int64 or int32")
     cache = _cache_tensors(inputs, outputs)
+    rows, steps = (_dimension(size) for size in ids.shape)
+    if rows not in (None, 1):
+        raise ValueError(f"input_ids has a fixed batch of {rows} rows; it must be open, or 1")
+    if steps not in (None, 1) or (steps and not cache):
+        other = "or 1" if cache else "as there is no key/value cache"
+        raise ValueError(f"input_ids has a fixed length of {steps} new tokens; it must be open, {other}")
     keep = next((name for name in _KEEP if name in inputs), None)
     gather = POSITIONS_INPUT if POSITIONS_INPUT in inputs else None
     known = {_IDS, _MASK, _POSITIONS, _BRANCH, keep, gather} | {tensor.past for tensor in cache}
@@ -161,23 +182,9 @@ def _detect(
     logits = outputs.get("logits")
     if logits is None or len(logits.shape) != 3:
         raise ValueError("the graph has no output named logits of three dimensions")
-    past = inputs[cache[0].past]
-    if len(past.shape) != 4:
-        raise ValueError(f"{past.name} has {len(past.shape)} dimensions instead of 4")
-    if _dimension(past.shape[2]) is not None:
-        raise ValueError(f"{past.name} has a fixed length of {past.shape[2]} (a static cache)")
-    if past.type not in ELEMENT_TYPES:
-        raise ValueError(f"{past.name} has the unsupported type {past.type}")
     if logits.type not in ("tensor(float)", "tensor(float16)"):
         raise ValueError(f"logits has type {logits.type} instead of float or float16")
-    heads = (
-        _dimension(past.shape[1])
-        or _configured(config, ("num_key_value_heads",), ("num_key_value_heads", "num_kv_heads"))
-        or (_configured(config, ("num_attention_heads",), ("num_attention_heads", "n_head", "num_heads")))
-    )
-    head_size = _dimension(past.shape[3]) or _head_size(config)
-    if not heads or not head_size:
-        raise ValueError("neither the graph nor its configuration files say the cache's heads and head size")
+    heads, head_size, cache_type = _cache_sizes(inputs[cache[0].past], config) if cache else (0, 0, "")
     operators = config.summary.op_types if config and config.summary else frozenset[str]()
     group_query = "GroupQueryAttention" in operators
     if not operators:  # the graph was not at hand as a file: genai's builder is what makes such graphs
@@ -194,7 +201,7 @@ def _detect(
         cache=cache,
         num_heads=heads,
         head_size=head_size,
-        cache_type=past.type,
+        cache_type=cache_type,
         logits=logits.name,
         logits_type=logits.type,
         vocab_size=_dimension(logits.shape[2]),
@@ -205,8 +212,10 @@ def _detect(
         keep=keep,
         gather=gather,
         group_query=group_query,
+        one_row=rows == 1,
+        one_token=steps == 1,
         quantisation=next((op for op in ("MatMulInteger", "MatMulNBits") if op in operators), None),
-        padding=_padding(group_query, mask, positions),
+        padding=_padding(group_query, mask, positions) if cache else Padding.RIGHT,
     )
 
 
@@ -225,6 +234,8 @@ def _family(
     group_query: bool, branch: str | None, cache: Sequence[CacheTensor], config: ModelConfig | None
 ) -> str:
     producer = config.summary.producer if config and config.summary else ""
+    if not cache:
+        return "no cache"
     if group_query:
         return "genai" if producer == "onnxruntime-genai" or (config and config.genai) else "group-query"
     if branch:
@@ -235,9 +246,7 @@ def _family(
 def _cache_tensors(inputs: Mapping[str, NodeArg], outputs: Mapping[str, NodeArg]) -> tuple[CacheTensor, ...]:
     """Pair the cache's inputs and outputs by (layer, kind): their order differs between exporters."""
     pasts, presents = _by_layer(inputs), _by_layer(outputs)
-    if not pasts and not presents:
-        raise ValueError("the graph has no key/value cache: export it with past key values")
-    if not pasts:
+    if presents and not pasts:
         raise ValueError("the graph gives a cache but takes none (the prefill half of a pair of graphs)")
     if set(pasts) != set(presents):
         odd = sorted(set(pasts) ^ set(presents))
@@ -246,6 +255,25 @@ def _cache_tensors(inputs: Mapping[str, NodeArg], outputs: Mapping[str, NodeArg]
     if any((layer, kind) not in pasts for layer in layers for kind in ("key", "value")):
         raise ValueError("its cache is not one key and one value per layer")
     return tuple(CacheTensor(*at, past=pasts[at], present=presents[at]) for at in sorted(pasts))
+
+
+def _cache_sizes(past: NodeArg, config: ModelConfig | None) -> tuple[int, int, str]:
+    """Heads, head size and element type of a cache tensor."""
+    if len(past.shape) != 4:
+        raise ValueError(f"{past.name} has {len(past.shape)} dimensions instead of 4")
+    if _dimension(past.shape[2]) is not None:
+        raise ValueError(f"{past.name} has a fixed length of {past.shape[2]} (a static cache)")
+    if past.type not in ELEMENT_TYPES:
+        raise ValueError(f"{past.name} has the unsupported type {past.type}")
+    heads = (
+        _dimension(past.shape[1])
+        or _configured(config, ("num_key_value_heads",), ("num_key_value_heads", "num_kv_heads"))
+        or (_configured(config, ("num_attention_heads",), ("num_attention_heads", "n_head", "num_heads")))
+    )
+    head_size = _dimension(past.shape[3]) or _head_size(config)
+    if not heads or not head_size:
+        raise ValueError("neither the graph nor its configuration files say the cache's heads and head size")
+    return heads, head_size, past.type
 
 
 def _by_layer(args: Mapping[str, NodeArg]) -> dict[tuple[int, str], str]:

@@ -6,6 +6,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -14,9 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite.models.decoder.binding import PlacedGraph
 from lite.models.decoder.blocks import BlockCache
-from lite.models.decoder.cache import KVCache
+from lite.models.decoder.cache import MAX_TOKENS, KVCache, similar_lengths
 from lite.models.decoder.conventions import GraphSpec, Padding, has_own_switch
 from lite.models.decoder.gather_logits import MAX_MODEL_BYTES, gather_before_projection
+from lite.models.decoder.probe import check_causal, run_two_tokens
+from lite.models.decoder.recompute import MAX_LOGITS_BYTES, RecomputeCache
 from lite.models.decoder.scoring import score
 from lite.models.decoder.slots import SlotCache
 from lite.models.graph.model_config import ModelConfig
@@ -25,6 +28,14 @@ from lite.models.graph.session import SessionLike, open_session, parse_device
 LOGITS_BYTES = 64 * 2**20  # most logits one run may produce: longer inputs run in chunks with the cache
 MAX_CHUNK = 512  # tokens per run: bounds the activations
 ROWS_PER_RUN = 8  # rows of similar length that share a run where the graph gains from it
+_WHOLE = 2**31  # more tokens than any row has
+
+_CACHES: dict[Padding, Callable[[PlacedGraph, int], KVCache]] = {
+    Padding.SLOTS: SlotCache,
+    Padding.LEFT: BlockCache,
+    Padding.EQUAL: BlockCache,
+    Padding.RIGHT: RecomputeCache,
+}
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -109,19 +120,15 @@ class OnnxDecoder:
         self._made_of = model, batch_size, num_threads, gather_logits, session
         self.device = device
         self.config = ModelConfig.from_directory(model) if isinstance(model, (str, Path)) else model
+        plain: Callable[[], SessionLike] | None = None
         if session is None:
             if self.config is None:
                 raise ValueError("model must be a path, got None without a session")
             session = _open(self.config, device, num_threads, gather_logits)
-        self.session = session
-        self.spec = GraphSpec.from_session(session, self.config)
-        vocab_size = self.spec.vocab_size or (self.config.vocab_size if self.config else None)
-        if vocab_size is None:
-            raise ValueError("neither the graph nor its configuration files say the vocabulary's size")
-        self._vocab_size = vocab_size
-        graph = PlacedGraph(session, self.spec, vocab_size, self.context_length, kind, index)
-        cache = SlotCache if self.spec.padding is Padding.SLOTS else BlockCache
-        self._cache: KVCache = cache(graph, batch_size)
+            plain = functools.partial(_open, self.config, device, num_threads, gather_logits=False)
+        placed = self._probed(self._placed(session, kind, index), plain)
+        self.session, self.spec, self._vocab_size = placed.session, placed.spec, placed.vocab_size
+        self._cache: KVCache = _CACHES[self.spec.padding](placed, batch_size)
         self._held = np.zeros(batch_size, np.bool_)
         self._turn = threading.RLock()
         self._process = os.getpid()
@@ -134,6 +141,37 @@ class OnnxDecoder:
             )
         path = Path(model).absolute() if isinstance(model, str | Path) else model
         return _reopened, (type(self), path, self.device, *options)
+
+    def _placed(self, session: SessionLike, kind: str, index: int) -> PlacedGraph:
+        spec = GraphSpec.from_session(session, self.config)
+        vocab_size = spec.vocab_size or (self.config.vocab_size if self.config else None)
+        if vocab_size is None:
+            raise ValueError("neither the graph nor its configuration files say the vocabulary's size")
+        return PlacedGraph(session, spec, vocab_size, self.context_length, kind, index)
+
+    def _probed(self, graph: PlacedGraph, plain: Callable[[], SessionLike] | None) -> PlacedGraph:
+        """The graph as its runs show it: of which positions it gives logits its sizes need not say.
+
+        `plain` opens it without the change that gathers logits.
+        """
+        spec = graph.spec
+        if not (spec.padding is Padding.SLOTS or spec.last_logits_only or spec.one_token):
+            try:
+                run_two_tokens(_CACHES[spec.padding](graph, 1))
+            except (RuntimeError, MemoryError) as error:  # its files may claim any vocabulary
+                if plain is not None and spec.gather:
+                    graph = self._placed(plain(), graph.device, graph.index)
+                graph = replace(graph, spec=replace(graph.spec, last_logits_only=True))
+                try:
+                    run_two_tokens(_CACHES[spec.padding](graph, 1))
+                except (RuntimeError, MemoryError):
+                    raise ValueError(str(error)) from error
+        if spec.padding is Padding.RIGHT and not graph.spec.last_logits_only and graph.vocab_size > 1:
+            try:
+                check_causal(_CACHES[spec.padding](graph, 2), self.context_length)
+            except RuntimeError as error:
+                raise ValueError(str(error)) from error
+        return graph
 
     @property
     def vocab_size(self) -> int:
@@ -157,13 +195,15 @@ class OnnxDecoder:
 
     @property
     def cache_bytes(self) -> int:
-        """Bytes that the key/value cache takes."""
+        """Bytes that the key/value cache takes; 0 for a graph without one."""
         return self._cache.nbytes
 
     @property
     def rows_per_run(self) -> int:
         """How many rows `extend` gains from being given at once; slots run prompts one by one in any case."""
-        return 1 if self.spec.group_query else ROWS_PER_RUN
+        if not self.spec.cache:  # of long rows, as `chunk_length` lets each be one chunk
+            return max(1, min(ROWS_PER_RUN, MAX_LOGITS_BYTES // (4 * self._vocab_size * MAX_CHUNK)))
+        return 1 if self.spec.group_query or self.spec.one_row else ROWS_PER_RUN
 
     def prefill(self, row: int, ids: ArrayLike) -> NDArray[np.float32]:
         """Start `row` anew with a prompt.
@@ -309,18 +349,36 @@ class OnnxDecoder:
 
     def chunk_length(self, rows: int = 1) -> int:
         """Tokens per row for which the logits of `rows` rows stay within the memory budget of one run."""
-        if self.spec.last_logits_only:
+        if self.spec.last_logits_only or self.spec.one_token:
             return 1
+        if not self.spec.cache:  # each chunk runs all before it again, so there should be few
+            budget = MAX_LOGITS_BYTES // (4 * self._vocab_size * max(1, rows))
+            return max(1, budget) if self.spec.gather else _WHOLE
         return max(1, min(MAX_CHUNK, LOGITS_BYTES // (4 * self._vocab_size * max(1, rows))))
 
     def _extend(
         self, rows: list[int], ids: list[NDArray[np.int64]], *, last: bool
     ) -> list[NDArray[np.float32]]:
-        chunk = (
-            MAX_CHUNK
-            if last and (self.spec.keep or self.spec.gather or self.spec.last_logits_only)
-            else self.chunk_length(len(rows))
+        if self.spec.padding in (Padding.SLOTS, Padding.RIGHT):  # these say themselves which rows share a run
+            return self._extend_together(rows, ids, last)
+        out = [np.empty(0, np.float32)] * len(rows)
+        waves = similar_lengths(
+            [len(new) for new in ids], lambda longest: MAX_TOKENS // min(longest, MAX_CHUNK)
         )
+        for wave in waves:
+            logits = self._extend_together([rows[i] for i in wave], [ids[i] for i in wave], last)
+            for i, row_logits in zip(wave, logits, strict=True):
+                out[i] = row_logits
+        return out
+
+    def _extend_together(
+        self, rows: list[int], ids: list[NDArray[np.int64]], last: bool
+    ) -> list[NDArray[np.float32]]:
+        spec, chunk = self.spec, self.chunk_length(len(rows))
+        if last and not spec.cache:
+            chunk = _WHOLE
+        elif last and not spec.one_token and (spec.keep or spec.gather or spec.last_logits_only):
+            chunk = MAX_CHUNK
         out: list[list[NDArray[np.float32]]] = [[] for _ in rows]
         for start in range(0, max(len(new) for new in ids), chunk):
             live = [i for i, new in enumerate(ids) if len(new) > start]

@@ -50,6 +50,8 @@ class SlotCache:
         return [self._prompt(row, new, last) for row, new in zip(rows, ids, strict=True)]
 
     def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> NDArray[np.float32]:
+        if self._spec.one_row and len(rows) > 1:
+            return np.concatenate([self.step([row], tokens[i : i + 1]) for i, row in enumerate(rows)])
         index = np.array(rows)
         lengths = self.lengths[index] + 1
         self._ensure(index, int(lengths.max()))

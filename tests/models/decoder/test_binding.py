@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.decoder_graphs import FakeSession, config
 from helpers.real_models import MODELS
 
 from lite.models import OnnxDecoder
@@ -30,3 +31,13 @@ def test_an_input_is_bound_again_only_if_it_is_another_array(monkeypatch: pytest
     for values in (ids, ids, same, same, ids):
         graph.bind_input("input_ids", values)
     assert bound == ["input_ids"] * 3
+
+
+def test_what_cannot_run_says_with_which_sizes() -> None:
+    """A graph for single steps whose sizes have names."""
+    message = (
+        r"1 row of 2 new tokens \(input_ids \[1, 2\], attention_mask \[1, 2\], position_ids \[1, 2\]\): "
+        r"Got: 2 Expected: 1\. .*one token at a time must declare that: input_ids \[batch, 1\]"
+    )
+    with pytest.raises(ValueError, match=message):
+        OnnxDecoder(config(), session=FakeSession(declared=False, steps=1))

@@ -15,6 +15,7 @@ from lite.models.decoder.cache import (
     new_buffers,
     pad_right,
     round_capacity,
+    similar_lengths,
     split_logits,
 )
 
@@ -36,6 +37,13 @@ def test_rows_are_padded_and_cut_again() -> None:
         for got, want in zip(split_logits(logits, counts, last), expected, strict=True):
             np.testing.assert_array_equal(got, want)
     np.testing.assert_array_equal(split_logits(logits[:, :1], counts, True), logits[:, :1])
+
+
+def test_rows_of_similar_length_run_together() -> None:
+    assert similar_lengths([5, 1, 9, 2, 9], lambda longest: 5) == [[1, 3, 0, 2, 4]]
+    assert similar_lengths([5, 1, 9, 2, 9], lambda longest: 10 // longest) == [[1, 3], [0], [2], [4]]
+    assert similar_lengths([5, 1, 5, 2, 5], lambda longest: 2, equal=True) == [[1], [3], [0, 2], [4]]
+    assert similar_lengths([8, 8], lambda longest: 0) == [[0], [1]]
 
 
 def test_positions_are_copied_between_lines_of_other_lengths() -> None:

@@ -207,7 +207,6 @@ def odd(*dims: Any) -> list[Arg]:
         ([real("pixel_values", 1, 3, 8, 8)], [LOGITS], "no input named input_ids"),
         ([Arg("input_ids", ["tokens"]), *PASTS], [LOGITS, *PRESENTS], "paged attention"),
         ([real("input_ids", "b", "s"), *PASTS], [LOGITS, *PRESENTS], "input_ids has type"),
-        (BASE, [LOGITS], "no key/value cache"),
         (BASE, [LOGITS, *PRESENTS], "prefill half"),
         ([*BASE, *PASTS], [LOGITS, *PRESENTS[:3]], "do not match"),
         ([*BASE, *PASTS[:3]], [LOGITS, *PRESENTS[:3]], "one key and one value"),
@@ -215,6 +214,10 @@ def odd(*dims: Any) -> list[Arg]:
         ([*BASE, *PASTS, real("inputs_embeds", "b", "s", 64)], [LOGITS, *PRESENTS], "inputs_embeds"),
         ([*BASE, *PASTS], [real("hidden", "b", "s", 64), *PRESENTS], "no output named logits"),
         ([*BASE, *PASTS], [Arg("logits", [1, 2, 9], "tensor(bfloat16)"), *PRESENTS], "logits has type"),
+        ([Arg("input_ids", ["b", 8]), *PASTS], [LOGITS, *PRESENTS], "fixed length of 8 new tokens"),
+        ([Arg("input_ids", [1, "128"])], [LOGITS], "fixed length of 128 new tokens"),
+        ([Arg("input_ids", ["b", 1])], [LOGITS], "fixed length of 1 .* no key/value cache"),
+        ([Arg("input_ids", [4, "s"]), *PASTS], [LOGITS, *PRESENTS], "fixed batch of 4 rows"),
         ([*BASE, *odd("b", 2, 128, 16)], [LOGITS, *PRESENTS], "static cache"),
         ([*BASE, *odd("b", 2, 16)], [LOGITS, *PRESENTS], "3 dimensions"),
         ([*BASE, *odd("b", "h", "p", "d")], [LOGITS, *PRESENTS], "heads and head size"),
@@ -227,6 +230,20 @@ def test_unknown_conventions_list_what_was_found(inputs: list[Arg], outputs: lis
     text = str(error.value)
     assert all(arg.name in text for arg in (*inputs, *outputs))
     assert "Supported:" in text
+
+
+@pytest.mark.parametrize("inputs", [[IDS], [IDS, MASK], [IDS, POSITIONS], [IDS, MASK, POSITIONS]])
+def test_without_cache_tensors_whole_rows_run_again(inputs: list[Arg]) -> None:
+    spec = detect(inputs, [LOGITS])
+    assert (spec.family, spec.padding, spec.cache) == ("no cache", Padding.RIGHT, ())
+    assert (spec.num_heads, spec.head_size, spec.cache_type, spec.vocab_size) == (0, 0, "", 512)
+
+
+def test_runs_of_one_row_or_of_one_token() -> None:
+    single = detect([Arg("input_ids", ["batch", "1"]), MASK, POSITIONS, *PASTS], [LOGITS, *PRESENTS])
+    assert (single.one_row, single.one_token) == (False, True)
+    alone = detect([Arg("input_ids", [1, "sequence"]), MASK, POSITIONS, *PASTS], [LOGITS, *PRESENTS])
+    assert (alone.one_row, alone.one_token) == (True, False)
 
 
 def test_group_query_without_a_mask_is_refused() -> None:

@@ -27,6 +27,8 @@ PADDING = {
     "optimum-gpt2-nopos": Padding.EQUAL,
     "genai-llama-fp32": Padding.SLOTS,
     "genai-qwen2-int4": Padding.SLOTS,
+    "handmade-last-logits": Padding.LEFT,
+    "handmade-no-cache": Padding.RIGHT,
 }
 
 
@@ -152,7 +154,7 @@ def test_long_rows_grow_the_cache(same: Same, decoder: OnnxDecoder, rng: np.rand
     bytes_before = decoder.cache_bytes
     decoder.extend([0], [text[20:255]])
     logits = decoder.decode([int(text[255]), int(text[3])])
-    assert decoder.cache_bytes > bytes_before
+    assert decoder.cache_bytes > bytes_before or not decoder.spec.cache
     same(logits[0], full(decoder, text))
     same(logits[1], full(decoder, text[:4]))
 

@@ -1,0 +1,264 @@
+"""Decoder graphs of every convention as fake sessions, and the logits that they must give.
+
+The fake's cache holds each token and its position; its logits are a hash of all (token, position) pairs that
+a query attends to, so that any mistake in masks, positions, alignment or cache contents changes them. Filler
+gives logits, too: of the filler.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.models import ModelConfig, OnnxDecoder, Padding
+from lite.models.graph.protobuf import GraphSummary
+
+VOCABULARY = 23
+HEADS, SIZE = 2, 2
+Feeds: TypeAlias = dict[str, NDArray[Any]]
+Pair: TypeAlias = tuple[float, ...]
+Seen: TypeAlias = Callable[[int, int], list[Pair]]
+"""What a query of a row sees: (row, query) -> pairs."""
+
+
+@dataclass
+class Arg:
+    name: str
+    type: str
+    shape: Sequence[Any]
+
+
+class FakeSession:
+    """A decoder graph with the given options, behind the methods of a session that lite calls."""
+
+    def __init__(
+        self,
+        *,
+        mask: bool = True,
+        positions: bool = True,
+        branch: bool = False,
+        keep: str = "",
+        last_only: bool = False,
+        integers: str = "int64",
+        cache_type: str = "float",
+        relative: bool = False,
+        logits: str = "float",
+        group_query: bool = False,
+        cache: bool = True,
+        gather: bool = False,
+        causal: bool = True,
+        rows: int | str = "b",
+        steps: int | str = "s",
+        declared: bool = True,
+    ) -> None:
+        self.relative, self.group_query, self.causal = relative, group_query, causal
+        self.most = rows, steps
+        self.ruled_out: list[int] = []  # tokens
+        self.keep, self.last_only, self.branch = keep, last_only, branch
+        kind = f"tensor({integers})"
+        inputs = [Arg("input_ids", kind, [rows, steps] if declared else ["b", "s"])]
+        inputs += [Arg("attention_mask", kind, ["b", "t"])] * mask
+        inputs += [Arg("position_ids", kind, ["b", "s"])] * positions
+        inputs += [Arg("use_cache_branch", "tensor(bool)", [1])] * branch
+        inputs += [Arg(keep, kind, [])] * bool(keep)
+        inputs += [Arg("lite_positions", "tensor(int64)", ["b", "k", 1])] * gather
+        dims = ["b", HEADS, "p", SIZE]
+        names = [f"{layer}.{kind}" for layer in range(2) for kind in ("key", "value")] * cache
+        inputs += [Arg(f"past_key_values.{name}", f"tensor({cache_type})", dims) for name in names]
+        outputs = [
+            Arg("logits", f"tensor({logits})", ["b", 1 if last_only and declared else "s", VOCABULARY])
+        ]
+        outputs += [Arg(f"present.{name}", f"tensor({cache_type})", dims) for name in names]
+        self.get_inputs, self.get_outputs = lambda: inputs, lambda: outputs
+        self.runs: list[tuple[int, int, int]] = []  # (batch, past, new tokens)
+
+    def io_binding(self) -> FakeBinding:
+        return FakeBinding()
+
+    def run_with_iobinding(self, binding: FakeBinding) -> None:
+        feeds = {name: _array(*bound) for name, bound in binding.inputs.items()}
+        ids = feeds["input_ids"].astype(np.int64)
+        batch, new = ids.shape
+        for most, got in zip(self.most, ids.shape, strict=True):
+            if isinstance(most, int) and got != most:
+                raise RuntimeError(f"Got: {got} Expected: {most}")
+        run = self._in_slots if self.group_query else self._concatenated
+        past, seen = run(ids, feeds, {name: _array(*bound) for name, bound in binding.outputs.items()})
+        self.runs.append((batch, past, new))
+        logits = np.zeros((batch, new, VOCABULARY))
+        for row in range(batch):
+            for query in range(new):
+                logits[row, query] = of_pairs(seen(row, query), self.relative)
+        if "lite_positions" in feeds:
+            assert (feeds["lite_positions"] < new).all()
+            logits = np.take_along_axis(logits, feeds["lite_positions"], 1)
+        if self.last_only or (self.keep and feeds[self.keep] == 1):
+            logits = logits[:, -1:]
+        if binding.outputs["logits"][1] != list(logits.shape):
+            raise RuntimeError(f"the computed output shape is {logits.shape}")
+        logits[..., self.ruled_out] = -np.inf
+        _array(*binding.outputs["logits"])[...] = logits
+
+    def _concatenated(self, ids: NDArray[Any], feeds: Feeds, outputs: Feeds) -> tuple[int, Seen]:
+        """Past and new tokens one after the other; what the mask hides is not seen."""
+        batch, new = ids.shape
+        with_past = not self.branch or bool(feeds["use_cache_branch"][0])
+        pasts = [name for name in feeds if name.startswith("past")]
+        past = feeds[pasts[0]].shape[2] if pasts and with_past else 0
+        total = past + new
+        visible = feeds["attention_mask"] > 0 if "attention_mask" in feeds else np.ones((batch, total), bool)
+        assert visible.shape == (batch, total)
+        where = feeds.get("position_ids", np.broadcast_to(np.arange(past, total), (batch, new)))
+        fresh = np.broadcast_to(np.stack([ids, where], -1)[:, None], (batch, HEADS, new, SIZE))
+        caches = [fresh] * (not pasts)
+        for name in pasts:
+            present = outputs[name.replace("past_key_values", "present")]
+            present[...] = np.concatenate([feeds[name][:, :, :past], fresh], 2)
+            caches.append(present)
+        cache = caches[0].astype(np.float64)
+        for other in caches[1:]:
+            np.testing.assert_array_equal(
+                other[visible[:, None].repeat(HEADS, 1)], cache[visible[:, None].repeat(HEADS, 1)]
+            )
+
+        def seen(row: int, query: int) -> list[Pair]:
+            own = past + query  # a query sees itself whatever the mask says, so filler sees filler
+            end = own + 1 if self.causal else total
+            return [tuple(cache[row, 0, at]) for at in range(end) if visible[row, at] or at == own]
+
+        return past, seen
+
+    def _in_slots(self, ids: NDArray[Any], feeds: Feeds, outputs: Feeds) -> tuple[int, Seen]:
+        """Of the mask only each row's sum counts, which is its length; past and present are one buffer."""
+        batch, new = ids.shape
+        ends = feeds["attention_mask"].sum(1)
+        assert batch == 1 or new == 1
+        for name in (name for name in feeds if name.startswith("past")):
+            present = outputs[name.replace("past_key_values", "present")]
+            for row, end in enumerate(ends):
+                where = np.arange(end - new, end)
+                present[row, :, end - new : end] = np.stack([ids[row], where], -1)
+        return int(ends.max()) - new, lambda row, query: [
+            tuple(present[row, 0, at].astype(np.float64)) for at in range(int(ends[row]) - new + query + 1)
+        ]
+
+
+class FakeBinding:
+    def __init__(self) -> None:
+        self.inputs: dict[str, Any] = {}
+        self.outputs: dict[str, Any] = {}
+
+    def bind_input(
+        self, name: str, device: str, index: int, dtype: Any, shape: list[int], pointer: int
+    ) -> None:
+        self.inputs[name] = (dtype, shape, pointer)
+
+    def bind_output(
+        self, name: str, device: str, index: int, dtype: Any, shape: list[int], pointer: int
+    ) -> None:
+        self.outputs[name] = (dtype, shape, pointer)
+
+
+def _array(dtype: Any, shape: list[int], pointer: int) -> NDArray[Any]:
+    count = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    if not count:
+        return np.empty(shape, dtype)
+    memory = (ctypes.c_uint8 * count).from_address(pointer)
+    return np.frombuffer(memory, np.uint8).view(dtype).reshape(shape)
+
+
+def of_pairs(pairs: Sequence[tuple[float, ...]], relative: bool = False) -> NDArray[np.float64]:
+    """Logits for a query that sees these (token, position) pairs, its own last."""
+    origin = pairs[-1][1] if relative else 0
+    state = sum((token + 1) * (7 + (position - origin) % 97) * 0.37 for token, position in pairs)
+    return 3 * np.sin(state * np.arange(1, VOCABULARY + 1))
+
+
+def expected(ids: Sequence[int]) -> NDArray[np.float64]:
+    return of_pairs([(token, position) for position, token in enumerate(ids)])
+
+
+def expected_relative(ids: Sequence[int]) -> NDArray[np.float64]:
+    return of_pairs([(token, position) for position, token in enumerate(ids)], relative=True)
+
+
+def config(operators: Sequence[str] = ("MatMul",), **raw: Any) -> ModelConfig:
+    summary = GraphSummary("", frozenset(operators), frozenset())
+    return ModelConfig(graph=Path(), directory=Path(), context_length=64, raw=raw, summary=summary)
+
+
+class Convention(NamedTuple):
+    """What the fake session is made with, what config.json says, and how rows may share a run."""
+
+    options: dict[str, Any]
+    raw: dict[str, Any]
+    padding: Padding
+
+
+BLOCKS = {
+    "positions": Convention({}, {}, Padding.LEFT),
+    "merged": Convention({"branch": True}, {}, Padding.LEFT),
+    "merged without positions": Convention({"branch": True, "positions": False}, {}, Padding.EQUAL),
+    "no mask": Convention({"mask": False}, {}, Padding.EQUAL),
+    "neither mask nor positions": Convention({"mask": False, "positions": False}, {}, Padding.EQUAL),
+    "rotary without positions": Convention(
+        {"positions": False, "relative": True}, {"rope_theta": 1e4}, Padding.EQUAL
+    ),
+    "gather": Convention({"gather": True}, {}, Padding.LEFT),
+    "logits to keep": Convention({"keep": "num_logits_to_keep"}, {}, Padding.LEFT),
+    "logits to keep, no positions": Convention(
+        {"keep": "logits_to_keep", "positions": False}, {}, Padding.EQUAL
+    ),
+    "last logits only": Convention({"last_only": True}, {}, Padding.LEFT),
+    "last logits only, no mask": Convention({"last_only": True, "mask": False}, {}, Padding.EQUAL),
+    "last logits only, merged": Convention({"last_only": True, "branch": True}, {}, Padding.LEFT),
+    "single step": Convention({"steps": 1}, {}, Padding.LEFT),
+    "single step, last logits, no positions": Convention(
+        {"steps": 1, "last_only": True, "positions": False}, {}, Padding.EQUAL
+    ),
+    "single row": Convention({"rows": 1}, {}, Padding.LEFT),
+    "single row, single step, no mask": Convention({"rows": 1, "steps": 1, "mask": False}, {}, Padding.EQUAL),
+    "32-bit integers": Convention({"integers": "int32"}, {}, Padding.LEFT),
+    "half cache": Convention({"cache_type": "float16"}, {}, Padding.LEFT),
+    "half logits": Convention({"logits": "float16"}, {}, Padding.LEFT),
+}
+_SLOTS: dict[str, Any] = {"group_query": True, "positions": False}
+SLOTS = {
+    "slots": Convention(_SLOTS, {}, Padding.SLOTS),
+    "slots with gather": Convention({**_SLOTS, "gather": True}, {}, Padding.SLOTS),
+    "slots, logits to keep": Convention({**_SLOTS, "keep": "num_logits_to_keep"}, {}, Padding.SLOTS),
+    "slots, last logits only": Convention({**_SLOTS, "last_only": True}, {}, Padding.SLOTS),
+    "slots, single row": Convention({**_SLOTS, "rows": 1}, {}, Padding.SLOTS),
+    "slots, single step": Convention({**_SLOTS, "steps": 1}, {}, Padding.SLOTS),
+}
+_BARE: dict[str, Any] = {"cache": False}
+RECOMPUTED = {
+    "no cache": Convention(_BARE, {}, Padding.RIGHT),
+    "no cache, gather": Convention({**_BARE, "gather": True}, {}, Padding.RIGHT),
+    "no cache, no positions": Convention({**_BARE, "positions": False}, {}, Padding.RIGHT),
+    "no cache, no mask": Convention({**_BARE, "mask": False}, {}, Padding.RIGHT),
+    "no cache, ids only": Convention({**_BARE, "mask": False, "positions": False}, {}, Padding.RIGHT),
+    "no cache, 32-bit integers": Convention({**_BARE, "integers": "int32"}, {}, Padding.RIGHT),
+    "no cache, half logits": Convention({**_BARE, "logits": "float16"}, {}, Padding.RIGHT),
+    "no cache, logits to keep": Convention({**_BARE, "keep": "logits_to_keep"}, {}, Padding.RIGHT),
+    "no cache, single row": Convention({**_BARE, "rows": 1}, {}, Padding.RIGHT),
+    "no cache, last logits only": Convention({**_BARE, "last_only": True}, {}, Padding.RIGHT),
+}
+GRAPHS = BLOCKS | SLOTS | RECOMPUTED
+
+
+def make(name: str) -> tuple[OnnxDecoder, FakeSession, Callable[[Sequence[int]], NDArray[np.float64]]]:
+    """A decoder on the graph, its session, and the logits of the token that follows given ones."""
+    options, raw, padding = GRAPHS[name]
+    session = FakeSession(**options)
+    operators = ["GroupQueryAttention"] if options.get("group_query") else ["MatMul"]
+    decoder = OnnxDecoder(config(operators, **raw), session=session)
+    assert decoder.spec.padding is padding
+    session.runs.clear()
+    return decoder, session, expected_relative if options.get("relative") else expected

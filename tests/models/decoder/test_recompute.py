@@ -1,0 +1,134 @@
+"""Rows of graphs without a cache: which rows share a run and how often a row runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.decoder_graphs import RECOMPUTED, VOCABULARY, FakeSession, make
+from helpers.real_models import MODELS
+
+from lite.models import GenerationConfig, OnnxDecoder, full_logits, generate, score
+
+pytest.importorskip("onnxruntime")
+Sizes = list[tuple[int, int]]
+
+
+def sizes(session: FakeSession) -> Sizes:
+    """(rows, tokens) of the runs since the last call."""
+    found = [(rows, new) for rows, past, new in session.runs]
+    assert all(past == 0 for _, past, _ in session.runs)
+    session.runs.clear()
+    return found
+
+
+@pytest.fixture(params=sorted(RECOMPUTED))
+def graph(request: pytest.FixtureRequest) -> Any:
+    return make(request.param)
+
+
+def test_rows_of_any_history(graph: Any, rng: np.random.Generator) -> None:
+    decoder, _, want = graph
+    texts: list[list[int]] = [rng.integers(0, VOCABULARY, length).tolist() for length in (5, 2, 9)]
+    decoder.prefill_rows(range(3), texts)
+    for _ in range(40):
+        match rng.integers(4):
+            case 0:
+                source, target = (int(i) for i in rng.permutation(3)[:2])
+                decoder.fork(source, target)
+                texts[target] = list(texts[source])
+            case 1:
+                row = int(rng.integers(3))
+                texts[row] = texts[row][: int(rng.integers(1, len(texts[row]) + 1))]
+                decoder.truncate(row, len(texts[row]))
+            case 2 if max(map(len, texts)) < 50:
+                rows = rng.permutation(3)[: rng.integers(1, 4)].tolist()
+                new = [rng.integers(0, VOCABULARY, rng.integers(1, 4)).tolist() for _ in rows]
+                for row, more, logits in zip(rows, new, decoder.extend(rows, new), strict=True):
+                    alone = [want(texts[row] + more[: i + 1]) for i in range(len(more))]
+                    np.testing.assert_allclose(logits, alone, atol=5e-3)
+                    texts[row] += more
+            case _ if max(map(len, texts)) < 60:
+                tokens = rng.integers(0, VOCABULARY, 3)
+                for row, logits in enumerate(decoder.decode(tokens)):
+                    texts[row].append(int(tokens[row]))
+                    np.testing.assert_allclose(logits, want(texts[row]), atol=5e-3)
+    assert decoder.lengths[:3].tolist() == [len(text) for text in texts]
+    assert decoder.cache_bytes == 0
+
+
+def test_ragged_rows_share_a_run() -> None:
+    decoder, session, _ = make("no cache")
+    sizes(session)
+    decoder.prefill_rows(range(3), [[1, 2], [3], [4, 5, 6]])
+    assert sizes(session) == [(3, 3)]
+    decoder.decode([7, 8, 9])
+    assert sizes(session) == [(3, 4)]
+
+
+@pytest.mark.parametrize("name", ["no cache, last logits only", "no cache, logits to keep"])
+def test_rows_of_one_length_share_a_run_of_last_logits(name: str) -> None:
+    decoder, session, _ = make(name)
+    sizes(session)
+    decoder.prefill_rows(range(4), [[1, 2], [3], [4, 5], [6, 7, 8]])
+    assert sorted(sizes(session)) == [(1, 1), (1, 3), (2, 2)]
+
+
+@pytest.mark.parametrize("name", ["no cache", "no cache, gather", "no cache, logits to keep"])
+def test_scoring_runs_each_row_once(name: str) -> None:
+    decoder, session, _ = make(name)
+    sizes(session)
+    rows = [np.arange(length) % VOCABULARY for length in (9, 40, 64)]
+    score(decoder, rows)
+    assert sizes(session) == [(3, 64)]
+    full_logits(decoder, rows, equal_lengths=True)
+    assert sizes(session) == [(1, 9), (1, 40), (1, 64)]
+
+
+def test_generation_runs_each_row_once_a_token() -> None:
+    decoder, session, _ = make("no cache")
+    sizes(session)
+    generate(decoder, [[1, 2], [3, 4, 5]], GenerationConfig(max_new_tokens=3), num_samples=2)
+    assert sizes(session) == [(2, 3), (4, 4), (4, 5)]
+
+
+def test_runs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In tokens, and in the bytes of their logits: fewer where only some of them are computed."""
+    monkeypatch.setattr("lite.models.decoder.recompute.MAX_TOKENS", 12)
+    decoder, session, _ = make("no cache")
+    sizes(session)
+    prompts = [[1] * length for length in (3, 20, 2, 4, 4, 6)]
+    decoder.prefill_rows(range(6), prompts)
+    assert sizes(session) == [(3, 4), (2, 6), (1, 20)]
+    monkeypatch.setattr("lite.models.decoder.recompute.MAX_LOGITS_BYTES", 4 * VOCABULARY * 8)
+    decoder.prefill_rows(range(6), prompts)
+    assert sizes(session) == [(2, 3), (2, 4), (1, 6), (1, 20)]
+    decoder, session, _ = make("no cache, gather")
+    sizes(session)
+    decoder.prefill_rows(range(6), prompts)
+    assert sizes(session) == [(3, 4), (2, 6), (1, 20)]
+
+
+def test_long_scores_run_in_chunks_where_that_saves_logits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lite.models.decoder.decoder.MAX_LOGITS_BYTES", 4 * VOCABULARY * 24)
+    rows = [np.arange(length) % VOCABULARY for length in (30, 60)]
+    scores = []
+    for name, runs in (("no cache", [(1, 30), (1, 60)]), ("no cache, gather", [(1, 24), (1, 30), (1, 24)])):
+        decoder, session, _ = make(name)
+        sizes(session)
+        scores.append(score(decoder, rows))
+        assert sizes(session)[: len(runs)] == runs
+    for one, other in zip(*scores, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+@pytest.mark.parametrize("gather", [True, False])
+def test_the_real_graph_with_and_without_a_gather(gather: bool, rng: np.random.Generator) -> None:
+    decoder = OnnxDecoder(MODELS / "handmade-no-cache", num_threads=1, gather_logits=gather)
+    assert bool(decoder.spec.gather) is gather
+    prompts = [rng.integers(0, 512, length) for length in (5, 20, 1)]
+    other = OnnxDecoder(MODELS / "handmade-no-cache", num_threads=1)
+    np.testing.assert_allclose(
+        decoder.prefill_rows(range(3), prompts), other.prefill_rows(range(3), prompts), atol=2e-5
+    )
