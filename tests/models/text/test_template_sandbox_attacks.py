@@ -39,4 +39,4 @@ def test_ends_in_time_and_space(ends: dict[str, str], name: str) -> None:
     assert end is not None
     assert end[1].startswith("text: " if name in HARMLESS else "ValueError: the chat template "), end[0]
     assert float(end[2]) < template_attacks.GIVEN
-    assert int(end[3]) < 600
+    assert int(end[3]) < 800
