@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from helpers.real_models import MODELS
+from helpers.models.real_models import MODELS
 
 from lite.cli import main
 from lite.models import GenerationConfig, OnnxDecoder, Tokenizer, generate

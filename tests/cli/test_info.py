@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from helpers.real_models import MODELS
+from helpers.models.real_models import MODELS
 
 from lite.cli import main
 

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from helpers.real_models import MODELS
+from helpers.models.real_models import MODELS
 
 from lite.cli import main
 

@@ -4,7 +4,7 @@ from argparse import Namespace
 
 import numpy as np
 import pytest
-from helpers.real_models import MODELS
+from helpers.models.real_models import MODELS
 
 from lite.cli.model import chat_ids, end_ids, load, prompt_ids
 from lite.models import Tokenizer, embedded_model_path

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.real_models import MODELS
+from helpers.models.real_models import MODELS
 
 from lite.cli import main
 from lite.models import OnnxDecoder, Tokenizer, score

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.real_models import EXPECTED, MODELS
+from helpers.models.real_models import EXPECTED, MODELS
 from helpers.recurrent_policy import PATH
 from numpy.typing import NDArray
 

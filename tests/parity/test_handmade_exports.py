@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.handmade_exports import NAMES, expected, graph
-from helpers.real_models import EXPECTED, MODELS
+from helpers.models.handmade_exports import NAMES, expected, graph
+from helpers.models.real_models import EXPECTED, MODELS
 
 from lite.models import GenerationConfig, OnnxDecoder, generate
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.decoder_graphs import FakeSession, config
-from helpers.real_models import MODELS
+from helpers.models.decoder_graphs import FakeSession, config
+from helpers.models.real_models import MODELS
 
 from lite.models import OnnxDecoder
 from lite.models.decoder.binding import BoundGraph, PlacedGraph

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.decoder_graphs import BLOCKS, VOCABULARY, FakeSession, config, make
+from helpers.models.decoder_graphs import BLOCKS, VOCABULARY, FakeSession, config, make
 
 from lite.models import GenerationConfig, OnnxDecoder, generate, score
 

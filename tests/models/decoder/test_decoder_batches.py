@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from helpers import decoder_graphs
-from helpers.real_models import EXPECTED, MODELS
+from helpers.models import decoder_graphs
+from helpers.models.real_models import EXPECTED, MODELS
 from numpy.typing import NDArray
 
 from lite.models import GenerationConfig, OnnxDecoder, full_logits, generate, score

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.real_models import MODELS
+from helpers.models.real_models import MODELS
 
 from lite.models import OnnxDecoder
 from lite.models.decoder.gather_logits import POSITIONS_INPUT, gather_before_projection

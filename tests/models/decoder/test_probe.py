@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.decoder_graphs import FakeSession, config, expected
+from helpers.models.decoder_graphs import FakeSession, config, expected
 
 from lite.models import OnnxDecoder
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.decoder_graphs import RECOMPUTED, VOCABULARY, FakeSession, make
-from helpers.real_models import MODELS
+from helpers.models.decoder_graphs import RECOMPUTED, VOCABULARY, FakeSession, make
+from helpers.models.real_models import MODELS
 
 from lite.models import GenerationConfig, OnnxDecoder, full_logits, generate, score
 

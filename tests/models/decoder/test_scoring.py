@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.real_models import EXPECTED, MODELS
+from helpers.models.real_models import EXPECTED, MODELS
 from numpy.typing import NDArray
 
 from lite.models import OnnxDecoder, full_logits, score

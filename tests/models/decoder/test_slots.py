@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.real_models import MODELS
+from helpers.models.real_models import MODELS
 
 from lite.models import OnnxDecoder
 from lite.models.graph.session import PointerBinding

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.real_models import EXPECTED, MODELS
+from helpers.models.real_models import EXPECTED, MODELS
 from numpy.typing import NDArray
 
 from lite.models import Generated, GenerationConfig, OnnxDecoder, generate, score, stream

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.models.scripted_session import Arg, Session
 from helpers.recurrent_policy import inputs
-from helpers.scripted_session import Arg, Session
 
 from lite import TensorDict
 from lite.models import OnnxModule

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from helpers.real_models import MODELS
+from helpers.models.real_models import MODELS
 
 from lite.models import ModelConfig
 from lite.models.graph.model_config import check_external_files, find_graph

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import shared
-from helpers.real_models import MODELS
+from helpers.models.real_models import MODELS
 from helpers.recurrent_policy import PATH, expected, inputs
 
 from lite import TensorDict, nn, vmap

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.real_models import MODELS
+from helpers.models.real_models import MODELS
 from helpers.recurrent_policy import PATH, expected, inputs
 
 from lite.models import OnnxModule

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from helpers.real_models import MODELS
+from helpers.models.real_models import MODELS
 
 from lite.models.graph.session import default_threads, import_onnxruntime, open_session, parse_device
 

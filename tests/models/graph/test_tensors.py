@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from helpers.scripted_session import Arg, Session
+from helpers.models.scripted_session import Arg, Session
 
 from lite.models import OnnxModule
 from lite.models.graph.tensors import read_tensors

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from helpers import template_attacks
+from helpers.models import template_attacks
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limits are read from /proc")
 pytest.importorskip("jinja2")

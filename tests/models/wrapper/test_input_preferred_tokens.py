@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.prompts import HELLO, HI, Make
+from helpers.models.prompts import HELLO, HI, Make
 
 from lite import TensorDict, lazy_stack
 from lite.models import ChatHistory, History, Tokens

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.prompts import HI, Make, P, rows, token_td
-from helpers.real_models import EXPECTED, MODELS
+from helpers.models.prompts import HI, Make, P, rows, token_td
+from helpers.models.real_models import EXPECTED, MODELS
 
 from lite import TensorDict
 from lite.models import OnnxWrapper, Text, Tokens

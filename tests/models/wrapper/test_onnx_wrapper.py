@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.prompts import HELLO, HI, MODES, Make, P, chat_td, prompts, rows, text_td
+from helpers.models.prompts import HELLO, HI, MODES, Make, P, chat_td, prompts, rows, text_td
 
 from lite import TensorDict
 from lite.models import ChatHistory, History, Tokens

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.prompts import Make, text_td
+from helpers.models.prompts import Make, text_td
 
 from lite.models import OnnxDecoder, OnnxWrapper, embedded_model_path
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.real_models import EXPECTED, MODELS
+from helpers.models.real_models import EXPECTED, MODELS
 
 from lite import TensorDict, lazy_stack
 from lite.models import ChatHistory, History, OnnxDecoder, OnnxWrapper, Text, Tokenizer, Tokens

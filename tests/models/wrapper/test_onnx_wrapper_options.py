@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.prompts import HELLO, HI, Make, rows, text_td, token_td
+from helpers.models.prompts import HELLO, HI, Make, rows, text_td, token_td
 
 from lite import LazyStackedTensorDict, TensorDict
 from lite.models import ChatHistory, History

@@ -6,7 +6,7 @@ import gc
 from typing import Any
 
 import pytest
-from helpers.prompts import Make
+from helpers.models.prompts import Make
 
 from lite.nn import TensorDictModule
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.prompts import HELLO, HI, MODES, Make, chat_td, prompts, rows, text_td, token_td
+from helpers.models.prompts import HELLO, HI, MODES, Make, chat_td, prompts, rows, text_td, token_td
 
 from lite import TensorDict, lazy_stack
 from lite.models import LogProbs, Masks, Text, Tokens

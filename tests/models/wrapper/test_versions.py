@@ -6,8 +6,8 @@ import inspect
 from typing import Any
 
 import pytest
-from helpers.prompts import Make, text_td
-from helpers.real_models import MODELS
+from helpers.models.prompts import Make, text_td
+from helpers.models.real_models import MODELS
 
 from lite.models import OnnxWrapper
 

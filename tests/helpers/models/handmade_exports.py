@@ -1,12 +1,10 @@
 """Small decoder graphs of conventions that no exporter among the test models makes, and what they must give.
 
-Run ``PYTHONPATH=tests python tests/helpers/handmade_exports.py`` (with onnx) to write their folders and their
-entries in ``expected.json`` again. Weights are random, as the convention is under test and not language;
-positions are learned, so that a wrong one shows.
-
-- `handmade-no-cache`: `input_ids`, `attention_mask`, `position_ids` -> `logits`, as optimum's
-  `--task text-generation` writes it.
-- `handmade-last-logits`: past and present, and the logits of the last position only.
+Run ``PYTHONPATH=tests python tests/helpers/models/handmade_exports.py`` (with onnx) to write their folders
+and their entries in ``expected.json`` again. Weights are random, as the convention is under test and not
+language; positions are learned, so that a wrong one shows. - `handmade-no-cache`: `input_ids`,
+`attention_mask`, `position_ids` -> `logits`, as optimum's `--task text-generation` writes it. - `handmade-
+last-logits`: past and present, and the logits of the last position only.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from helpers.real_models import MODELS
+from helpers.models.real_models import MODELS
 from numpy.typing import NDArray
 
 VOCABULARY, CONTEXT, WIDTH, LAYERS, HEADS = 512, 256, 32, 2, 2
@@ -175,7 +173,7 @@ def expected() -> dict[str, Any]:
             margins.append(best - second)
         case = {"prompt": prompt, "tokens": tokens, "log_probs": log_probs, "margin": round(min(margins), 4)}
         cases.append(case)
-    reference = "the formulas of tests/helpers/handmade_exports.py in NumPy, one row at a time, float64"
+    reference = "formulas of tests/helpers/models/handmade_exports.py in NumPy, one row at a time, float64"
     return {"reference": reference, "atol_log_prob": 0.0001, "greedy": cases}
 
 

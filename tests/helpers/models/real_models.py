@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-MODELS = Path(__file__).parents[1] / "models" / "exports"
+MODELS = Path(__file__).parents[2] / "models" / "exports"
 EXPECTED: dict[str, Any] = {
     name.split("/")[0]: value for name, value in json.loads((MODELS / "expected.json").read_text()).items()
 }
