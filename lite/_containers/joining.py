@@ -245,7 +245,7 @@ def _maybe_dense(items: list[Any], dim: int) -> Any:
             return _behind(_stack_nodes, items, dim)
         except RuntimeError:
             return kinds.lazy(*items, stack_dim=dim)
-    lazy = any(issubclass(kind, kinds.lazy) for kind in set(map(type, items)))
+    lazy = any(issubclass(kind, kinds.lazy) for kind in found)
     regular = not lazy and sizes.count(size) == len(sizes)
     if regular:
         dim = _check_sizes(items, dim)
