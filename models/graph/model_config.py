@@ -142,7 +142,10 @@ def find_graph(model: str | Path) -> tuple[Path, Path]:
             if (folder / name).is_file():
                 return folder / name, path
     found = sorted(
-        str(p.relative_to(path)) for folder in (path, path / "onnx") for p in folder.glob("*.onnx")
+        str(p.relative_to(path))
+        for folder in (path, path / "onnx")
+        for p in folder.glob("*.onnx")
+        if p.is_file()  # whoever opens a pipe waits for a writer
     )
     if len(found) == 1:
         return path / found[0], path

@@ -110,6 +110,49 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
         self.requires_grad = bool(requires_grad)
         return self
 
+    # -- what initialisers call; without data (on "meta") there is nothing to set ----------------------
+
+    def fill_(self, value: Any) -> Parameter:
+        """Set all elements to a number; returns self.
+
+        Example:
+            >>> from lite import nn
+            >>> net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+            >>> _ = net.apply(lambda m: m.weight.fill_(1.0) if type(m) is nn.Linear else None)
+            >>> net[1].weight.data
+            array([[1., 1.],
+                   [1., 1.]], dtype=float32)
+        """
+        if not self.is_meta:
+            self.data[...] = value
+        return self
+
+    def zero_(self) -> Parameter:
+        """Set all elements to 0; returns self."""
+        return self.fill_(0)
+
+    def copy_(self, source: Any) -> Parameter:
+        """Take the values of an array or a parameter that broadcasts to the shape; returns self.
+
+        Raises:
+            ValueError: it does not broadcast.
+        """
+        return self.fill_(_raw(source))
+
+    def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Parameter:
+        """Draw all elements from a normal distribution; returns self.
+
+        Args:
+            mean: of the distribution.
+            std: its standard deviation, not negative.
+            generator: a NumPy generator or a seed; new entropy without one.
+        """
+        return self.fill_(np.random.default_rng(generator).normal(mean, std, self.shape))
+
+    def uniform_(self, low: float = 0.0, high: float = 1.0, *, generator: Any = None) -> Parameter:
+        """Draw all elements from [low, high); returns self. See `normal_`."""
+        return self.fill_(np.random.default_rng(generator).uniform(low, high, self.shape))
+
     def backward(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Raise: there is no automatic differentiation here."""
         raise RuntimeError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -122,3 +123,11 @@ def test_a_number_of_thousands_of_digits_names_the_file(folder: Path) -> None:
     (folder / "config.json").write_text('{"eos_token_id": ' + "9" * 5000 + "}")
     with pytest.raises(ValueError, match=r"config\.json"):
         ModelConfig.from_directory(folder)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+def test_pipes_are_no_graphs(tmp_path):
+    os.mkfifo(tmp_path / "model.onnx")
+    for model in (tmp_path, tmp_path / "model.onnx"):
+        with pytest.raises(FileNotFoundError, match=r"no \.onnx file"):
+            find_graph(model)

@@ -114,3 +114,35 @@ def test_what_training_asks_for_is_not_there(name):
     ):
         getattr(p, name)
     assert p.detach() is p.data
+
+
+def test_initialisers_write_in_place() -> None:
+    weight = nn.Parameter(np.zeros((2, 3), np.float32))
+    array = weight.data
+    assert weight.fill_(2) is weight
+    np.testing.assert_array_equal(array, np.full((2, 3), 2))
+    weight.copy_(nn.Parameter(np.arange(3.0)))
+    np.testing.assert_array_equal(array, [[0, 1, 2]] * 2)
+    with pytest.raises(ValueError, match="broadcast"):
+        weight.copy_(np.zeros(4))
+    np.testing.assert_array_equal(weight.zero_().data, np.zeros((2, 3)))
+    first = weight.normal_(5, 0.1, generator=0).data.copy()
+    np.testing.assert_array_equal(first, np.random.default_rng(0).normal(5, 0.1, (2, 3)).astype(np.float32))
+    assert (weight.uniform_(-1, -0.5, generator=np.random.default_rng(1)).data < -0.4).all()
+    assert not np.array_equal(weight.normal_().data, nn.Parameter(np.zeros((2, 3))).normal_().data)
+    assert weight.data is array
+    meta = nn.Linear(2, 3, device="meta").weight
+    assert meta.fill_(1).is_meta
+    assert meta.normal_().is_meta
+
+
+def test_init_weights() -> None:
+    net = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2)))
+
+    def init_weights(module: nn.Module) -> None:
+        if type(module) is nn.Linear:
+            module.weight.fill_(1.0)
+
+    assert net.apply(init_weights) is net
+    for layer in (net[0], net[1][0]):
+        np.testing.assert_array_equal(layer.weight.data, np.ones((2, 2)))
