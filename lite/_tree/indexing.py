@@ -122,22 +122,27 @@ def result_shape(items: tuple[Any, ...], batch_size: Shape) -> Shape:
 
 def indexed_shape(index: Any, shape: Shape) -> Shape:
     """The shape that an index leaves of one; where traced arrays point to is not known."""
-    if isinstance(index, tuple):
-        index = tuple([_stand_in(item) for item in index])
-    indexed: Array = np.broadcast_to(_NOTHING, shape)[_stand_in(index)]
+    items = _stand_ins(index if isinstance(index, tuple) else (index,))
+    indexed: Array = np.broadcast_to(_NOTHING, shape)[items]
     return indexed.shape
 
 
-def _stand_in(item: Any) -> Any:
-    """What is to a shape as a traced array is: with no dimensions an integer, else an array of them."""
-    if not has_namespace(item):
-        return item
-    return np.zeros(item.shape, np.intp) if item.shape else 0
+def _stand_ins(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What is to a shape as traced arrays are: with no dimensions an integer, else an array of them."""
+    if not is_traced(items):
+        return items
+    sizes = [item.shape if has_namespace(item) else None for item in items]
+    return tuple(
+        [
+            item if size is None else np.zeros(size, np.intp) if size else 0
+            for item, size in zip(items, sizes, strict=True)
+        ]
+    )
 
 
 def is_traced(items: tuple[Any, ...]) -> bool:
     """Whether a normalised index has an array whose values are not known."""
-    return any(type(item) not in _VIEWS and has_namespace(item) for item in items)
+    return not _PLAIN.issuperset(map(type, items)) and any(map(has_namespace, items))
 
 
 def basic_shape(items: tuple[Any, ...], batch_size: Shape) -> Shape | None:
@@ -190,6 +195,7 @@ def slice_length(index: slice, n: int) -> int:
 
 
 _VIEWS = frozenset({int, slice, NoneType, EllipsisType})
+_PLAIN = _VIEWS | {bool, np.ndarray}
 _NOTHING = np.zeros((), dtype=np.bool_)
 
 
@@ -199,7 +205,7 @@ def result_names(items: tuple[Any, ...], names: list[str | None], ndim: int) -> 
     Index arrays, bools and the integers beside them make one block of dimensions, which is unnamed
     unless it comes from a single 1-d array. NumPy puts it where they stand, or first if they stand apart.
     """
-    items = tuple([_stand_in(item) for item in items])
+    items = _stand_ins(items)
     arrays = [item for item in items if isinstance(item, np.ndarray | bool)]
     block_at = [i for i, item in enumerate(items) if isinstance(item, np.ndarray | int)]
     together = not arrays or block_at[-1] - block_at[0] + 1 == len(block_at)
