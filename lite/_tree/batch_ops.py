@@ -80,14 +80,15 @@ class Reshape(BatchOp):
 
 
 class View(Reshape):
-    """Reshape that refuses to copy."""
+    """Reshape that refuses to copy; but for objects, whose views share nothing that is written to."""
 
     __slots__ = ()
 
     def array(self, value: Array) -> Array:
         own = value.shape
         full = self.full if own == self.known else self._full(own)
-        if value.flags.c_contiguous:  # is never copied, and need not pay for the question
+        # What is contiguous is never copied, and need not pay for the question.
+        if value.flags.c_contiguous or value.dtype == object:
             return value.reshape(full)
         out: Array = value.reshape(full, copy=False)
         return out
