@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.models.decoder.conventions import CacheTensor, GraphSpec
-from lite.models.graph.session import PointerBinding, SessionLike
+from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, SessionLike
 from lite.models.graph.tensors import ELEMENT_TYPES
 
 
@@ -53,6 +53,7 @@ class BoundGraph:
         self._keep_shape = (1,) * len(inputs[spec.keep].shape) if spec.keep else ()
         self._first = np.zeros((0, 1, 1), np.int64)
         self._held: dict[str, NDArray[Any]] = {}  # pointers do not keep arrays alive
+        self._limit: float | None = FIRST_RUN_SECONDS  # of the first run, in seconds
 
     def bind_cache(
         self, tensor: CacheTensor, past: int, past_shape: list[int], present: int, present_shape: list[int]
@@ -97,6 +98,7 @@ class BoundGraph:
 
         Raises:
             RuntimeError: onnxruntime cannot run the graph on these sizes; the message has them.
+            TimeoutError: the first run does not end.
         """
         spec = self._spec
         count, steps = ids.shape
@@ -120,7 +122,9 @@ class BoundGraph:
             spec.logits, self._cpu, self._logits_dtype.type, list(logits.shape), logits.ctypes.data
         )
         try:
-            self._binding.run()
+            self._binding.run(self._limit and self._limit + count * steps)
+        except TimeoutError:
+            raise
         except Exception as error:  # onnxruntime's exceptions have no common base but Exception
             sizes = ", ".join(f"{name} {list(array.shape)}" for name, array in self._held.items())
             raise RuntimeError(
@@ -128,6 +132,7 @@ class BoundGraph:
                 f"token{'s' * (steps > 1)} ({sizes}): {error}. A graph that takes one token at a time "
                 "must declare that: input_ids [batch, 1]"
             ) from error
+        self._limit = None
         return logits.astype(np.float32, copy=False)
 
     def _gathered(self, count: int, steps: int, wanted: NDArray[Any] | None, last: bool) -> NDArray[np.int64]:

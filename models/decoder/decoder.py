@@ -83,6 +83,7 @@ class OnnxDecoder:
 
     Raises:
         FileNotFoundError: if there is no such directory or no graph in it.
+        TimeoutError: a run of two tokens, which is tried on opening, does not end.
         ValueError: if the graph follows no supported convention (the message lists what it has and what is
             supported), or onnxruntime refuses it.
         RuntimeError: for `device="cuda"` without a usable GPU or GPU build of onnxruntime; from every method

@@ -10,7 +10,7 @@ import numpy as np
 
 from lite._arrays.device import DeviceArray
 from lite._transforms.vmap.level import batched_in, level_of
-from lite.models.graph.session import PointerBinding, SharedSession, parse_device
+from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, SharedSession, parse_device
 from lite.models.graph.tensors import GraphTensor
 from lite.nn._modules.parameter import Parameter
 
@@ -21,8 +21,8 @@ class GraphCall:
     """What `OnnxModule` calls: arrays in the order of the graph's inputs to arrays in that of its outputs.
 
     Leading dimensions of the inputs are the batch, however many; they are one dimension for the graph, at
-    the axis where it has its batch, and lead the outputs again. Immutable, and safe from any number of
-    threads.
+    the axis where it has its batch, and lead the outputs again. Safe from any number of threads; all that
+    changes is that the first run, which may take no longer than two minutes, has been.
 
     Args:
         session: of the graph.
@@ -37,6 +37,7 @@ class GraphCall:
         self.inputs = inputs
         self.outputs = outputs
         self._device = parse_device(session.options.device)
+        self._limit: float | None = FIRST_RUN_SECONDS  # of the first run
         self._beyond_numpy = any(tensor.dtype.kind == "V" for tensor in outputs)  # bfloat16
 
     def __call__(self, *arrays: Any) -> Any:
@@ -98,7 +99,10 @@ class GraphCall:
                 binding.bind_input(tensor.name, place, tensor.element_type, list(value.shape), pointer)
             for tensor in self.outputs:
                 binding.bind_new_output(tensor.name, here)
-            binding.run()
+            binding.run(self._limit)
+            self._limit = None
+        except TimeoutError:
+            raise
         except Exception as error:  # onnxruntime's exceptions have no common base but Exception
             given = ", ".join(
                 [f"{t.name} {v.dtype}{list(v.shape)}" for t, v in zip(self.inputs, held, strict=False)]

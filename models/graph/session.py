@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,10 @@ Device = tuple[Any, ...]
 
 _NO_FLASH = "ORT_GQA_DISABLE_FLASH_ATTENTION"
 _environment_lock = threading.Lock()
+# A graph from elsewhere may never end. These are longer than any that is meant to: loading optimises large
+# models, and the first run on a GPU tunes its kernels. A decoder has a second more for each token.
+LOAD_SECONDS = 600.0
+FIRST_RUN_SECONDS = 120.0
 
 
 class NodeArg(Protocol):
@@ -84,11 +88,47 @@ class PointerBinding:
         """The outputs as new NumPy arrays: by a copy, which costs less than an array around the OrtValue."""
         return self._binding.copy_outputs_to_cpu()
 
-    def run(self) -> None:
-        if self._raw:
+    def run(self, seconds: float | None = None) -> None:
+        """Run the graph.
+
+        Args:
+            seconds: when to stop it; None waits for ever.
+
+        Raises:
+            TimeoutError: it has not ended by then.
+            Exception: onnxruntime's, whose exceptions have no other common base.
+        """
+        if not self._raw:
+            self._session.run_with_iobinding(self._binding)
+        elif seconds is None:
             self._session.run_with_iobinding(self._binding, None)
         else:
-            self._session.run_with_iobinding(self._binding)
+            options = import_onnxruntime().RunOptions()
+            options.log_severity_level = 4  # the error that is raised says it
+            with _stopped_after(seconds, lambda: setattr(options, "terminate", True), "its run"):
+                self._session.run_with_iobinding(self._binding, options)
+
+
+@contextmanager
+def _stopped_after(seconds: float, stop: Callable[[], None], what: str) -> Iterator[None]:
+    """Stop what the body does after a while; TimeoutError if it was."""
+    stopped = threading.Event()
+
+    def too_late() -> None:
+        stopped.set()
+        stop()
+
+    timer = threading.Timer(seconds, too_late)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except Exception as error:
+        if stopped.is_set():
+            raise TimeoutError(f"the graph may never end: {what} took over {seconds:g} seconds") from error
+        raise
+    finally:
+        timer.cancel()
 
 
 def import_onnxruntime() -> Any:
@@ -171,8 +211,8 @@ def open_session(
     Raises:
         ImportError: without onnxruntime; the message has the pip command.
         RuntimeError: for a CUDA device that this installation or machine cannot use.
-        ValueError: if onnxruntime refuses the graph, `num_threads` is not positive, or this build of
-            onnxruntime lacks one of `providers`.
+        ValueError: if onnxruntime refuses the graph or does not load it in ten minutes, `num_threads` is not
+            positive, or this build of onnxruntime lacks one of `providers`.
     """
     kind, index = parse_device(device)
     if num_threads is not None and num_threads < 1:
@@ -196,8 +236,10 @@ def open_session(
             _check_cuda(ort)
             cuda = {"device_id": index, "arena_extend_strategy": "kSameAsRequested"}
             providers = [("CUDAExecutionProvider", cuda), *providers]
+    # Versions before 1.21 cannot be told to stop.
+    cancel = getattr(options, "set_load_cancellation_flag", lambda flag: None)
     try:
-        with _flash_attention(flash_attention):
+        with _flash_attention(flash_attention), _stopped_after(LOAD_SECONDS, lambda: cancel(True), "loading"):
             session = ort.InferenceSession(content or str(graph), options, providers=list(providers))
     except Exception as error:  # onnxruntime's exceptions have no common base but Exception
         raise ValueError(f"onnxruntime {ort.__version__} cannot load {str(graph)!r}: {error}") from error

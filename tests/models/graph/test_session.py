@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import sys
+import threading
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers.models.real_models import MODELS
 
-from lite.models.graph.session import default_threads, import_onnxruntime, open_session, parse_device
+from lite.models import OnnxDecoder, OnnxModule
+from lite.models.decoder import binding
+from lite.models.graph import call
+from lite.models.graph.session import (
+    _stopped_after,
+    default_threads,
+    import_onnxruntime,
+    open_session,
+    parse_device,
+)
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -73,3 +85,42 @@ def test_the_device_follows_from_the_providers() -> None:
     assert SessionOptions.from_arguments(None, [cuda, "CPUExecutionProvider"], None).device == "cuda:2"
     assert SessionOptions.from_arguments("cuda:2", [cuda], None).device == "cuda:2"
     assert SessionOptions.from_arguments(None, ["CUDAExecutionProvider"], None).device == "cuda"
+
+
+# -- graphs that never end ---------------------------------------------------------------------------
+
+ENDLESS = Path(__file__).parents[1] / "graphs" / "endless.onnx"
+"""`logits` of 8 tokens are those of a loop of 2^62 rounds."""
+
+
+def test_a_decoder_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(binding, "FIRST_RUN_SECONDS", 0.2)
+    start = time.monotonic()
+    with pytest.raises(TimeoutError, match=r"may never end: its run took over 2\.2 seconds"):
+        OnnxDecoder(ENDLESS, num_threads=1)
+    assert time.monotonic() - start < 30
+
+
+def test_a_module_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call, "FIRST_RUN_SECONDS", 0.2)
+    module = OnnxModule(ENDLESS)
+    for _ in range(2):  # a run that was stopped is not the first one that has been
+        with pytest.raises(TimeoutError, match="may never end"):
+            module(np.ones((1, 2), np.int64))
+
+
+def test_what_is_in_time_is_not_stopped() -> None:
+    stopped = threading.Event()
+    with _stopped_after(30, stopped.set, "loading"):
+        pass
+    with pytest.raises(ValueError, match="mine"), _stopped_after(30, stopped.set, "loading"):
+        raise ValueError("mine")
+    assert not stopped.is_set()
+
+    def load() -> None:
+        with _stopped_after(0.01, stopped.set, "loading"):
+            stopped.wait(20)
+            raise ValueError("stopped")
+
+    with pytest.raises(TimeoutError, match=r"loading took over 0\.01 seconds"):
+        load()
