@@ -51,6 +51,8 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
         filename: _PathLike | None = None,
     ) -> Self:
         _require_host(device)
+        if isinstance(source, str | os.PathLike):
+            raise TypeError(f"source must be an array, got {source!r}; from_filename maps a file.")
         if filename is None:
             array = np.asanyarray(source)
             out = (array if shape is None else array.reshape(_shape((shape,)))).view(cls)

@@ -186,6 +186,8 @@ def _apply_root(
     changes = call.batch_size is not None or device is not MISSING or names is not MISSING
     if call.inplace and changes and td._parts() is not None:
         raise ValueError("a lazy stack takes no batch_size, device or names with inplace=True.")
+    if num_threads < 0:
+        raise ValueError(f"num_threads must be 0 or more, got {num_threads}.")
     if num_threads:
         call.fn = _called_ahead(td, call, nodes, num_threads)
     if call.inplace or out is not None:

@@ -88,7 +88,8 @@ def test_like(tmp_path):
 def test_the_class_itself(tmp_path):
     array = np.arange(6)
     x = MemoryMappedTensor(array, shape=(2, 3), index=1)
-    assert type(x) is MemoryMappedTensor or type(x) is np.ndarray
+    assert type(x) is np.ndarray  # a part of what has no file
+    assert type(MemoryMappedTensor(array)) is MemoryMappedTensor
     x[0] = 30
     assert array.tolist() == [0, 1, 2, 30, 4, 5]
     with pytest.raises(RuntimeError, match="no file"):
@@ -99,6 +100,8 @@ def test_the_class_itself(tmp_path):
     assert pickle.loads(pickle.dumps(MemoryMappedTensor([1, 2]))).tolist() == [1, 2]
     with pytest.raises(RuntimeError, match="device='cuda'"):
         MemoryMappedTensor(array, device="cuda")
+    with pytest.raises(TypeError, match="source must be an array, got 'y'; from_filename"):
+        MemoryMappedTensor("y")
     with pytest.raises(RuntimeError, match="already exists"):
         MemoryMappedTensor(array, filename=tmp_path / "y")
 

@@ -41,6 +41,18 @@ ROWS = {
 }
 
 
+# Examples of which the reference itself runs nothing: they need files, packages or a GPU that are not there.
+NOWHERE = {
+    *(
+        f"TensorDictBase.{name}"
+        for name in ("device", "from_csv", "from_h5", "from_json", "from_parquet", "from_zarr")
+    ),
+    "PersistentTensorDict.from_h5",
+    "PersistentTensorDict.from_zarr",
+    "TensorDictStore.from_schema",
+}
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -48,13 +60,13 @@ def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         with pytest.raises(AssertionError):
             run_example(EXAMPLES[name])
     else:
-        run_example(EXAMPLES[name])
+        assert bool(run_example(EXAMPLES[name])) == (name not in NOWHERE)
 
 
 def test_that_examples_are_found_and_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert len(EXAMPLES) > 150
-    assert ROWS.keys() <= EXAMPLES.keys()
+    assert ROWS.keys() | NOWHERE <= EXAMPLES.keys()
     assert run_example(EXAMPLES["TensorDictBase.squeeze"]) >= 4
     with pytest.raises(AssertionError):
         run_example(["td = TensorDict(a=torch.ones(3))", "type(td['a']).__name__ == 'Tensor'"])

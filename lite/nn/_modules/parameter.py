@@ -146,7 +146,12 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
             mean: of the distribution.
             std: its standard deviation, not negative.
             generator: a NumPy generator or a seed; new entropy without one.
+
+        Raises:
+            ValueError: `std` is negative.
         """
+        if std < 0:
+            raise ValueError(f"std must not be negative, got {std}.")
         return self.fill_(np.random.default_rng(generator).normal(mean, std, self.shape))
 
     def uniform_(self, low: float = 0.0, high: float = 1.0, *, generator: Any = None) -> Parameter:

@@ -49,7 +49,11 @@ def float_arrays(*values: Any) -> list[Any]:
     shape = arrays[0].shape
     if all(array.shape == shape for array in arrays):
         return arrays
-    shape = np.broadcast_shapes(*(array.shape for array in arrays))
+    shapes = [array.shape for array in arrays]
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ValueError(f"parameters must have shapes that broadcast to one, got {shapes}.") from None
     return [array if array.shape == shape else np.broadcast_to(array, shape) for array in arrays]
 
 

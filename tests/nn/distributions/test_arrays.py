@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from lite.nn.distributions import Gamma, Normal
 from lite.nn.distributions.arrays import (
     as_shape,
     as_value,
@@ -93,3 +94,9 @@ def test_draws_of_numpys_generator() -> None:
         waits = standard_exponential(0, (1000,), np.dtype(dtype))
         assert waits.dtype == dtype
         assert (waits >= 0).all()
+
+
+def test_parameters_that_do_not_broadcast() -> None:
+    for kind in (Normal, Gamma):
+        with pytest.raises(ValueError, match=r"broadcast to one, got \[\(2,\), \(3,\)\]"):
+            kind(np.ones(2), np.ones(3))

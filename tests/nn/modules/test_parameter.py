@@ -130,6 +130,8 @@ def test_initialisers_write_in_place() -> None:
     np.testing.assert_array_equal(first, np.random.default_rng(0).normal(5, 0.1, (2, 3)).astype(np.float32))
     assert (weight.uniform_(-1, -0.5, generator=np.random.default_rng(1)).data < -0.4).all()
     assert not np.array_equal(weight.normal_().data, nn.Parameter(np.zeros((2, 3))).normal_().data)
+    with pytest.raises(ValueError, match="std must not be negative, got -1"):
+        weight.normal_(0, -1)
     assert weight.data is array
     meta = nn.Linear(2, 3, device="meta").weight
     assert meta.fill_(1).is_meta
