@@ -79,6 +79,8 @@ class SlotCache:
             self._slots[row] = -1
             self._last_step = None
 
+    def settle(self, row: int) -> None: ...  # a slot is its own
+
     def resize(self, rows: int) -> None:
         new = max(0, rows - len(self._slots))
         self._slots = np.concatenate([self._slots, np.full(new, -1)])

@@ -43,6 +43,10 @@ class GenerationConfig:
         skip_special_tokens: leave special tokens out when the response is decoded.
         eos_token_ids: ids that end a response; the id stays in it.
         pad_token_id: filler for padded outputs, None to leave that to the tokenizer.
+        prompt_lookup_num_tokens: most tokens to guess at once from where the last ones came before; None
+            for no guesses. They save time where text is copied, and never change a response.
+        max_matching_ngram_size: most tokens that are looked up for that.
+        num_assistant_tokens: most tokens that an assistant model guesses at once.
 
     Example:
         >>> GenerationConfig.from_kwargs({"max_tokens": 8, "temperature": 0.0}).greedy
@@ -61,6 +65,9 @@ class GenerationConfig:
     skip_special_tokens: bool = False
     eos_token_ids: tuple[int, ...] = ()
     pad_token_id: int | None = None
+    prompt_lookup_num_tokens: int | None = None
+    max_matching_ngram_size: int = 2
+    num_assistant_tokens: int = 20
 
     @property
     def greedy(self) -> bool:
@@ -162,7 +169,8 @@ def _validate(given: Mapping[str, Any]) -> None:
 def _converted(given: Mapping[str, Any]) -> dict[str, Any]:
     """Check types that the reference leaves unchecked, and bring values into the fields' form."""
     values = dict(given)
-    for name in ("max_new_tokens", "num_return_sequences", "top_k"):
+    counts = "prompt_lookup_num_tokens", "max_matching_ngram_size", "num_assistant_tokens"
+    for name in ("max_new_tokens", "num_return_sequences", "top_k", *counts):
         if name in values:
             values[name] = _integer(name, values[name], 0 if name == "max_new_tokens" else 1)
     if "top_k" in values:
