@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,7 @@ class BoundGraph:
         self._cpu = self._binding.device("cpu", 0)
         self._device = self._binding.device(graph.device, graph.index)
         self._cache_type = ELEMENT_TYPES[spec.cache_type].bound if spec.cache else None
+        self._cache_names = [(tensor.past, tensor.present) for tensor in spec.cache]
         self._logits_dtype = np.dtype(ELEMENT_TYPES[spec.logits_type].name)
         inputs = {arg.name: arg for arg in graph.session.get_inputs()}
         integers = {"input_ids", spec.mask, spec.positions, spec.branch, spec.keep, spec.gather}
@@ -69,9 +71,24 @@ class BoundGraph:
         self._binding.bind_input(tensor.past, self._device, self._cache_type, past_shape, past)
         self._binding.bind_output(tensor.present, self._device, self._cache_type, present_shape, present)
 
-    def bind_input(self, name: str, values: NDArray[Any]) -> None:
-        """Bind an integer input to `values`, in the graph's type; the same array need not be bound again."""
+    def bind_caches(
+        self, pasts: Sequence[int], past_shape: list[int], presents: Sequence[int], present_shape: list[int]
+    ) -> None:
+        """`bind_cache` for all cache tensors, if they have one shape."""
+        self._binding.bind_pairs(
+            self._cache_names, self._device, self._cache_type, pasts, past_shape, presents, present_shape
+        )
+
+    def bind_input(self, name: str, values: NDArray[Any], at: int | None = None) -> None:
+        """Bind an integer input to `values`, in the graph's type; the same array need not be bound again.
+
+        `at` is their address, which takes a while to ask for, if they are contiguous and of that type.
+        """
         if self._held.get(name) is values:
+            return
+        if at is not None and self._on_cpu:
+            self._held[name] = values
+            self._binding.bind_input(name, self._cpu, values.dtype.type, list(values.shape), at)
             return
         array = self._held[name] = np.ascontiguousarray(values, dtype=self._dtypes[name])
         if self._on_cpu:

@@ -77,6 +77,22 @@ class PointerBinding:
     ) -> None:
         self._binding.bind_output(name, *device, element_type, shape, pointer)
 
+    def bind_pairs(
+        self,
+        names: Sequence[tuple[str, str]],
+        device: Device,
+        element_type: Any,
+        sources: Sequence[int],
+        source_shape: list[int],
+        targets: Sequence[int],
+        target_shape: list[int],
+    ) -> None:
+        """Bind inputs of one shape and outputs of another: what some graphs need for every single token."""
+        bind_input, bind_output = self._binding.bind_input, self._binding.bind_output
+        for (name, output), source, target in zip(names, sources, targets, strict=True):
+            bind_input(name, *device, element_type, source_shape, source)
+            bind_output(output, *device, element_type, target_shape, target)
+
     def bind_new_output(self, name: str, device: Device) -> None:
         """Let onnxruntime allocate an output on a device."""
         self._binding.bind_output(name, *device)
