@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite.kernels import sample_tokens
 from lite.models.decoder.protocol import Decoder
 from lite.models.generation.options import GenerationConfig
+from lite.models.generation.response import AHEAD, Response
+from lite.models.generation.sampling import Sampler
 
-_AHEAD = 1024  # tokens of a response that memory is taken for at once; longer ones make it grow
 _ENDLESS = 2**31  # stands for any larger limit
 
 DecodeText = Callable[[NDArray[np.int64]], str]
@@ -58,7 +59,7 @@ class Step:
 def generate(
     decoder: Decoder,
     prompts: Sequence[ArrayLike],
-    config: GenerationConfig,
+    config: GenerationConfig | Sequence[GenerationConfig],
     *,
     seeds: NDArray[np.uint64] | None = None,
     num_samples: int = 1,
@@ -72,11 +73,11 @@ def generate(
     Args:
         decoder: the model; rows that are in use stay as they are.
         prompts: token ids, one integer array (L,) per prompt.
-        config: the options.
+        config: the options, of all prompts or one for each.
         seeds: uint64 (len(prompts) * num_samples,), one per response; default: drawn from the operating
             system.
         num_samples: responses per prompt.
-        decode_text: turns tokens (L,) into text; needed for `config.stop_sequences`.
+        decode_text: turns tokens (L,) into text; needed for stop sequences.
 
     Returns:
         The responses, prompt by prompt: response s of prompt p is number `p * num_samples + s`. For no
@@ -119,7 +120,7 @@ def generate(
 def stream(
     decoder: Decoder,
     prompts: Sequence[ArrayLike],
-    config: GenerationConfig,
+    config: GenerationConfig | Sequence[GenerationConfig],
     *,
     seeds: NDArray[np.uint64] | None = None,
     num_samples: int = 1,
@@ -140,7 +141,12 @@ def stream(
     """
     if operator.index(num_samples) < 1:
         raise ValueError(f"num_samples must be at least 1, got {num_samples}")
-    if config.stop_sequences and decode_text is None:
+    configs = [config] * len(prompts) if isinstance(config, GenerationConfig) else list(config)
+    if len(configs) != len(prompts):
+        raise ValueError(
+            f"config must be one or one per prompt, got {len(configs)} for {len(prompts)} prompts"
+        )
+    if decode_text is None and any(own.stop_sequences for own in configs):
         raise ValueError("stop_sequences need decode_text, the function that turns tokens into text")
     ids = [decoder.check_ids(prompt) for prompt in prompts]
     count = len(ids) * num_samples
@@ -153,114 +159,78 @@ def stream(
         raise ValueError(
             f"seeds must be {count} integers, one per response, got {given.dtype} of shape {given.shape}"
         )
-    batch = _Batch(decoder, ids, config, given.astype(np.uint64), num_samples, decode_text)
-    return batch.steps()
+    room = decoder.context_length or _ENDLESS
+    responses = [
+        Response(
+            number, ids[number // num_samples], configs[number // num_samples], np.uint64(given[number]), room
+        )
+        for number in range(count)
+    ]
+    return _Batch(decoder, responses, num_samples, decode_text).steps()
 
 
 class _Batch:
-    """The state of one call: which responses are open, on which rows of the decoder, and what they hold."""
+    """The state of one call: which responses are open, and on which rows of the decoder."""
 
     def __init__(
-        self,
-        decoder: Decoder,
-        prompts: list[NDArray[np.int64]],
-        config: GenerationConfig,
-        seeds: NDArray[np.uint64],
-        num_samples: int,
-        decode_text: DecodeText | None,
+        self, decoder: Decoder, responses: list[Response], num_samples: int, decode_text: DecodeText | None
     ) -> None:
         self.decoder = decoder
-        self.config = config
-        self.seeds = seeds
+        self.responses = responses
         self.num_samples = num_samples
         self.decode_text = decode_text
-        self.prompts = prompts
-        room = decoder.context_length or _ENDLESS
-        limits = [min(config.max_new_tokens, room - len(p)) for p in prompts]
-        self.limits = np.repeat(np.array(limits, np.int64), num_samples)
-        self.starts = np.repeat(np.array([len(p) for p in prompts], np.int64), num_samples)
-        longest = max(
-            (len(p) + min(limit, _AHEAD) for p, limit in zip(prompts, limits, strict=True)), default=0
-        )
-        # prompt and response of each row, for the repetition penalty; -1 where there is nothing yet
-        self.history = np.full((len(self.limits), longest), -1, np.int64)
-        for row, start in enumerate(self.starts):
-            self.history[row, :start] = prompts[row // num_samples]
+        self.sampler = Sampler()
 
     def steps(self) -> Iterator[Step]:
-        live = np.flatnonzero(self.limits > 0)
-        if not len(live):
+        live = [response for response in self.responses if response.limit > 0]
+        if not live:
             return
-        held = self.decoder.acquire(len(self.limits))
-        rows = np.array(held)
+        held = self.decoder.acquire(len(self.responses))
         try:
-            logits, on = self._prefill(rows, live), rows[live].tolist()
-            for t in range(int(self.limits.max())):
-                tokens, log_probs = self._sample(logits, live, t)
-                self._remember(live, tokens, t)
-                finished = self._finished(live, tokens, t)
-                yield Step(t, live, tokens, log_probs, finished)
-                for row in finished:
-                    self.decoder.reset(int(rows[row]))
+            logits, on = self._prefill(held, live), [held[response.number] for response in live]
+            for t in itertools.count():
+                drawn = self.sampler.draw(logits, live)
+                finished = self._remember(live, drawn.tokens)
+                numbers = np.array([response.number for response in live])
+                yield Step(t, numbers, drawn.tokens, drawn.log_probs, finished)
+                tokens = drawn.tokens
                 if finished:
-                    going = np.array([row not in finished for row in live.tolist()])
-                    live, tokens = live[going], tokens[going]
-                    if not len(live):
+                    for number in finished:
+                        self.decoder.reset(held[number])
+                    going = np.array([response.number not in finished for response in live])
+                    live, tokens = [live[i] for i in np.flatnonzero(going)], tokens[going]
+                    if not live:
                         return
-                    on = rows[live].tolist()
+                    on = [held[response.number] for response in live]
                 logits = self.decoder.decode_unchecked(tokens, on)
         finally:
             self.decoder.release(held)
 
-    def _prefill(self, rows: NDArray[np.int64], live: NDArray[np.int64]) -> NDArray[np.float32]:
+    def _prefill(self, held: Sequence[int], live: Sequence[Response]) -> NDArray[np.float32]:
         """Run each prompt once and give every sample its cache; returns the logits of the live rows."""
-        self.decoder.reserve(self.history.shape[1], len(live))
-        first = live[live % self.num_samples == 0]
-        prompts = [self.prompts[row // self.num_samples] for row in first]
-        logits = self.decoder.prefill_rows(rows[first].tolist(), prompts)
-        for row in live:
-            source = row - row % self.num_samples
-            if source != row:
-                self.decoder.fork(int(rows[source]), int(rows[row]))
+        self.decoder.reserve(max(len(r.prompt) + min(r.limit, AHEAD) for r in live), len(live))
+        first = [response for response in live if response.number % self.num_samples == 0]
+        logits = self.decoder.prefill_rows([held[r.number] for r in first], [r.prompt for r in first])
+        for number in (response.number for response in live):
+            source = number - number % self.num_samples
+            if source != number:
+                self.decoder.fork(held[source], held[number])
         return np.repeat(logits, self.num_samples, axis=0)
 
-    def _remember(self, live: NDArray[np.int64], tokens: NDArray[np.int64], step: int) -> None:
-        at = self.starts[live] + step
-        if (missing := int(at.max()) + 1 - self.history.shape[1]) > 0:
-            more = np.full((len(self.history), max(missing, self.history.shape[1])), -1, np.int64)
-            self.history = np.concatenate([self.history, more], axis=1)
-        self.history[live, at] = tokens
-
-    def _sample(
-        self, logits: NDArray[np.float32], live: NDArray[np.int64], step: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        config = self.config
-        penalised = config.repetition_penalty != 1
-        return sample_tokens(
-            logits,
-            self.seeds[live],
-            step=step,
-            temperature=0.0 if config.greedy else config.temperature,
-            top_k=config.top_k or 0,
-            top_p=config.top_p,
-            min_p=config.min_p,
-            repetition_penalty=config.repetition_penalty,
-            previous=self.history[live] if penalised else None,
-        )
-
-    def _finished(self, live: NDArray[np.int64], tokens: NDArray[np.int64], step: int) -> dict[int, str]:
+    def _remember(self, live: Sequence[Response], tokens: NDArray[np.int64]) -> dict[int, str]:
+        """Append the new tokens; which responses end with them, and why."""
         finished: dict[int, str] = {}
-        full = (self.limits[live] == step + 1).tolist()
-        for row, token, last in zip(live.tolist(), tokens.tolist(), full, strict=True):
-            if token in self.config.eos_token_ids:
-                finished[row] = "eos"
-            elif self.config.stop_sequences and self._stopped(row, step):
-                finished[row] = "stop"
-            elif last:
-                finished[row] = "length"
+        for response, token in zip(live, tokens.tolist(), strict=True):
+            response.append(token)
+            if token in response.config.eos_token_ids:
+                finished[response.number] = "eos"
+            elif response.config.stop_sequences and self._stopped(response):
+                finished[response.number] = "stop"
+            elif response.count == response.limit:
+                finished[response.number] = "length"
         return finished
 
-    def _stopped(self, row: int, step: int) -> bool:
+    def _stopped(self, response: Response) -> bool:
         """Whether a stop sequence has just been completed.
 
         A sequence of m bytes spans at most m tokens that stand for any text, so only the tail needs
@@ -268,7 +238,7 @@ class _Batch:
         differently.
         """
         assert self.decode_text is not None  # checked by `stream`
-        tail = max(len(stop.encode()) for stop in self.config.stop_sequences) + 8
-        end = int(self.starts[row]) + step + 1
-        text: Any = self.decode_text(self.history[row, max(int(self.starts[row]), end - tail) : end])
-        return any(stop in text for stop in self.config.stop_sequences)
+        stops = response.config.stop_sequences
+        tail = max(len(stop.encode()) for stop in stops) + 8
+        text = self.decode_text(response.tokens[-tail:])
+        return any(stop in text for stop in stops)
