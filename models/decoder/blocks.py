@@ -282,6 +282,8 @@ class _Run:
         logits: what a step gives, line by line.
     """
 
+    logits: NDArray[np.float32]
+
     def __init__(
         self, block: _Block, places: NDArray[np.int64], rows: NDArray[np.int64], lines: NDArray[np.int64]
     ) -> None:

@@ -130,10 +130,33 @@ class OnnxDecoder:
             plain = functools.partial(_open, self.config, device, num_threads, gather_logits=False)
         placed = self._probed(self._placed(session, kind, index), plain)
         self.session, self.spec, self._vocab_size = placed.session, placed.spec, placed.vocab_size
-        self._cache: KVCache = _CACHES[self.spec.padding](placed, batch_size)
-        self._held = np.zeros(batch_size, np.bool_)
-        self._turn = threading.RLock()
+        self._placed_graph = placed
+        self._empty(batch_size)
         self._process = os.getpid()
+
+    def _empty(self, rows: int) -> None:
+        """Begin with that many rows, all empty."""
+        self._cache: KVCache = _CACHES[self.spec.padding](self._placed_graph, rows)
+        self._held = np.zeros(rows, np.bool_)
+        self._turn = threading.RLock()
+
+    def sibling(self) -> OnnxDecoder:
+        """A decoder with rows of its own on the same session, so with the same weights in memory.
+
+        The two may run at the same time in different threads. A run is computed by the thread that asked for
+        it, helped by the session's own threads, `num_threads - 1` for both.
+
+        Example:
+            >>> from lite.models import OnnxDecoder, embedded_model_path
+            >>> one = OnnxDecoder(embedded_model_path(), num_threads=1)
+            >>> other = one.sibling()
+            >>> other.session is one.session, other.prefill(0, [1, 2]).shape == (one.vocab_size,), one.lengths
+            (True, True, array([0]))
+        """
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._empty(1)
+        return other
 
     def __reduce__(self) -> Any:
         model, *options, session = self._made_of

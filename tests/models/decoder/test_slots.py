@@ -19,9 +19,7 @@ def slots() -> OnnxDecoder:
     return OnnxDecoder(MODELS / "genai-llama-fp32", num_threads=1)
 
 
-def test_steps_of_the_same_rows_bind_nothing(
-    slots: OnnxDecoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_steps_of_the_same_rows_bind_nothing(slots: OnnxDecoder, monkeypatch: pytest.MonkeyPatch) -> None:
     slots.prefill_rows([0, 1], [[1, 2, 3], [4, 5]])
     slots.decode([6, 7])
     bound: list[str] = []
