@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from lite.models.decoder.protocol import Decoder
 from lite.models.decoder.scoring import full_logits, score
 from lite.models.generation.batching import Batcher, BatchSizes
-from lite.models.generation.loop import DecodeText, Generated, generate
+from lite.models.generation.loop import Generated, generate
 from lite.models.generation.options import GenerationConfig
+from lite.models.generation.stops import DecodeText
 
 Task = GenerationConfig | Literal["score", "logits"]
 """What to do with rows; only rows of equal tasks can share a run."""
