@@ -2,9 +2,9 @@
 
 - `grammar`: what a response has to be, through llguidance
 - `options`: names, defaults and checks of the options
+- `processors`: what options do to scores before a token is drawn
 - `response`: a response while it is written
 - `stops`: texts that end a response
-- `processors`: what options do to scores before a token is drawn
 - `sampling`: the next token of every open response
 - `beams`: beam search
 - `loop`: prompts in, tokens and their log-probs out

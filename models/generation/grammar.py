@@ -83,39 +83,49 @@ class Matcher:
     """
 
     def __init__(self, grammar: Grammar, vocab_size: int, eos_token_ids: tuple[int, ...]) -> None:
-        self._state = _compiled(grammar, vocab_size, eos_token_ids).deep_copy()
-        self._words = np.zeros((vocab_size + 31) // 32, np.int32)
-        self._read = 0
+        compiled, spelt = _compiled(grammar, vocab_size, eos_token_ids)
+        self._state = compiled.deep_copy()
+        self._used = (vocab_size + 31) // 32
+        self._words = np.zeros((spelt + 31) // 32, np.int32)
+        self._read: list[int] = []
 
     def fork(self) -> Matcher:
         """Another one that has read the same."""
         other = object.__new__(Matcher)
-        other._state, other._read = self._state.deep_copy(), self._read
-        other._words = np.zeros_like(self._words)
+        other._state, other._read = self._state.deep_copy(), list(self._read)
+        other._used, other._words = self._used, np.zeros_like(self._words)
         return other
 
     def allowed(self, tokens: NDArray[np.int64]) -> NDArray[np.int32]:
         """The ids that may follow the response's tokens (L,), a bit each: int32 (ceil(V / 32),).
 
-        The tokens begin with those of the last call, or are the first of these.
+        The next call overwrites them. Tokens that were read and have not come after all are taken back.
 
         Raises:
             ValueError: the tokens are not what the grammar allows, or it is too complex.
         """
-        if len(tokens) < self._read:
-            self._state.rollback(self._read - len(tokens))
-        elif len(tokens) > self._read:
-            self._state.consume_tokens(tokens[self._read :].tolist())
-        self._read = len(tokens)
+        known, given = self._read, tokens.tolist()
+        same = len(known) if given[: len(known)] == known else _common(known, given)
+        if same < len(known):
+            self._state.rollback(len(known) - same)
+        if same < len(given):
+            self._state.consume_tokens(given[same:])
+        self._read = given
         self._state.unsafe_compute_mask_ptr(self._words.ctypes.data, self._words.nbytes)
         if self._state.is_error():
-            raise ValueError(f"grammar: {self._state.get_error()}")
-        return self._words
+            raise ValueError(f"grammar: {_reason(self._state)}")
+        return self._words[: self._used]
+
+
+def _common(one: list[int], other: list[int]) -> int:
+    """How many tokens two lists begin with alike."""
+    pairs = zip(one, other, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 @functools.lru_cache(maxsize=16)
-def _compiled(grammar: Grammar, vocab_size: int, eos_token_ids: tuple[int, ...]) -> Any:
-    """A matcher that has read nothing, to be copied."""
+def _compiled(grammar: Grammar, vocab_size: int, eos_token_ids: tuple[int, ...]) -> tuple[Any, int]:
+    """A matcher that has read nothing, to be copied, and how many ids it tells apart."""
     if grammar.tokenizer is None:
         raise ValueError("grammar needs a tokenizer: give a Grammar that has one")
     llguidance = _import_llguidance()
@@ -126,8 +136,14 @@ def _compiled(grammar: Grammar, vocab_size: int, eos_token_ids: tuple[int, ...])
     spelling = _spelling(grammar.tokenizer, vocab_size, eos_token_ids)
     matcher = llguidance.LLMatcher(spelling, rules, log_level=0)
     if matcher.is_error():
-        raise ValueError(f"grammar: {matcher.get_error()}")
-    return matcher
+        raise ValueError(f"grammar: {_reason(matcher)}")
+    return matcher, spelling.vocab_size
+
+
+def _reason(matcher: Any) -> str:
+    """What has gone wrong, without the matcher's state."""
+    reason: str = matcher.get_error().split("<state>")[0].strip()
+    return reason
 
 
 @functools.lru_cache(maxsize=4)
@@ -140,7 +156,13 @@ def _spelling(tokenizer: Any, vocab_size: int, eos_token_ids: tuple[int, ...]) -
         text = text.decode()
     if not text.lstrip().startswith("{"):  # anything else would be a name to download
         raise ValueError("grammar: the tokenizer must be the text of a tokenizer.json, or an object with one")
-    return _import_llguidance().LLTokenizer(text, n_vocab=vocab_size, eos_token=list(eos_token_ids))
+    make = functools.partial(_import_llguidance().LLTokenizer, text, eos_token=list(eos_token_ids))
+    try:
+        return make(n_vocab=vocab_size)
+    except (
+        ValueError
+    ):  # the model has fewer ids than the tokenizer, or the tokenizer is none, which this says
+        return make()
 
 
 def _import_llguidance() -> Any:

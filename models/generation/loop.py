@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lite.kernels import DrawDetails
 from lite.models.decoder.protocol import Decoder
 from lite.models.generation.beams import search
 from lite.models.generation.options import GenerationConfig
 from lite.models.generation.response import AHEAD, Response
-from lite.models.generation.sampling import Sampler
+from lite.models.generation.sampling import Sampler, joined
 from lite.models.generation.stops import DecodeText, has_stopped
 
 _ENDLESS = 2**31  # stands for any larger limit
@@ -32,12 +33,15 @@ class Generated:
         finish_reason: `"eos"`, `"stop"` (a stop sequence) or `"length"`.
         score: of a beam search: the sum of its log-probs after biases, penalties and bans, divided by its
             length to the power of `length_penalty`; otherwise None.
+        details: of each token, what the options `logprobs`, `sampled_log_probs`, `kept_ids` and `entropy` ask
+            for; None if they ask for nothing.
     """
 
     tokens: NDArray[np.int64]
     log_probs: NDArray[np.float32]
     finish_reason: str
     score: float | None = None
+    details: DrawDetails | None = None
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class Step:
         tokens: int64 (n,), their new tokens.
         log_probs: float32 (n,), of the raw model distribution.
         finished: the responses that ended with this step, and why.
+        details: of these tokens, if the options of any response ask for some.
     """
 
     index: int
@@ -57,6 +62,7 @@ class Step:
     tokens: NDArray[np.int64]
     log_probs: NDArray[np.float32]
     finished: dict[int, str] = field(default_factory=dict)
+    details: DrawDetails | None = None
 
 
 def generate(
@@ -111,14 +117,22 @@ def generate(
     log_probs = np.zeros((count, len(steps)), np.float32)
     lengths = np.zeros(count, np.int64)
     reasons = ["length"] * count  # also of a prompt that leaves no room for a response
+    draws: list[list[tuple[Step, int]]] = [[] for _ in range(count)]
     for step in steps:
         tokens[step.rows, step.index] = step.tokens
         log_probs[step.rows, step.index] = step.log_probs
         lengths[step.rows] += 1
+        for i, row in enumerate(step.rows.tolist()):
+            draws[row].append((step, i))
         for row, reason in step.finished.items():
             reasons[row] = reason
     return [
-        Generated(tokens[row, :length].copy(), log_probs[row, :length].copy(), reasons[row])
+        Generated(
+            tokens[row, :length].copy(),
+            log_probs[row, :length].copy(),
+            reasons[row],
+            details=joined(draws[row], configs[row // num_samples]),
+        )
         for row, length in enumerate(lengths)
     ]
 
@@ -254,7 +268,7 @@ class _Batch:
                 drawn = self.sampler.draw(logits, live)
                 finished = self._remember(live, drawn.tokens)
                 numbers = np.array([response.number for response in live])
-                yield Step(t, numbers, drawn.tokens, drawn.log_probs, finished)
+                yield Step(t, numbers, drawn.tokens, drawn.log_probs, finished, drawn.details)
                 tokens = drawn.tokens
                 if finished:
                     for number in finished:

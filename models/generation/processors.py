@@ -45,7 +45,8 @@ class Processors:
         grammar = config.grammar
         self.matcher = None if grammar is None else Matcher(grammar, vocab_size, config.eos_token_ids)
         self._counts = bool(config.presence_penalty or config.frequency_penalty)
-        self.whole = bool(config.logits_processor) or (self._counts and config.repetition_penalty != 1)
+        biased = bool(config.logit_bias or config.sequence_bias)  # the kernel adds after its penalty
+        self.whole = bool(config.logits_processor) or (biased and config.repetition_penalty != 1)
         ends = {(i,) for i in config.eos_token_ids}
         runs = [
             *((ids, value) for ids, value in config.sequence_bias),

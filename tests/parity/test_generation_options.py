@@ -121,6 +121,65 @@ def test_processors(seed: int, beams: int, options: dict[str, Any]) -> None:
         np.testing.assert_allclose(found.score, scores[0], atol=1e-5, rtol=1e-5)
 
 
+# -- draws -------------------------------------------------------------------------------------
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"temperature": 0.7},
+    {"top_k": 5},
+    {"top_p": 0.8},
+    {"min_p": 0.15},
+    {"typical_p": 0.7},
+    {"typical_p": 0.3, "top_k": 9, "temperature": 1.6},
+    {"repetition_penalty": 1.6},
+    {"repetition_penalty": 0.7, "top_p": 0.9},
+    {"no_repeat_ngram_size": 2},
+    {"no_repeat_ngram_size": 1},
+    {"bad_words_ids": [[4], [2, 5], [1, 2, 3], [0]]},
+    {"min_new_tokens": 6, "top_k": 4},
+    {"sequence_bias": {(3,): 2.5, (5, 6): -4.0, (2, 5): 9.0, (2, 5, 7): 6.0}},
+    {
+        "sequence_bias": {(3,): 2.5, (5, 6): 4.0},
+        "repetition_penalty": 1.4,
+        "no_repeat_ngram_size": 2,
+        "bad_words_ids": [[9], [3, 8]],
+        "min_new_tokens": 4,
+        "temperature": 1.3,
+        "top_k": 10,
+        "top_p": 0.9,
+        "min_p": 0.05,
+        "typical_p": 0.8,
+    },
+]
+
+
+def processed(model: TableModel, ids: list[int], start: int, **options: Any) -> Any:
+    """The reference's scores of the next token, after all of its processors."""
+    config = transformers.GenerationConfig(do_sample=True, **{"top_k": None, **options})
+    table = _Table(model.table)
+    table._prepare_special_tokens(config, True, device="cpu")
+    processors = table._get_logits_processor(config, input_ids_seq_length=start, device="cpu")
+    logits = torch.from_numpy(model.logits(ids).copy())[None]
+    return torch.log_softmax(processors(torch.tensor([ids]), logits)[0].double(), -1).numpy()
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_distributions_that_tokens_are_drawn_from(options: dict[str, Any]) -> None:
+    """Each token's support and log-prob are those of the reference's scores after the same ids."""
+    model = TableModel.random(7, vocab_size=14)
+    common = {"max_new_tokens": 10, "eos_token_id": [0, 6], **options}
+    config = GenerationConfig.from_kwargs({"do_sample": True, "kept_ids": True, **common})
+    prompts = [PROMPT, [3, 1], [5, 6, 7, 5]]
+    for i, response in enumerate(generate(model, prompts, config, num_samples=4)):
+        known, ids = response.details, list(prompts[i // 4])
+        for t, token in enumerate(response.tokens.tolist()):
+            expected = processed(model, ids, len(prompts[i // 4]), **{**common, "pad_token_id": 999})
+            kept = known.kept_ids[known.kept_offsets[t] : known.kept_offsets[t + 1]].tolist()
+            assert (kept or list(range(14))) == np.flatnonzero(np.isfinite(expected)).tolist()
+            np.testing.assert_allclose(known.sampled_log_probs[t], expected[token], atol=2e-6)
+            ids.append(token)
+
+
 def test_beams_of_a_batch_are_what_they_are_alone() -> None:
     model = TableModel.random(5)
     prompts = [[1, 2, 3], [4], [5, 6, 7, 8, 9], [2, 2]]
