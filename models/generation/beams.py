@@ -129,10 +129,12 @@ class Search:
     def _processed(self, raw: NDArray[np.float32]) -> NDArray[np.float32]:
         if self._processors is None:
             return raw
-        rows = zip(self._processors, raw, self._running.tokens, strict=True)
-        return np.stack(
-            [one.apply(row.copy(), np.concatenate([self.prompt, tokens])) for one, row, tokens in rows]
-        )
+        out = raw.copy()
+        for i, score in enumerate(self._running.scores):
+            if score > _OUT:  # what does not count may be what a grammar refuses
+                ids = np.concatenate([self.prompt, self._running.tokens[i]])
+                out[i] = self._processors[i].apply(out[i], ids)
+        return out
 
     def _reason(self, tokens: NDArray[np.int64]) -> str | None:
         if tokens[-1] in self.config.eos_token_ids:

@@ -159,10 +159,11 @@ def _spelling(tokenizer: Any, vocab_size: int, eos_token_ids: tuple[int, ...]) -
     make = functools.partial(_import_llguidance().LLTokenizer, text, eos_token=list(eos_token_ids))
     try:
         return make(n_vocab=vocab_size)
-    except (
-        ValueError
-    ):  # the model has fewer ids than the tokenizer, or the tokenizer is none, which this says
-        return make()
+    except ValueError:  # the model has fewer ids than the tokenizer, or the tokenizer is none
+        try:
+            return make()
+        except ValueError as error:
+            raise ValueError(f"grammar: the tokenizer is refused: {error}") from error
 
 
 def _import_llguidance() -> Any:
