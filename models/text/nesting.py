@@ -85,4 +85,4 @@ def rows_of(value: Any, ndim: int) -> list[NDArray[Any]]:
     if isinstance(value, list) and ndim:
         return [np.asarray(row) for row in flatten(value, ndim)]
     array = np.asarray(value)
-    return list(array.reshape(-1, *array.shape[ndim:]))
+    return list(array.reshape(math.prod(array.shape[:ndim]), *array.shape[ndim:]))
