@@ -15,7 +15,7 @@ from lite.models.generation.batching import Batcher, BatchSizes
 from lite.models.generation.loop import Generated, generate
 from lite.models.generation.options import GenerationConfig
 from lite.models.generation.pool import Pool
-from lite.models.generation.run import DecodeText
+from lite.models.generation.stops import DecodeText
 
 Task = GenerationConfig | Literal["score", "logits"]
 """What to do with rows; only rows of equal tasks can share a run."""

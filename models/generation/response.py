@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.models.generation.options import GenerationConfig
+from lite.models.generation.processors import Processors
 
 AHEAD = 1024  # tokens of a response that memory is taken for at once; longer ones make it grow
 
@@ -26,6 +27,7 @@ class Response:
         limit: most tokens it may get.
         count: tokens it has.
         draws: for each token what the sampler gave, and the row's place in that.
+        processors: what its options do to scores, with what they remember of it; the sampler sets them.
         reason: why it has ended; None as long as it has not.
         drafted: tokens that were guessed for it.
         accepted: those of them that were right.
@@ -40,6 +42,7 @@ class Response:
         "draws",
         "limit",
         "number",
+        "processors",
         "prompt",
         "reason",
         "seed",
@@ -55,6 +58,7 @@ class Response:
         self.limit = min(config.max_new_tokens, room - len(prompt))
         self.count = 0
         self.draws: list[tuple[Any, int]] = []
+        self.processors: Processors | None = None
         self.reason: str | None = None
         self.drafted = self.accepted = 0
         self._ids = prompt  # until the first token: many responses may wait

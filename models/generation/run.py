@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -15,8 +15,7 @@ from lite.models.generation.response import AHEAD, Response
 from lite.models.generation.rows import Rows
 from lite.models.generation.sampling import Drawn, Sampler
 from lite.models.generation.speculation import Speculation
-
-DecodeText = Callable[[NDArray[np.int64]], str]
+from lite.models.generation.stops import DecodeText, has_stopped
 
 
 class Round(NamedTuple):
@@ -182,14 +181,6 @@ class Run:
                 self.speculation.forget(response)
 
     def _stopped(self, response: Response) -> bool:
-        """Whether a stop sequence has just been completed.
-
-        A sequence of m bytes spans at most m tokens that stand for any text, so only the tail needs
-        decoding; the few more are for special tokens and for decoders that treat the first token of a text
-        differently.
-        """
+        """Whether a stop sequence has just been completed."""
         assert self.decode_text is not None  # checked before
-        stops = response.config.stop_sequences
-        tail = max(len(stop.encode()) for stop in stops) + 8
-        text = self.decode_text(response.tokens[-tail:])
-        return any(stop in text for stop in stops)
+        return has_stopped(response.tokens, response.config.stop_sequences, self.decode_text)

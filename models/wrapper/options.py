@@ -43,6 +43,18 @@ class LLMWrapperBase(TensorDictModuleBase):
         """A wrapper of the same model with other arguments; subclasses define it."""
         raise NotImplementedError(f"{type(self).__name__} does not define get_new_version")
 
+    def _prune(self, out: Any) -> Any:
+        # The entry that is read may be inside one that is written: to select both would select the former.
+        if "_out_keys_apparent" not in self.__dict__:
+            return out
+        paths = [(key,) if isinstance(key, str) else key for key in self.out_keys]
+        read = [
+            key
+            for key in self.in_keys
+            if isinstance(key, str) or not any(key[: len(path)] == path for path in paths)
+        ]
+        return out.select(*read, *self.out_keys, inplace=True, strict=False)
+
     def register_collector(self, collector: Any) -> None:
         """Remember the collector that calls this wrapper, without keeping it alive."""
         self._collector = ref(collector)
@@ -75,6 +87,7 @@ class WrapperOptions:
     chat_template_name: str | None = None
     chat_template: str | None = None
     return_log_probs: bool | None = None
+    zero_first_log_prob: bool = False
     history_key: NestedKey = "history"
     text_key: NestedKey = "text"
     tokens_key: NestedKey = "tokens"
@@ -127,7 +140,9 @@ class WrapperOptions:
         if not self.generate or count in (None, 1):
             return self
         if self.num_samples not in (None, 1, count):
-            raise ValueError(f"num_samples differs from generate_kwargs['n']: {self.num_samples} and {count}")
+            raise ValueError(
+                f"num_samples differs from generate_kwargs['n']. Got {self.num_samples} and {count}"
+            )
         return replace(self, num_samples=count)
 
     def _check_tokenizer_kwargs(self) -> None:

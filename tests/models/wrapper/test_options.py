@@ -6,7 +6,7 @@ import gc
 from typing import Any
 
 import pytest
-from helpers.models.prompts import Make
+from helpers.models.prompts import Make, prompts
 
 from lite.nn import TensorDictModule
 
@@ -69,3 +69,16 @@ def test_is_tdmodule_compatible(wrap: Make) -> None:
     assert wrap("text").is_tdmodule_compatible(TensorDictModule(abs, in_keys=["a"], out_keys=["b"]))
     assert wrap("text").is_tdmodule_compatible(wrap("tokens"))
     assert not wrap("text").is_tdmodule_compatible(abs)
+
+
+@pytest.mark.parametrize("mode", ["history", "text", "tokens"])
+@pytest.mark.parametrize("inplace", [True, False])
+def test_a_selected_entry_is_whole_though_what_is_read_is_inside(
+    wrap: Make, mode: str, inplace: bool
+) -> None:
+    wrapper = wrap(mode, inplace=inplace).select_out_keys(mode, "masks")
+    out = wrapper(prompts(mode))
+    assert set(out.keys()) == {mode, "masks"}
+    for part in ("prompt", "response", "full"):
+        assert (mode, part) in out
+    assert set(wrap(mode).select_out_keys("masks")(prompts(mode)).keys(True)) >= {"masks", (mode, "prompt")}

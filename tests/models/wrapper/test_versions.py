@@ -29,6 +29,7 @@ EVERY: dict[str, Any] = {
     "chat_template_name": "qwen",
     "chat_template": "{{ messages }}",
     "return_log_probs": False,
+    "zero_first_log_prob": True,
     "history_key": "h",
     "text_key": "x",
     "tokens_key": "t",
