@@ -67,12 +67,13 @@ class ModelCalls:
     def generate(
         self,
         prompts: Sequence[NDArray[np.int64]],
-        configs: Sequence[GenerationConfig],
+        config: GenerationConfig | Sequence[GenerationConfig],
         seeds: NDArray[np.uint64] | None,
     ) -> list[Generated]:
-        """Responses, as `lite.models.generate` gives them, to prompts with options of their own."""
+        """Responses, as `lite.models.generate` gives them."""
         n = self.num_samples
         own = [None if seeds is None else seeds[i * n : (i + 1) * n] for i in range(len(prompts))]
+        configs = [config] * len(prompts) if isinstance(config, GenerationConfig) else config
         shared = set(configs)
         task: Task = shared.pop() if len(shared) == 1 else "generate"
         rows = self._call(task, [_Row(*row) for row in zip(prompts, own, configs, strict=True)])
