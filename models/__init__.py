@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lite.models.decoder.conventions import GraphSpec, Padding
     from lite.models.decoder.decoder import OnnxDecoder
-    from lite.models.decoder.protocol import Decoder
+    from lite.models.decoder.protocol import Decoder, RewindableDecoder
     from lite.models.decoder.scoring import full_logits, score
-    from lite.models.generation.loop import Generated, Step, generate, stream
+    from lite.models.generation.loop import Generated, Step, generate, generate_each, stream
     from lite.models.generation.options import GenerationConfig
+    from lite.models.generation.prefix_cache import PrefixCache
     from lite.models.graph.model_config import ModelConfig
     from lite.models.graph.module import OnnxModule
     from lite.models.text.builtin_templates import add_chat_template
@@ -41,10 +42,11 @@ _NAMES = {
     "graph.module": ["OnnxModule"],
     "decoder.conventions": ["GraphSpec", "Padding"],
     "decoder.decoder": ["OnnxDecoder"],
-    "decoder.protocol": ["Decoder"],
+    "decoder.protocol": ["Decoder", "RewindableDecoder"],
     "decoder.scoring": ["full_logits", "score"],
-    "generation.loop": ["Generated", "Step", "generate", "stream"],
+    "generation.loop": ["Generated", "Step", "generate", "generate_each", "stream"],
     "generation.options": ["GenerationConfig"],
+    "generation.prefix_cache": ["PrefixCache"],
     "text.builtin_templates": ["add_chat_template"],
     "text.data": ["ChatHistory", "LogProbs", "Masks", "Sampling", "Text", "Tokens"],
     "text.history": ["ContentBase", "History"],
@@ -74,9 +76,11 @@ __all__ = [
     "OnnxModule",
     "OnnxWrapper",
     "Padding",
+    "PrefixCache",
     "Rendered",
     "RetrieveKL",
     "RetrieveLogProb",
+    "RewindableDecoder",
     "Sampling",
     "Step",
     "Text",
@@ -86,6 +90,7 @@ __all__ = [
     "embedded_model_path",
     "full_logits",
     "generate",
+    "generate_each",
     "render_chat",
     "score",
     "stream",

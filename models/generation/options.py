@@ -69,6 +69,10 @@ class GenerationConfig:
         skip_special_tokens: leave special tokens out when the response is decoded.
         eos_token_ids: ids that end a response; the id stays in it.
         pad_token_id: filler for padded outputs, None to leave that to the tokenizer.
+        prompt_lookup_num_tokens: most tokens to guess at once from where the last ones came before; None
+            for no guesses. They save time where text is copied, and never change a response.
+        max_matching_ngram_size: most tokens that are looked up for that.
+        num_assistant_tokens: most tokens that an assistant model guesses at once.
 
     Example:
         >>> GenerationConfig.from_kwargs({"max_tokens": 8, "temperature": 0.0}).greedy
@@ -104,6 +108,9 @@ class GenerationConfig:
     skip_special_tokens: bool = False
     eos_token_ids: tuple[int, ...] = ()
     pad_token_id: int | None = None
+    prompt_lookup_num_tokens: int | None = None
+    max_matching_ngram_size: int = 2
+    num_assistant_tokens: int = 20
 
     @property
     def greedy(self) -> bool:
@@ -245,6 +252,9 @@ _LEAST = {
     "num_return_sequences": 1,
     "num_beams": 1,
     "top_k": 1,
+    "prompt_lookup_num_tokens": 1,
+    "max_matching_ngram_size": 1,
+    "num_assistant_tokens": 1,
 }
 _RANGES = {
     "min_p": (0.0, 1.0),

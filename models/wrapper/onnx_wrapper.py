@@ -82,6 +82,11 @@ class OnnxWrapper(DistributionMethods):
         max_batch_size: most rows of one run; None for any number.
         batching_timeout: seconds after which rows are run though there are fewer than ``min_batch_size``.
         seed: seed of the wrapper's own random stream, which moves on with every call.
+        num_threads: threads to run the model with, for a model given as a path; by default the physical cores
+            that this process may use.
+        sessions: how many runs of the model may take place at the same time: callers of different threads
+            need not wait for each other, and the rows of one call are spread. The weights are in memory once,
+            the threads are divided. For graphs too small to keep the cores busy, and for many callers.
 
     Raises:
         FileNotFoundError: there is no model, or no tokenizer where one is needed.
@@ -135,6 +140,8 @@ class OnnxWrapper(DistributionMethods):
         batching_timeout: float = 10.0,
         prefer_tokens: bool = False,
         seed: int | np.random.Generator | None = None,
+        num_threads: int | None = None,
+        sessions: int = 1,
     ) -> None:
         arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         super().__init__()
@@ -147,7 +154,7 @@ class OnnxWrapper(DistributionMethods):
         options = options.with_samples(given)
         self.options = options
         self.layout = layout
-        self.model = load_model(model, device)
+        self.model = load_model(model, device, sessions=sessions, num_threads=num_threads)
         self.tokenizer = load_tokenizer(tokenizer, model, input_mode)
         self.generation = self._generation_config(given)
         self.pad_token_id = self._choose_pad_id(given)
@@ -168,6 +175,7 @@ class OnnxWrapper(DistributionMethods):
             equal_lengths=self.options.pad_model_input is False,
             sizes=self._batch_sizes,
             timeout=self._arguments["batching_timeout"],
+            sessions=self._arguments["sessions"],
         )
 
     # -- copies and pickles ----------------------------------------------------------------------

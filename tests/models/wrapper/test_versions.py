@@ -41,12 +41,13 @@ EVERY: dict[str, Any] = {
     "batching_timeout": 1.5,
     "prefer_tokens": True,
     "seed": 3,
+    "sessions": 2,
 }
 
 
 def test_every_argument_is_carried(scripted_model: Make, byte_tokenizer: Make) -> None:
     parameters = set(inspect.signature(OnnxWrapper).parameters)
-    assert parameters == {"model", "tokenizer", "generate", "pad_model_input", *EVERY}
+    assert parameters == {"model", "tokenizer", "generate", "pad_model_input", "num_threads", *EVERY}
     wrapper = OnnxWrapper(scripted_model(), tokenizer=byte_tokenizer(), **EVERY)
     new = wrapper.get_new_version()
     assert new is not wrapper
