@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lite.models.graph.model_config import ModelConfig
     from lite.models.graph.module import OnnxModule
     from lite.models.text.builtin_templates import add_chat_template
-    from lite.models.text.data import ChatHistory, LogProbs, Masks, Text, Tokens
+    from lite.models.text.data import ChatHistory, LogProbs, Masks, Sampling, Text, Tokens
     from lite.models.text.history import ContentBase, History
     from lite.models.text.template_rendering import Rendered, render_chat
     from lite.models.text.tokenizer import Tokenizer
@@ -48,7 +48,7 @@ _NAMES = {
     "generation.options": ["GenerationConfig"],
     "generation.prefix_cache": ["PrefixCache"],
     "text.builtin_templates": ["add_chat_template"],
-    "text.data": ["ChatHistory", "LogProbs", "Masks", "Text", "Tokens"],
+    "text.data": ["ChatHistory", "LogProbs", "Masks", "Sampling", "Text", "Tokens"],
     "text.history": ["ContentBase", "History"],
     "text.template_rendering": ["Rendered", "render_chat"],
     "text.tokenizer": ["Tokenizer"],
@@ -81,6 +81,10 @@ __all__ = [
     "RetrieveKL",
     "RetrieveLogProb",
     "RewindableDecoder",
+<<<<<<< HEAD
+=======
+    "Sampling",
+>>>>>>> w-options
     "Step",
     "Text",
     "Tokenizer",

@@ -34,21 +34,21 @@ class Generated:
         log_probs: float32 (L,), of each token under the raw model distribution: no temperature, no filter,
             no penalty.
         finish_reason: `"eos"`, `"stop"` (a stop sequence) or `"length"`.
+        drafted: tokens that were guessed for it (prompt lookup or an assistant model).
+        accepted: those of them that were right, each of which saved a step.
         score: of a beam search: the sum of its log-probs after biases, penalties and bans, divided by its
             length to the power of `length_penalty`; otherwise None.
         details: of each token, what the options `logprobs`, `sampled_log_probs`, `kept_ids` and `entropy` ask
             for; None if they ask for nothing.
-        drafted: tokens that were guessed for it (prompt lookup or an assistant model).
-        accepted: those of them that were right, each of which saved a step.
     """
 
     tokens: NDArray[np.int64]
     log_probs: NDArray[np.float32]
     finish_reason: str
-    score: float | None = None
-    details: DrawDetails | None = None
     drafted: int = 0
     accepted: int = 0
+    score: float | None = None
+    details: DrawDetails | None = None
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,9 @@ def generate(
 
     Raises:
         ValueError: if a prompt is empty, longer than the context or holds unknown ids, if there is not one
-            seed per response, for stop sequences without `decode_text`, more samples than beams, or a
-            `prefix_cache` or `assistant_model` that does not fit the decoder.
+            seed per response, for stop sequences without `decode_text`, more samples than beams, ids in
+            options that the vocabulary has not, or a `prefix_cache` or
+            `assistant_model` that does not fit the decoder.
         TypeError: if the decoder is to guess and cannot go back (it is no `RewindableDecoder`).
 
     Example:
@@ -124,20 +125,12 @@ def generate(
         >>> len(responses), responses[0].tokens.shape, responses[0].finish_reason
         (4, (5,), 'length')
     """
-    configs = _one_each(config, len(prompts))
-    responses = _checked(decoder, prompts, configs, seeds, num_samples, decode_text)
-    searched = [i for i, own in enumerate(configs) if own.num_beams > 1]
-    found = _searched(
-        decoder, [responses[i * num_samples] for i in searched], num_samples, max_rows, decode_text
-    )
-    ended = {
-        i * num_samples + s: one
-        for i, several in zip(searched, found, strict=True)
-        for s, one in enumerate(several)
-    }
-    drawn = [response for response in responses if response.number not in ended]
+    responses = _checked(decoder, prompts, config, seeds, num_samples, decode_text, beams=True)
+    drawn = [response for response in responses if response.config.num_beams == 1]
     run = _run(decoder, drawn, max_rows, decode_text, prefix_cache, assistant_model)
-    ended |= {response.number: _generated(response) for step in run.rounds() for response in step.ended}
+    ended = {response.number: _generated(response) for turn in run.rounds() for response in turn.ended}
+    searched = [response for response in responses if response.config.num_beams > 1]
+    ended.update(_searched(decoder, searched, num_samples, max_rows, decode_text))
     return [ended[number] for number in range(len(responses))]
 
 
@@ -185,7 +178,7 @@ def generate_each(
         [1, 2, 3, 4, 0]
     """
     _check_counts(num_samples, max_rows)
-    responses = _drawn(_responses(decoder, prompts, config, seeds, num_samples, decode_text))
+    responses = _responses(decoder, prompts, config, seeds, num_samples, decode_text)
     run = _run(decoder, responses, max_rows, decode_text, prefix_cache, assistant_model)
     return ((response.number, _generated(response)) for drawn in run.rounds() for response in drawn.ended)
 
@@ -216,8 +209,7 @@ def stream(
         0 (2,) {}
         1 (2,) {0: 'length', 1: 'length'}
     """
-    configs = _one_each(config, len(prompts))
-    responses = list(_drawn(_checked(decoder, prompts, configs, seeds, num_samples, decode_text)))
+    responses = _checked(decoder, prompts, config, seeds, num_samples, decode_text)
     run = _run(decoder, responses, max_rows, decode_text, prefix_cache, assistant_model)
     return _steps(run.rounds())
 
@@ -240,79 +232,52 @@ def _generated(response: Response) -> Generated:
         response.tokens.copy(),
         np.array(log_probs, np.float32),
         response.reason or "length",
+        response.drafted,
+        response.accepted,
         details=joined(response.draws, response.config),
-        drafted=response.drafted,
-        accepted=response.accepted,
     )
 
 
 def _searched(
     decoder: Decoder,
-    first: Sequence[Response],
+    responses: Sequence[Response],
     num_samples: int,
     max_rows: int | None,
     decode_text: DecodeText | None,
-) -> Iterator[list[Generated]]:
-    """The best responses to each prompt by a search with beams, which are given as their first response."""
-    fewest = min((response.config.num_beams for response in first), default=num_samples)
-    if num_samples > fewest:
-        raise ValueError(f"num_samples must be at most num_beams, got {num_samples} and {fewest}")
-    none = Generated(np.zeros(0, np.int64), np.zeros(0, np.float32), "length", -np.inf)  # there is no other
-    at_once = (
-        len(first) if max_rows is None else max_rows // max((r.config.num_beams for r in first), default=1)
-    )
-    for start in range(0, len(first), max(1, at_once)):
-        part = first[start : start + max(1, at_once)]
-        found = search(
-            decoder,
-            [response.prompt for response in part],
-            [response.config for response in part],
-            [response.limit for response in part],
-            decode_text,
-        )
-        for responses in found:
-            best = [Generated(*response) for response in responses[:num_samples]]
-            yield best + [none] * (num_samples - len(best))
-
-
-def _one_each(config: GenerationConfig | Sequence[GenerationConfig], count: int) -> list[GenerationConfig]:
-    configs = [config] * count if isinstance(config, GenerationConfig) else list(config)
-    if len(configs) != count:
-        raise ValueError(f"config must be one or one per prompt, got {len(configs)} for {count} prompts")
-    return configs
-
-
-def _drawn(responses: Iterable[Response]) -> Iterator[Response]:
-    """Responses that are given piece by piece."""
-    for response in responses:
-        if response.config.num_beams > 1:
-            raise ValueError("num_beams must be 1: what a search finds is known at its end, see `generate`")
-        yield response
-
-
-def _check_config(decoder: Decoder, config: GenerationConfig, decode_text: DecodeText | None) -> None:
-    if config.stop_sequences and decode_text is None:
-        raise ValueError("stop_sequences need decode_text, the function that turns tokens into text")
-    config.check_vocabulary(decoder.vocab_size)
+) -> dict[int, Generated]:
+    """What is found in place of these responses, all samples of each prompt, by their numbers."""
+    firsts = responses[::num_samples]
+    none = Generated(np.zeros(0, np.int64), np.zeros(0, np.float32), "length", score=-np.inf)
+    out = {response.number: none for response in responses}  # where there is no other
+    for first, found in zip(firsts, search(decoder, firsts, max_rows, decode_text), strict=True):
+        for s, one in enumerate(found[:num_samples]):
+            out[first.number + s] = Generated(one.tokens, one.log_probs, one.finish_reason, score=one.score)
+    return out
 
 
 def _checked(
     decoder: Decoder,
     prompts: Sequence[ArrayLike],
-    configs: Sequence[GenerationConfig],
+    config: GenerationConfig | Sequence[GenerationConfig],
     seeds: NDArray[np.uint64] | None,
     num_samples: int,
     decode_text: DecodeText | None,
+    *,
+    beams: bool = False,
 ) -> list[Response]:
-    """All responses of a call."""
+    """All responses of a call, among them those to be searched for if there may be any."""
     _check_counts(num_samples, None)
     count = len(prompts) * num_samples
+    if not isinstance(config, GenerationConfig) and len(config) != len(prompts):
+        raise ValueError(
+            f"config must be one or one per prompt, got {len(config)} for {len(prompts)} prompts"
+        )
     given: NDArray[Any] | None = None if seeds is None else np.asarray(seeds)
     if given is not None and (given.shape != (count,) or given.dtype.kind not in "iu"):
         raise ValueError(
             f"seeds must be {count} integers, one per response, got {given.dtype} of shape {given.shape}"
         )
-    return list(_responses(decoder, prompts, configs, given, num_samples, decode_text))
+    return list(_responses(decoder, prompts, config, given, num_samples, decode_text, beams=beams))
 
 
 def _responses(
@@ -322,10 +287,11 @@ def _responses(
     seeds: Iterable[Any] | None,
     num_samples: int,
     decode_text: DecodeText | None,
+    *,
+    beams: bool = False,
 ) -> Iterator[Response]:
     """The responses, made when they are asked for."""
     room = decoder.context_length or _ENDLESS
-    checked: GenerationConfig | None = None
     configs = repeat(config) if isinstance(config, GenerationConfig) else iter(config)
     numbers = _random_seeds() if seeds is None else iter(seeds)
     for p, prompt in enumerate(prompts):
@@ -333,14 +299,24 @@ def _responses(
         own = next(configs, None)
         if own is None:
             raise ValueError(f"config must be one or one per prompt, there is none for prompt {p}")
-        if own is not checked:
-            _check_config(decoder, own, decode_text)
-            checked = own
+        _check_options(own, decoder, decode_text, num_samples, beams)
         for number in range(p * num_samples, (p + 1) * num_samples):
             seed = next(numbers, None)
             if seed is None:
                 raise ValueError(f"seeds must be one integer per response, there is none for number {number}")
             yield Response(number, ids, own, np.uint64(operator.index(seed) % 2**64), room)
+
+
+def _check_options(
+    config: GenerationConfig, decoder: Decoder, decode_text: DecodeText | None, num_samples: int, beams: bool
+) -> None:
+    if config.stop_sequences and decode_text is None:
+        raise ValueError("stop_sequences need decode_text, the function that turns tokens into text")
+    if config.num_beams > 1 and not beams:
+        raise ValueError("num_beams must be 1: what a search finds is known at its end, see `generate`")
+    if 1 < config.num_beams < num_samples:
+        raise ValueError(f"num_samples must be at most num_beams, got {num_samples} and {config.num_beams}")
+    config.check_vocabulary(decoder.vocab_size)
 
 
 def _random_seeds() -> Iterator[int]:

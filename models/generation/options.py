@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -94,7 +94,7 @@ class GenerationConfig:
     min_new_tokens: int = 0
     logit_bias: tuple[tuple[int, float], ...] = ()
     sequence_bias: tuple[tuple[Ids, float], ...] = ()
-    logits_processor: tuple[LogitsProcessor, ...] = ()
+    logits_processor: tuple[LogitsProcessor, ...] = field(default=(), hash=False)  # some have no hash
     grammar: Grammar | None = None
     num_beams: int = 1
     length_penalty: float = 1.0
@@ -121,6 +121,11 @@ class GenerationConfig:
     def wants_details(self) -> bool:
         """Whether more is to be said of each token than its log-prob."""
         return bool(self.logprobs or self.sampled_log_probs or self.kept_ids or self.entropy)
+
+    @property
+    def tells_more(self) -> bool:
+        """Whether responses come with more than tokens and their log-probs: details, or scores of beams."""
+        return self.wants_details or self.num_beams > 1
 
     def check_vocabulary(self, size: int) -> None:
         """Raise ValueError if an option names an id that a vocabulary of that size does not have."""

@@ -31,6 +31,7 @@ class Response:
         reason: why it has ended; None as long as it has not.
         drafted: tokens that were guessed for it.
         accepted: those of them that were right.
+        processors: what its options do to scores, with what they remember of it; the sampler sets them.
     """
 
     __slots__ = (
@@ -61,6 +62,7 @@ class Response:
         self.processors: Processors | None = None
         self.reason: str | None = None
         self.drafted = self.accepted = 0
+        self.processors: Processors | None = None
         self._ids = prompt  # until the first token: many responses may wait
 
     @property

@@ -181,6 +181,5 @@ class Run:
                 self.speculation.forget(response)
 
     def _stopped(self, response: Response) -> bool:
-        """Whether a stop sequence has just been completed."""
         assert self.decode_text is not None  # checked before
         return has_stopped(response.tokens, response.config.stop_sequences, self.decode_text)

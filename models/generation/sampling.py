@@ -146,8 +146,9 @@ def joined(draws: Sequence[tuple[Any, int]], config: GenerationConfig) -> DrawDe
             for details, row in known
             if details.top_ids is not None and details.top_log_probs is not None
         ]
-        top_ids = np.array([ids for ids, _ in top], np.int64).reshape(len(top), -1)
-        top_log_probs = np.array([values for _, values in top]).reshape(len(top), -1)
+        shape = len(top), len(top[0][0]) if top else count
+        top_ids = np.array([ids for ids, _ in top], np.int64).reshape(shape)
+        top_log_probs = np.array([values for _, values in top]).reshape(shape)
     return DrawDetails(
         sampled_log_probs=np.array([details.sampled_log_probs[row] for details, row in known]),
         kept_log_mass=np.array([details.kept_log_mass[row] for details, row in known]),
