@@ -81,10 +81,7 @@ __all__ = [
     "RetrieveKL",
     "RetrieveLogProb",
     "RewindableDecoder",
-<<<<<<< HEAD
-=======
     "Sampling",
->>>>>>> w-options
     "Step",
     "Text",
     "Tokenizer",

@@ -27,7 +27,6 @@ class Response:
         limit: most tokens it may get.
         count: tokens it has.
         draws: for each token what the sampler gave, and the row's place in that.
-        processors: what its options do to scores, with what they remember of it; the sampler sets them.
         reason: why it has ended; None as long as it has not.
         drafted: tokens that were guessed for it.
         accepted: those of them that were right.
@@ -59,7 +58,6 @@ class Response:
         self.limit = min(config.max_new_tokens, room - len(prompt))
         self.count = 0
         self.draws: list[tuple[Any, int]] = []
-        self.processors: Processors | None = None
         self.reason: str | None = None
         self.drafted = self.accepted = 0
         self.processors: Processors | None = None
