@@ -19,6 +19,7 @@ from lite.kernels.multistep_return import MultiStepReturn, gather_time, multiste
 from lite.kernels.ragged import Packed, Padded, cu_seqlens, left_to_right_pad, pad_sequences, unpad
 from lite.kernels.returns import discounted_return, reward_to_go, td0_return, td1_return, td_lambda_return
 from lite.kernels.sample_tokens import sample_tokens
+from lite.kernels.sampling_plan import DrawDetails, SamplingPlan
 from lite.kernels.token_log_probs import token_log_probs, token_log_probs_and_entropy
 from lite.kernels.value_estimates import (
     generalized_advantage_estimate,
@@ -39,10 +40,12 @@ from lite.kernels.value_estimates import (
 
 __all__ = [
     "Advantage",
+    "DrawDetails",
     "LogSoftmaxStats",
     "MultiStepReturn",
     "Packed",
     "Padded",
+    "SamplingPlan",
     "cu_seqlens",
     "discounted_return",
     "entropy",
