@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lite.models.text.template_rendering import Rendered, render_chat
     from lite.models.text.tokenizer import Tokenizer
     from lite.models.tiny_chat.embedded import embedded_model_path
+    from lite.models.wrapper.kl import KLComputation, RetrieveKL, RetrieveLogProb
     from lite.models.wrapper.onnx_wrapper import OnnxWrapper
     from lite.models.wrapper.options import LLMWrapperBase
 
@@ -49,6 +50,7 @@ _NAMES = {
     "text.history": ["ContentBase", "History"],
     "text.template_rendering": ["Rendered", "render_chat"],
     "text.tokenizer": ["Tokenizer"],
+    "wrapper.kl": ["KLComputation", "RetrieveKL", "RetrieveLogProb"],
     "wrapper.onnx_wrapper": ["OnnxWrapper"],
     "wrapper.options": ["LLMWrapperBase"],
     "tiny_chat.embedded": ["embedded_model_path"],
@@ -63,6 +65,7 @@ __all__ = [
     "GenerationConfig",
     "GraphSpec",
     "History",
+    "KLComputation",
     "LLMWrapperBase",
     "LogProbs",
     "Masks",
@@ -72,6 +75,8 @@ __all__ = [
     "OnnxWrapper",
     "Padding",
     "Rendered",
+    "RetrieveKL",
+    "RetrieveLogProb",
     "Step",
     "Text",
     "Tokenizer",

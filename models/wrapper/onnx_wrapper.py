@@ -18,11 +18,13 @@ from lite.models.generation.options import GenerationConfig
 from lite.models.text.data import ChatHistory, LogProbs, Masks, Tokens
 from lite.models.text.rows import TokenRows
 from lite.models.wrapper.distributions import DistributionMethods
+from lite.models.wrapper.entries import holding, is_entry
 from lite.models.wrapper.input import InputReader
 from lite.models.wrapper.loading import load_model, load_tokenizer
 from lite.models.wrapper.options import SAMPLES_NAMES, Inplace, InputMode, WrapperOptions
 from lite.models.wrapper.output import Layout, assistant_turn, choose_target, write
 from lite.models.wrapper.versions import new_arguments
+from lite.nn.settings import dispatching
 
 _OPTIONS = frozenset(option.name for option in fields(WrapperOptions))
 
@@ -66,7 +68,11 @@ class OnnxWrapper(DistributionMethods):
         num_samples: responses per prompt; the result's batch gets a last dimension of that size.
         chat_template_name: a built-in or registered chat template, for history mode.
         chat_template: the source of a chat template, for history mode.
+        chat_template_kwargs: further variables for the template, e.g. ``{"tools": [...], "enable_thinking":
+            False}``.
         return_log_probs: False leaves log-probs of responses out.
+        zero_first_log_prob: write 0 for the first log-prob of every response, as TorchRL's wrappers do; for
+            comparisons with what they wrote.
         history_key, text_key, tokens_key, masks_key, log_probs_key: where results are written.
         prefer_tokens: in history mode, generate from the ids at ``(tokens_key, "prompt")`` or
             ``(tokens_key, "full")`` where there are any, instead of rendering the conversation again.
@@ -120,7 +126,9 @@ class OnnxWrapper(DistributionMethods):
         num_samples: int | None = None,
         chat_template_name: str | None = None,
         chat_template: str | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
         return_log_probs: bool | None = None,
+        zero_first_log_prob: bool = False,
         history_key: NestedKey = "history",
         text_key: NestedKey = "text",
         tokens_key: NestedKey = "tokens",
@@ -140,7 +148,8 @@ class OnnxWrapper(DistributionMethods):
         self._arguments = arguments
         self._batch_sizes = BatchSizes.from_arguments(batching, min_batch_size, max_batch_size)
         own = {name: value for name, value in arguments.items() if name in _OPTIONS}
-        options = WrapperOptions(**{**own, "tokenizer_kwargs": dict(tokenizer_kwargs or {})})
+        copied = {name: dict(arguments[name] or {}) for name in ("tokenizer_kwargs", "chat_template_kwargs")}
+        options = WrapperOptions(**{**own, **copied})
         given = dict(generate_kwargs or {})
         self._call_seed = given.pop("seed", None)
         options = options.with_samples(given)
@@ -265,6 +274,32 @@ class OnnxWrapper(DistributionMethods):
 
     # -- the call ------------------------------------------------------------------------------
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call `forward` with a TensorDict, or with the entry that is read.
+
+        As with other modules on TensorDicts (see `lite.nn.dispatch`), the entry may come in place of the
+        TensorDict, or by the name of its key (``history_prompt=``); then the value under the only out_key is
+        returned, or a tuple of the values in the order of `out_keys`, with logits last.
+
+        Example:
+            >>> from lite.models import OnnxWrapper, embedded_model_path
+            >>> policy = OnnxWrapper(embedded_model_path(), input_mode="text")
+            >>> text, masks, tokens, log_probs = policy(["one", "two"])
+            >>> tokens.batch_size
+            (2,)
+        """
+        options = self.options
+        name = options.key if isinstance(options.key, str) else "_".join(options.key)
+        if name in kwargs:
+            if args:
+                raise RuntimeError(f"Duplicated argument in args and kwargs: '{name}' is also positional 0.")
+            args = (kwargs.pop(name),)
+        if not args or not is_entry(args[0], options.input_mode) or not dispatching():
+            return super().__call__(*args, **kwargs)
+        out = super().__call__(holding(args[0], options.key, options.input_mode), *args[1:], **kwargs)
+        values = [value for key in (*self.out_keys, "logits") if (value := out.get(key, None)) is not None]
+        return values[0] if len(values) == 1 else tuple(values)
+
     def forward(
         self, tensordict: Any, *, tensordict_out: Any = None, logits_only: bool = False, **kwargs: Any
     ) -> Any:
@@ -303,7 +338,7 @@ class OnnxWrapper(DistributionMethods):
                     f"with generate=False there are no options of generation, got {sorted(kwargs)}"
                 )
             written = self._score(tensordict, layout, logits_only)
-        return write(target, written, replaced=self.out_keys_source, keys=self.out_keys, owned=owned)
+        return write(target, written, replaced=self.out_keys, keys=self.out_keys, owned=owned)
 
     # -- generation ----------------------------------------------------------------------------
 
@@ -326,6 +361,8 @@ class OnnxWrapper(DistributionMethods):
         }
         if options.gives_log_probs:
             log_probs = response.spread([r.log_probs for r in responses], np.float32)
+            if options.zero_first_log_prob:
+                log_probs[:, :1] = 0
             written[options.log_probs_key] = layout.make(LogProbs, response=(log_probs, response.mask))
         if inputs.texts is not None:
             asked = [text for text in inputs.texts for _ in range(samples)]
@@ -346,7 +383,8 @@ class OnnxWrapper(DistributionMethods):
         samples = self.options.num_samples or 1
         if config.num_return_sequences not in (1, samples):
             raise ValueError(
-                f"num_samples differs from generate_kwargs['n']: {samples} and {config.num_return_sequences}"
+                f"num_samples differs from generate_kwargs['n']. Got {samples} and"
+                f" {config.num_return_sequences}"
             )
         if generator is None:
             generator = self._rng if seed is None else np.random.default_rng(seed)

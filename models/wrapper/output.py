@@ -130,7 +130,7 @@ def write(
                 "logits_only: logits of rows of different lengths fit only in a lazy stack: pass"
                 " inplace=False, pad_output=True or a lazy stack"
             )
-        target = _by_row(target)
+        target = by_row(target)
     target.exclude(*replaced, inplace=True)
     for key in (*keys, "logits"):
         if key in written:
@@ -138,6 +138,6 @@ def write(
     return target
 
 
-def _by_row(td: Any) -> Any:
+def by_row(td: Any) -> Any:
     """A TensorDict as lazy stacks of its elements, whose leaves may be ragged."""
-    return lazy_stack([_by_row(row) for row in td.unbind(0)]) if td.batch_size else td
+    return lazy_stack([by_row(row) for row in td.unbind(0)]) if td.batch_size else td
