@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lite.models.graph.model_config import ModelConfig
     from lite.models.graph.module import OnnxModule
     from lite.models.text.builtin_templates import add_chat_template
-    from lite.models.text.data import ChatHistory, LogProbs, Masks, Text, Tokens
+    from lite.models.text.data import ChatHistory, LogProbs, Masks, Sampling, Text, Tokens
     from lite.models.text.history import ContentBase, History
     from lite.models.text.template_rendering import Rendered, render_chat
     from lite.models.text.tokenizer import Tokenizer
@@ -46,7 +46,7 @@ _NAMES = {
     "generation.loop": ["Generated", "Step", "generate", "stream"],
     "generation.options": ["GenerationConfig"],
     "text.builtin_templates": ["add_chat_template"],
-    "text.data": ["ChatHistory", "LogProbs", "Masks", "Text", "Tokens"],
+    "text.data": ["ChatHistory", "LogProbs", "Masks", "Sampling", "Text", "Tokens"],
     "text.history": ["ContentBase", "History"],
     "text.template_rendering": ["Rendered", "render_chat"],
     "text.tokenizer": ["Tokenizer"],
@@ -77,6 +77,7 @@ __all__ = [
     "Rendered",
     "RetrieveKL",
     "RetrieveLogProb",
+    "Sampling",
     "Step",
     "Text",
     "Tokenizer",

@@ -1,4 +1,4 @@
-"""The data classes of language models: `Text`, `Tokens`, `Masks`, `LogProbs` and `ChatHistory`.
+"""The data classes of language models: `Text`, `Tokens`, `Masks`, `LogProbs`, `Sampling` and `ChatHistory`.
 
 Their batched instances hold dense arrays when padded, and lazy stacks of rows when ragged: a ragged field
 is read with ``get(name, as_list=True)``, or ``get(name, as_padded_tensor=True, padding_value=...,
@@ -185,6 +185,37 @@ class LogProbs(TensorClass):
     prompt: Any = None
     response: Any = None
     full: Any = None
+    padded: bool | None = None
+
+
+class Sampling(TensorClass):
+    """What is known of the tokens of responses beside their log-probs, as far as options ask for it.
+
+    L tokens are laid out as in ``Tokens.response``; on padding, ids are -1 and numbers 0.
+
+    Args:
+        sampled_log_probs: log-probs in the distributions that tokens were really drawn from, after
+            penalties, bans, temperature and filters, float32 (*batch, L); 0 where the best one was taken.
+        kept_log_mass: the log of the probability that bans and filters left, float32 (*batch, L). Without
+            biases and penalties, ``sampled_log_probs`` are the log-probs at the temperature less this.
+        kept_offsets, kept_ids: the ids that could be drawn. For token t those of
+            ``kept_ids[kept_offsets[t]:kept_offsets[t + 1]]``, all if these are none; int64 (*batch, L + 1)
+            and int32 (*batch, K).
+        entropy: of the model's distribution, in nats, float32 (*batch, L).
+        top_ids, top_log_probs: the model's n most probable tokens in each place, the first of equal ones
+            first, int64 and float32 (*batch, L, n).
+        score: of beam searches, float32 (*batch,); NaN for other rows.
+        padded: as in `Tokens`.
+    """
+
+    sampled_log_probs: Any = None
+    kept_log_mass: Any = None
+    kept_offsets: Any = None
+    kept_ids: Any = None
+    entropy: Any = None
+    top_ids: Any = None
+    top_log_probs: Any = None
+    score: Any = None
     padded: bool | None = None
 
 

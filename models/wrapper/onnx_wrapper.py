@@ -15,14 +15,15 @@ from lite.models.generation.batching import BatchSizes
 from lite.models.generation.calls import ModelCalls
 from lite.models.generation.loop import Generated
 from lite.models.generation.options import GenerationConfig
-from lite.models.text.data import ChatHistory, LogProbs, Masks, Tokens
+from lite.models.text.data import ChatHistory, LogProbs, Masks, Sampling, Tokens
 from lite.models.text.rows import TokenRows
 from lite.models.wrapper.distributions import DistributionMethods
 from lite.models.wrapper.entries import holding, is_entry
 from lite.models.wrapper.input import InputReader
 from lite.models.wrapper.loading import load_model, load_tokenizer
 from lite.models.wrapper.options import SAMPLES_NAMES, Inplace, InputMode, WrapperOptions
-from lite.models.wrapper.output import Layout, assistant_turn, choose_target, write
+from lite.models.wrapper.output import Layout, assistant_turn, choose_target, sampling_fields, write
+from lite.models.wrapper.row_options import options_of_rows
 from lite.models.wrapper.versions import new_arguments
 from lite.nn.settings import dispatching
 
@@ -73,7 +74,8 @@ class OnnxWrapper(DistributionMethods):
         return_log_probs: False leaves log-probs of responses out.
         zero_first_log_prob: write 0 for the first log-prob of every response, as TorchRL's wrappers do; for
             comparisons with what they wrote.
-        history_key, text_key, tokens_key, masks_key, log_probs_key: where results are written.
+        history_key, text_key, tokens_key, masks_key, log_probs_key, sampling_key: where results are written;
+            the last one's `Sampling` only if options of generation ask for what it holds.
         prefer_tokens: in history mode, generate from the ids at ``(tokens_key, "prompt")`` or
             ``(tokens_key, "full")`` where there are any, instead of rendering the conversation again.
         batching: run rows of several threads together; on when a size is given.
@@ -134,6 +136,7 @@ class OnnxWrapper(DistributionMethods):
         tokens_key: NestedKey = "tokens",
         masks_key: NestedKey = "masks",
         log_probs_key: NestedKey = "log_probs",
+        sampling_key: NestedKey = "sampling",
         batching: bool | None = None,
         min_batch_size: int | None = None,
         max_batch_size: int | None = None,
@@ -165,6 +168,8 @@ class OnnxWrapper(DistributionMethods):
         self._rng = np.random.default_rng(seed)
         self.in_keys = [options.key]
         self.out_keys = options.out_keys
+        if options.generate and self.generation.tells_more:
+            self.out_keys.append(options.sampling_key)
 
     def _new_calls(self) -> ModelCalls:
         return ModelCalls(
@@ -257,9 +262,18 @@ class OnnxWrapper(DistributionMethods):
             base = replace(base, eos_token_ids=(own_eos,))
         own = {name: value for name, value in given.items() if name not in SAMPLES_NAMES}
         count = {SAMPLES_NAMES[0]: self.options.num_samples}  # asks for sampling if there are several
-        config = GenerationConfig.from_kwargs({**own, **count}, base)
-        if config.stop_sequences and self.tokenizer is None:
-            raise ValueError("stop_sequences need a tokenizer")
+        return self._settled(GenerationConfig.from_kwargs({**own, **count}, base))
+
+    def _settled(self, config: GenerationConfig) -> GenerationConfig:
+        """Options with the tokenizer where they need one, checked against the model's vocabulary."""
+        if self.tokenizer is None and (config.stop_sequences or config.grammar is not None):
+            raise ValueError(
+                f"{'stop_sequences need' if config.stop_sequences else 'grammar needs'} a tokenizer"
+            )
+        config.check_vocabulary(self.model.vocab_size)
+        if config.grammar is not None:
+            config = replace(config, grammar=config.grammar.bound(self.tokenizer))
+            config.grammar.check(self.model.vocab_size, config.eos_token_ids)  # type: ignore[union-attr]
         return config
 
     def _choose_pad_id(self, given: Mapping[str, Any]) -> int:
@@ -311,7 +325,8 @@ class OnnxWrapper(DistributionMethods):
             logits_only: with ``generate=False``, write "logits" (row j is the distribution token j was
                 drawn from, zeros for the first) instead of log-probs.
             **kwargs: with ``generate=True``, options of generation for this call, on top of those of the
-                constructor; also ``seed`` (an integer) or ``generator`` (a ``numpy.random.Generator``).
+                constructor; also ``seed`` (an integer) or ``generator`` (a ``numpy.random.Generator``), and
+                ``row_options``: a mapping of options for each row, on top of those of the call.
 
         Returns:
             The input, ``tensordict_out`` or a new TensorDict, as ``inplace`` says.
@@ -338,17 +353,30 @@ class OnnxWrapper(DistributionMethods):
                     f"with generate=False there are no options of generation, got {sorted(kwargs)}"
                 )
             written = self._score(tensordict, layout, logits_only)
-        return write(target, written, replaced=self.out_keys, keys=self.out_keys, owned=owned)
+        keys, replaced = list(self.out_keys), list(self.out_keys)
+        own = self.options.sampling_key
+        if own in written and not self.generation.tells_more:  # the call asks for more than the constructor
+            keys.append(own)
+        if self.options.generate and isinstance(target.get(own, None), Sampling):
+            replaced.append(own)  # of another call's tokens
+        return write(target, written, replaced=replaced, keys=keys, owned=owned)
 
     # -- generation ----------------------------------------------------------------------------
 
     def _generate(self, td: Any, layout: Layout, kwargs: Mapping[str, Any]) -> dict[NestedKey, Any]:
         options = self.options
-        config, seed_source = self._call_options(kwargs)
+        given = dict(kwargs)
+        row_options = given.pop("row_options", None)
+        config, seed_source = self._call_options(given)
         samples = options.num_samples or 1
         inputs = self._read(td)
-        seeds = None if config.greedy else seeds_from(seed_source, len(inputs.rows.ids) * samples)
-        responses = self._calls.generate(inputs.rows.rows, config, seeds)
+        configs = options_of_rows(config, row_options, len(inputs.rows.ids))
+        if row_options is not None:
+            configs = [self._settled(one) for one in configs]
+        greedy = all(one.greedy for one in configs)
+        seeds = None if greedy else seeds_from(seed_source, len(inputs.rows.ids) * samples)
+        responses = self._calls.generate(inputs.rows.rows, configs, seeds)
+        configs = [one for one in configs for _ in range(samples)]
         prompt = inputs.rows.repeat(samples)
         response = TokenRows.right_padded([r.tokens for r in responses], self.pad_token_id)
         full = prompt.join(response)
@@ -364,13 +392,17 @@ class OnnxWrapper(DistributionMethods):
             if options.zero_first_log_prob:
                 log_probs[:, :1] = 0
             written[options.log_probs_key] = layout.make(LogProbs, response=(log_probs, response.mask))
+        told = configs[0] if configs else config
+        if told.wants_details or any(one.num_beams > 1 for one in configs):
+            fields = sampling_fields(responses, told)
+            written[options.sampling_key] = layout.make(Sampling, **fields)
         if inputs.texts is not None:
             asked = [text for text in inputs.texts for _ in range(samples)]
-            said_texts = [self._decode(r.tokens, config) for r in responses]
+            said_texts = [self._decode(r.tokens, own) for r, own in zip(responses, configs, strict=True)]
             written[options.text_key] = layout.text(prompt=asked, response=said_texts)
         if inputs.chats is not None:
             chats = [chat for chat in inputs.chats for _ in range(samples)]
-            turns = [self._turn(r, config) for r in responses]
+            turns = [self._turn(r, own) for r, own in zip(responses, configs, strict=True)]
             prompt_history = inputs.history if options.num_samples is None else None
             written[options.history_key] = layout.chat_history(chats, turns, prompt_history)
         return written
@@ -379,7 +411,9 @@ class OnnxWrapper(DistributionMethods):
         """The options of one call, and where its random draws come from."""
         given = dict(kwargs)
         generator, seed = given.pop("generator", None), given.pop("seed", self._call_seed)
-        config = GenerationConfig.from_kwargs(given, self.generation) if given else self.generation
+        config = self.generation
+        if given:
+            config = self._settled(GenerationConfig.from_kwargs(given, config))
         samples = self.options.num_samples or 1
         if config.num_return_sequences not in (1, samples):
             raise ValueError(

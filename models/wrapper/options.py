@@ -100,6 +100,7 @@ class WrapperOptions:
     tokens_key: NestedKey = "tokens"
     masks_key: NestedKey = "masks"
     log_probs_key: NestedKey = "log_probs"
+    sampling_key: NestedKey = "sampling"
     prefer_tokens: bool = False
 
     def __post_init__(self) -> None:

@@ -77,8 +77,8 @@ def test_empty_texts(wrap: Make) -> None:
 
 
 def test_unknown_generation_options_warn(wrap: Make) -> None:
-    with pytest.warns(UserWarning, match="min_new_tokens"):
-        wrap(generate_kwargs={"min_new_tokens": 3})
+    with pytest.warns(UserWarning, match="top_h"):
+        wrap(generate_kwargs={"top_h": 3})
 
 
 @pytest.mark.parametrize("mode", ["tokens", "text", "history"])
