@@ -19,7 +19,12 @@ from lite.kernels.multistep_return import MultiStepReturn, gather_time, multiste
 from lite.kernels.ragged import Packed, Padded, cu_seqlens, left_to_right_pad, pad_sequences, unpad
 from lite.kernels.returns import discounted_return, reward_to_go, td0_return, td1_return, td_lambda_return
 from lite.kernels.sample_tokens import sample_tokens
-from lite.kernels.token_log_probs import token_log_probs, token_log_probs_and_entropy
+from lite.kernels.token_log_probs import (
+    TokenScores,
+    token_log_probs,
+    token_log_probs_and_entropy,
+    token_scores,
+)
 from lite.kernels.value_estimates import (
     generalized_advantage_estimate,
     reward2go,
@@ -43,6 +48,7 @@ __all__ = [
     "MultiStepReturn",
     "Packed",
     "Padded",
+    "TokenScores",
     "cu_seqlens",
     "discounted_return",
     "entropy",
@@ -70,6 +76,7 @@ __all__ = [
     "td_lambda_return_estimate",
     "token_log_probs",
     "token_log_probs_and_entropy",
+    "token_scores",
     "unpad",
     "vec_generalized_advantage_estimate",
     "vec_td1_advantage_estimate",
