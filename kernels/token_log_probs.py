@@ -12,9 +12,7 @@ from lite.kernels._arrays import contiguous
 from lite.kernels._device import gpu_of
 from lite.kernels._logits import Logits, token_array
 from lite.kernels._row_numbers import check_tokens, numbers, run
-
-Support = tuple[ArrayLike, ArrayLike]
-"""Tokens that rows were drawn from: `ids[offsets[r]:offsets[r + 1]]` for row r, all where these are none."""
+from lite.kernels._supports import Support, checked_support
 
 
 class TokenScores(NamedTuple):
@@ -186,7 +184,7 @@ def _scores(
     count = math.prod(rows.shape)
     offsets, kept = np.zeros(count + 1, np.int64), np.empty(0, np.int32)
     if support is not None:
-        offsets, kept = _support(support, count, rows.size)
+        offsets, kept = checked_support(support, count, rows.size)
     from lite.kernels.cpu import token_log_probs as cpu
 
     flags = ids != ignore_index
@@ -211,41 +209,3 @@ def _scores(
     check_tokens(bad, ids, size)
     log_probs, entropies, sampled, masses = out.reshape(4, *rows.shape)
     return rows, TokenScores(log_probs, sampled, masses, entropies)
-
-
-def _support(support: Support, rows: int, size: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Checked offsets, and ids of which no row has one twice."""
-    if not isinstance(support, tuple | list) or len(support) != 2:
-        raise TypeError(f"support must be a pair (offsets, ids), got {type(support).__name__}")
-    offsets, ids = (np.asarray(part) for part in support)
-    for name, part in (("offsets", offsets), ("ids", ids)):
-        if part.dtype.kind not in "iu" and part.size:
-            raise TypeError(f"{name} of the support must be integers, got {part.dtype}")
-        if part.ndim != 1:
-            raise ValueError(f"{name} of the support must have one dimension, got shape {part.shape}")
-    if len(offsets) != rows + 1:
-        raise ValueError(
-            f"offsets of the support must be {rows + 1}, one more than there are rows, got {len(offsets)}"
-        )
-    if offsets[0] != 0 or offsets[-1] != len(ids) or (offsets[1:] < offsets[:-1]).any():
-        raise ValueError(
-            f"offsets of the support must ascend from 0 to the number of ids, {len(ids)}; got {offsets}"
-        )
-    offsets = contiguous(offsets, np.int64)
-    outside = (ids < 0) | (ids >= size)
-    if outside.any():
-        at = int(outside.argmax())
-        row = int(np.searchsorted(offsets, at, "right")) - 1
-        raise IndexError(
-            f"ids of the support has {ids[at]} for row {row}, which is outside the vocabulary of {size}"
-        )
-    ascends = ids[1:] > ids[:-1]
-    ascends[offsets[(offsets > 0) & (offsets < len(ids))] - 1] = True  # from row to row
-    if not ascends.all():
-        owner = np.repeat(np.arange(rows), np.diff(offsets))
-        ordered = ids[np.lexsort((ids, owner))]
-        twice = (ordered[1:] == ordered[:-1]) & (owner[1:] == owner[:-1])
-        if twice.any():
-            at = int(twice.argmax())
-            raise ValueError(f"ids of the support has {ordered[at]} twice for row {owner[at]}")
-    return offsets, contiguous(ids, np.int32)

@@ -151,16 +151,16 @@ def test_batches_of_any_shape(rng):
 @pytest.mark.parametrize(
     ("support", "error", "words"),
     [
-        (([0, 1], [0]), ValueError, "offsets of the support must be 3, one more than there are rows, got 2"),
+        (([0, 1], [0]), ValueError, "offsets of support must be 3, one more than there are rows, got 2"),
         (([0, 2, 1], [0]), ValueError, "must ascend from 0 to the number of ids, 1"),
         (([0, 1, 2], [0]), ValueError, "must ascend"),
         (([1, 1, 1], [0]), ValueError, "must ascend"),
-        (([0, 1, 2], [0, 4]), IndexError, "ids of the support has 4 for row 1, .* vocabulary of 4"),
-        (([0, 1, 2], [-1, 0]), IndexError, "ids of the support has -1 for row 0"),
-        (([0, 0, 3], [2, 1, 2]), ValueError, "ids of the support has 2 twice for row 1"),
-        (([0, 1, 2], [0.5, 1]), TypeError, "ids of the support must be integers, got float64"),
-        (([0.0, 1, 2], [0, 1]), TypeError, "offsets of the support must be integers"),
-        (([0, 1, 2], [[0, 1]]), ValueError, "ids of the support must have one dimension"),
+        (([0, 1, 2], [0, 4]), IndexError, "ids of support has 4 for row 1, .* vocabulary of 4"),
+        (([0, 1, 2], [-1, 0]), IndexError, "ids of support has -1 for row 0"),
+        (([0, 0, 3], [2, 1, 2]), ValueError, "ids of support has 2 twice for row 1"),
+        (([0, 1, 2], [0.5, 1]), TypeError, "ids of support must be integers, got float64"),
+        (([0.0, 1, 2], [0, 1]), TypeError, "offsets of support must be integers"),
+        (([0, 1, 2], [[0, 1]]), ValueError, "ids of support must have one dimension"),
         (np.zeros(3, int), TypeError, r"support must be a pair \(offsets, ids\), got ndarray"),
     ],
 )
