@@ -17,10 +17,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lite.models.decoder.choices import ChoiceScores, score_choices
     from lite.models.decoder.conventions import GraphSpec, Padding
     from lite.models.decoder.decoder import OnnxDecoder
     from lite.models.decoder.protocol import Decoder
-    from lite.models.decoder.scoring import full_logits, score
+    from lite.models.decoder.scoring import full_logits, score, score_details
     from lite.models.generation.loop import Generated, Step, generate, stream
     from lite.models.generation.options import GenerationConfig
     from lite.models.graph.model_config import ModelConfig
@@ -39,10 +40,11 @@ if TYPE_CHECKING:
 _NAMES = {
     "graph.model_config": ["ModelConfig"],
     "graph.module": ["OnnxModule"],
+    "decoder.choices": ["ChoiceScores", "score_choices"],
     "decoder.conventions": ["GraphSpec", "Padding"],
     "decoder.decoder": ["OnnxDecoder"],
     "decoder.protocol": ["Decoder"],
-    "decoder.scoring": ["full_logits", "score"],
+    "decoder.scoring": ["full_logits", "score", "score_details"],
     "generation.loop": ["Generated", "Step", "generate", "stream"],
     "generation.options": ["GenerationConfig"],
     "text.builtin_templates": ["add_chat_template"],
@@ -59,6 +61,7 @@ _FILE_OF = {name: file for file, names in _NAMES.items() for name in names}
 
 __all__ = [
     "ChatHistory",
+    "ChoiceScores",
     "ContentBase",
     "Decoder",
     "Generated",
@@ -88,6 +91,8 @@ __all__ = [
     "generate",
     "render_chat",
     "score",
+    "score_choices",
+    "score_details",
     "stream",
 ]
 
