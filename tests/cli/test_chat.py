@@ -116,14 +116,15 @@ class Terminal:
         self.seen = ""
 
     def wait_for(self, text: str, *, interrupt: bool = False) -> str:
-        """Read until `text` comes, interrupting each second if asked to; returns what came before it."""
+        """Read until `text` comes, interrupting every now and then if asked to; returns what came before it."""
         import select
 
-        limit = time.monotonic() + 60
+        limit, again = time.monotonic() + 60, time.monotonic() + 0.2
         while text not in self.seen:
             assert time.monotonic() < limit, self.seen
-            if interrupt:  # one that comes before the program waits for input is only seen after it
+            if interrupt and time.monotonic() > again:  # too early a one is only seen with the next input
                 self.process.send_signal(signal.SIGINT)
+                again = time.monotonic() + 5
             if select.select([self.end], [], [], 1)[0]:
                 self.seen += os.read(self.end, 4096).decode()
         before, self.seen = self.seen.split(text, 1)
