@@ -116,7 +116,7 @@ class Terminal:
         self.seen = ""
 
     def wait_for(self, text: str, *, interrupt: bool = False) -> str:
-        """Read until `text` comes, interrupting every now and then if asked to; returns what came before it."""
+        """Read until `text` comes, interrupting if asked to; returns what came before it."""
         import select
 
         limit, again = time.monotonic() + 60, time.monotonic() + 0.2
