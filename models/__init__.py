@@ -1,6 +1,7 @@
 """Exported ONNX models run through onnxruntime: language models, and any other graph.
 
-Seven folders, each of which imports only those before it (`comparison`, `generation` and `text` do not know each other):
+Seven folders, each of which imports only those before it (`comparison`, `generation` and `text` do not know
+each other):
 
 - `graph`: any ONNX graph: its files, sessions, calls
 - `decoder`: a language model as rows of tokens to extend, fork, cut and score

@@ -1,7 +1,7 @@
 """Which of the usual mistakes makes two columns of log-probs differ.
 
-Each mistake is tried out: what would B have written if it were A with this mistake? The one that comes nearest
-to what B did write is named, if it explains most of the difference. All is done on a part of the tokens.
+Each mistake is tried out: what would B have written if it were A with this mistake? The one that comes
+nearest to what B did write is named, if it explains most of the difference. All is done on a part of the tokens.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class _Evidence:
     a: list[NDArray[np.float64]]  # not cut: what is shifted comes from behind
     b: list[NDArray[np.float64]]
 
-    def tried(self, name: str, detail: str, values: Sequence[NDArray[np.float64]], **parameters: float) -> Cause:
+    def tried(
+        self, name: str, detail: str, values: Sequence[NDArray[np.float64]], **parameters: float
+    ) -> Cause:
         """The cause whose prediction of B is `values`, NaN where it predicts nothing."""
         predicted, b = np.concatenate(values), np.concatenate(self.b)
         a = np.concatenate([row[: len(own)] for row, own in zip(self.a, self.b, strict=True)])
@@ -189,10 +191,12 @@ def _rescored(
 def _sampling(decoder: Decoder, evidence: _Evidence) -> tuple[Cause, Cause, Cause]:
     """The best temperature, the best support, and the best of both together."""
     every = supports(decoder.vocab_size)
-    coarse = _fitted(decoder, evidence, {t: (WHOLE, *every) for t in _TEMPERATURES})
+    coarse = _fitted(decoder, evidence, dict.fromkeys(_TEMPERATURES, (WHOLE, *every)))
     grid: dict[float, set[Support]] = {}
     for pairs in _kinds(coarse):
-        for kind in {support.kind for _, support in pairs}:  # one between two values may beat the best of others
+        for kind in {
+            support.kind for _, support in pairs
+        }:  # one between two values may beat the best of others
             temperature, support = min((p for p in pairs if p[1].kind == kind), key=coarse.__getitem__)
             for t in _near(temperature) if temperature != 1 else [1.0]:
                 grid.setdefault(t, set()).update(finer(support))
@@ -278,8 +282,8 @@ def _noise(a: NDArray[np.float64], log_ratios: NDArray[np.float64]) -> Cause:
     if even and deviation < 0.5 and abs(mean) <= bias:
         return Cause(
             "quantisation",
-            f"the difference is noise of deviation {deviation:.2g} around {mean:.2g}: weights or sums of another "
-            "precision",
+            f"the difference is noise of deviation {deviation:.2g} around {mean:.2g}: weights or sums of "
+            "another precision",
             0.0,
             {"deviation": deviation},
         )

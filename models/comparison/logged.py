@@ -68,9 +68,9 @@ def read_log_probs(path: str | Path, *, needed: bool = True) -> list[LoggedRespo
     `{"prompt_ids": [5, 9], "response_ids": [7, 2], "logprobs": [-0.5, -1.25]}`. Taken as they are written:
 
     - vLLM: a response of its server (`choices` with `token_ids`, `prompt_token_ids` and `logprobs`, of
-      completions or of chats, asked for with `return_token_ids`; `"token_id:7"` as tokens will do as well), or a
-      `RequestOutput` with `outputs`. Without log-probs of a response `prompt_logprobs` are taken: those of the
-      prompt's second token and all after it.
+      completions or of chats, asked for with `return_token_ids`; `"token_id:7"` as tokens will do as well),
+      or a `RequestOutput` with `outputs`. Without log-probs of a response `prompt_logprobs` are taken: those
+      of the prompt's second token and all after it.
     - TRL: `prompt_ids`, `completion_ids` and `logprobs`, `sampling_per_token_logps` or
       `old_per_token_logps`, for one response or, as its server writes them, lists of many; with
       `prompt_mask` and `completion_mask` where rows are padded.
@@ -88,7 +88,8 @@ def read_log_probs(path: str | Path, *, needed: bool = True) -> list[LoggedRespo
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: a line is none of these, or its numbers are no log-probs; the message names line and field.
+        ValueError: a line is none of these, or its numbers are no log-probs; the message names line and
+            field.
 
     Example:
         >>> import json, pathlib, tempfile
@@ -172,7 +173,9 @@ def _response(fields: Mapping[str, Any], where: str, needed: bool) -> LoggedResp
         values = _of_prompt(fields["prompt_logprobs"], prompt)
         prompt = prompt[:1]
     if values is not None and len(values) == len(prompt or ()) + len(response or ()) and len(prompt or ()):
-        values = values[len(prompt or ()) :]  # of prompt and response, as servers that echo the prompt give them
+        values = values[
+            len(prompt or ()) :
+        ]  # of prompt and response, as servers that echo the prompt give them
     if response is None or prompt is None:
         raise ValueError(
             "no token ids: expected 'prompt_ids' and 'response_ids' (or vLLM's 'prompt_token_ids' and "
@@ -258,7 +261,9 @@ def _log_probs(fields: Mapping[str, Any], ids: list[int] | None) -> tuple[str, l
     name, value = _first(fields, _LOG_PROB_NAMES)
     if isinstance(value, dict):  # as OpenAI's API writes them, of completions or of chats
         if isinstance(value.get("content"), list):
-            return name, [item.get("logprob") if isinstance(item, dict) else None for item in value["content"]]
+            return name, [
+                item.get("logprob") if isinstance(item, dict) else None for item in value["content"]
+            ]
         value = value.get("token_logprobs")
     if value is None:
         return name, None
@@ -270,7 +275,7 @@ def _log_probs(fields: Mapping[str, Any], ids: list[int] | None) -> tuple[str, l
 
 
 def _of_alternatives(name: str, value: list[Any], ids: list[int] | None, named: Any) -> list[Any]:
-    """The token's own entry where each position has several: by id in objects, beside a list of ids in lists."""
+    """The token's own entry where each position has several: by id in objects, beside ids in lists."""
     if ids is None or len(value) != len(ids):
         raise ValueError(f"{name!r} has {len(value)} entries for {len(ids or ())} tokens of the response")
     out: list[Any] = []

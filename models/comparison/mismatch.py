@@ -92,11 +92,11 @@ def mismatch(
 ) -> Mismatch:
     """Compare log-probs of the same tokens: of two models, or of a model and what another tool wrote.
 
-    B is the side that drew the tokens, A the one that will train on them: the importance ratio is A / B. All
-    log-probs of models are of the raw distribution (temperature 1, no filter). The likely cause of a difference
-    is looked for among those that are common: another temperature, log-probs over the tokens that top-k, top-p
-    or min-p kept, positions off by one, a beginning-of-text token too many or missing, and noise as quantisation
-    makes it. For that the tokens of some rows run again.
+    B is the side that drew the tokens, A the one that will train on them: the importance ratio is A / B.
+    Log-probs of models are of the raw distribution (temperature 1, no filter). The likely cause of a
+    difference is looked for among those that are common: another temperature, log-probs over the tokens that
+    top-k, top-p or min-p kept, positions off by one, a beginning-of-text token too many or missing, and noise
+    as quantisation makes it. For that the tokens of some rows run again.
 
     Args:
         a: a model.
@@ -109,8 +109,8 @@ def mismatch(
         Numbers, groups and the likely cause.
 
     Raises:
-        ValueError: there are no rows, one has no log-probs, or one is too long or has unknown ids for a model;
-            the message names it.
+        ValueError: there are no rows, one has no log-probs, or one is too long or has unknown ids for a
+            model; the message names it.
         TypeError: `a`, or a `b` that is no sequence of responses, lacks the interface of `Decoder`.
 
     Example:

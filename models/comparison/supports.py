@@ -41,7 +41,7 @@ def supports(vocab_size: int) -> tuple[Support, ...]:
 
 
 def finer(support: Support) -> tuple[Support, ...]:
-    """Supports between the neighbours of one that `supports` gave, itself included; `WHOLE` alone for itself."""
+    """Supports between the neighbours of one that `supports` gave, itself included; `WHOLE` for itself."""
     if support is WHOLE:
         return (WHOLE,)
     values = _VALUES[support.kind]
@@ -58,15 +58,20 @@ class SupportFit:
     Args:
         grid: the supports to try, by temperature.
         most: a larger difference of one token counts as this one.
-
-    Attributes:
-        left: the sum of the differences' sizes, by temperature and support.
     """
 
     def __init__(self, grid: Mapping[float, Sequence[Support]], most: float) -> None:
-        self._grid = grid
+        self._grid = {temperature: _Supports(some) for temperature, some in grid.items()}
         self._most = most
-        self.left = {(t, support): 0.0 for t, some in grid.items() for support in some}
+
+    @property
+    def left(self) -> dict[tuple[float, Support], float]:
+        """The sum of the differences' sizes, by temperature and support."""
+        return {
+            (temperature, support): left
+            for temperature, some in self._grid.items()
+            for support, left in zip(some.all, some.left.tolist(), strict=True)
+        }
 
     def add(self, logits: NDArray[np.float32], ids: NDArray[np.int64], given: NDArray[np.float64]) -> None:
         """Take tokens (n,) with their logits (n, V) and the log-probs (n,) that they were given."""
@@ -76,31 +81,39 @@ class SupportFit:
             self._add(logits[start:stop], ids[start:stop], given[start:stop])
 
     def _add(self, logits: NDArray[np.float32], ids: NDArray[np.int64], given: NDArray[np.float64]) -> None:
-        rows = np.arange(len(ids))
-        own = logits[rows, ids][:, None]
-        needed = (logits > own).sum(1) + 1  # what was drawn has been kept, also where rounding says otherwise
+        rows = np.arange(len(ids))[:, None]
+        own = logits[rows, ids[:, None]]
+        needed = (logits > own).sum(1, keepdims=True) + 1  # what was drawn was kept, whatever rounding says
         best = logits.max(1, keepdims=True)
         below = np.sort(best - logits, axis=1)  # from 0 up: the most probable first
-        own = (best - own)[:, 0]
         for temperature, some in self._grid.items():
             mass = np.cumsum(np.exp(-below / np.float32(temperature)), axis=1, dtype=np.float64)
-            kept = np.clip(np.maximum(_kept(some, below, mass, temperature), needed[:, None]), 1, below.shape[1])
-            values = -own[:, None] / temperature - np.log(mass[rows[:, None], kept - 1])
-            left = np.minimum(np.abs(given[:, None] - values), self._most).sum(0)
-            for support, rest in zip(some, left.tolist(), strict=True):
-                self.left[temperature, support] += rest
+            kept = np.clip(some.kept(below, mass, temperature), needed, logits.shape[1])
+            values = (own - best) / temperature - np.log(mass[rows, kept - 1])
+            some.left += np.minimum(np.abs(given[:, None] - values), self._most).sum(0)
 
 
-def _kept(
-    some: Sequence[Support], below: NDArray[np.float32], mass: NDArray[np.float64], temperature: float
-) -> NDArray[np.int64]:
-    """How many of the most probable tokens each support keeps in each row, (n, supports)."""
-    kept = np.full((len(below), len(some)), below.shape[1])
-    at = {kind: [i for i, support in enumerate(some) if support.kind == kind] for kind in _VALUES}
-    values = {kind: np.array([some[i].value for i in places]) for kind, places in at.items()}
-    kept[:, at["top_k"]] = values["top_k"]
-    deepest = -temperature * np.log(values["min_p"])
-    for row, (each, total) in enumerate(zip(below, mass, strict=True)):
-        kept[row, at["top_p"]] = np.searchsorted(total, values["top_p"] * total[-1]) + 1
-        kept[row, at["min_p"]] = np.searchsorted(each, deepest, side="right")
-    return kept
+class _Supports:
+    """The supports of one temperature, sorted by kind."""
+
+    def __init__(self, some: Sequence[Support]) -> None:
+        self.all = tuple(some)
+        self.left = np.zeros(len(self.all))
+        self._at = {kind: [i for i, s in enumerate(self.all) if s.kind == kind] for kind in _VALUES}
+        self._values = {kind: np.array([self.all[i].value for i in at]) for kind, at in self._at.items()}
+
+    def kept(
+        self, below: NDArray[np.float32], mass: NDArray[np.float64], temperature: float
+    ) -> NDArray[np.int64]:
+        """How many of the most probable tokens each support keeps in each row, (n, supports)."""
+        kept = np.full((len(below), len(self.all)), below.shape[1])
+        kept[:, self._at["top_k"]] = self._values["top_k"]
+        if self._at["top_p"]:
+            wanted = self._values["top_p"] * mass[:, -1:]
+            kept[:, self._at["top_p"]] = [
+                row.searchsorted(w) + 1 for row, w in zip(mass, wanted, strict=True)
+            ]
+        if self._at["min_p"]:
+            deepest = -temperature * np.log(self._values["min_p"])
+            kept[:, self._at["min_p"]] = [row.searchsorted(deepest, side="right") for row in below]
+        return kept

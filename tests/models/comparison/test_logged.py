@@ -23,7 +23,9 @@ def entry(token: int, value: float, rank: int = 1) -> dict[str, Any]:
 ENTRIES = [entry(token, value) for token, value in zip(RESPONSE, VALUES, strict=True)]
 TOKENS = [f"token_id:{token}" for token in RESPONSE]
 COMPLETION = {"tokens": ["a", "b"], "token_logprobs": VALUES, "top_logprobs": [{}, {}], "text_offset": [0, 1]}
-CHAT = [{"token": t, "logprob": v, "bytes": None, "top_logprobs": []} for t, v in zip(TOKENS, VALUES, strict=True)]
+CHAT = [
+    {"token": t, "logprob": v, "bytes": None, "top_logprobs": []} for t, v in zip(TOKENS, VALUES, strict=True)
+]
 FORMS: dict[str, dict[str, Any]] = {
     "own": PLAIN,
     "vllm completion": {
@@ -67,7 +69,12 @@ FORMS: dict[str, dict[str, Any]] = {
         "prompt_logprobs": None,
         "outputs": [{"index": 0, "token_ids": RESPONSE, "logprobs": ENTRIES, "cumulative_logprob": -1.75}],
     },
-    "trl": {"prompt_ids": PROMPT, "completion_ids": RESPONSE, "logprobs": [[v] for v in VALUES], "reward": 1.0},
+    "trl": {
+        "prompt_ids": PROMPT,
+        "completion_ids": RESPONSE,
+        "logprobs": [[v] for v in VALUES],
+        "reward": 1.0,
+    },
     "trl, several alternatives": {
         "prompt_ids": PROMPT,
         "completion_ids": RESPONSE,
@@ -165,13 +172,19 @@ def test_rounding_above_zero_is_zero(tmp_path: Path) -> None:
         ({**PLAIN, "logprobs": [-float("inf"), 0]}, "'logprobs' must be finite, entry 0 is -inf"),
         ({**PLAIN, "logprobs": [-(10**400), 0]}, "'logprobs' must be finite, entry 0 is inf"),
         ({**PLAIN, "logprobs": [-0.5, 3.5]}, r"'logprobs' has 3.5 at entry 1: .* normalize_logits=True"),
-        ({**PLAIN, "logprobs": [-0.5, None]}, "'logprobs' must hold a number for each token, entry 1 is None"),
+        (
+            {**PLAIN, "logprobs": [-0.5, None]},
+            "'logprobs' must hold a number for each token, entry 1 is None",
+        ),
         ({**PLAIN, "logprobs": [-0.5, True]}, "entry 1 is True"),
         ({**PLAIN, "logprobs": "-0.5"}, "'logprobs' must be a list of numbers, got str"),
         ({**PLAIN, "logprobs": [[-0.5, -1], [-1]]}, "entry 0 is None"),
         ({**PLAIN, "prompt_ids": []}, "the prompt has no token"),
         ({**PLAIN, "response_ids": [], "logprobs": []}, "the response has no token"),
-        ({**PLAIN, "prompt_ids": [1.5]}, "'prompt_ids' must hold integers from 0 to 2147483647, entry 0 is 1.5"),
+        (
+            {**PLAIN, "prompt_ids": [1.5]},
+            "'prompt_ids' must hold integers from 0 to 2147483647, entry 0 is 1.5",
+        ),
         ({**PLAIN, "prompt_ids": [2**31]}, "entry 0 is 2147483648"),
         ({**PLAIN, "prompt_ids": [-1]}, "entry 0 is -1"),
         ({**PLAIN, "prompt_ids": ["x" * 1000]}, r"entry 0 is 'x{39}\.\.\.$"),
@@ -182,7 +195,10 @@ def test_rounding_above_zero_is_zero(tmp_path: Path) -> None:
         ({"choices": []}, "'choices' must be a list of objects, at least one"),
         ({"choices": [{"text": "a", "logprobs": COMPLETION}], "prompt_token_ids": [1]}, "no token ids"),
         ({"sequences": [1], "transition_scores": VALUES}, "'sequences' has 1 tokens and 2 log-probs"),
-        ({"prompt_ids": [[1], [2]], "completion_ids": [[3]] * 3}, "'prompt_ids' has 2 entries for 3 responses"),
+        (
+            {"prompt_ids": [[1], [2]], "completion_ids": [[3]] * 3},
+            "'prompt_ids' has 2 entries for 3 responses",
+        ),
     ],
 )
 def test_broken_lines_are_named(line: Any, message: str, tmp_path: Path) -> None:
@@ -192,12 +208,12 @@ def test_broken_lines_are_named(line: Any, message: str, tmp_path: Path) -> None
 
 def test_a_line_without_end_and_files_of_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logged, "MAX_LINE_BYTES", 1000)
-    with pytest.raises(ValueError, match="log.jsonl, line 2: longer than 1000 bytes"):
+    with pytest.raises(ValueError, match=r"log.jsonl, line 2: longer than 1000 bytes"):
         read_log_probs(write(tmp_path, PLAIN, {**PLAIN, "text": "x" * 2000}))
     with pytest.raises(ValueError, match="has no response in it"):
         read_log_probs(write(tmp_path, "", "  "))
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ValueError, match="line 1: not JSON"):
-        (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
         read_log_probs(tmp_path / "binary")
     with pytest.raises(FileNotFoundError):
         read_log_probs(tmp_path / "none")

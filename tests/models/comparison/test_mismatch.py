@@ -229,6 +229,6 @@ def test_what_is_refused(model: OnnxDecoder) -> None:
         mismatch(model, log, divergence=0)
     with pytest.raises(TypeError, match="entry 0 is dict"):
         mismatch(model, [{}])  # type: ignore[list-item]
-    with pytest.raises(TypeError, match="interface of lite.models.Decoder"):
+    with pytest.raises(TypeError, match=r"interface of lite.models.Decoder"):
         mismatch(log, log)  # type: ignore[arg-type]
     assert not model.lengths.any()  # what was held is given back
