@@ -1,9 +1,11 @@
 """Exported ONNX models run through onnxruntime: language models, and any other graph.
 
-Six folders, each of which imports only those before it (`generation` and `text` do not know each other):
+Seven folders, each of which imports only those before it (`comparison`, `generation` and `text` do not know
+each other):
 
 - `graph`: any ONNX graph: its files, sessions, calls
 - `decoder`: a language model as rows of tokens to extend, fork, cut and score
+- `comparison`: whether two ways of computing log-probs agree, and if not, why
 - `generation`: the token loop, its options, and rows of several threads in one run
 - `text`: conversations, chat templates, the tokenizer, the data classes
 - `wrapper`: language models as modules on TensorDicts
@@ -17,6 +19,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lite.models.comparison.logged import LoggedResponse, read_log_probs
+    from lite.models.comparison.mismatch import Mismatch, mismatch
     from lite.models.decoder.choices import ChoiceScores, score_choices
     from lite.models.decoder.conventions import GraphSpec, Padding
     from lite.models.decoder.decoder import OnnxDecoder
@@ -45,6 +49,8 @@ _NAMES = {
     "decoder.decoder": ["OnnxDecoder"],
     "decoder.protocol": ["Decoder"],
     "decoder.scoring": ["full_logits", "score", "score_details"],
+    "comparison.logged": ["LoggedResponse", "read_log_probs"],
+    "comparison.mismatch": ["Mismatch", "mismatch"],
     "generation.loop": ["Generated", "Step", "generate", "stream"],
     "generation.options": ["GenerationConfig"],
     "text.builtin_templates": ["add_chat_template"],
@@ -71,7 +77,9 @@ __all__ = [
     "KLComputation",
     "LLMWrapperBase",
     "LogProbs",
+    "LoggedResponse",
     "Masks",
+    "Mismatch",
     "ModelConfig",
     "OnnxDecoder",
     "OnnxModule",
@@ -89,6 +97,8 @@ __all__ = [
     "embedded_model_path",
     "full_logits",
     "generate",
+    "mismatch",
+    "read_log_probs",
     "render_chat",
     "score",
     "score_choices",
