@@ -95,9 +95,12 @@ class ModelCalls:
     ) -> list[Generated]:
         """Responses, as `lite.models.generate` gives them."""
         n = self.num_samples
-        if seeds is None:
-            seeds = np.random.SeedSequence().generate_state(max(1, n * len(prompts)), np.uint64)
-        own = [seeds[i * n : (i + 1) * n] for i in range(len(prompts))]
+        drawn: NDArray[Any] = (
+            np.random.SeedSequence().generate_state(max(1, n * len(prompts)), np.uint64)
+            if seeds is None
+            else seeds
+        )
+        own = [drawn[i * n : (i + 1) * n] for i in range(len(prompts))]
         configs = [config] * len(prompts) if isinstance(config, GenerationConfig) else config
         rows = self._call(_task_of(configs), [_Row(*row) for row in zip(prompts, own, configs, strict=True)])
         return [response for row in rows for response in row]
