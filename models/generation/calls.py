@@ -12,17 +12,19 @@ from numpy.typing import NDArray
 from lite.models.decoder.protocol import Decoder
 from lite.models.decoder.scoring import full_logits, score
 from lite.models.generation.batching import Batcher, BatchSizes
-from lite.models.generation.loop import DecodeText, Generated, generate
+from lite.models.generation.loop import Generated, generate
 from lite.models.generation.options import GenerationConfig
 from lite.models.generation.pool import Pool
+from lite.models.generation.stops import DecodeText
 
-Task = GenerationConfig | Literal["score", "logits"]
-"""What to do with rows; only rows of equal tasks can share a run."""
+Task = GenerationConfig | Literal["generate", "score", "logits"]
+"""What to do with rows; only rows of equal tasks can share a run. "generate": each under its own options."""
 
 
 class _Row(NamedTuple):
     ids: NDArray[np.int64]
     seeds: NDArray[np.uint64] | None = None  # one per sample
+    config: GenerationConfig | None = None
 
 
 class ModelCalls:
@@ -62,12 +64,17 @@ class ModelCalls:
         self.batcher: Batcher[_Row, Any] | None = None if sizes is None else batcher
 
     def generate(
-        self, prompts: Sequence[NDArray[np.int64]], config: GenerationConfig, seeds: NDArray[np.uint64] | None
+        self,
+        prompts: Sequence[NDArray[np.int64]],
+        configs: Sequence[GenerationConfig],
+        seeds: NDArray[np.uint64] | None,
     ) -> list[Generated]:
-        """Responses, as `lite.models.generate` gives them."""
+        """Responses, as `lite.models.generate` gives them, to prompts with options of their own."""
         n = self.num_samples
         own = [None if seeds is None else seeds[i * n : (i + 1) * n] for i in range(len(prompts))]
-        rows = self._call(config, [_Row(*row) for row in zip(prompts, own, strict=True)])
+        shared = set(configs)
+        task: Task = shared.pop() if len(shared) == 1 else "generate"
+        rows = self._call(task, [_Row(*row) for row in zip(prompts, own, configs, strict=True)])
         return [response for row in rows for response in row]
 
     def score(self, rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
@@ -98,7 +105,7 @@ class ModelCalls:
         responses = generate(
             model,
             ids,
-            task,
+            [row.config for row in rows if row.config is not None],
             seeds=np.concatenate(seeds) if seeds else None,
             num_samples=self.num_samples,
             decode_text=self.decode_text,
