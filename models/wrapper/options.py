@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from weakref import ref
 
 from lite import NestedKey
+from lite.models.wrapper.sampled import SCORE_OPTIONS
 from lite.nn import TensorDictModuleBase
 
 InputMode = Literal["history", "text", "tokens"]
@@ -81,6 +82,7 @@ class WrapperOptions:
     masks_key: NestedKey = "masks"
     log_probs_key: NestedKey = "log_probs"
     prefer_tokens: bool = False
+    score_kwargs: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.input_mode not in get_args(InputMode):
@@ -95,6 +97,10 @@ class WrapperOptions:
             raise ValueError(f"inplace must be True, False, 'empty' or None, got {self.inplace!r}")
         if self.return_log_probs is False and not self.generate:
             raise ValueError("return_log_probs must be True when generate=False.")
+        if self.score_kwargs and self.generate:
+            raise ValueError("score_kwargs can only be given with generate=False")
+        if unknown := sorted(set(self.score_kwargs or ()) - SCORE_OPTIONS):
+            raise ValueError(f"score_kwargs must be of {sorted(SCORE_OPTIONS)}, got {unknown}")
         self._check_samples()
         self._check_tokenizer_kwargs()
 
