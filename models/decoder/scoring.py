@@ -166,6 +166,7 @@ def _run(
                 here = offsets[start + 1 : stop + 2]
                 sampled["support"] = here - here[0], ids[here[0] : here[-1]]
             note(i, slice(start + 1, stop + 1), logits[: stop - start], sampled)
+        del logits  # the next run needs as much memory
 
 
 def checked_sampling(
@@ -228,6 +229,7 @@ def _chunks(
                 ids = [arrays[i][start : start + chunk] for _, i in live]
                 for (_, i), logits in zip(live, decoder.extend([row for row, _ in live], ids), strict=True):
                     yield i, start, logits
+                    del logits
         finally:
             decoder.release(held)
 
