@@ -9,15 +9,16 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lite.models.decoder.choices import ChoiceScores, checked_choices, score_choices
 from lite.models.decoder.protocol import Decoder
-from lite.models.decoder.scoring import full_logits, score
+from lite.models.decoder.scoring import checked_sampling, full_logits, score
 from lite.models.generation.batching import Batcher, BatchSizes
 from lite.models.generation.loop import Generated, generate
 from lite.models.generation.options import GenerationConfig
 from lite.models.generation.pool import Pool
 from lite.models.generation.stops import DecodeText
 
-Task = GenerationConfig | Literal["generate", "score", "logits"]
+Task = GenerationConfig | Literal["generate", "score", "logits", "choices"]
 """What to do with rows; only rows of equal tasks can share a run. "generate": each under its own options."""
 
 
@@ -25,6 +26,9 @@ class _Row(NamedTuple):
     ids: NDArray[np.int64]
     seeds: NDArray[np.uint64] | None = None  # one per sample
     config: GenerationConfig | None = None
+    temperature: float = 1.0
+    support: Any = None
+    choices: Sequence[NDArray[np.int64]] = ()
 
 
 class ModelCalls:
@@ -77,9 +81,26 @@ class ModelCalls:
         rows = self._call(task, [_Row(*row) for row in zip(prompts, own, configs, strict=True)])
         return [response for row in rows for response in row]
 
-    def score(self, rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
+    def score(
+        self,
+        rows: Sequence[NDArray[np.int64]],
+        temperatures: Sequence[float] | None = None,
+        supports: Sequence[Any] | None = None,
+    ) -> list[NDArray[np.float32]]:
         """Log-probs, as `lite.models.score` gives them."""
-        return self._call("score", [_Row(ids) for ids in rows])
+        warmths = [1.0] * len(rows) if temperatures is None else temperatures
+        kept = [None] * len(rows) if supports is None else supports
+        checked_sampling(warmths, kept, [len(row) for row in rows], self.model.vocab_size)
+        own = zip(rows, warmths, kept, strict=True)
+        return self._call("score", [_Row(ids, temperature=t, support=k) for ids, t, k in own])
+
+    def score_choices(
+        self, prompts: Sequence[NDArray[np.int64]], choices: Sequence[Sequence[NDArray[np.int64]]]
+    ) -> ChoiceScores:
+        """Log-probs of each prompt's choices, as `lite.models.score_choices` gives them."""
+        own = checked_choices(self.model, prompts, choices) if len(prompts) else []
+        rows = [_Row(ids, choices=lists) for ids, lists in zip(prompts, own, strict=True)]
+        return ChoiceScores.of(self._call("choices", rows) if rows else [])
 
     def full_logits(self, rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
         """Logits, as `lite.models.full_logits` gives them."""
@@ -98,7 +119,15 @@ class ModelCalls:
     def _on(self, task: Task, model: Decoder, rows: Sequence[_Row]) -> list[Any]:
         ids = [row.ids for row in rows]
         if task == "score":
-            return score(model, ids, equal_lengths=self.equal_lengths)
+            return score(
+                model,
+                ids,
+                temperature=[row.temperature for row in rows],
+                supports=[row.support for row in rows],
+                equal_lengths=self.equal_lengths,
+            )
+        if task == "choices":
+            return score_choices(model, ids, [row.choices for row in rows]).token_log_probs
         if task == "logits":
             return full_logits(model, ids, equal_lengths=self.equal_lengths)
         seeds = [row.seeds for row in rows if row.seeds is not None]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 # What can only be given to wrappers that generate, or that do not.
-_ONLY_FOR = {"num_samples": True, "return_log_probs": True, "pad_model_input": False}
+_ONLY_FOR = {"num_samples": True, "return_log_probs": True, "pad_model_input": False, "score_kwargs": False}
 
 _OPENED_WITH = ("device", "num_threads")  # if these change, a path is opened again
 
