@@ -1,7 +1,7 @@
 """Which of the usual mistakes makes two columns of log-probs differ.
 
 Each mistake is tried out: what would B have written if it were A with this mistake? The one that comes
-nearest to what B did write is named, if it explains most of the difference. All is done on a part of the tokens.
+nearest to what B did write is named, if it explains most of the difference. A part of the tokens is enough.
 """
 
 from __future__ import annotations
