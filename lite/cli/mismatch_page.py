@@ -26,7 +26,7 @@ svg .mark { fill: var(--accent); } svg .axis { stroke: var(--line); fill: none; 
 code { overflow-wrap: anywhere; }
 """
 _POINTS, _ROWS = 4000, 200  # most points and rows to show
-_WIDE, _BAR, _LABEL, _NUMBER = 720, 22, 130, 90
+_WIDE, _BAR, _LABEL, _NUMBER = 760, 22, 170, 90
 
 
 def page(found: Mismatch, a: str, b: str, verdict: str) -> str:

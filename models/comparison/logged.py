@@ -64,9 +64,9 @@ class LoggedResponse:
 def read_log_probs(path: str | Path, *, needed: bool = True) -> list[LoggedResponse]:
     """Read responses with log-probs from a file of JSON lines.
 
-    A line is an object with token ids and a log-prob (natural logarithm) for each token of the response, or of
-    prompt and response: `{"prompt_ids": [5, 9], "response_ids": [7, 2], "logprobs": [-0.5, -1.25]}`. Taken as
-    they are written:
+    A line is an object with token ids and a log-prob (natural logarithm) for each token of the response, or
+    of prompt and response: `{"prompt_ids": [5, 9], "response_ids": [7, 2], "logprobs": [-0.5, -1.25]}`.
+    Taken as they are written:
 
     - vLLM: a response of its server (`choices` with `token_ids`, `prompt_token_ids` and `logprobs`, of
       completions or of chats, asked for with `return_token_ids`; `"token_id:7"` as tokens will do as well),
