@@ -21,20 +21,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lite.models.comparison.logged import LoggedResponse, read_log_probs
     from lite.models.comparison.mismatch import Mismatch, mismatch
+    from lite.models.decoder.choices import ChoiceScores, score_choices
     from lite.models.decoder.conventions import GraphSpec, Padding
     from lite.models.decoder.decoder import OnnxDecoder
     from lite.models.decoder.protocol import Decoder
-    from lite.models.decoder.scoring import full_logits, score
+    from lite.models.decoder.scoring import full_logits, score, score_details
     from lite.models.generation.loop import Generated, Step, generate, stream
     from lite.models.generation.options import GenerationConfig
     from lite.models.graph.model_config import ModelConfig
     from lite.models.graph.module import OnnxModule
     from lite.models.text.builtin_templates import add_chat_template
-    from lite.models.text.data import ChatHistory, LogProbs, Masks, Text, Tokens
+    from lite.models.text.data import ChatHistory, LogProbs, Masks, Sampling, Text, Tokens
     from lite.models.text.history import ContentBase, History
     from lite.models.text.template_rendering import Rendered, render_chat
     from lite.models.text.tokenizer import Tokenizer
     from lite.models.tiny_chat.embedded import embedded_model_path
+    from lite.models.wrapper.kl import KLComputation, RetrieveKL, RetrieveLogProb
     from lite.models.wrapper.onnx_wrapper import OnnxWrapper
     from lite.models.wrapper.options import LLMWrapperBase
 
@@ -42,19 +44,21 @@ if TYPE_CHECKING:
 _NAMES = {
     "graph.model_config": ["ModelConfig"],
     "graph.module": ["OnnxModule"],
+    "decoder.choices": ["ChoiceScores", "score_choices"],
     "decoder.conventions": ["GraphSpec", "Padding"],
     "decoder.decoder": ["OnnxDecoder"],
     "decoder.protocol": ["Decoder"],
-    "decoder.scoring": ["full_logits", "score"],
+    "decoder.scoring": ["full_logits", "score", "score_details"],
     "comparison.logged": ["LoggedResponse", "read_log_probs"],
     "comparison.mismatch": ["Mismatch", "mismatch"],
     "generation.loop": ["Generated", "Step", "generate", "stream"],
     "generation.options": ["GenerationConfig"],
     "text.builtin_templates": ["add_chat_template"],
-    "text.data": ["ChatHistory", "LogProbs", "Masks", "Text", "Tokens"],
+    "text.data": ["ChatHistory", "LogProbs", "Masks", "Sampling", "Text", "Tokens"],
     "text.history": ["ContentBase", "History"],
     "text.template_rendering": ["Rendered", "render_chat"],
     "text.tokenizer": ["Tokenizer"],
+    "wrapper.kl": ["KLComputation", "RetrieveKL", "RetrieveLogProb"],
     "wrapper.onnx_wrapper": ["OnnxWrapper"],
     "wrapper.options": ["LLMWrapperBase"],
     "tiny_chat.embedded": ["embedded_model_path"],
@@ -63,12 +67,14 @@ _FILE_OF = {name: file for file, names in _NAMES.items() for name in names}
 
 __all__ = [
     "ChatHistory",
+    "ChoiceScores",
     "ContentBase",
     "Decoder",
     "Generated",
     "GenerationConfig",
     "GraphSpec",
     "History",
+    "KLComputation",
     "LLMWrapperBase",
     "LogProbs",
     "LoggedResponse",
@@ -80,6 +86,9 @@ __all__ = [
     "OnnxWrapper",
     "Padding",
     "Rendered",
+    "RetrieveKL",
+    "RetrieveLogProb",
+    "Sampling",
     "Step",
     "Text",
     "Tokenizer",
@@ -92,6 +101,8 @@ __all__ = [
     "read_log_probs",
     "render_chat",
     "score",
+    "score_choices",
+    "score_details",
     "stream",
 ]
 

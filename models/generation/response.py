@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.models.generation.options import GenerationConfig
+from lite.models.generation.processors import Processors
 
 AHEAD = 1024  # tokens of a response that memory is taken for at once; longer ones make it grow
 
@@ -23,9 +24,10 @@ class Response:
     Attributes:
         limit: most tokens it may get.
         count: tokens it has.
+        processors: what its options do to scores, with what they remember of it; the sampler sets them.
     """
 
-    __slots__ = ("_ids", "config", "count", "limit", "number", "prompt", "seed")
+    __slots__ = ("_ids", "config", "count", "limit", "number", "processors", "prompt", "seed")
 
     def __init__(
         self, number: int, prompt: NDArray[np.int64], config: GenerationConfig, seed: np.uint64, room: int
@@ -36,6 +38,7 @@ class Response:
         self.seed = seed
         self.limit = min(config.max_new_tokens, room - len(prompt))
         self.count = 0
+        self.processors: Processors | None = None
         self._ids = np.empty(len(prompt) + max(0, min(self.limit, AHEAD)), np.int64)
         self._ids[: len(prompt)] = prompt
 

@@ -9,6 +9,8 @@ from typing import Any
 # What can only be given to wrappers that generate, or that do not.
 _ONLY_FOR = {"num_samples": True, "return_log_probs": True, "pad_model_input": False}
 
+_OPENED_WITH = ("device", "num_threads")  # if these change, a path is opened again
+
 
 def new_arguments(
     given: Mapping[str, Any], changes: Mapping[str, Any], *, model: Any, tokenizer: Any
@@ -25,12 +27,15 @@ def new_arguments(
         tokenizer: its tokenizer.
     """
     arguments = {**given, **changes}
-    elsewhere = isinstance(given["model"], (str, Path)) and arguments["device"] != given["device"]
+    elsewhere = isinstance(given["model"], (str, Path)) and any(
+        arguments[name] != given[name] for name in _OPENED_WITH
+    )
     if "model" not in changes:
         if given["tokenizer"] is None and "tokenizer" not in changes and tokenizer is not None:
             arguments["tokenizer"] = tokenizer
         if not elsewhere:
             arguments["model"] = model
+            arguments["num_threads"] = changes.get("num_threads")
     elif "device" not in changes:
         arguments["device"] = None  # the new model's
     if isinstance(given["tokenizer"], (str, Path)) and "tokenizer" not in changes:
