@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Sequence
 
 from lite.cli.options import add_options
@@ -162,6 +163,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         error), 2 for wrong arguments.
     """
     args = build_parser().parse_args(argv)
+    with warnings.catch_warnings():  # restores what shows them
+        warnings.showwarning = _warn
+        return _run(args)
+
+
+def _warn(message: Warning | str, *where: object, **options: object) -> None:
+    """A warning as one line, without the place in the code that it came from."""
+    print(f"lite: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+def _run(args: argparse.Namespace) -> int:
     try:
         if args.command == "demo":
             from lite.cli.demo import run

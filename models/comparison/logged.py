@@ -77,6 +77,7 @@ def read_log_probs(path: str | Path, *, needed: bool = True) -> list[LoggedRespo
       `prompt_mask` and `completion_mask` where rows are padded.
     - transformers: `sequences` and the `transition_scores` that `compute_transition_scores(...,
       normalize_logits=True)` gave; with `completion_mask` where a response is padded.
+    - lite: what `lite generate --json` prints with `--logprobs N`, `--entropy`, or others that ask for tokens.
 
     Other fields are ignored, and so are empty lines.
 
@@ -139,7 +140,7 @@ def _parsed(line: bytes) -> Mapping[str, Any]:
 
 def _flat(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """One mapping for each response of a record."""
-    for name in ("choices", "outputs"):
+    for name in ("choices", "outputs", "responses"):
         parts = record.get(name)
         if isinstance(parts, list):
             if not parts or not all(isinstance(part, dict) for part in parts):
