@@ -77,7 +77,7 @@ def read_log_probs(path: str | Path, *, needed: bool = True) -> list[LoggedRespo
       `prompt_mask` and `completion_mask` where rows are padded.
     - transformers: `sequences` and the `transition_scores` that `compute_transition_scores(...,
       normalize_logits=True)` gave; with `completion_mask` where a response is padded.
-    - lite: what `lite generate --json` prints with `--logprobs N`, `--entropy`, or others that ask for tokens.
+    - lite: what `lite generate --json` prints with `--logprobs N`, `--entropy` or the like.
 
     Other fields are ignored, and so are empty lines.
 
