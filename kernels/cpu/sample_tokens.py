@@ -31,13 +31,14 @@ from lite.kernels.cpu.thresholds import (
     reach,
     threshold,
 )
-from lite.kernels.cpu.vectors.blocks import BLOCK, log_total, maximum, sums_apart, weights_apart
+from lite.kernels.cpu.vectors.blocks import BLOCK, exp, log_total, maximum, sums_apart, weights_apart
 from lite.kernels.cpu.vectors.width import full_width
 
 OPTIONS, NUMBERS = 7, 3  # of a row
 _LISTED = BLOCK  # candidates at most
 _SLACK = 1e-3  # by which bounds are loosened against rounding
 _TINY = 5e-324
+_FAR = -700.0  # whose exp is nothing beside 1
 _LOWEST = np.float32(np.finfo(np.float32).min)  # which -inf does not reach
 _NEVER = 1e-30  # a share of the probability that is never drawn
 _COLDEST = 2.0**-126  # less takes the highest score
@@ -65,6 +66,7 @@ def _adjust(
 
     Returns whether a bias is for a token outside the vocabulary.
     """
+    full_width()
     zero, factor, outside = np.float32(0.0), np.float32(penalty), False
     if penalty != 1.0:
         for j in range(first, last):
@@ -128,6 +130,7 @@ def _weigh(work: Any, end: Any, highest: Any, inverse: Any, totals: Any) -> Any:
 
     Returns over all, how many are the highest, the rest of the sum, and the sum of d exp(d) / inverse.
     """
+    full_width()
     count = rest = weighted = 0.0
     for b in range(-(-end // BLOCK)):
         stop = (b + 1) * BLOCK if (b + 1) * BLOCK < end else end
@@ -145,6 +148,7 @@ def _best(
     n: Any,
 ) -> None:  # fmt: skip
     """The n highest scores into places from `first` on, in order; of equal ones the first tokens."""
+    full_width()
     end, held = groups * GROUP, 0
     work[cut] = -np.inf
     if n < groups:  # each maximum is a score: the n-th highest score is no lower than theirs
@@ -203,6 +207,15 @@ def _restore(work: Any, n: Any, edge: Any, plain: Any) -> None:
         work[i] = plain[i] if work[i] >= edge else np.float32(-np.inf)
 
 
+@jit(reassociate=True)
+def _sum(weights: Any, n: Any) -> Any:
+    full_width()
+    total = 0.0
+    for j in range(n):
+        total += weights[np.uintp(j)]
+    return total
+
+
 @jit
 def _from_list(
     work: Any, bits: Any, candidates: Any, weights: Any, n: Any, options: Any, o: Any, share: Any,
@@ -215,45 +228,47 @@ def _from_list(
         total: the weight of all tokens, 0 where only the listed ones count.
         goal: the weight at which the token lies, if not negative, and `reached` what lies before the list.
     """
+    full_width()
     k, p, least, typical = options[o + 1], options[o + 2], options[o + 3], options[o + 4]
     if 0.0 < k < n:
         threshold(bits, listed, n, weights, 1.0, k, cut)
     bound = work[cut]
-    kept = 0.0
+    top, far = np.float64(highest), np.float64(_FAR)
     for j in range(n):
-        score = work[listed + j]
-        weights[j] = math.exp(np.float64(score) - np.float64(highest)) if score >= bound else 0.0
-        kept += weights[j]
-    edge, target, above = np.float32(-np.inf), 0.0, 0.0
+        score = work[np.uintp(listed + j)]
+        distance = np.float64(score) - top
+        _, weight = exp(distance)
+        weights[j] = weight if (score >= bound) & (distance > far) else 0.0
     if p < 1.0:
+        kept = _sum(weights, n)
         target = p * (kept if kept > total else total)
         target = target if target > _TINY else _TINY
         above = threshold(bits, listed, n, weights, 0.0, target, cut)
         edge = work[cut]
-    total = 0.0
-    for i in range(n):  # of equal scores the last tokens stay, as after an ascending sort
-        j = n - 1 - i
-        score, weight = work[listed + j], weights[j]
-        if score <= edge:
-            weight = weight if score == edge and above < target else 0.0
-            above += weight
-        weights[j] = weight if weight >= least else 0.0
-        total += weights[j]
+        for i in range(n):  # of equal scores the last tokens stay, as after an ascending sort
+            j = n - 1 - i
+            score = work[listed + j]
+            if score <= edge:
+                weights[j] = weights[j] if score == edge and above < target else 0.0
+                above += weights[j]
+    if least > 0.0:
+        for j in range(n):
+            weights[j] = weights[j] if weights[j] >= least else 0.0
+    total = _sum(weights, n)
     if typical < 1.0:
         spread = 0.0
         for j in range(n):
             if weights[j] > 0.0:
-                spread += weights[j] * (np.float64(work[listed + j]) - np.float64(highest))
+                spread += weights[j] * (np.float64(work[listed + j]) - top)
         usual = np.float32(np.float64(highest) + spread / total)  # where the surprise is the entropy
         for j in range(n):
             near = -abs(work[listed + j] - usual)
             work[listed + j] = near if weights[j] > 0.0 else np.float32(-np.inf)
         work[cut], work[cut - 1] = _LOWEST, np.float32(0.0)
         threshold(bits, listed, n, weights, 0.0, typical * total, cut)
-        total = 0.0
         for j in range(n):
             weights[j] = weights[j] if work[listed + j] >= work[cut] else 0.0
-            total += weights[j]
+        total = _sum(weights, n)
     goal = share * total if goal < 0.0 else goal
     token = candidates[0]
     for j in range(n):
@@ -267,15 +282,18 @@ def _from_list(
 
 @jit
 def _cut_row(
-    work: Any, bits: Any, light: Any, groups: Any, target: Any, counted: Any, cut: Any, totals: Any,
+    work: Any, bits: Any, light: Any, groups: Any, target: Any, weight: Any, cut: Any, totals: Any,
     candidates: Any, weights: Any, listed: Any,
 ) -> Any:  # fmt: skip
-    """`threshold` in the whole row, by weight or by number; likewise in the place `cut`."""
-    above = narrow(work, bits, light, groups * GROUP, target, counted, cut, totals)
+    """`threshold` in the whole row; all have `weight` if that is not 0, likewise in the place `cut`."""
+    full_width()
+    above = narrow(work, bits, light, groups * GROUP, target, weight, cut, totals)
     if work[cut] < work[cut - 1]:
-        n = list_scores(work, groups * GROUP, 0, groups, work[cut], work[cut - 1], candidates, work[listed:])
+        n = list_scores(
+            work, groups * GROUP, np.int64(0), groups, work[cut], work[cut - 1], candidates, work[listed:]
+        )
         for j in range(n):
-            weights[j] = 1.0 if counted else np.float64(light[candidates[j]])
+            weights[j] = weight if weight > 0.0 else np.float64(light[candidates[j]])
         above += threshold(bits, listed, n, weights, 0.0, target - above, cut)
     return above
 
@@ -289,18 +307,19 @@ def _from_row(
 
     Returns the token and the edge, which all that is kept in `work` reaches.
     """
+    full_width()
     k, p, least, typical = options[o + 1], options[o + 2], options[o + 3], options[o + 4]
     end, edge = groups * GROUP, _LOWEST
     weights_apart(work[:end], highest, 1.0, False, none, False, light[:end])
     if 0.0 < k < end:
-        _cut_row(work, bits, light, groups, k, True, cut, totals, candidates, weights, listed)
+        _cut_row(work, bits, light, groups, k, 1.0, cut, totals, candidates, weights, listed)
         edge = work[cut]
     if p < 1.0:
         _, total = reach(work, light, end, edge, totals)
         target = p * total
         target = target if target > _TINY else _TINY
         work[cut - 1] = highest
-        above = _cut_row(work, bits, light, groups, target, False, cut, totals, candidates, weights, listed)
+        above = _cut_row(work, bits, light, groups, target, 0.0, cut, totals, candidates, weights, listed)
         edge = work[cut]
         ties, weight = count_equal(work, light, end, edge)
         while ties > 0 and above < target:  # these stay
@@ -320,7 +339,7 @@ def _from_row(
         _surprise(work, end, edge, np.float32(np.float64(highest) + spread / total))
         maxima(bits, groups)
         work[cut] = _LOWEST
-        _cut_row(work, bits, light, groups, typical * total, False, cut, totals, candidates, weights, listed)
+        _cut_row(work, bits, light, groups, typical * total, 0.0, cut, totals, candidates, weights, listed)
         edge = work[cut]
     _, total = reach(work, light, end, edge, totals)
     goal, reached, before, begin = share * total, 0.0, 0.0, 0
@@ -338,6 +357,47 @@ def _from_row(
             if reached > goal:
                 break
     return token, edge
+
+
+@jit
+def _details(
+    work: Any, plain: Any, size: Any, end: Any, token: Any, inverse: Any, dropped: Any, edge: Any,
+    candidates: Any, weights: Any, n: Any, all_top: Any, all_total: Any, totals: Any, numbers: Any,
+    place: Any, kept: Any, first: Any,
+) -> Any:  # fmt: skip
+    """Write the log-prob of the token and the log of the kept mass, list what is kept, and count it.
+
+    Args:
+        plain: the scores before any was dropped; `all_top` and `all_total` are their highest and log-sum.
+        inverse: of the temperature.
+        dropped: whether anything was; then what is kept has weights in the list of n candidates, or, if n is
+            negative, reaches the `edge` in `work`.
+    """
+    full_width()
+    top, total, m, extent = all_top, all_total, size, end
+    if dropped:
+        m = np.int64(0)
+        if n >= 0:
+            for j in range(n):
+                if weights[j] > 0.0:
+                    work[m] = plain[candidates[j]]
+                    if kept.size > 0:
+                        kept[first + m] = candidates[j]
+                    m += 1
+            extent = m
+        else:
+            if kept.size > 0:
+                for i in range(size):
+                    kept[first + m] = i
+                    m += 1 if work[i] >= edge else 0
+            _restore(work, end, edge, plain)
+        top = np.float64(maximum(work[:extent]))
+        count, rest, _ = _weigh(work, extent, top, inverse, totals)
+        total = log_total(count, rest)
+    numbers[place] = (np.float64(plain[token]) - top) * inverse - total
+    mass = (top - all_top) * inverse + total - all_total
+    numbers[place + 1] = 0.0 if mass > 0.0 else mass
+    return m
 
 
 def work_memory(size: int) -> tuple[NDArray[Any], ...]:
@@ -391,7 +451,7 @@ def rows(
         unknown = _load(logits, base, size, work)
         maxima(bits, groups)
         top = highest = work[best]
-        count, rest, weighted = _weigh(work, end, top, 1.0, totals)
+        count, rest, weighted = _weigh(work, end, np.float64(top), 1.0, totals)
         model_top, total_of_model, infinite = np.float64(top), log_total(count, rest), 0.0
         if top == np.inf:
             for i in range(size):
@@ -468,7 +528,7 @@ def rows(
                 threshold(bits, end, groups, weights, 1.0, k, cut)
             else:
                 if changed:
-                    count, rest, _ = _weigh(work, end, highest, 1.0, totals)
+                    count, rest, _ = _weigh(work, end, np.float64(highest), 1.0, totals)
                 total = count + rest
                 if not filtered:
                     goal, before = share * total, 0.0
@@ -485,10 +545,9 @@ def rows(
                     fewest = (1.0 - p) * total / size if p < 1.0 else least
                     lowest = highest + math.log(fewest) - _SLACK * (1.0 + abs(highest))
                     work[cut] = lowest if lowest > _LOWEST else _LOWEST
-            reaching = 0
+            reaching = np.int64(0)
             if filtered:
-                for j in range(groups):
-                    reaching += GROUP if work[end + j] >= work[cut] else 0
+                reaching = GROUP * count_from(work[end:], groups, work[cut])
                 if reaching >= room:
                     reaching = count_from(work, end, work[cut])
             if reaching >= room:
@@ -509,35 +568,15 @@ def rows(
         log_probs[r] = (0.0 if logit == model_top else logit - model_top) - total_of_model
         if not detailed:
             continue
-        kept_top, kept_total, m, first = all_top, all_total, size, r * size
+        m, first = np.int64(1), r * size
         if temperature < _COLDEST:
-            m = 1
+            numbers[NUMBERS * r] = numbers[NUMBERS * r + 1] = 0.0
             if kept.size > 0:
                 kept[first] = token
-            numbers[NUMBERS * r] = numbers[NUMBERS * r + 1] = 0.0
         else:
-            if n >= 0:
-                m = 0
-                for j in range(n):
-                    if weights[j] > 0.0:
-                        work[m] = plain[candidates[j]]
-                        if kept.size > 0:
-                            kept[first + m] = candidates[j]
-                        m += 1
-            elif filtered or hidden:
-                if kept.size > 0:
-                    m = 0
-                    for i in range(size):
-                        kept[first + m] = i
-                        m += 1 if work[i] >= edge else 0
-                _restore(work, end, edge, plain)
-            if filtered or hidden:
-                extent = m if n >= 0 else end
-                kept_top = np.float64(maximum(work[:extent]))
-                count, rest, _ = _weigh(work, extent, kept_top, inverse, totals)
-                kept_total = log_total(count, rest)
-            numbers[NUMBERS * r] = (np.float64(plain[token]) - kept_top) * inverse - kept_total
-            mass = (kept_top - all_top) * inverse + kept_total - all_total
-            numbers[NUMBERS * r + 1] = 0.0 if mass > 0.0 else mass
+            m = _details(
+                work, plain, size, end, token, inverse, filtered or hidden, edge, candidates, weights, n,
+                all_top, all_total, totals, numbers, NUMBERS * r, kept, first,
+            )  # fmt: skip
         if kept.size > 0:
             kept_counts[r] = m if m < size else 0

@@ -18,7 +18,7 @@ from lite.kernels.cpu.vectors.blocks import BLOCK
 from lite.kernels.cpu.vectors.width import full_width
 
 GROUP = 64  # entries per maximum
-_FEW = 128  # scores in the interval of a threshold, from which on they are listed
+_FEW = 64  # scores in the interval of a threshold, from which on they are listed
 _HALVINGS = 16  # by scores; bits come to an end
 
 
@@ -88,18 +88,19 @@ def reach(work: Any, light: Any, n: Any, bound: Any, totals: Any) -> Any:
 
 
 @jit
-def narrow(work: Any, bits: Any, light: Any, n: Any, target: Any, counted: Any, cut: Any, totals: Any) -> Any:
+def narrow(work: Any, bits: Any, light: Any, n: Any, target: Any, weight: Any, cut: Any, totals: Any) -> Any:
     """The interval of a threshold (see `threshold`) in n scores, until few lie in it.
 
-    From the places `cut`, for the least that it can be, and the one before to these two. Returns the weight
-    (or the number, if `counted`) of what is above the interval.
+    From the places `cut`, for the least that it can be, and the one before to these two. Each has its weight
+    in `light`, or all have `weight` if that is not 0. Returns the weight of what is above the interval.
     """
+    full_width()
     low, high = np.int64(bits[cut]), np.int64(bits[cut - 1])
     low, high = low ^ ((low >> 63) & 0x7FFFFFFF), high ^ ((high >> 63) & 0x7FFFFFFF)
     above, held, over, steps = 0.0, n, 0, 0
     while low < high and held - over > _FEW:
         middle = (low + high + 1) >> 1
-        if not counted and steps < _HALVINGS:  # scores lie more evenly than their bits
+        if weight == 0.0 and steps < _HALVINGS:  # scores lie more evenly than their bits
             half = (work[cut] + work[cut - 1]) * np.float32(0.5)
             work[cut + 1] = half
             key = np.int64(bits[cut + 1])
@@ -107,7 +108,7 @@ def narrow(work: Any, bits: Any, light: Any, n: Any, target: Any, counted: Any, 
             middle = key if low < key <= high else middle
         bits[cut + 1] = middle ^ ((middle >> 63) & 0x7FFFFFFF)
         some, mass = reach(work, light, n, work[cut + 1], totals)
-        reached = np.float64(some) if counted else mass
+        reached = weight * np.float64(some) if weight > 0.0 else mass
         if reached >= target:
             low, held = middle, some
         else:
@@ -126,13 +127,19 @@ def list_scores(
 
     Returns how many there are. The maxima of groups begin at `end`.
     """
+    full_width()
     n = np.int64(0)
     for j in range(begin, until):
         if work[end + j] >= bound:
-            for i in range(j * GROUP, (j + 1) * GROUP):
-                candidates[n] = i
-                scores[n] = work[i]
-                n += 1 if bound <= work[i] <= limit else 0
+            inside = np.int32(0)
+            for k in range(GROUP):
+                score = work[np.uintp(j * GROUP + k)]
+                inside += np.int32((score >= bound) & (score <= limit))
+            if inside > 0:
+                for i in range(j * GROUP, (j + 1) * GROUP):
+                    candidates[n] = i
+                    scores[n] = work[i]
+                    n += 1 if bound <= work[i] <= limit else 0
     return n
 
 
