@@ -1,9 +1,11 @@
 """Exported ONNX models run through onnxruntime: language models, and any other graph.
 
-Six folders, each of which imports only those before it (`generation` and `text` do not know each other):
+Seven folders, each of which imports only those before it (`comparison`, `generation` and `text` do not know
+each other):
 
 - `graph`: any ONNX graph: its files, sessions, calls
 - `decoder`: a language model as rows of tokens to extend, fork, cut and score
+- `comparison`: whether two ways of computing log-probs agree, and if not, why
 - `generation`: the token loop, its options, and rows of several threads in one run
 - `text`: conversations, chat templates, the tokenizer, the data classes
 - `wrapper`: language models as modules on TensorDicts
@@ -17,10 +19,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lite.models.comparison.logged import LoggedResponse, read_log_probs
+    from lite.models.comparison.mismatch import Mismatch, mismatch
+    from lite.models.decoder.choices import ChoiceScores, score_choices
     from lite.models.decoder.conventions import GraphSpec, Padding
     from lite.models.decoder.decoder import OnnxDecoder
     from lite.models.decoder.protocol import Decoder, RewindableDecoder
-    from lite.models.decoder.scoring import full_logits, score
+    from lite.models.decoder.scoring import full_logits, score, score_details
     from lite.models.generation.loop import Generated, Step, generate, generate_each, stream
     from lite.models.generation.options import GenerationConfig
     from lite.models.generation.prefix_cache import PrefixCache
@@ -40,10 +45,13 @@ if TYPE_CHECKING:
 _NAMES = {
     "graph.model_config": ["ModelConfig"],
     "graph.module": ["OnnxModule"],
+    "decoder.choices": ["ChoiceScores", "score_choices"],
     "decoder.conventions": ["GraphSpec", "Padding"],
     "decoder.decoder": ["OnnxDecoder"],
     "decoder.protocol": ["Decoder", "RewindableDecoder"],
-    "decoder.scoring": ["full_logits", "score"],
+    "decoder.scoring": ["full_logits", "score", "score_details"],
+    "comparison.logged": ["LoggedResponse", "read_log_probs"],
+    "comparison.mismatch": ["Mismatch", "mismatch"],
     "generation.loop": ["Generated", "Step", "generate", "generate_each", "stream"],
     "generation.options": ["GenerationConfig"],
     "generation.prefix_cache": ["PrefixCache"],
@@ -61,6 +69,7 @@ _FILE_OF = {name: file for file, names in _NAMES.items() for name in names}
 
 __all__ = [
     "ChatHistory",
+    "ChoiceScores",
     "ContentBase",
     "Decoder",
     "Generated",
@@ -70,7 +79,9 @@ __all__ = [
     "KLComputation",
     "LLMWrapperBase",
     "LogProbs",
+    "LoggedResponse",
     "Masks",
+    "Mismatch",
     "ModelConfig",
     "OnnxDecoder",
     "OnnxModule",
@@ -91,8 +102,12 @@ __all__ = [
     "full_logits",
     "generate",
     "generate_each",
+    "mismatch",
+    "read_log_probs",
     "render_chat",
     "score",
+    "score_choices",
+    "score_details",
     "stream",
 ]
 

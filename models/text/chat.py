@@ -59,7 +59,9 @@ def render_messages(
     turns = [
         without_spelled_calls(message) for message in messages if message.get("role") != PLACEHOLDER_ROLE
     ]
-    source = find_chat_template(tokenizer, name=chat_template_name, source=chat_template)
+    source = find_chat_template(
+        tokenizer, name=chat_template_name, source=chat_template, tools=options.get("tools")
+    )
     special = getattr(tokenizer, "special_tokens_map", None) or {}
 
     def render(turns: Turns, **changes: Any) -> Rendered:

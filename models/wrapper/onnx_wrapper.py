@@ -69,6 +69,8 @@ class OnnxWrapper(DistributionMethods):
         num_samples: responses per prompt; the result's batch gets a last dimension of that size.
         chat_template_name: a built-in or registered chat template, for history mode.
         chat_template: the source of a chat template, for history mode.
+        chat_template_kwargs: further variables for the template, e.g. ``{"tools": [...], "enable_thinking":
+            False}``.
         return_log_probs: False leaves log-probs of responses out.
         zero_first_log_prob: write 0 for the first log-prob of every response, as TorchRL's wrappers do; for
             comparisons with what they wrote.
@@ -126,6 +128,7 @@ class OnnxWrapper(DistributionMethods):
         num_samples: int | None = None,
         chat_template_name: str | None = None,
         chat_template: str | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
         return_log_probs: bool | None = None,
         zero_first_log_prob: bool = False,
         history_key: NestedKey = "history",
@@ -148,7 +151,8 @@ class OnnxWrapper(DistributionMethods):
         self._arguments = arguments
         self._batch_sizes = BatchSizes.from_arguments(batching, min_batch_size, max_batch_size)
         own = {name: value for name, value in arguments.items() if name in _OPTIONS}
-        options = WrapperOptions(**{**own, "tokenizer_kwargs": dict(tokenizer_kwargs or {})})
+        copied = {name: dict(arguments[name] or {}) for name in ("tokenizer_kwargs", "chat_template_kwargs")}
+        options = WrapperOptions(**{**own, **copied})
         given = dict(generate_kwargs or {})
         self._call_seed = given.pop("seed", None)
         options = options.with_samples(given)

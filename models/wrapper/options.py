@@ -18,6 +18,12 @@ SAMPLES_NAMES = ("num_return_sequences", "n")
 """Names of the option of generation that says how many responses a prompt gets; the last one wins."""
 
 
+_DECIDED = {
+    *("messages", "tokenizer", "add_generation_prompt", "continue_final_message", "mask", "max_chars"),
+    *("chat_template", "chat_template_name"),
+}
+
+
 class LLMWrapperBase(TensorDictModuleBase):
     """Base of modules that run a language model on the entries of a TensorDict.
 
@@ -86,6 +92,7 @@ class WrapperOptions:
     num_samples: int | None = None
     chat_template_name: str | None = None
     chat_template: str | None = None
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     return_log_probs: bool | None = None
     zero_first_log_prob: bool = False
     history_key: NestedKey = "history"
@@ -109,6 +116,8 @@ class WrapperOptions:
             raise ValueError(f"inplace must be True, False, 'empty' or None, got {self.inplace!r}")
         if self.return_log_probs is False and not self.generate:
             raise ValueError("return_log_probs must be True when generate=False.")
+        if decided := sorted(_DECIDED & set(self.chat_template_kwargs)):
+            raise ValueError(f"chat_template_kwargs: the wrapper decides {decided} itself")
         self._check_samples()
         self._check_tokenizer_kwargs()
 

@@ -147,3 +147,21 @@ def test_entries_in_another_form_name_the_right_one(wrap: Make) -> None:
             wrap("tokens")(TensorDict({"tokens": {"prompt": bad}}, batch_size=[1]))
     with pytest.raises(ValueError, match=r"Expected list of text .*Text\(prompt="):
         wrap("text")(TensorDict({"text": {"prompt": [3]}}, batch_size=[1]))
+
+
+@pytest.mark.parametrize("generate", [True, False])
+def test_variables_for_the_chat_template(wrap: Make, generate: bool) -> None:
+    source = (
+        "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}"
+        "{{ tools | length if tools else '' }}{{ '!' if enable_thinking is false }}"
+    )
+    part = "prompt" if generate else "full"
+    chat = ChatHistory(**{part: History.from_chats([[{"role": "user", "content": "Hi"}]])}, batch_size=[1])
+    for given, text in (
+        (None, "Hi"),
+        ({}, "Hi"),
+        ({"tools": [{}, {}], "enable_thinking": False}, "Hi2!"),
+        ({"enable_thinking": True}, "Hi"),
+    ):
+        wrapper = wrap("history", generate=generate, chat_template=source, chat_template_kwargs=given)
+        assert wrapper(TensorDict({"history": chat}, batch_size=[1]))["text", part] == [text]

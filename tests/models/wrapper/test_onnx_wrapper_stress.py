@@ -141,7 +141,8 @@ def test_every_caller_gets_its_own_rows_or_its_own_error(
             out = alone(token_td(prompt), max_new_tokens=length)
             entries = [out[name, "response"][0] for name in ("tokens", "log_probs")]
             expected[tuple(prompt), length] = [np.asarray(entry).tolist() for entry in entries]
-    wrapper = make_wrapper(kind, scripted_model, sessions=2, min_batch_size=6, batching_timeout=0.02)
+    sizes = {"min_batch_size": 6, "max_batch_size": 16}  # memory follows the largest batch there was
+    wrapper = make_wrapper(kind, scripted_model, sessions=2, batching_timeout=0.02, **sizes)
     monkeypatch.setattr(type(wrapper.model), "prefill_rows", failing(type(wrapper.model).prefill_rows))
     if kind == "scripted":
         monkeypatch.setattr(type(wrapper.model), "check_ids", refusing(type(wrapper.model).check_ids))

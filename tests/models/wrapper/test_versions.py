@@ -28,6 +28,7 @@ EVERY: dict[str, Any] = {
     "num_samples": 2,
     "chat_template_name": "qwen",
     "chat_template": "{{ messages }}",
+    "chat_template_kwargs": {"enable_thinking": False},
     "return_log_probs": False,
     "zero_first_log_prob": True,
     "history_key": "h",
