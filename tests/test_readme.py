@@ -139,9 +139,9 @@ def test_models_readme(monkeypatch: pytest.MonkeyPatch) -> None:
         # the template ends a turn with a line break, which the model was not asked for
         np.testing.assert_allclose(full[-1 - len(response) : -1], response, atol=1e-4)
     exec(compile(told, "models/README.md, block 1", "exec"), names)
-    row = names["row"]
-    assert len(row.kept_offsets) == len(row.sampled_log_probs) + 1  # type: ignore[attr-defined]
-    assert row.top_ids.shape[1] == 5  # type: ignore[attr-defined]
+    known = names["known"]
+    assert len(known.kept_offsets) == len(known.sampled_log_probs) + 1  # type: ignore[attr-defined]
+    assert known.top_ids.shape[1] == 5  # type: ignore[attr-defined]
     exec(compile(graph, "models/README.md, block 2", "exec"), names)
     assert check_stated(graph, names) == 1
     policy, td, action = names["policy"], names["td"], names["action"]
