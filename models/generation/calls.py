@@ -18,7 +18,7 @@ from lite.models.generation.options import GenerationConfig
 from lite.models.generation.pool import Pool
 from lite.models.generation.stops import DecodeText
 
-Task = GenerationConfig | Literal["generate", "score", "logits", "choices"]
+Task = GenerationConfig | tuple[GenerationConfig, ...] | Literal["generate", "score", "logits", "choices"]
 """What to do with rows; only rows of equal tasks can share a run. "generate": each under its own options."""
 
 
@@ -70,14 +70,18 @@ class ModelCalls:
     def generate(
         self,
         prompts: Sequence[NDArray[np.int64]],
-        configs: Sequence[GenerationConfig],
+        config: GenerationConfig | Sequence[GenerationConfig],
         seeds: NDArray[np.uint64] | None,
     ) -> list[Generated]:
-        """Responses, as `lite.models.generate` gives them, to prompts with options of their own."""
+        """Responses, as `lite.models.generate` gives them."""
         n = self.num_samples
         own = [None if seeds is None else seeds[i * n : (i + 1) * n] for i in range(len(prompts))]
-        shared = set(configs)
-        task: Task = shared.pop() if len(shared) == 1 else "generate"
+        configs = [config] * len(prompts) if isinstance(config, GenerationConfig) else config
+        task: Task = "generate"
+        if len(set(configs)) == 1:
+            task = configs[0]
+        elif any(own.logits_processor for own in configs):
+            task = tuple(configs)  # what such a function raises is not to reach others
         rows = self._call(task, [_Row(*row) for row in zip(prompts, own, configs, strict=True)])
         return [response for row in rows for response in row]
 

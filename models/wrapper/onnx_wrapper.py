@@ -278,7 +278,7 @@ class OnnxWrapper(DistributionMethods):
             raise ValueError(
                 f"{'stop_sequences need' if config.stop_sequences else 'grammar needs'} a tokenizer"
             )
-        config.check_vocabulary(self.model.vocab_size)
+        config.check(self.model.vocab_size)
         if config.grammar is not None:
             config = replace(config, grammar=config.grammar.bound(self.tokenizer))
             config.grammar.check(self.model.vocab_size, config.eos_token_ids)  # type: ignore[union-attr]

@@ -36,6 +36,7 @@ EVERY: dict[str, Any] = {
     "tokens_key": "t",
     "masks_key": "m",
     "log_probs_key": "l",
+    "sampling_key": "own_sampling",
     "batching": True,
     "min_batch_size": 2,
     "max_batch_size": 4,
