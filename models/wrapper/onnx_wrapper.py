@@ -96,6 +96,12 @@ class OnnxWrapper(DistributionMethods):
         sessions: how many runs of the model may take place at the same time: callers of different threads
             need not wait for each other, and the rows of one call are spread. The weights are in memory once,
             the threads are divided. For graphs too small to keep the cores busy, and for many callers.
+        max_rows: most responses that are written at a time: one that ends is replaced by the next that waits,
+            which bounds the memory of large batches; None for all.
+        prefix_cache: bytes of keys and values to keep from call to call, so that a conversation that grows is
+            not read again; None for none. See `PrefixCache`.
+        assistant_model: a smaller model of the same vocabulary (path or `Decoder`) that guesses tokens for
+            this one to check, ``num_assistant_tokens`` at a time.
 
     Raises:
         FileNotFoundError: there is no model, or no tokenizer where one is needed.
@@ -153,6 +159,9 @@ class OnnxWrapper(DistributionMethods):
         seed: int | np.random.Generator | None = None,
         num_threads: int | None = None,
         sessions: int = 1,
+        max_rows: int | None = None,
+        prefix_cache: int | None = None,
+        assistant_model: Any = None,
     ) -> None:
         arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         super().__init__()
@@ -167,6 +176,7 @@ class OnnxWrapper(DistributionMethods):
         self.options = options
         self.layout = layout
         self.model = load_model(model, device, sessions=sessions, num_threads=num_threads)
+        self.assistant_model = None if assistant_model is None else load_model(assistant_model, device)
         self.tokenizer = load_tokenizer(tokenizer, model, input_mode)
         self.generation = self._generation_config(given)
         self.pad_token_id = self._choose_pad_id(given)
@@ -188,6 +198,9 @@ class OnnxWrapper(DistributionMethods):
             sizes=self._batch_sizes,
             timeout=self._arguments["batching_timeout"],
             sessions=self._arguments["sessions"],
+            max_rows=self._arguments["max_rows"],
+            prefix_cache=self._arguments["prefix_cache"],
+            assistant_model=self.assistant_model,
         )
 
     # -- copies and pickles ----------------------------------------------------------------------
@@ -205,7 +218,7 @@ class OnnxWrapper(DistributionMethods):
             self._rng = np.random.default_rng()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> OnnxWrapper:
-        memo[id(self.model)] = self.model
+        memo |= {id(model): model for model in (self.model, self.assistant_model)}
         copied = memo[id(self)] = object.__new__(type(self))
         copied.__setstate__(copy.deepcopy(self.__getstate__(), memo))
         return copied
@@ -243,6 +256,14 @@ class OnnxWrapper(DistributionMethods):
         """Empty the queue: its callers raise CancelledError, or with ``flush`` get results now."""
         if self._calls.batcher is not None:
             self._calls.batcher.cleanup(flush=flush)
+
+    def get_prefix_cache_state(self) -> dict[str, int]:
+        """Hits, misses, tokens_reused, rows and nbytes of the prefix cache; empty if there is none."""
+        return self._calls.prefix_cache_state()
+
+    def clear_prefix_cache(self) -> None:
+        """Forget what was kept from earlier calls."""
+        self._calls.clear_prefix_cache()
 
     def get_new_version(self, **changes: Any) -> OnnxWrapper:
         """A wrapper of the same model and tokenizer, made with other constructor arguments.
