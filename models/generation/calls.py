@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lite.models.decoder.choices import ChoiceScores, checked_choices, score_choices
 from lite.models.decoder.protocol import Decoder
-from lite.models.decoder.scoring import full_logits, score
+from lite.models.decoder.scoring import checked_sampling, full_logits, score
 from lite.models.generation.batching import Batcher, BatchSizes
 from lite.models.generation.loop import Generated, check_options, generate
 from lite.models.generation.options import GenerationConfig
@@ -20,13 +21,16 @@ from lite.models.generation.prefix_cache import PrefixCache
 from lite.models.generation.stops import DecodeText
 
 Task = Hashable
-"""What to do with rows, "score", "logits" or else to generate; only rows of equal tasks can share a run."""
+"""What to do with rows: "score", "choices", "logits", or to generate; only equal ones can share a run."""
 
 
 class _Row(NamedTuple):
     ids: NDArray[np.int64]
     seeds: NDArray[np.uint64] | None = None  # one per sample
     config: GenerationConfig = GenerationConfig()
+    temperature: float = 1.0
+    support: Any = None
+    choices: Sequence[NDArray[np.int64]] = ()
 
 
 class ModelCalls:
@@ -95,19 +99,36 @@ class ModelCalls:
     ) -> list[Generated]:
         """Responses, as `lite.models.generate` gives them."""
         n = self.num_samples
-        drawn: NDArray[Any] = (
+        given: NDArray[Any] = (
             np.random.SeedSequence().generate_state(max(1, n * len(prompts)), np.uint64)
             if seeds is None
             else seeds
         )
-        own = [drawn[i * n : (i + 1) * n] for i in range(len(prompts))]
+        own = [given[i * n : (i + 1) * n] for i in range(len(prompts))]
         configs = [config] * len(prompts) if isinstance(config, GenerationConfig) else config
         rows = self._call(_task_of(configs), [_Row(*row) for row in zip(prompts, own, configs, strict=True)])
         return [response for row in rows for response in row]
 
-    def score(self, rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
+    def score(
+        self,
+        rows: Sequence[NDArray[np.int64]],
+        temperatures: Sequence[float] | None = None,
+        supports: Sequence[Any] | None = None,
+    ) -> list[NDArray[np.float32]]:
         """Log-probs, as `lite.models.score` gives them."""
-        return self._call("score", [_Row(ids) for ids in rows])
+        warmths = [1.0] * len(rows) if temperatures is None else temperatures
+        kept = [None] * len(rows) if supports is None else supports
+        checked_sampling(warmths, kept, [len(row) for row in rows], self.model.vocab_size)
+        own = zip(rows, warmths, kept, strict=True)
+        return self._call("score", [_Row(ids, temperature=t, support=k) for ids, t, k in own])
+
+    def score_choices(
+        self, prompts: Sequence[NDArray[np.int64]], choices: Sequence[Sequence[NDArray[np.int64]]]
+    ) -> ChoiceScores:
+        """Log-probs of each prompt's choices, as `lite.models.score_choices` gives them."""
+        own = checked_choices(self.model, prompts, choices) if len(prompts) else []
+        rows = [_Row(ids, choices=lists) for ids, lists in zip(prompts, own, strict=True)]
+        return ChoiceScores.of(self._call("choices", rows) if rows else [])
 
     def full_logits(self, rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
         """Logits, as `lite.models.full_logits` gives them."""
@@ -137,7 +158,15 @@ class ModelCalls:
     def _on(self, task: Task, model: Decoder, rows: Sequence[_Row]) -> list[Any]:
         ids = [row.ids for row in rows]
         if task == "score":
-            return score(model, ids, equal_lengths=self.equal_lengths)
+            return score(
+                model,
+                ids,
+                temperature=[row.temperature for row in rows],
+                supports=[row.support for row in rows],
+                equal_lengths=self.equal_lengths,
+            )
+        if task == "choices":
+            return score_choices(model, ids, [row.choices for row in rows]).token_log_probs
         if task == "logits":
             return full_logits(model, ids, equal_lengths=self.equal_lengths)
         seeds = [row.seeds for row in rows if row.seeds is not None]

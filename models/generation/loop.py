@@ -102,7 +102,7 @@ def generate(
         prefix_cache: keeps what the model has read beyond this call.
         assistant_model: a smaller model of the same vocabulary that guesses tokens for this one to check
             (`num_assistant_tokens` of the options). With `prompt_lookup_num_tokens` they are looked up
-            instead. Both save time and change nothing else.
+            instead. Both save time and change nothing else. Beam searches use neither, nor a prefix cache.
 
     Returns:
         The responses, prompt by prompt: response s of prompt p is number `p * num_samples + s`. For no
@@ -322,7 +322,7 @@ def check_options(
         raise ValueError("num_beams must be 1: what a search finds is known at its end, see `generate`")
     if 1 < config.num_beams < num_samples:
         raise ValueError(f"num_samples must be at most num_beams, got {num_samples} and {config.num_beams}")
-    config.check_vocabulary(decoder.vocab_size)
+    config.check(decoder.vocab_size)
 
 
 def _random_seeds() -> Iterator[int]:

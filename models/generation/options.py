@@ -127,16 +127,21 @@ class GenerationConfig:
         """Whether responses come with more than tokens and their log-probs: details, or scores of beams."""
         return self.wants_details or self.num_beams > 1
 
-    def check_vocabulary(self, size: int) -> None:
-        """Raise ValueError if an option names an id that a vocabulary of that size does not have."""
+    def check(self, vocab_size: int) -> None:
+        """Check what generation relies on.
+
+        Raises:
+            ValueError: options contradict each other, or one names an id that the vocabulary does not have.
+        """
+        _check_together(self)
         named = {
             "bad_words_ids": [i for word in self.bad_words_ids for i in word],
             "logit_bias": [i for i, _ in self.logit_bias],
             "sequence_bias": [i for ids, _ in self.sequence_bias for i in ids],
         }
         for name, ids in named.items():
-            if unknown := sorted({i for i in ids if i >= size}):
-                raise ValueError(f"{name} must hold ids below {size} (the vocabulary), got {unknown}")
+            if unknown := sorted({i for i in ids if i >= vocab_size}):
+                raise ValueError(f"{name} must hold ids below {vocab_size} (the vocabulary), got {unknown}")
 
     @classmethod
     def from_kwargs(
@@ -194,6 +199,11 @@ class GenerationConfig:
             values["do_sample"] = True
         config = replace(base, **{name: value for name, value in values.items() if name in names})
         _check_together(config)
+        if config.min_new_tokens > config.max_new_tokens:
+            raise ValueError(
+                "min_new_tokens must be at most max_new_tokens, "
+                f"got {config.min_new_tokens} and {config.max_new_tokens}"
+            )
         return config
 
     @classmethod
@@ -328,11 +338,6 @@ def _converted(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_together(config: GenerationConfig) -> None:
     """Raise ValueError for options that contradict each other."""
-    if config.min_new_tokens > config.max_new_tokens:
-        raise ValueError(
-            "min_new_tokens must be at most max_new_tokens, "
-            f"got {config.min_new_tokens} and {config.max_new_tokens}"
-        )
     if config.grammar is not None and not config.eos_token_ids:
         raise ValueError("grammar needs an eos_token_id, with which the response ends where it may")
     if config.num_beams == 1:

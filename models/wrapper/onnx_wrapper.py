@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import NestedKey
+from lite.models.decoder.choices import ChoiceScores
 from lite.models.generation.batching import BatchSizes
 from lite.models.generation.calls import ModelCalls
 from lite.models.generation.loop import Generated
 from lite.models.generation.options import GenerationConfig
 from lite.models.text.data import ChatHistory, LogProbs, Masks, Sampling, Tokens
+from lite.models.text.nesting import nest
 from lite.models.text.rows import TokenRows
 from lite.models.wrapper.distributions import DistributionMethods
 from lite.models.wrapper.entries import holding, is_entry
@@ -24,6 +26,7 @@ from lite.models.wrapper.loading import load_model, load_tokenizer
 from lite.models.wrapper.options import SAMPLES_NAMES, Inplace, InputMode, WrapperOptions
 from lite.models.wrapper.output import Layout, assistant_turn, choose_target, sampling_fields, write
 from lite.models.wrapper.row_options import options_of_rows
+from lite.models.wrapper.sampled import SCORE_OPTIONS, per_row, read_sampled
 from lite.models.wrapper.versions import new_arguments
 from lite.nn.settings import dispatching
 
@@ -78,6 +81,10 @@ class OnnxWrapper(DistributionMethods):
             the last one's `Sampling` only if options of generation ask for what it holds.
         prefer_tokens: in history mode, generate from the ids at ``(tokens_key, "prompt")`` or
             ``(tokens_key, "full")`` where there are any, instead of rendering the conversation again.
+        score_kwargs: only with ``generate=False``: score under the distribution that was sampled from, by its
+            "temperature" (a number, or an array of the batch size) and by the supports recorded at its
+            "supports_key": ``(supports_key, "offsets")`` and ``(supports_key, "ids")``, of the last tokens of
+            each row, as `score` takes them.
         batching: run rows of several threads together; on when a size is given.
         min_batch_size: rows to wait for before a run; by default 1, with which a caller never waits for
             company, but rows that come while the model runs share the next run.
@@ -148,6 +155,7 @@ class OnnxWrapper(DistributionMethods):
         max_batch_size: int | None = None,
         batching_timeout: float = 10.0,
         prefer_tokens: bool = False,
+        score_kwargs: Mapping[str, Any] | None = None,
         seed: int | np.random.Generator | None = None,
         num_threads: int | None = None,
         sessions: int = 1,
@@ -291,7 +299,7 @@ class OnnxWrapper(DistributionMethods):
             raise ValueError(
                 f"{'stop_sequences need' if config.stop_sequences else 'grammar needs'} a tokenizer"
             )
-        config.check_vocabulary(self.model.vocab_size)
+        config.check(self.model.vocab_size)
         if config.grammar is not None:
             config = replace(config, grammar=config.grammar.bound(self.tokenizer))
             config.grammar.check(self.model.vocab_size, config.eos_token_ids)  # type: ignore[union-attr]
@@ -345,9 +353,10 @@ class OnnxWrapper(DistributionMethods):
             tensordict_out: a TensorDict to write to instead, of the result's batch size.
             logits_only: with ``generate=False``, write "logits" (row j is the distribution token j was
                 drawn from, zeros for the first) instead of log-probs.
-            **kwargs: with ``generate=True``, options of generation for this call, on top of those of the
-                constructor; also ``seed`` (an integer) or ``generator`` (a ``numpy.random.Generator``), and
-                ``row_options``: a mapping of options for each row, on top of those of the call.
+            **kwargs: options for this call, on top of those of the constructor: with ``generate=True``,
+                options of generation, also ``seed`` (an integer) or ``generator`` (a
+                ``numpy.random.Generator``), and ``row_options``: a mapping of options for each row, on top
+                of those of the call; with ``generate=False``, those of ``score_kwargs``.
 
         Returns:
             The input, ``tensordict_out`` or a new TensorDict, as ``inplace`` says.
@@ -369,11 +378,10 @@ class OnnxWrapper(DistributionMethods):
                 raise ValueError("logits_only can only be used with generate=False")
             written = self._generate(tensordict, layout, kwargs)
         else:
-            if kwargs:
-                raise TypeError(
-                    f"with generate=False there are no options of generation, got {sorted(kwargs)}"
-                )
-            written = self._score(tensordict, layout, logits_only)
+            if unknown := sorted(set(kwargs) - SCORE_OPTIONS):
+                raise TypeError(f"with generate=False there are no options of generation, got {unknown}")
+            sampled = {**(self.options.score_kwargs or {}), **kwargs}
+            written = self._score(tensordict, layout, logits_only, sampled)
         keys, replaced = list(self.out_keys), list(self.out_keys)
         own = self.options.sampling_key
         if own in written and not self.generation.tells_more:  # the call asks for more than the constructor
@@ -456,7 +464,9 @@ class OnnxWrapper(DistributionMethods):
 
     # -- scoring -------------------------------------------------------------------------------
 
-    def _score(self, td: Any, layout: Layout, logits_only: bool) -> dict[NestedKey, Any]:
+    def _score(
+        self, td: Any, layout: Layout, logits_only: bool, sampled: Mapping[str, Any] | None = None
+    ) -> dict[NestedKey, Any]:
         options = self.options
         inputs = self._read(td)
         rows = inputs.rows
@@ -482,11 +492,66 @@ class OnnxWrapper(DistributionMethods):
                 rows, dict(zip(present, self._calls.full_logits(real), strict=True))
             )
         else:
-            scores = dict(zip(present, self._calls.score(real), strict=True))
+            temperatures, supports = read_sampled(td, sampled or {}, rows)
+            found = self._calls.score(
+                real,
+                temperatures and [temperatures[i] for i in present],
+                supports and [supports[i] for i in present],
+            )
+            scores = dict(zip(present, found, strict=True))
             none = np.zeros(0, np.float32)
             log_probs = rows.spread([scores.get(i, none) for i in range(len(rows.ids))], np.float32)
             written[options.log_probs_key] = layout.make(LogProbs, full=(log_probs, rows.mask))
         return written
+
+    def score_choices(self, tensordict: Any, choices: Any) -> ChoiceScores:
+        """Log-probs of given continuations of the prompts, under the raw model distribution.
+
+        A prompt is run once, whatever the number of choices. The ids of a choice follow those of the prompt:
+        a text is encoded by itself, without special tokens around it, so write the space that the model would
+        write (" yes"), and the end of the turn if that is a part of the question ("yes<|im_end|>").
+
+        Args:
+            tensordict: holds the prompts, as for a call.
+            choices: texts, or integer ids (L,): one list for all rows, or lists nested to the batch.
+
+        Returns:
+            `ChoiceScores` with ``log_probs`` and ``probabilities`` of shape (*batch, C), and the log-probs of
+            the tokens in lists nested to the batch.
+
+        Raises:
+            ValueError: the wrapper does not generate, so that there is nothing to continue; there are no
+                choices; one has no token; a prompt does not fit the context with one of its choices.
+            TypeError: as for a call.
+
+        Example:
+            >>> from lite import TensorDict
+            >>> from lite.models import OnnxWrapper, Text, embedded_model_path
+            >>> policy = OnnxWrapper(embedded_model_path(), input_mode="text")
+            >>> td = TensorDict(text=Text(prompt=["1 + 1 = ", "Copy: sun "], batch_size=[2]), batch_size=[2])
+            >>> scores = policy.score_choices(td, ["2", "sun"])
+            >>> scores.log_probs.shape, scores.probabilities.sum(-1).round(6).tolist()
+            ((2, 2), [1.0, 1.0])
+        """
+        if not self.options.generate:
+            raise ValueError("choices follow a prompt: use a wrapper with generate=True")
+        self._read.check(tensordict)
+        shape = tuple(tensordict.batch_size)
+        prompts = self._read(tensordict).rows.rows
+        lists = per_row(choices, len(shape), len(prompts))
+        scores = self._calls.score_choices(prompts, [[self._choice_ids(c) for c in own] for own in lists])
+        return ChoiceScores(
+            scores.log_probs.reshape(*shape, -1) if prompts else np.zeros((*shape, 0)),
+            scores.probabilities.reshape(*shape, -1) if prompts else np.zeros((*shape, 0)),
+            nest(scores.token_log_probs, shape),
+        )
+
+    def _choice_ids(self, choice: Any) -> NDArray[Any]:
+        if not isinstance(choice, str):
+            return np.asarray(choice)
+        if self.tokenizer is None:
+            raise ValueError(f"choices must be ids without a tokenizer, got {choice!r}")
+        return np.asarray(self.tokenizer([choice], add_special_tokens=False)["input_ids"][0], np.int64)
 
 
 def seeds_from(generator: np.random.Generator, count: int) -> NDArray[np.uint64]:

@@ -9,7 +9,7 @@ from typing import Any
 # What can only be given to wrappers that generate, or that do not.
 _ONLY_FOR = {
     **dict.fromkeys(("num_samples", "return_log_probs", "max_rows", "prefix_cache", "assistant_model"), True),
-    "pad_model_input": False,
+    **dict.fromkeys(("pad_model_input", "score_kwargs"), False),
 }
 
 _OPENED_WITH = ("device", "num_threads")  # if these change, a path is opened again
