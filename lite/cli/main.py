@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Sequence
+
+from lite.cli.options import add_options
 
 _USER_ERRORS = (
     ArithmeticError,
@@ -34,17 +37,31 @@ def build_parser() -> argparse.ArgumentParser:
     demo.add_argument("--temperature", type=float, default=2.0, help="sampling temperature (2.0)")
     _add_model(demo, required=False)
 
-    generate = commands.add_parser("generate", help="continue a prompt with an exported model")
+    generate = commands.add_parser(
+        "generate", help="continue prompts with an exported model, or chat with it"
+    )
     generate.add_argument("prompt", nargs="*", help="prompts; '-' reads one from standard input")
+    generate.add_argument(
+        "--file",
+        action="append",
+        metavar="FILE",
+        help="a prompt in each line, or JSON lines with 'prompt' or 'messages'; '-' is standard input",
+    )
+    generate.add_argument("--chat", action="store_true", help="hold a conversation on standard input")
     generate.add_argument("--system", help="system message put before the prompt")
     generate.add_argument("--raw", action="store_true", help="use the prompt as it is, without chat template")
-    generate.add_argument("--max-new-tokens", type=_positive, default=64, metavar="N", help="limit (64)")
-    generate.add_argument("--temperature", type=float, default=0.0, help="0, the default, is greedy")
-    generate.add_argument("--top-k", type=_positive, default=None, metavar="K")
-    generate.add_argument("--top-p", type=float, default=None, metavar="P")
-    generate.add_argument("--repetition-penalty", type=float, default=None, metavar="R")
     generate.add_argument("--samples", type=_positive, default=1, metavar="N", help="samples per prompt (1)")
+    generate.add_argument(
+        "--batch-size", type=_positive, default=8, metavar="N", help="prompts at a time (8)"
+    )
+    generate.add_argument(
+        "--stream",
+        action=argparse.BooleanOptionalAction,
+        help="print text as it comes (for one response on a terminal)",
+    )
+    add_options(generate)
     _add_model(generate, required=True)
+    _add_threads(generate)
 
     score = commands.add_parser("score", help="log-prob of given responses")
     score.add_argument(
@@ -54,9 +71,44 @@ def build_parser() -> argparse.ArgumentParser:
     score.add_argument("--output", metavar="FILE", help="append JSON lines here, skipping those done before")
     score.add_argument("--batch-size", type=_positive, default=8, metavar="N", help="rows per batch (8)")
     _add_model(score, required=True)
+    _add_threads(score)
+
+    mismatch = commands.add_parser("mismatch", help="how far log-probs of two sides are apart, and why")
+    mismatch.add_argument("a", metavar="A", help="directory of a model, the side that trains")
+    mismatch.add_argument(
+        "b",
+        metavar="B",
+        help="the side that drew the tokens: a model, or JSON lines of vLLM, TRL, transformers",
+    )
+    mismatch.add_argument(
+        "--data",
+        metavar="FILE",
+        help="responses to compare two models on: JSON lines with token ids, or as for score (B draws some)",
+    )
+    mismatch.add_argument("--raw", action="store_true", help="use prompts as they are, without chat template")
+    mismatch.add_argument(
+        "--samples", type=_positive, default=4, metavar="N", help="responses B draws per prompt (4)"
+    )
+    mismatch.add_argument(
+        "--max-new-tokens", type=_positive, default=64, metavar="N", help="tokens of each (64)"
+    )
+    mismatch.add_argument(
+        "--divergence",
+        type=float,
+        default=0.1,
+        metavar="X",
+        help="difference at which a response diverges (0.1)",
+    )
+    mismatch.add_argument(
+        "--bos-token-id", type=_not_negative, metavar="ID", help="token that begins texts (A's)"
+    )
+    mismatch.add_argument("--html", metavar="FILE", help="write a page with charts, too")
+    _add_run(mismatch)
+    _add_threads(mismatch)
 
     info = commands.add_parser("info", help="what a model directory holds and how it will be run")
     _add_model(info, required=True)
+    _add_threads(info)
 
     warmup = commands.add_parser("warmup", help="compile and cache all kernels")
     warmup.add_argument("--json", action="store_true", help="print JSON")
@@ -71,9 +123,19 @@ def _add_model(parser: argparse.ArgumentParser, required: bool) -> None:
         help="directory with the ONNX graph, tokenizer and configuration"
         + ("" if required else " (default: the embedded model)"),
     )
+    _add_run(parser)
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
     parser.add_argument("--seed", type=_not_negative, default=0, help="seed of the sampling (0)")
     parser.add_argument("--json", action="store_true", help="print JSON for machines")
+
+
+def _add_threads(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--threads", type=_positive, metavar="N", help="threads inside an operator (the physical cores)"
+    )
 
 
 def _positive(text: str) -> int:
@@ -101,6 +163,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         error), 2 for wrong arguments.
     """
     args = build_parser().parse_args(argv)
+    with warnings.catch_warnings():  # restores what shows them
+        warnings.showwarning = _warn
+        return _run(args)
+
+
+def _warn(message: Warning | str, *where: object, **options: object) -> None:
+    """A warning as one line, without the place in the code that it came from."""
+    print(f"lite: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+def _run(args: argparse.Namespace) -> int:
     try:
         if args.command == "demo":
             from lite.cli.demo import run
@@ -108,6 +181,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             from lite.cli.generate import run
         elif args.command == "score":
             from lite.cli.score import run
+        elif args.command == "mismatch":
+            from lite.cli.mismatch import run
         elif args.command == "info":
             from lite.cli.info import run
         else:
@@ -123,5 +198,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except _USER_ERRORS as error:
         if args.traceback:
             raise
-        print(f"lite {args.command}: {type(error).__name__}: {error}", file=sys.stderr)
+        message = " ".join(str(error).split())
+        print(f"lite {args.command}: {type(error).__name__}: {message}", file=sys.stderr)
         return 1

@@ -9,6 +9,7 @@
 - `recompute`: what stands in for a cache where the graph has none
 - `probe`: what only a run shows of a graph
 - `scoring`: log-probs of given tokens, in chunks
+- `choices`: log-probs of continuations that share a prompt
 - `decoder`: the public `OnnxDecoder`
 """
 

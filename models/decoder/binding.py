@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,7 @@ class BoundGraph:
         self._cpu = self._binding.device("cpu", 0)
         self._device = self._binding.device(graph.device, graph.index)
         self._cache_type = ELEMENT_TYPES[spec.cache_type].bound if spec.cache else None
+        self._cache_names = [(tensor.past, tensor.present) for tensor in spec.cache]
         self._logits_dtype = np.dtype(ELEMENT_TYPES[spec.logits_type].name)
         inputs = {arg.name: arg for arg in graph.session.get_inputs()}
         integers = {"input_ids", spec.mask, spec.positions, spec.branch, spec.keep, spec.gather}
@@ -53,7 +55,14 @@ class BoundGraph:
         self._keep_shape = (1,) * len(inputs[spec.keep].shape) if spec.keep else ()
         self._first = np.zeros((0, 1, 1), np.int64)
         self._held: dict[str, NDArray[Any]] = {}  # pointers do not keep arrays alive
+        self._given: NDArray[Any] | None = None  # what the graph writes
+        self._logits: NDArray[np.float32] | None = None
+        self._run = self._binding.runner()
         self._limit: float | None = FIRST_RUN_SECONDS  # of the first run, in seconds
+
+    def blank(self, name: str | None, shape: tuple[int, ...]) -> NDArray[Any]:
+        """Zeros in the type of an integer input: what is bound without a copy."""
+        return np.zeros(shape, np.int64 if name is None else self._dtypes[name])
 
     def bind_cache(
         self, tensor: CacheTensor, past: int, past_shape: list[int], present: int, present_shape: list[int]
@@ -62,12 +71,30 @@ class BoundGraph:
         self._binding.bind_input(tensor.past, self._device, self._cache_type, past_shape, past)
         self._binding.bind_output(tensor.present, self._device, self._cache_type, present_shape, present)
 
-    def bind_input(self, name: str, values: NDArray[Any]) -> None:
-        """Bind an integer input to `values`, in the graph's type; the same array need not be bound again."""
-        if self._held.get(name) is values and self._on_cpu:
-            return  # on a GPU the contents are copied when binding, so a changed array is bound again
-        array = np.ascontiguousarray(values, dtype=self._dtypes[name])
-        self._held[name] = array
+    def bind_caches(
+        self, pasts: Sequence[int], past_shape: list[int], presents: Sequence[int], present_shape: list[int]
+    ) -> None:
+        """`bind_cache` for all cache tensors, if they have one shape."""
+        self._binding.bind_pairs(
+            self._cache_names, self._device, self._cache_type, pasts, past_shape, presents, present_shape
+        )
+
+    def bind_input(self, name: str, values: NDArray[Any], at: int | None = None) -> None:
+        """Bind an integer input to `values`, in the graph's type; the same array need not be bound again.
+
+        `at` is their address, which takes a while to ask for, if they are contiguous and of that type.
+        """
+        if self._held.get(name) is values:
+            return
+        if at is not None and self._on_cpu:
+            self._held[name] = values
+            self._binding.bind_input(name, self._cpu, values.dtype.type, list(values.shape), at)
+            return
+        array = self._held[name] = np.ascontiguousarray(values, dtype=self._dtypes[name])
+        if self._on_cpu:
+            self._bind_array(name, array)
+
+    def _bind_array(self, name: str, array: NDArray[Any]) -> None:
         self._binding.bind_input(name, self._cpu, array.dtype.type, list(array.shape), array.ctypes.data)
 
     def run(
@@ -80,7 +107,27 @@ class BoundGraph:
         last: bool = False,
         with_past: bool = True,
     ) -> NDArray[np.float32]:
-        """Run the graph once.
+        """Run the graph once, on arguments as those of `bind`; the logits are the caller's.
+
+        Raises:
+            RuntimeError, TimeoutError: as `run_bound`.
+        """
+        logits = self.bind(ids, mask, positions, wanted, last=last, with_past=with_past)
+        self.run_bound()
+        self._given = self._logits = None  # those of a prompt are large
+        return logits
+
+    def bind(
+        self,
+        ids: NDArray[Any],
+        mask: NDArray[Any],
+        positions: NDArray[Any],
+        wanted: NDArray[Any] | None = None,
+        *,
+        last: bool = False,
+        with_past: bool = True,
+    ) -> NDArray[np.float32]:
+        """Bind everything but the cache; runs read these arrays as they are at that moment.
 
         Args:
             ids: new tokens, (n, S).
@@ -93,12 +140,8 @@ class BoundGraph:
             with_past: there is a past (merged graphs have a branch for each case).
 
         Returns:
-            Logits, float32 (n, S, V), (n, K, V) through a gather, or (n, 1, V) where the graph gives or was
-            asked for the last position only. The array is new and the caller's.
-
-        Raises:
-            RuntimeError: onnxruntime cannot run the graph on these sizes; the message has them.
-            TimeoutError: the first run does not end.
+            A new array that every run fills with logits: float32 (n, S, V), (n, K, V) through a gather, or
+            (n, 1, V) where the graph gives or was asked for the last position only.
         """
         spec = self._spec
         count, steps = ids.shape
@@ -116,16 +159,36 @@ class BoundGraph:
             gathered = self._gathered(count, steps, wanted, last)
             self.bind_input(spec.gather, gathered)
             kept = gathered.shape[1]
-        logits = np.empty((count, kept, self._vocab_size), self._logits_dtype)
-        # logits end on the CPU; bound anew each time, so that arrays given to callers are never overwritten
+        given = self._given = np.empty((count, kept, self._vocab_size), self._logits_dtype)
+        half = given.dtype != np.float32
+        logits = self._logits = np.empty(given.shape, np.float32) if half else given
+        # logits end on the CPU, also those of a GPU
         self._binding.bind_output(
-            spec.logits, self._cpu, self._logits_dtype.type, list(logits.shape), logits.ctypes.data
+            spec.logits, self._cpu, given.dtype.type, list(given.shape), given.ctypes.data
         )
+        return logits
+
+    def run_bound(self) -> None:
+        """Run the graph on what is bound.
+
+        Raises:
+            RuntimeError: onnxruntime cannot run the graph on these sizes; the message has them.
+            TimeoutError: the first run does not end.
+        """
+        if self._given is None:
+            raise RuntimeError("no room for logits is bound")
+        if not self._on_cpu:  # a binding copies to a GPU what arrays hold at that moment
+            for name, array in self._held.items():
+                self._bind_array(name, array)
         try:
-            self._binding.run(self._limit and self._limit + count * steps)
+            if self._limit is None:
+                self._run()
+            else:
+                self._binding.run(self._limit + self._held["input_ids"].size)
         except TimeoutError:
             raise
         except Exception as error:  # onnxruntime's exceptions have no common base but Exception
+            count, steps = self._held["input_ids"].shape
             sizes = ", ".join(f"{name} {list(array.shape)}" for name, array in self._held.items())
             raise RuntimeError(
                 f"onnxruntime cannot run the graph on {count} row{'s' * (count > 1)} of {steps} new "
@@ -133,7 +196,8 @@ class BoundGraph:
                 "must declare that: input_ids [batch, 1]"
             ) from error
         self._limit = None
-        return logits.astype(np.float32, copy=False)
+        if self._logits is not None and self._logits is not self._given:
+            self._logits[...] = self._given  # of half or double precision
 
     def _gathered(self, count: int, steps: int, wanted: NDArray[Any] | None, last: bool) -> NDArray[np.int64]:
         """Positions whose logits are wanted, (n, K, 1); unless they are given, the last one or all."""

@@ -47,13 +47,19 @@ class KVCache(Protocol):
         """Append tokens to rows; returns the logits of each row's new positions, or its last one."""
 
     def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Append one token to each row; returns logits (n, V). Fast for the same rows again."""
+        """Append one token to each row; returns logits (n, V).
+
+        Fast for the same rows again, which may then get the same array with new contents.
+        """
 
     def fork(self, source: int, target: int) -> None:
         """Make `target` a copy of `source`."""
 
     def truncate(self, row: int, length: int) -> None:
         """Forget what follows the first `length` tokens."""
+
+    def settle(self, row: int) -> None:
+        """Hold a row that is to rest in no more memory than its tokens need."""
 
     def resize(self, rows: int) -> None:
         """Have room for `rows` rows."""

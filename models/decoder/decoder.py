@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite.models.decoder.binding import PlacedGraph
 from lite.models.decoder.blocks import BlockCache
-from lite.models.decoder.cache import MAX_TOKENS, KVCache, similar_lengths
+from lite.models.decoder.cache import MAX_TOKENS, KVCache, line_bytes, similar_lengths
 from lite.models.decoder.conventions import GraphSpec, Padding, has_own_switch
 from lite.models.decoder.gather_logits import MAX_MODEL_BYTES, gather_before_projection
 from lite.models.decoder.probe import check_causal, run_two_tokens
@@ -28,6 +28,10 @@ from lite.models.graph.session import SessionLike, open_session, parse_device
 LOGITS_BYTES = 64 * 2**20  # most logits one run may produce: longer inputs run in chunks with the cache
 MAX_CHUNK = 512  # tokens per run: bounds the activations
 ROWS_PER_RUN = 8  # rows of similar length that share a run where the graph gains from it
+_FORKED = (
+    "an OnnxDecoder does not survive fork (the threads of its session stay behind): make one in the child "
+    "process, or start processes with 'spawn'"
+)
 _WHOLE = 2**31  # more tokens than any row has
 
 _CACHES: dict[Padding, Callable[[PlacedGraph, int], KVCache]] = {
@@ -47,10 +51,7 @@ def _in_turn(method: Callable[Concatenate[OnnxDecoder, P], R]) -> Callable[Conca
     @functools.wraps(method)
     def turn(self: OnnxDecoder, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if os.getpid() != self._process:
-            raise RuntimeError(
-                "an OnnxDecoder does not survive fork (the threads of its session stay behind): make one in "
-                "the child process, or start processes with 'spawn'"
-            )
+            raise RuntimeError(_FORKED)
         with self._turn:
             return method(self, *args, **kwargs)
 
@@ -129,10 +130,33 @@ class OnnxDecoder:
             plain = functools.partial(_open, self.config, device, num_threads, gather_logits=False)
         placed = self._probed(self._placed(session, kind, index), plain)
         self.session, self.spec, self._vocab_size = placed.session, placed.spec, placed.vocab_size
-        self._cache: KVCache = _CACHES[self.spec.padding](placed, batch_size)
-        self._held = np.zeros(batch_size, np.bool_)
-        self._turn = threading.RLock()
+        self._placed_graph = placed
+        self._empty(batch_size)
         self._process = os.getpid()
+
+    def _empty(self, rows: int) -> None:
+        """Begin with that many rows, all empty."""
+        self._cache: KVCache = _CACHES[self.spec.padding](self._placed_graph, rows)
+        self._held = np.zeros(rows, np.bool_)
+        self._turn = threading.RLock()
+
+    def sibling(self) -> OnnxDecoder:
+        """A decoder with rows of its own on the same session, so with the same weights in memory.
+
+        The two may run at the same time in different threads. A run is computed by the thread that asked for
+        it, helped by the session's own threads, `num_threads - 1` for both.
+
+        Example:
+            >>> from lite.models import OnnxDecoder, embedded_model_path
+            >>> one = OnnxDecoder(embedded_model_path(), num_threads=1)
+            >>> other = one.sibling()
+            >>> other.session is one.session, other.prefill(0, [1, 2]).shape == (one.vocab_size,), one.lengths
+            (True, True, array([0]))
+        """
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._empty(1)
+        return other
 
     def __reduce__(self) -> Any:
         model, *options, session = self._made_of
@@ -200,6 +224,11 @@ class OnnxDecoder:
         return self._cache.nbytes
 
     @property
+    def bytes_per_token(self) -> int:
+        """Bytes of keys and values that each token takes in its row; 0 for a graph without a cache."""
+        return len(self.spec.cache) * line_bytes(self.spec, 1) if self.spec.cache else 0
+
+    @property
     def rows_per_run(self) -> int:
         """How many rows `extend` gains from being given at once; slots run prompts one by one in any case."""
         if not self.spec.cache:  # of long rows, as `chunk_length` lets each be one chunk
@@ -237,6 +266,18 @@ class OnnxDecoder:
         return np.stack([logits[-1] for logits in self._extend(at, checked, last=True)])
 
     @_in_turn
+    def continue_rows(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> NDArray[np.float32]:
+        """Append tokens to rows, as `prefill_rows` to empty ones; returns the logits after each, (n, V)."""
+        at = self._rows(rows)
+        if len(at) != len(ids):
+            raise ValueError(f"ids must have one entry per row, got {len(ids)} for {len(at)} rows")
+        lengths = self._cache.lengths
+        checked = [self._checked(new, int(lengths[row])) for row, new in zip(at, ids, strict=True)]
+        if not at:
+            return np.empty((0, self._vocab_size), np.float32)
+        return np.stack([logits[-1] for logits in self._extend(at, checked, last=True)])
+
+    @_in_turn
     def decode(self, tokens: ArrayLike, rows: Sequence[int] | None = None) -> NDArray[np.float32]:
         """Append one token to each row, all rows in one run.
 
@@ -261,12 +302,17 @@ class OnnxDecoder:
             return np.empty((0, self._vocab_size), np.float32)
         checked = self._checked(ids, 0, limit=False)
         self._check_room(at, 1)
-        return self._cache.step(at, checked)
+        return self._cache.step(at, checked).copy()
 
-    @_in_turn
     def decode_unchecked(self, tokens: NDArray[np.int64], rows: list[int]) -> NDArray[np.float32]:
-        """`decode` without its checks, for a loop that knows its rows, tokens and lengths to be right."""
-        return self._cache.step(rows, tokens)
+        """`decode` without its checks, for a loop that knows its rows, tokens and lengths to be right.
+
+        The logits stay as they are until the next step of the same rows, which may write into the same array.
+        """
+        if os.getpid() != self._process:
+            raise RuntimeError(_FORKED)
+        with self._turn:  # as `_in_turn` does, whose two calls more are felt here
+            return self._cache.step(rows, tokens)
 
     @_in_turn
     def extend(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> list[NDArray[np.float32]]:
@@ -316,6 +362,12 @@ class OnnxDecoder:
     def reset(self, row: int) -> None:
         """Empty `row`."""
         self.truncate(row, 0)
+
+    @_in_turn
+    def settle(self, row: int) -> None:
+        """Let `row` take no more memory than its tokens need, as it is going to rest."""
+        (row,) = self._rows([row])
+        self._cache.settle(row)
 
     @_in_turn
     def reserve(self, length: int, rows: int = 1) -> None:

@@ -1,23 +1,28 @@
-"""The token loop: prompts in, sampled or greedy tokens and their log-probs out."""
+"""Prompts in, sampled or greedy tokens and their log-probs out."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite.kernels import sample_tokens
+from lite.kernels import DrawDetails
 from lite.models.decoder.protocol import Decoder
+from lite.models.generation.beams import search
 from lite.models.generation.options import GenerationConfig
+from lite.models.generation.prefix_cache import PrefixCache
+from lite.models.generation.response import AHEAD, Response
+from lite.models.generation.run import Round, Run
+from lite.models.generation.sampling import joined
+from lite.models.generation.speculation import Speculation
+from lite.models.generation.stops import DecodeText
 
-_AHEAD = 1024  # tokens of a response that memory is taken for at once; longer ones make it grow
 _ENDLESS = 2**31  # stands for any larger limit
-
-DecodeText = Callable[[NDArray[np.int64]], str]
 
 
 @dataclass(frozen=True)
@@ -29,11 +34,21 @@ class Generated:
         log_probs: float32 (L,), of each token under the raw model distribution: no temperature, no filter,
             no penalty.
         finish_reason: `"eos"`, `"stop"` (a stop sequence) or `"length"`.
+        drafted: tokens that were guessed for it (prompt lookup or an assistant model).
+        accepted: those of them that were right, each of which saved a step.
+        score: of a beam search: the sum of its log-probs after biases, penalties and bans, divided by its
+            length to the power of `length_penalty`; otherwise None.
+        details: of each token, what the options `logprobs`, `sampled_log_probs`, `kept_ids` and `entropy` ask
+            for; None if they ask for nothing.
     """
 
     tokens: NDArray[np.int64]
     log_probs: NDArray[np.float32]
     finish_reason: str
+    drafted: int = 0
+    accepted: int = 0
+    score: float | None = None
+    details: DrawDetails | None = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +61,7 @@ class Step:
         tokens: int64 (n,), their new tokens.
         log_probs: float32 (n,), of the raw model distribution.
         finished: the responses that ended with this step, and why.
+        details: of these tokens, if the options of any response ask for some.
     """
 
     index: int
@@ -53,38 +69,51 @@ class Step:
     tokens: NDArray[np.int64]
     log_probs: NDArray[np.float32]
     finished: dict[int, str] = field(default_factory=dict)
+    details: DrawDetails | None = None
 
 
 def generate(
     decoder: Decoder,
     prompts: Sequence[ArrayLike],
-    config: GenerationConfig,
+    config: GenerationConfig | Sequence[GenerationConfig],
     *,
     seeds: NDArray[np.uint64] | None = None,
     num_samples: int = 1,
     decode_text: DecodeText | None = None,
+    max_rows: int | None = None,
+    prefix_cache: PrefixCache | None = None,
+    assistant_model: Decoder | None = None,
 ) -> list[Generated]:
     """Generate responses to prompts.
 
-    A prompt is run once for all of its samples, and responses that end leave the batch. A row's response
-    depends on its prompt and its seed only, not on the batch.
+    A prompt is run once for all of its samples, and so is what prompts have in common from their start.
+    Responses that end leave the batch, and with `max_rows` the next ones take their place. A row's response
+    depends on its prompt, its options and its seed only, not on the batch nor on any of these.
 
     Args:
         decoder: the model; rows that are in use stay as they are.
         prompts: token ids, one integer array (L,) per prompt.
-        config: the options.
+        config: the options, of all prompts or one for each.
         seeds: uint64 (len(prompts) * num_samples,), one per response; default: drawn from the operating
             system.
-        num_samples: responses per prompt.
-        decode_text: turns tokens (L,) into text; needed for `config.stop_sequences`.
+        num_samples: responses per prompt; of a beam search, the best ones, the best first.
+        decode_text: turns tokens (L,) into text; needed for stop sequences.
+        max_rows: most responses that are written at a time, which bounds the memory; default: all.
+        prefix_cache: keeps what the model has read beyond this call.
+        assistant_model: a smaller model of the same vocabulary that guesses tokens for this one to check
+            (`num_assistant_tokens` of the options). With `prompt_lookup_num_tokens` they are looked up
+            instead. Both save time and change nothing else. Beam searches use neither, nor a prefix cache.
 
     Returns:
         The responses, prompt by prompt: response s of prompt p is number `p * num_samples + s`. For no
-            prompts, none.
+            prompts, none. Where a search finds fewer, the others are empty and have the score -inf.
 
     Raises:
         ValueError: if a prompt is empty, longer than the context or holds unknown ids, if there is not one
-            seed per response, or for stop sequences without `decode_text`.
+            seed per response, for stop sequences without `decode_text`, more samples than beams, ids in
+            options that the vocabulary has not, or a `prefix_cache` or
+            `assistant_model` that does not fit the decoder.
+        TypeError: if the decoder is to guess and cannot go back (it is no `RewindableDecoder`).
 
     Example:
         >>> import numpy as np
@@ -96,39 +125,81 @@ def generate(
         >>> len(responses), responses[0].tokens.shape, responses[0].finish_reason
         (4, (5,), 'length')
     """
-    steps = list(
-        stream(decoder, prompts, config, seeds=seeds, num_samples=num_samples, decode_text=decode_text)
-    )
-    count = len(prompts) * num_samples
-    tokens = np.zeros((count, len(steps)), np.int64)
-    log_probs = np.zeros((count, len(steps)), np.float32)
-    lengths = np.zeros(count, np.int64)
-    reasons = ["length"] * count  # also of a prompt that leaves no room for a response
-    for step in steps:
-        tokens[step.rows, step.index] = step.tokens
-        log_probs[step.rows, step.index] = step.log_probs
-        lengths[step.rows] += 1
-        for row, reason in step.finished.items():
-            reasons[row] = reason
-    return [
-        Generated(tokens[row, :length].copy(), log_probs[row, :length].copy(), reasons[row])
-        for row, length in enumerate(lengths)
-    ]
+    responses = _checked(decoder, prompts, config, seeds, num_samples, decode_text, beams=True)
+    drawn = [response for response in responses if response.config.num_beams == 1]
+    run = _run(decoder, drawn, max_rows, decode_text, prefix_cache, assistant_model)
+    ended = {response.number: _generated(response) for turn in run.rounds() for response in turn.ended}
+    searched = [response for response in responses if response.config.num_beams > 1]
+    ended.update(_searched(decoder, searched, num_samples, max_rows, decode_text))
+    return [ended[number] for number in range(len(responses))]
+
+
+def generate_each(
+    decoder: Decoder,
+    prompts: Iterable[ArrayLike],
+    config: GenerationConfig | Iterable[GenerationConfig],
+    *,
+    seeds: Iterable[int] | None = None,
+    num_samples: int = 1,
+    decode_text: DecodeText | None = None,
+    max_rows: int = 8,
+    prefix_cache: PrefixCache | None = None,
+    assistant_model: Decoder | None = None,
+) -> Iterator[tuple[int, Generated]]:
+    """Generate responses to any number of prompts, and yield each as soon as it has ended.
+
+    A prompt is asked for when there is room for it, so `prompts` may be endless, and memory is that of
+    `max_rows` responses. A response that ends is replaced at once; which ones are written together does not
+    show in them.
+
+    Args:
+        decoder: the model, as all other arguments that are not listed here, as for `generate`.
+        prompts: token ids, one integer array (L,) per prompt.
+        config: the options, of all prompts or one for each, read along with the prompts.
+        seeds: one integer of 64 bits per response, read along with the prompts (`itertools.count(7)`, say);
+            default: drawn from the operating system.
+        max_rows: most responses that are written at a time.
+
+    Yields:
+        The number of a response, `p * num_samples + s` for sample s of prompt p, and the response. They
+            come in the order in which they end.
+
+    Raises:
+        ValueError: as `generate`; of a prompt, when it is its turn. The decoder's rows are given back then,
+            and also when the iterator is closed.
+
+    Example:
+        >>> import itertools
+        >>> from lite.models import GenerationConfig, OnnxDecoder, embedded_model_path, generate_each
+        >>> decoder = OnnxDecoder(embedded_model_path())
+        >>> prompts = ([10, i] for i in range(5))
+        >>> config = [GenerationConfig(max_new_tokens=n) for n in (3, 1, 1, 2, 1)]
+        >>> [i for i, _ in generate_each(decoder, prompts, config, seeds=itertools.count(7), max_rows=2)]
+        [1, 2, 3, 4, 0]
+    """
+    _check_counts(num_samples, max_rows)
+    responses = _responses(decoder, prompts, config, seeds, num_samples, decode_text)
+    run = _run(decoder, responses, max_rows, decode_text, prefix_cache, assistant_model)
+    return ((response.number, _generated(response)) for drawn in run.rounds() for response in drawn.ended)
 
 
 def stream(
     decoder: Decoder,
     prompts: Sequence[ArrayLike],
-    config: GenerationConfig,
+    config: GenerationConfig | Sequence[GenerationConfig],
     *,
     seeds: NDArray[np.uint64] | None = None,
     num_samples: int = 1,
     decode_text: DecodeText | None = None,
+    max_rows: int | None = None,
+    prefix_cache: PrefixCache | None = None,
+    assistant_model: Decoder | None = None,
 ) -> Iterator[Step]:
     """Generate as `generate` does, and yield one `Step` per token as soon as it is there.
 
     Arguments are checked at once, before the first step is asked for. The decoder's rows are given back
-    when the iterator ends or is closed.
+    when the iterator ends or is closed. With `max_rows`, the first tokens of responses that take the place of
+    others come in a step of their own; guessed tokens come in several steps, one after the other.
 
     Example:
         >>> from lite.models import GenerationConfig, OnnxDecoder, embedded_model_path, stream
@@ -138,137 +209,157 @@ def stream(
         0 (2,) {}
         1 (2,) {0: 'length', 1: 'length'}
     """
-    if operator.index(num_samples) < 1:
-        raise ValueError(f"num_samples must be at least 1, got {num_samples}")
-    if config.stop_sequences and decode_text is None:
-        raise ValueError("stop_sequences need decode_text, the function that turns tokens into text")
-    ids = [decoder.check_ids(prompt) for prompt in prompts]
-    count = len(ids) * num_samples
-    given: NDArray[Any] = (
-        np.random.SeedSequence().generate_state(max(count, 1), np.uint64)[:count]
-        if seeds is None
-        else np.asarray(seeds)
+    responses = _checked(decoder, prompts, config, seeds, num_samples, decode_text)
+    run = _run(decoder, responses, max_rows, decode_text, prefix_cache, assistant_model)
+    return _steps(run.rounds())
+
+
+def _steps(rounds: Iterator[Round]) -> Iterator[Step]:
+    index, last, numbers = 0, None, np.empty(0, np.int64)
+    for responses, drawn, ended in rounds:
+        if drawn is None:
+            continue
+        if responses is not last:
+            last, numbers = responses, np.array([response.number for response in responses])
+        finished = {response.number: response.reason or "" for response in ended if response.count}
+        yield Step(index, numbers, drawn.tokens, drawn.log_probs, finished, drawn.details)
+        index += 1
+
+
+def _generated(response: Response) -> Generated:
+    log_probs = [drawn.log_probs[place] for drawn, place in response.draws]
+    return Generated(
+        response.tokens.copy(),
+        np.array(log_probs, np.float32),
+        response.reason or "length",
+        response.drafted,
+        response.accepted,
+        details=joined(response.draws, response.config),
     )
-    if given.shape != (count,) or given.dtype.kind not in "iu":
+
+
+def _searched(
+    decoder: Decoder,
+    responses: Sequence[Response],
+    num_samples: int,
+    max_rows: int | None,
+    decode_text: DecodeText | None,
+) -> dict[int, Generated]:
+    """What is found in place of these responses, all samples of each prompt, by their numbers."""
+    firsts = responses[::num_samples]
+    none = Generated(np.zeros(0, np.int64), np.zeros(0, np.float32), "length", score=-np.inf)
+    out = {response.number: none for response in responses}  # where there is no other
+    for first, found in zip(firsts, search(decoder, firsts, max_rows, decode_text), strict=True):
+        for s, one in enumerate(found[:num_samples]):
+            out[first.number + s] = Generated(one.tokens, one.log_probs, one.finish_reason, score=one.score)
+    return out
+
+
+def _checked(
+    decoder: Decoder,
+    prompts: Sequence[ArrayLike],
+    config: GenerationConfig | Sequence[GenerationConfig],
+    seeds: NDArray[np.uint64] | None,
+    num_samples: int,
+    decode_text: DecodeText | None,
+    *,
+    beams: bool = False,
+) -> list[Response]:
+    """All responses of a call, among them those to be searched for if there may be any."""
+    _check_counts(num_samples, None)
+    count = len(prompts) * num_samples
+    if not isinstance(config, GenerationConfig) and len(config) != len(prompts):
+        raise ValueError(
+            f"config must be one or one per prompt, got {len(config)} for {len(prompts)} prompts"
+        )
+    given: NDArray[Any] | None = None if seeds is None else np.asarray(seeds)
+    if given is not None and (given.shape != (count,) or given.dtype.kind not in "iu"):
         raise ValueError(
             f"seeds must be {count} integers, one per response, got {given.dtype} of shape {given.shape}"
         )
-    batch = _Batch(decoder, ids, config, given.astype(np.uint64), num_samples, decode_text)
-    return batch.steps()
+    return list(_responses(decoder, prompts, config, given, num_samples, decode_text, beams=beams))
 
 
-class _Batch:
-    """The state of one call: which responses are open, on which rows of the decoder, and what they hold."""
+def _responses(
+    decoder: Decoder,
+    prompts: Iterable[ArrayLike],
+    config: GenerationConfig | Iterable[GenerationConfig],
+    seeds: Iterable[Any] | None,
+    num_samples: int,
+    decode_text: DecodeText | None,
+    *,
+    beams: bool = False,
+) -> Iterator[Response]:
+    """The responses, made when they are asked for."""
+    room = decoder.context_length or _ENDLESS
+    configs = repeat(config) if isinstance(config, GenerationConfig) else iter(config)
+    numbers = _random_seeds() if seeds is None else iter(seeds)
+    for p, prompt in enumerate(prompts):
+        ids = decoder.check_ids(prompt)
+        own = next(configs, None)
+        if own is None:
+            raise ValueError(f"config must be one or one per prompt, there is none for prompt {p}")
+        check_options(own, decoder, decode_text, num_samples, beams=beams)
+        for number in range(p * num_samples, (p + 1) * num_samples):
+            seed = next(numbers, None)
+            if seed is None:
+                raise ValueError(f"seeds must be one integer per response, there is none for number {number}")
+            yield Response(number, ids, own, np.uint64(operator.index(seed) % 2**64), room)
 
-    def __init__(
-        self,
-        decoder: Decoder,
-        prompts: list[NDArray[np.int64]],
-        config: GenerationConfig,
-        seeds: NDArray[np.uint64],
-        num_samples: int,
-        decode_text: DecodeText | None,
-    ) -> None:
-        self.decoder = decoder
-        self.config = config
-        self.seeds = seeds
-        self.num_samples = num_samples
-        self.decode_text = decode_text
-        self.prompts = prompts
-        room = decoder.context_length or _ENDLESS
-        limits = [min(config.max_new_tokens, room - len(p)) for p in prompts]
-        self.limits = np.repeat(np.array(limits, np.int64), num_samples)
-        self.starts = np.repeat(np.array([len(p) for p in prompts], np.int64), num_samples)
-        longest = max(
-            (len(p) + min(limit, _AHEAD) for p, limit in zip(prompts, limits, strict=True)), default=0
-        )
-        # prompt and response of each row, for the repetition penalty; -1 where there is nothing yet
-        self.history = np.full((len(self.limits), longest), -1, np.int64)
-        for row, start in enumerate(self.starts):
-            self.history[row, :start] = prompts[row // num_samples]
 
-    def steps(self) -> Iterator[Step]:
-        live = np.flatnonzero(self.limits > 0)
-        if not len(live):
-            return
-        held = self.decoder.acquire(len(self.limits))
-        rows = np.array(held)
-        try:
-            logits, on = self._prefill(rows, live), rows[live].tolist()
-            for t in range(int(self.limits.max())):
-                tokens, log_probs = self._sample(logits, live, t)
-                self._remember(live, tokens, t)
-                finished = self._finished(live, tokens, t)
-                yield Step(t, live, tokens, log_probs, finished)
-                for row in finished:
-                    self.decoder.reset(int(rows[row]))
-                if finished:
-                    going = np.array([row not in finished for row in live.tolist()])
-                    live, tokens = live[going], tokens[going]
-                    if not len(live):
-                        return
-                    on = rows[live].tolist()
-                logits = self.decoder.decode_unchecked(tokens, on)
-        finally:
-            self.decoder.release(held)
+def check_options(
+    config: GenerationConfig,
+    decoder: Decoder,
+    decode_text: DecodeText | None,
+    num_samples: int,
+    *,
+    beams: bool = True,
+) -> None:
+    """Raise ValueError if options do not fit the model or the call, which knows a search with `beams`."""
+    if config.stop_sequences and decode_text is None:
+        raise ValueError("stop_sequences need decode_text, the function that turns tokens into text")
+    if config.num_beams > 1 and not beams:
+        raise ValueError("num_beams must be 1: what a search finds is known at its end, see `generate`")
+    if 1 < config.num_beams < num_samples:
+        raise ValueError(f"num_samples must be at most num_beams, got {num_samples} and {config.num_beams}")
+    config.check(decoder.vocab_size)
 
-    def _prefill(self, rows: NDArray[np.int64], live: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Run each prompt once and give every sample its cache; returns the logits of the live rows."""
-        self.decoder.reserve(self.history.shape[1], len(live))
-        first = live[live % self.num_samples == 0]
-        prompts = [self.prompts[row // self.num_samples] for row in first]
-        logits = self.decoder.prefill_rows(rows[first].tolist(), prompts)
-        for row in live:
-            source = row - row % self.num_samples
-            if source != row:
-                self.decoder.fork(int(rows[source]), int(rows[row]))
-        return np.repeat(logits, self.num_samples, axis=0)
 
-    def _remember(self, live: NDArray[np.int64], tokens: NDArray[np.int64], step: int) -> None:
-        at = self.starts[live] + step
-        if (missing := int(at.max()) + 1 - self.history.shape[1]) > 0:
-            more = np.full((len(self.history), max(missing, self.history.shape[1])), -1, np.int64)
-            self.history = np.concatenate([self.history, more], axis=1)
-        self.history[live, at] = tokens
+def _random_seeds() -> Iterator[int]:
+    words = np.random.SeedSequence()
+    while True:
+        yield from words.spawn(1)[0].generate_state(64, np.uint64).tolist()
 
-    def _sample(
-        self, logits: NDArray[np.float32], live: NDArray[np.int64], step: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        config = self.config
-        penalised = config.repetition_penalty != 1
-        return sample_tokens(
-            logits,
-            self.seeds[live],
-            step=step,
-            temperature=0.0 if config.greedy else config.temperature,
-            top_k=config.top_k or 0,
-            top_p=config.top_p,
-            min_p=config.min_p,
-            repetition_penalty=config.repetition_penalty,
-            previous=self.history[live] if penalised else None,
-        )
 
-    def _finished(self, live: NDArray[np.int64], tokens: NDArray[np.int64], step: int) -> dict[int, str]:
-        finished: dict[int, str] = {}
-        full = (self.limits[live] == step + 1).tolist()
-        for row, token, last in zip(live.tolist(), tokens.tolist(), full, strict=True):
-            if token in self.config.eos_token_ids:
-                finished[row] = "eos"
-            elif self.config.stop_sequences and self._stopped(row, step):
-                finished[row] = "stop"
-            elif last:
-                finished[row] = "length"
-        return finished
+def _check_counts(num_samples: int, max_rows: int | None) -> None:
+    for name, count in (("num_samples", num_samples), ("max_rows", max_rows)):
+        if count is not None and operator.index(count) < 1:
+            raise ValueError(f"{name} must be at least 1, got {count}")
 
-    def _stopped(self, row: int, step: int) -> bool:
-        """Whether a stop sequence has just been completed.
 
-        A sequence of m bytes spans at most m tokens that stand for any text, so only the tail needs
-        decoding; the few more are for special tokens and for decoders that treat the first token of a text
-        differently.
-        """
-        assert self.decode_text is not None  # checked by `stream`
-        tail = max(len(stop.encode()) for stop in self.config.stop_sequences) + 8
-        end = int(self.starts[row]) + step + 1
-        text: Any = self.decode_text(self.history[row, max(int(self.starts[row]), end - tail) : end])
-        return any(stop in text for stop in self.config.stop_sequences)
+def _run(
+    decoder: Decoder,
+    responses: Iterable[Response],
+    max_rows: int | None,
+    decode_text: DecodeText | None,
+    prefix_cache: PrefixCache | None,
+    assistant_model: Decoder | None,
+) -> Run:
+    """The run of responses; of a list of them it is known how many and how long they get."""
+    _check_counts(1, max_rows)
+    if prefix_cache is not None and prefix_cache.decoder is not decoder:
+        raise ValueError("prefix_cache must be one of this decoder: it holds rows of another")
+    longest, guesses, rows = 0, assistant_model is not None, max_rows or 0
+    if isinstance(responses, list):
+        rows = min(len(responses), max_rows or len(responses))
+        longest = max((len(r.prompt) + min(r.limit, AHEAD) for r in responses), default=0)
+        guesses |= any(r.config.prompt_lookup_num_tokens is not None for r in responses)
+    return Run(
+        decoder,
+        iter(responses),
+        max_rows=rows,
+        longest=longest,
+        decode_text=decode_text,
+        cache=prefix_cache,
+        speculation=Speculation(decoder, assistant_model, rows) if guesses else None,
+    )

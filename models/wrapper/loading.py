@@ -7,20 +7,37 @@ from typing import Any
 
 from lite.models.decoder.decoder import OnnxDecoder
 from lite.models.decoder.protocol import check_decoder
+from lite.models.generation.pool import check_sessions
+from lite.models.graph.session import default_threads
 from lite.models.text.tokenizer import Tokenizer
 from lite.models.wrapper.options import InputMode
 
 
-def load_model(model: Any, device: str | None) -> Any:
+def load_model(model: Any, device: str | None, *, sessions: int = 1, num_threads: int | None = None) -> Any:
     """The decoder of a folder or file, or the object that was given instead.
 
+    Args:
+        model: a path, or a `Decoder`.
+        device: where to open a path.
+        sessions: how many threads will run it at the same time.
+        num_threads: threads for all of them together; default: the physical cores this process may use.
+
     Raises:
-        ValueError: ``device`` differs from that of the object.
+        ValueError: ``device`` differs from that of the object, ``num_threads`` is given for an object, or
+            either number is not positive.
         TypeError: the object lacks the interface of `Decoder`.
     """
+    check_sessions(sessions)
     if isinstance(model, (str, Path)):
-        return OnnxDecoder(model, device=device or "cpu")
+        if sessions > 1 and (num_threads is None or num_threads > 0):
+            # each run is begun by a thread of its caller's; the session's threads are beside those
+            num_threads = max(1, (num_threads or default_threads()) - sessions + 1)
+        return OnnxDecoder(model, device=device or "cpu", num_threads=num_threads)
     check_decoder(model)
+    if num_threads is not None:
+        raise ValueError(
+            f"num_threads={num_threads} is for a model given as a path; give it where the model is made"
+        )
     own = getattr(model, "device", "cpu")
     if device not in (None, own):
         raise ValueError(

@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Any
 
 # What can only be given to wrappers that generate, or that do not.
-_ONLY_FOR = {"num_samples": True, "return_log_probs": True, "pad_model_input": False}
+_ONLY_FOR = {
+    **dict.fromkeys(("num_samples", "return_log_probs", "max_rows", "prefix_cache", "assistant_model"), True),
+    **dict.fromkeys(("pad_model_input", "score_kwargs"), False),
+}
+
+_OPENED_WITH = ("device", "num_threads")  # if these change, a path is opened again
 
 
 def new_arguments(
@@ -25,12 +30,15 @@ def new_arguments(
         tokenizer: its tokenizer.
     """
     arguments = {**given, **changes}
-    elsewhere = isinstance(given["model"], (str, Path)) and arguments["device"] != given["device"]
+    elsewhere = isinstance(given["model"], (str, Path)) and any(
+        arguments[name] != given[name] for name in _OPENED_WITH
+    )
     if "model" not in changes:
         if given["tokenizer"] is None and "tokenizer" not in changes and tokenizer is not None:
             arguments["tokenizer"] = tokenizer
         if not elsewhere:
             arguments["model"] = model
+            arguments["num_threads"] = changes.get("num_threads")
     elif "device" not in changes:
         arguments["device"] = None  # the new model's
     if isinstance(given["tokenizer"], (str, Path)) and "tokenizer" not in changes:

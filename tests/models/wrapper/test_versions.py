@@ -28,24 +28,29 @@ EVERY: dict[str, Any] = {
     "num_samples": 2,
     "chat_template_name": "qwen",
     "chat_template": "{{ messages }}",
+    "chat_template_kwargs": {"enable_thinking": False},
     "return_log_probs": False,
+    "zero_first_log_prob": True,
     "history_key": "h",
     "text_key": "x",
     "tokens_key": "t",
     "masks_key": "m",
     "log_probs_key": "l",
+    "sampling_key": "own_sampling",
     "batching": True,
     "min_batch_size": 2,
     "max_batch_size": 4,
     "batching_timeout": 1.5,
     "prefer_tokens": True,
     "seed": 3,
+    "sessions": 2,
 }
 
 
 def test_every_argument_is_carried(scripted_model: Make, byte_tokenizer: Make) -> None:
     parameters = set(inspect.signature(OnnxWrapper).parameters)
-    assert parameters == {"model", "tokenizer", "generate", "pad_model_input", *EVERY}
+    special = {"model", "tokenizer", "generate", "pad_model_input", "num_threads", "score_kwargs"}
+    assert parameters == {*special, *EVERY}
     wrapper = OnnxWrapper(scripted_model(), tokenizer=byte_tokenizer(), **EVERY)
     new = wrapper.get_new_version()
     assert new is not wrapper
