@@ -59,7 +59,7 @@ class SamplingPlan:
 
     What `sample_tokens` does, in which each argument is explained; options are checked and memory is
     allocated once, so that a draw from few logits costs microseconds. The arrays that `draw` returns are the
-    plan's: the next draw overwrites them. A plan belongs to one thread at a time.
+    plan's: the next draw overwrites them, all but those of kept tokens. A plan is for one thread at a time.
 
     Args:
         shape: `(rows, vocabulary)` of all logits.
@@ -90,6 +90,8 @@ class SamplingPlan:
         typical_p: ArrayLike = 1.0, repetition_penalty: ArrayLike = 1.0, details: bool = False,
         kept_ids: bool = False, top_n: int = 0,
     ) -> None:  # fmt: skip
+        if len(shape) != 2 or (shape[0] and not shape[1]):
+            raise ValueError(f"shape must be (rows, vocabulary), got {shape}")
         rows, size = self.shape = shape
         options = [
             _option("temperature", temperature, rows, 0.0, np.inf),
