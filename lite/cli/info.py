@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 def _plan(decoder: OnnxDecoder, args: argparse.Namespace) -> dict[str, Any]:
     """How the model will be run."""
     spec, context = decoder.spec, decoder.context_length
-    providers = getattr(decoder.session, "get_providers", list)()
+    providers: list[str] = getattr(decoder.session, "get_providers", list)()
     each = cache_bytes_per_token(decoder)
     return {
         "provider": providers[0] if providers else None,

@@ -299,7 +299,7 @@ def _responses(
         own = next(configs, None)
         if own is None:
             raise ValueError(f"config must be one or one per prompt, there is none for prompt {p}")
-        _check_options(own, decoder, decode_text, num_samples, beams)
+        check_options(own, decoder, decode_text, num_samples, beams=beams)
         for number in range(p * num_samples, (p + 1) * num_samples):
             seed = next(numbers, None)
             if seed is None:
@@ -307,9 +307,15 @@ def _responses(
             yield Response(number, ids, own, np.uint64(operator.index(seed) % 2**64), room)
 
 
-def _check_options(
-    config: GenerationConfig, decoder: Decoder, decode_text: DecodeText | None, num_samples: int, beams: bool
+def check_options(
+    config: GenerationConfig,
+    decoder: Decoder,
+    decode_text: DecodeText | None,
+    num_samples: int,
+    *,
+    beams: bool = True,
 ) -> None:
+    """Raise ValueError if options do not fit the model or the call, which knows a search with `beams`."""
     if config.stop_sequences and decode_text is None:
         raise ValueError("stop_sequences need decode_text, the function that turns tokens into text")
     if config.num_beams > 1 and not beams:
