@@ -115,6 +115,13 @@ def use(folder: Path, **options: Any) -> None:
     text.get_new_version(generate=False)(["Hello there"])
 
 
+def configure(folder: Path) -> None:
+    """Read what the files say about generation."""
+    from lite.models import GenerationConfig, ModelConfig
+
+    GenerationConfig.from_kwargs(None, ModelConfig.from_directory(folder))
+
+
 def tokenize(folder: Path) -> None:
     """Open the tokenizer alone, and use it."""
     from lite.models import Tokenizer
