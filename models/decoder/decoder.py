@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite.models.decoder.binding import PlacedGraph
 from lite.models.decoder.blocks import BlockCache
-from lite.models.decoder.cache import MAX_TOKENS, KVCache, similar_lengths
+from lite.models.decoder.cache import MAX_TOKENS, KVCache, line_bytes, similar_lengths
 from lite.models.decoder.conventions import GraphSpec, Padding, has_own_switch
 from lite.models.decoder.gather_logits import MAX_MODEL_BYTES, gather_before_projection
 from lite.models.decoder.probe import check_causal, run_two_tokens
@@ -224,6 +224,11 @@ class OnnxDecoder:
         return self._cache.nbytes
 
     @property
+    def bytes_per_token(self) -> int:
+        """Bytes of keys and values that each token takes in its row; 0 for a graph without a cache."""
+        return len(self.spec.cache) * line_bytes(self.spec, 1) if self.spec.cache else 0
+
+    @property
     def rows_per_run(self) -> int:
         """How many rows `extend` gains from being given at once; slots run prompts one by one in any case."""
         if not self.spec.cache:  # of long rows, as `chunk_length` lets each be one chunk
@@ -256,6 +261,18 @@ class OnnxDecoder:
         at = self._rows(rows, grow=True)
         for row in at:
             self._cache.truncate(row, 0)
+        if not at:
+            return np.empty((0, self._vocab_size), np.float32)
+        return np.stack([logits[-1] for logits in self._extend(at, checked, last=True)])
+
+    @_in_turn
+    def continue_rows(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> NDArray[np.float32]:
+        """Append tokens to rows, as `prefill_rows` to empty ones; returns the logits after each, (n, V)."""
+        at = self._rows(rows)
+        if len(at) != len(ids):
+            raise ValueError(f"ids must have one entry per row, got {len(ids)} for {len(at)} rows")
+        lengths = self._cache.lengths
+        checked = [self._checked(new, int(lengths[row])) for row, new in zip(at, ids, strict=True)]
         if not at:
             return np.empty((0, self._vocab_size), np.float32)
         return np.stack([logits[-1] for logits in self._extend(at, checked, last=True)])
@@ -345,6 +362,12 @@ class OnnxDecoder:
     def reset(self, row: int) -> None:
         """Empty `row`."""
         self.truncate(row, 0)
+
+    @_in_turn
+    def settle(self, row: int) -> None:
+        """Let `row` take no more memory than its tokens need, as it is going to rest."""
+        (row,) = self._rows([row])
+        self._cache.settle(row)
 
     @_in_turn
     def reserve(self, length: int, rows: int = 1) -> None:

@@ -36,6 +36,7 @@ EVERY: dict[str, Any] = {
     "tokens_key": "t",
     "masks_key": "m",
     "log_probs_key": "l",
+    "sampling_key": "own_sampling",
     "batching": True,
     "min_batch_size": 2,
     "max_batch_size": 4,
@@ -48,7 +49,9 @@ EVERY: dict[str, Any] = {
 
 def test_every_argument_is_carried(scripted_model: Make, byte_tokenizer: Make) -> None:
     parameters = set(inspect.signature(OnnxWrapper).parameters)
-    assert parameters == {"model", "tokenizer", "generate", "pad_model_input", "num_threads", *EVERY}
+    special = {"model", "tokenizer", "generate", "pad_model_input", "num_threads", "score_kwargs"}
+    of_real_models = {"max_rows", "prefix_cache", "assistant_model"}  # in test_onnx_wrapper_rows.py
+    assert parameters == {*special, *of_real_models, *EVERY}
     wrapper = OnnxWrapper(scripted_model(), tokenizer=byte_tokenizer(), **EVERY)
     new = wrapper.get_new_version()
     assert new is not wrapper
