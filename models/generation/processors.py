@@ -46,6 +46,7 @@ class Processors:
         self._counts = bool(config.presence_penalty or config.frequency_penalty)
         biased = bool(config.logit_bias or config.sequence_bias)  # the kernel adds after its penalty
         self.whole = bool(config.logits_processor) or (biased and config.repetition_penalty != 1)
+        self._ends = np.array(sorted({i for i in config.eos_token_ids if i < vocab_size}), np.int64)
         ends = {(i,) for i in config.eos_token_ids}
         runs = [
             *((ids, value) for ids, value in config.sequence_bias),
@@ -137,8 +138,7 @@ class Processors:
                 again = np.unique(ids[size - 1 :][same])
                 added.append((again, np.full(len(again), -np.inf, np.float32)))
         if len(ids) - self.prompt_length < self.config.min_new_tokens:
-            ends = np.unique(np.array(self.config.eos_token_ids, np.int64))
-            added.append((ends, np.full(len(ends), -np.inf, np.float32)))
+            added.append((self._ends, np.full(len(self._ends), -np.inf, np.float32)))
         return added
 
     def _penalties(self, ids: NDArray[np.int64]) -> Changes:
