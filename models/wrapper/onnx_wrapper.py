@@ -422,7 +422,7 @@ class OnnxWrapper(DistributionMethods):
                 log_probs[:, :1] = 0
             written[options.log_probs_key] = layout.make(LogProbs, response=(log_probs, response.mask))
         told = configs[0] if configs else config
-        if told.wants_details or any(one.num_beams > 1 for one in configs):
+        if told.tells_more or any(one.num_beams > 1 for one in configs):
             fields = sampling_fields(responses, told)
             written[options.sampling_key] = layout.make(Sampling, **fields)
         if inputs.texts is not None:
