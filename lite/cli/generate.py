@@ -39,12 +39,11 @@ def run(args: argparse.Namespace) -> int:
             "--logprobs, --sampled-log-probs, --kept-ids and --entropy are printed with --json only"
         )
     one_by_one = args.stream or (one_by_one and config.num_beams == 1)
-    ids = [prompt.ids(model, args) for prompt in prompts]
+    ids = [_checked(model, prompt.ids(model, args), i) for i, prompt in enumerate(prompts, 1)]
     seeds = np.random.default_rng(args.seed).integers(0, 2**63, count, dtype=np.uint64)
     warm = time.perf_counter()
     # The first step compiles the sampling kernel, or loads it from the cache: not part of the speed.
-    first = model.decoder.check_ids(ids[0])[:1]
-    generate(model.decoder, [first], _plain(config))
+    generate(model.decoder, [ids[0][:1]], _plain(config))
     start = time.perf_counter()
     ready = model.seconds + start - warm
 
@@ -76,6 +75,14 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(f"\n{tokens} tokens in {seconds:.2f} s, {speed:.1f} tokens/s (ready in {ready:.2f} s)")
     return 130 if records[-1]["finish_reason"] == "interrupted" else 0
+
+
+def _checked(model: LoadedModel, ids: NDArray[np.int64], number: int) -> NDArray[np.int64]:
+    """The ids, if the model takes them: before anything runs, so that no work is lost to a prompt behind."""
+    try:
+        return model.decoder.check_ids(ids)
+    except ValueError as error:
+        raise ValueError(f"prompt {number}: {error}") from None
 
 
 def _replies(

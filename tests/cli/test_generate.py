@@ -151,3 +151,14 @@ def test_guesses_change_nothing(flags: list[str], capsys: pytest.CaptureFixture[
         assert main([*command, *more]) == 0
         outputs.append(capsys.readouterr().out.splitlines()[:-1])
     assert outputs[0] == outputs[1] == outputs[2]
+
+
+def test_a_prompt_that_does_not_fit_is_named_before_anything_runs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "prompts"
+    file.write_text("a\nb\n" + "word " * 400)
+    assert main(["generate", "--model", str(MODEL), "--file", str(file)]) == 1
+    out, err = capsys.readouterr()
+    assert "prompt 3: ids: a prompt of " in err
+    assert out == ""
