@@ -83,7 +83,7 @@ class OnnxWrapper(DistributionMethods):
             ``(tokens_key, "full")`` where there are any, instead of rendering the conversation again.
         score_kwargs: only with ``generate=False``: score under the distribution that was sampled from, by its
             "temperature" (a number, or an array of the batch size) and by the supports recorded at its
-            "supports_key": ``(supports_key, "offsets")`` and ``(supports_key, "ids")``, of the last tokens of
+            "supports_key" (a `Sampling`, or "kept_offsets" and "kept_ids" under it), of the last tokens of
             each row, as `score` takes them.
         batching: run rows of several threads together; on when a size is given.
         min_batch_size: rows to wait for before a run; by default 1, with which a caller never waits for
