@@ -123,11 +123,11 @@ def test_kernels_readme() -> None:
 
 
 def test_models_readme(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its last block opens a graph by a path from the root of the checkout."""
+    """One block opens a graph by a path from the root of the checkout."""
     pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
     pytest.importorskip("tokenizers", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
     monkeypatch.chdir(ROOT)
-    chat, told, graph = blocks("models/README.md")
+    chat, told, graph, rows = blocks("models/README.md")
     names: dict[str, object] = {}
     exec(compile(chat, "models/README.md, block 0", "exec"), names)
     td = names["td"]
@@ -148,6 +148,9 @@ def test_models_readme(monkeypatch: pytest.MonkeyPatch) -> None:
     assert policy.in_keys == ["observation", "hidden"]  # type: ignore[attr-defined]
     np.testing.assert_array_equal(td["action"], action)  # type: ignore[index]
     np.testing.assert_array_equal(td["next", "hidden"], names["new_hidden"])  # type: ignore[index]
+    exec(compile(rows, "models/README.md, block 3", "exec"), names)
+    assert names["cache"].state()["hits"] == 1  # type: ignore[attr-defined]
+    assert names["number"] in range(10)
 
 
 def test_commands_exist() -> None:
