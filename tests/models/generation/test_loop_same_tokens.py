@@ -92,7 +92,9 @@ def test_any_program(program: list[dict[str, Any]], rows_per_run: int, room: int
         }
         form, max_rows = call["form"], call["max_rows"]
         expected = [
-            alone(decoder.adapter, texts[i // call["num_samples"]], options[i // call["num_samples"]], int(seed))
+            alone(
+                decoder.adapter, texts[i // call["num_samples"]], options[i // call["num_samples"]], int(seed)
+            )
             for i, seed in enumerate(seeds)
         ]
         if form == "failed":
