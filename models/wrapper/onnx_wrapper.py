@@ -381,7 +381,7 @@ class OnnxWrapper(DistributionMethods):
                 raise TypeError(f"with generate=False there are no options of generation, got {unknown}")
             sampled = {**(self.options.score_kwargs or {}), **kwargs}
             written = self._score(tensordict, layout, logits_only, sampled)
-        keys, replaced = list(self.out_keys), list(self.out_keys_source)
+        keys, replaced = list(self.out_keys), list(self.out_keys)
         own = self.options.sampling_key
         if own in written and not self.generation.tells_more:  # the call asks for more than the constructor
             keys.append(own)
