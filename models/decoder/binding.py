@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.decoder.conventions import CacheTensor, GraphSpec
+from lite.models.decoder.conventions import CacheTensor, Extra, GraphSpec
 from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, SessionLike
 from lite.models.graph.tensors import ELEMENT_TYPES
 
@@ -24,6 +25,8 @@ class PlacedGraph:
         context_length: most positions of a row, None if nobody knows.
         device: `"cpu"` or `"cuda"`, where the cache lives.
         index: which GPU.
+        prompts: the graph that reads rows without a past, where that is one of its own.
+        parameters: OrtValues of optional inputs, by name: those of an adapter.
     """
 
     session: SessionLike
@@ -32,6 +35,8 @@ class PlacedGraph:
     context_length: int | None
     device: str
     index: int
+    prompts: PlacedGraph | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 class BoundGraph:
@@ -40,6 +45,7 @@ class BoundGraph:
     def __init__(self, graph: PlacedGraph) -> None:
         spec = graph.spec
         self._spec = spec
+        self.cache = spec.cache
         self._vocab_size = graph.vocab_size
         self._on_cpu = graph.device == "cpu"
         self._binding = PointerBinding(graph.session)
@@ -49,8 +55,13 @@ class BoundGraph:
         self._logits_dtype = np.dtype(ELEMENT_TYPES[spec.logits_type].name)
         inputs = {arg.name: arg for arg in graph.session.get_inputs()}
         integers = {"input_ids", spec.mask, spec.positions, spec.branch, spec.keep, spec.gather}
+        integers |= {name for name, _ in spec.extras}
         self._dtypes = {n: np.dtype(ELEMENT_TYPES[a.type].name) for n, a in inputs.items() if n in integers}
         self._keep_shape = (1,) * len(inputs[spec.keep].shape) if spec.keep else ()
+        self._square_mask = bool(spec.mask) and len(inputs[str(spec.mask)].shape) == 4
+        self._ranks = {name: len(inputs[name].shape) for name, _ in spec.extras}
+        for name, value in graph.parameters.items():
+            self._binding.bind_value(name, value)
         self._first = np.zeros((0, 1, 1), np.int64)
         self._held: dict[str, NDArray[Any]] = {}  # pointers do not keep arrays alive
         self._limit: float | None = FIRST_RUN_SECONDS  # of the first run, in seconds
@@ -59,14 +70,15 @@ class BoundGraph:
         self, tensor: CacheTensor, past: int, past_shape: list[int], present: int, present_shape: list[int]
     ) -> None:
         """Bind a cache tensor's input and output to addresses on the cache's device, with shapes."""
-        self._binding.bind_input(tensor.past, self._device, self._cache_type, past_shape, past)
+        if tensor.past:
+            self._binding.bind_input(tensor.past, self._device, self._cache_type, past_shape, past)
         self._binding.bind_output(tensor.present, self._device, self._cache_type, present_shape, present)
 
     def bind_input(self, name: str, values: NDArray[Any]) -> None:
         """Bind an integer input to `values`, in the graph's type; the same array need not be bound again."""
         if self._held.get(name) is values and self._on_cpu:
             return  # on a GPU the contents are copied when binding, so a changed array is bound again
-        array = np.ascontiguousarray(values, dtype=self._dtypes[name])
+        array = np.asarray(values, dtype=self._dtypes[name], order="C")
         self._held[name] = array
         self._binding.bind_input(name, self._cpu, array.dtype.type, list(array.shape), array.ctypes.data)
 
@@ -104,13 +116,15 @@ class BoundGraph:
         count, steps = ids.shape
         self.bind_input("input_ids", ids)
         if spec.mask:
-            self.bind_input(spec.mask, mask)
+            self.bind_input(spec.mask, self._shown(mask, steps))
         if spec.positions:
             self.bind_input(spec.positions, positions)
         if spec.branch:
             self.bind_input(spec.branch, np.array([with_past]))
         if spec.keep:
             self.bind_input(spec.keep, np.full(self._keep_shape, int(last)))
+        for name, kind in spec.extras:
+            self.bind_input(name, _extra(kind, count, steps, mask.shape[1], self._ranks[name]))
         kept = 1 if spec.gives_last_only(last) else steps
         if spec.gather:
             gathered = self._gathered(count, steps, wanted, last)
@@ -135,6 +149,17 @@ class BoundGraph:
         self._limit = None
         return logits.astype(np.float32, copy=False)
 
+    def _shown(self, mask: NDArray[Any], steps: int) -> NDArray[Any]:
+        """The mask, over the whole of a fixed cache, with a row for each new token if the graph wants it."""
+        length, total = self._spec.static_length, mask.shape[1]
+        if length is None:
+            return mask
+        mask = np.pad(mask, ((0, 0), (0, length - total)))
+        if not self._square_mask:
+            return mask
+        seen = np.arange(length) <= np.arange(total - steps, total)[:, None]
+        return mask[:, None, None].astype(np.bool_) & seen
+
     def _gathered(self, count: int, steps: int, wanted: NDArray[Any] | None, last: bool) -> NDArray[np.int64]:
         """Positions whose logits are wanted, (n, K, 1); unless they are given, the last one or all."""
         if steps == 1:
@@ -144,3 +169,12 @@ class BoundGraph:
         if wanted is None:
             wanted = np.tile(np.arange(steps - 1 if last else 0, steps), (count, 1))
         return wanted.astype(np.int64)[:, :, None]
+
+
+def _extra(kind: Extra, count: int, steps: int, total: int, rank: int) -> NDArray[np.int64]:
+    """What an extra input is given, for `count` rows with `steps` new tokens among `total` positions."""
+    if kind is Extra.ZEROS:
+        return np.zeros((count, steps), np.int64)
+    if kind is Extra.COLUMNS:
+        return np.arange(total - steps, total)
+    return np.full((1,) * rank, total - steps if kind is Extra.PAST else total)

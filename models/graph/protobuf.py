@@ -21,6 +21,7 @@ Buffer: TypeAlias = bytes | mmap.mmap
 MAX_DEPTH = 16  # nesting of sub-graphs; exporters make one level (the `If` of merged decoders)
 MAX_VARINT_BYTES = 10
 MAX_NAME_BYTES = 4096
+MAX_NUMBERS = 1 << 50  # of one tensor: a file may claim any size
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,18 @@ class GraphSummary:
         op_types: operator types of all nodes, sub-graphs and local functions included.
         external_files: the file names that tensors of the graph refer to.
         rounds_activations: a MatMulNBits node rounds its input to 8 bits (accuracy level 4).
+        half_weights: more of the weights' numbers are float16 than float32.
+        biased_attention: a GroupQueryAttention node takes an attention bias.
+        window: tokens that an attention node with a local window sees; the smallest of several, None without.
     """
 
     producer: str
     op_types: frozenset[str]
     external_files: frozenset[str]
     rounds_activations: bool = False
+    half_weights: bool = False
+    biased_attention: bool = False
+    window: int | None = None
 
 
 def read_varint(data: Buffer, at: int, end: int) -> tuple[int, int]:
@@ -93,6 +100,9 @@ class _Scan:
         self.op_types: set[str] = set()
         self.external_files: set[str] = set()
         self.rounds_activations = False
+        self.numbers = {1: 0, 10: 0}  # in weights, by ONNX's number of the type: float32 and float16
+        self.biased_attention = False
+        self.window: int | None = None
 
     def text(self, start: int, end: int) -> str:
         if end - start > MAX_NAME_BYTES:
@@ -128,13 +138,20 @@ class _Scan:
                 self.tensor(a, b)
 
     def node(self, start: int, end: int, depth: int) -> None:
+        operator, given = "", []  # which inputs have a name
         for number, wire, a, b in fields(self.data, start, end):
             if wire != 2:
                 continue
-            if number == 4:
-                self.op_types.add(self.text(a, b))
+            if number == 1:
+                given.append(b > a)
+            elif number == 4:
+                operator = self.text(a, b)
             elif number == 5:
                 self.attribute(a, b, depth)
+        if operator:
+            self.op_types.add(operator)
+        if operator == "GroupQueryAttention" and any(given[10:11]):
+            self.biased_attention = True
 
     def attribute(self, start: int, end: int, depth: int) -> None:
         name, integer = "", 0
@@ -149,13 +166,26 @@ class _Scan:
                 self.tensor(a, b)
         if name == "accuracy_level" and integer == 4:  # only the MatMulNBits family has this attribute
             self.rounds_activations = True
+        if name == "local_window_size" and 0 < integer < 1 << 31:  # -1 says that there is none
+            self.window = min(integer, self.window or integer)
 
     def tensor(self, start: int, end: int) -> None:
+        kind, count = 0, 1
         for number, wire, a, b in fields(self.data, start, end):
-            if number == 13 and wire == 2:  # one key-value pair of the external location
+            if number == 1 and wire == 0:
+                count = min(count * read_varint(self.data, a, b)[0], MAX_NUMBERS)
+            elif number == 1 and wire == 2:  # sizes, packed
+                while a < b:
+                    size, a = read_varint(self.data, a, b)
+                    count = min(count * size, MAX_NUMBERS)
+            elif number == 2 and wire == 0:
+                kind, _ = read_varint(self.data, a, b)
+            elif number == 13 and wire == 2:  # one key-value pair of the external location
                 pair = {n: (c, d) for n, w, c, d in fields(self.data, a, b) if w == 2}
                 if 1 in pair and 2 in pair and self.text(*pair[1]) == "location":
                     self.external_files.add(self.text(*pair[2]))
+        if kind in self.numbers:
+            self.numbers[kind] += count
 
 
 def scan_bytes(data: Buffer) -> GraphSummary:
@@ -163,7 +193,13 @@ def scan_bytes(data: Buffer) -> GraphSummary:
     scan = _Scan(data)
     scan.model(0, len(data))
     return GraphSummary(
-        scan.producer, frozenset(scan.op_types), frozenset(scan.external_files), scan.rounds_activations
+        scan.producer,
+        frozenset(scan.op_types),
+        frozenset(scan.external_files),
+        scan.rounds_activations,
+        scan.numbers[10] > scan.numbers[1],
+        scan.biased_attention,
+        scan.window,
     )
 
 

@@ -17,7 +17,8 @@ NAMES = sorted(path.name for path in MODELS.iterdir() if path.is_dir() and "last
 def test_the_same_logits(name: str, rng: np.random.Generator) -> None:
     plain = OnnxDecoder(MODELS / name, num_threads=1, gather_logits=False)
     decoder = OnnxDecoder(MODELS / name, num_threads=1)
-    assert (plain.spec.gather, decoder.spec.gather) == (None, POSITIONS_INPUT)
+    specs = [model.prompts_spec or model.spec for model in (plain, decoder)]
+    assert [spec.gather for spec in specs] == [None, POSITIONS_INPUT]
     texts = [rng.integers(0, 512, length) for length in (12, 3, 40, 1)]
     rows = range(len(texts))
     np.testing.assert_array_equal(decoder.prefill_rows(rows, texts), plain.prefill_rows(rows, texts))
@@ -71,7 +72,7 @@ def test_what_is_no_model_is_refused(data: bytes) -> None:
 
 
 def test_a_change_that_onnxruntime_refuses_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lite.models.decoder.decoder.gather_before_projection", lambda model: b"nonsense")
+    monkeypatch.setattr("lite.models.decoder.opening.gather_before_projection", lambda model: b"nonsense")
     decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
     assert decoder.spec.gather is None
     assert decoder.prefill(0, [1, 2]).shape == (512,)
