@@ -124,8 +124,10 @@ class OnnxDecoder:
         }
         self._model, self._given_session = model, session is not None
         self.device = device
-        is_path = isinstance(model, (str, Path))
-        self.config = ModelConfig.from_directory(model, variant=variant) if is_path else model
+        if isinstance(model, (str, Path)):
+            self.config: ModelConfig | None = ModelConfig.from_directory(model, variant=variant)
+        else:
+            self.config = model
         placed = Opening(self.config, device, num_threads).graph(session, gather_logits=gather_logits)
         if kind == "cpu" and self.config and self.config.summary and self.config.summary.half_weights:
             warnings.warn(
@@ -164,6 +166,11 @@ class OnnxDecoder:
     def context_length(self) -> int | None:
         """Most tokens a row may hold, or None if neither the model's files nor the graph say."""
         return self._placed.context_length
+
+    @property
+    def adapters(self) -> tuple[str, ...]:
+        """The names of the adapters that there are."""
+        return tuple(self._adapters)
 
     @property
     def adapter(self) -> str | None:
@@ -239,7 +246,7 @@ class OnnxDecoder:
         checked = [self._checked(ids, 0) for ids in prompts]
         at = self._rows(rows, grow=True)
         for row in at:
-            self._empty(row)
+            self._forget(row)
         if not at:
             return np.empty((0, self._vocab_size), np.float32)
         return np.stack([logits[-1] for logits in self._extend(at, checked, last=True)])
@@ -313,7 +320,7 @@ class OnnxDecoder:
         (target,) = self._rows([target], grow=True)
         if source != target:
             self._check_adapter([source])
-            self._empty(target)
+            self._forget(target)
             self._cache.fork(source, target)
 
     @_in_turn
@@ -324,7 +331,7 @@ class OnnxDecoder:
         if not 0 <= length <= held:
             raise ValueError(f"length must be between 0 and the row's {held} tokens, got {length}")
         if not length:
-            self._empty(row)
+            self._forget(row)
         for cache in self._caches():
             if row < len(cache.lengths) and cache.lengths[row]:
                 cache.truncate(row, length)
@@ -355,7 +362,7 @@ class OnnxDecoder:
     def release(self, rows: Sequence[int]) -> None:
         """Empty rows taken with `acquire` and let others have them."""
         for row in rows:
-            self._empty(row)
+            self._forget(row)
             self._held[row] = False
         if not self._held.any():
             self._cache.reserve(0, 0)
@@ -470,7 +477,7 @@ class OnnxDecoder:
     def _caches(self) -> list[KVCache]:
         return [self._cache, *self._others.values()]
 
-    def _empty(self, row: int) -> None:
+    def _forget(self, row: int) -> None:
         for cache in self._caches():
             if row < len(cache.lengths):
                 cache.truncate(row, 0)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -42,6 +43,7 @@ class ModelCalls:
         equal_lengths: score only rows of equal length in one run, without any padding.
         sizes: rows per run, for batching; None runs what each caller gives.
         timeout: seconds that a row waits for others.
+        adapter: the decoder's adapter to run with, None for the model as it is.
     """
 
     def __init__(
@@ -53,11 +55,13 @@ class ModelCalls:
         equal_lengths: bool = False,
         sizes: BatchSizes | None = None,
         timeout: float = 10.0,
+        adapter: str | None = None,
     ) -> None:
         self.model = model
         self.num_samples = num_samples
         self.decode_text = decode_text
         self.equal_lengths = equal_lengths
+        self.adapter = adapter
         self._lock = _lock_of(model)
         batcher = Batcher(self._run, sizes or BatchSizes(1, None), timeout)  # checks the timeout
         self.batcher: Batcher[_Row, Any] | None = None if sizes is None else batcher
@@ -88,7 +92,7 @@ class ModelCalls:
 
     def _run(self, task: Task, rows: Sequence[_Row]) -> list[Any]:
         ids = [row.ids for row in rows]
-        with self._lock:
+        with self._lock, _using(self.model, self.adapter):
             if task == "score":
                 return score(self.model, ids, equal_lengths=self.equal_lengths)
             if task == "logits":
@@ -104,6 +108,20 @@ class ModelCalls:
             )
         n = self.num_samples
         return [responses[i * n : (i + 1) * n] for i in range(len(rows))]
+
+
+@contextmanager
+def _using(model: Any, adapter: str | None) -> Iterator[None]:
+    """Have a model run with an adapter, or without one; whoever shares it has set another, perhaps."""
+    before = getattr(model, "adapter", None)
+    if before == adapter:
+        yield
+        return
+    model.adapter = adapter
+    try:
+        yield
+    finally:
+        model.adapter = before
 
 
 def _lock_of(model: Any) -> Any:

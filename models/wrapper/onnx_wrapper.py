@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,9 +77,12 @@ class OnnxWrapper(DistributionMethods):
         max_batch_size: most rows of one run; None for any number.
         batching_timeout: seconds after which rows are run though there are fewer than ``min_batch_size``.
         seed: seed of the wrapper's own random stream, which moves on with every call.
+        adapters: LoRA adapters for a model given as a path: onnxruntime's files, by name.
+        adapter: the name of the one to run with; None for the model as it is. Wrappers of one model may have
+            different ones: they take turns, whatever `adapter` the decoder itself is set to.
 
     Raises:
-        FileNotFoundError: there is no model, or no tokenizer where one is needed.
+        FileNotFoundError: there is no model, no such adapter, or no tokenizer where one is needed.
         ValueError: arguments contradict each other.
         RuntimeError: ``device="cuda"`` without a usable GPU.
 
@@ -127,6 +131,8 @@ class OnnxWrapper(DistributionMethods):
         batching_timeout: float = 10.0,
         prefer_tokens: bool = False,
         seed: int | np.random.Generator | None = None,
+        adapters: Mapping[str, str | Path] | None = None,
+        adapter: str | None = None,
     ) -> None:
         arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         super().__init__()
@@ -139,7 +145,7 @@ class OnnxWrapper(DistributionMethods):
         options = options.with_samples(given)
         self.options = options
         self.layout = layout
-        self.model = load_model(model, device)
+        self.model = load_model(model, device, adapters=adapters, adapter=adapter)
         self.tokenizer = load_tokenizer(tokenizer, model, input_mode)
         self.generation = self._generation_config(given)
         self.pad_token_id = self._choose_pad_id(given)
@@ -158,6 +164,7 @@ class OnnxWrapper(DistributionMethods):
             equal_lengths=self.options.pad_model_input is False,
             sizes=self._batch_sizes,
             timeout=self._arguments["batching_timeout"],
+            adapter=self._arguments["adapter"],
         )
 
     # -- copies and pickles ----------------------------------------------------------------------

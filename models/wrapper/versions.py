@@ -9,6 +9,8 @@ from typing import Any
 # What can only be given to wrappers that generate, or that do not.
 _ONLY_FOR = {"num_samples": True, "return_log_probs": True, "pad_model_input": False}
 
+_OPENED_WITH = ("device", "adapters")  # if these change, a path is opened again
+
 
 def new_arguments(
     given: Mapping[str, Any], changes: Mapping[str, Any], *, model: Any, tokenizer: Any
@@ -25,14 +27,17 @@ def new_arguments(
         tokenizer: its tokenizer.
     """
     arguments = {**given, **changes}
-    elsewhere = isinstance(given["model"], (str, Path)) and arguments["device"] != given["device"]
+    elsewhere = isinstance(given["model"], (str, Path)) and any(
+        arguments[name] != given[name] for name in _OPENED_WITH
+    )
     if "model" not in changes:
         if given["tokenizer"] is None and "tokenizer" not in changes and tokenizer is not None:
             arguments["tokenizer"] = tokenizer
         if not elsewhere:
             arguments["model"] = model
-    elif "device" not in changes:
-        arguments["device"] = None  # the new model's
+            arguments["adapters"] = changes.get("adapters")
+    else:  # what was the old model's
+        arguments |= {name: None for name in ("device", "adapters", "adapter") if name not in changes}
     if isinstance(given["tokenizer"], (str, Path)) and "tokenizer" not in changes:
         arguments["tokenizer"] = tokenizer
     generate = bool(arguments["generate"])

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.real_models import EXPECTED, MODELS
+from helpers.models.real_models import EXPECTED, MODELS, tolerance
 from numpy.typing import NDArray
 
 from lite.models import GenerationConfig, OnnxDecoder, Padding, generate, score
@@ -30,6 +30,11 @@ PADDING = {
     "optimum-gpt2-pair": Padding.EQUAL,
     "exporter-llama-pair": Padding.LEFT,
     "exporter-llama-static": Padding.EQUAL,
+    "handmade-lora": Padding.LEFT,
+    "handmade-slots-window": Padding.SLOTS,
+    "handmade-slots-half": Padding.SLOTS,
+    "handmade-slots-int8": Padding.SLOTS,
+    "handmade-slots-int4": Padding.SLOTS,
     "handmade-last-logits": Padding.LEFT,
     "handmade-no-cache": Padding.RIGHT,
 }
@@ -46,7 +51,7 @@ def full(decoder: OnnxDecoder, ids: list[int] | NDArray[np.int64]) -> NDArray[np
 @pytest.fixture
 def same(name: str) -> Same:
     """Compare logits; a graph that rounds activations may make a whole step of a last bit."""
-    atol = 0.1 if name == "genai-qwen2-int4" else 2e-5
+    atol = tolerance(name)
 
     def compare(got: NDArray[np.float32], want: NDArray[np.float32]) -> None:
         np.testing.assert_allclose(got, want, atol=atol, rtol=0)
