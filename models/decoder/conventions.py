@@ -112,6 +112,7 @@ class GraphSpec:
         optional: inputs with a value of their own, which adapters replace.
         quantisation: `"MatMulInteger"`, `"MatMulNBits"` or None.
         padding: how rows of different length may share a run.
+        prompts: the convention of the graph that reads prompts, where that is one of its own.
     """
 
     family: str
@@ -137,6 +138,7 @@ class GraphSpec:
     optional: tuple[str, ...]
     quantisation: str | None
     padding: Padding
+    prompts: GraphSpec | None = None
 
     def gives_last_only(self, last: bool) -> bool:
         """Whether a run asked for the `last` logits, or for all, gives those of its last position alone.
@@ -327,8 +329,9 @@ def _static_length(
                 "to write (cumulative_length, cache_position)"
             )
         return None
-    if fixed is None and past.shape[2] != present.shape[2]:
-        return None  # it grows by the new tokens
+    counted = any(name.rpartition(".")[2] == "cumulative_length" for name in extras)
+    if fixed is None and not (counted and past.shape[2] == present.shape[2]):
+        return None  # it grows by the new tokens, whatever its sizes are called
     if fixed is None and given is None:
         raise ValueError(
             f"{past.name} is as long as {present.name} (a static cache), and neither the graph nor its "

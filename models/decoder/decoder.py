@@ -72,7 +72,6 @@ class OnnxDecoder:
 
     Attributes:
         spec: the graph's convention, a `GraphSpec`.
-        prompts_spec: that of the graph that reads prompts, where it is one of its own; else None.
         config: what the directory says, a `ModelConfig`, or None.
         device: as given.
 
@@ -136,8 +135,8 @@ class OnnxDecoder:
                 UserWarning,
                 stacklevel=2,
             )
-        self.session, self.spec, self._vocab_size = placed.session, placed.spec, placed.vocab_size
-        self.prompts_spec = placed.prompts.spec if placed.prompts else None
+        self.session, self._vocab_size = placed.session, placed.vocab_size
+        self.spec = replace(placed.spec, prompts=placed.prompts.spec if placed.prompts else None)
         sessions = [placed.session] + ([placed.prompts.session] if placed.prompts else [])
         self._adapters = load_adapters(adapters or {}, sessions)
         self._adapter: str | None = None
@@ -374,7 +373,7 @@ class OnnxDecoder:
     def chunk_length(self, rows: int = 1) -> int:
         """Tokens per row for which the logits of `rows` rows stay within the memory budget of one run."""
         if self._reads_whole:
-            return _WHOLE if self.prompts_spec and not self.prompts_spec.last_logits_only else 1
+            return _WHOLE if self.spec.prompts and not self.spec.prompts.last_logits_only else 1
         if self.spec.last_logits_only or self.spec.one_token:
             return 1
         if not self.spec.cache:  # each chunk runs all before it again, so there should be few
@@ -385,7 +384,7 @@ class OnnxDecoder:
     @property
     def _reads_whole(self) -> bool:
         """Whether a graph of its own reads prompts, whole, and all else goes token by token."""
-        return self.prompts_spec is not None and self.spec.one_token
+        return self.spec.prompts is not None and self.spec.one_token
 
     def _extend(
         self, rows: list[int], ids: list[NDArray[np.int64]], *, last: bool

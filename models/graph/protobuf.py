@@ -11,7 +11,7 @@ https://protobuf.dev/programming-guides/encoding/.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -222,3 +222,59 @@ def scan(path: str | Path) -> GraphSummary:
                 return scan_bytes(data)
         except ValueError as error:  # mmap raises it too, for an empty file
             raise ValueError(f"{path}: {error}") from None
+
+
+# Where tensors are: kind of message -> number of a field -> kind of the message in it.
+_TENSORS_IN = {
+    "model": {7: "graph"},
+    "graph": {1: "node", 5: "tensor"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph"},
+    "tensor": {13: "place"},
+}
+
+
+def with_external_files(model: bytes, names: Mapping[str, str]) -> bytes:
+    """A serialised model whose tensors refer to external data files by other names.
+
+    Args:
+        model: the model; it is not changed.
+        names: the new name of each file, by its old one.
+
+    Raises:
+        ValueError: if `model` is not an ONNX file.
+    """
+    return _renamed(model, "model", {old.encode(): new.encode() for old, new in names.items()}, 0)
+
+
+def _renamed(message: bytes, kind: str, names: Mapping[bytes, bytes], depth: int) -> bytes:
+    if depth > 4 * MAX_DEPTH:
+        raise ValueError(f"not an ONNX file: messages nested deeper than {4 * MAX_DEPTH}")
+    inside = _TENSORS_IN.get(kind, {})
+    is_location = kind == "place" and any(
+        number == 1 and message[a:b] == b"location" for number, _, a, b in fields(message, 0, len(message))
+    )
+    parts, done = [], 0
+    for number, wire, a, b in fields(message, 0, len(message)):
+        if wire == 2 and number in inside:
+            parts += [field(number, _renamed(message[a:b], inside[number], names, depth + 1))]
+        elif is_location and number == 2 and message[a:b] in names:
+            parts += [field(number, names[message[a:b]])]
+        else:
+            parts += [message[done:b]]
+        done = b
+    return b"".join(parts)
+
+
+def varint(value: int) -> bytes:
+    """An integer as protobuf writes it."""
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def field(number: int, payload: bytes) -> bytes:
+    """A field of bytes: a text or a message."""
+    return varint(number << 3 | 2) + varint(len(payload)) + payload
