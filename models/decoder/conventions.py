@@ -7,6 +7,7 @@ none is refused with the full list of what it has.
 
 from __future__ import annotations
 
+import itertools
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -249,6 +250,8 @@ def _detect(
     group_query = group_query and not prompts and not (summary and summary.biased_attention)
     heads, head_size, cache_type, static = 0, 0, "", None
     if cache:
+        _check_alike([inputs[tensor.past] for tensor in cache if tensor.past])
+        _check_alike([outputs[tensor.present] for tensor in cache])
         past, present = inputs.get(cache[0].past), outputs[cache[0].present]
         heads, head_size, cache_type = _cache_sizes(past or present, config)
         static = _static_length(past, present, group_query, dict(extras), static_length)
@@ -384,6 +387,18 @@ def _cache_tensors(
     if any((layer, kind) not in pasts for layer in layers for kind in ("key", "value")):
         raise ValueError("its cache is not one key and one value per layer")
     return tuple(CacheTensor(*at, past=pasts[at], present=presents[at]) for at in sorted(pasts))
+
+
+def _check_alike(tensors: Sequence[NodeArg]) -> None:
+    """Raise ValueError where layers differ in their sizes or types: they share the shape of buffers."""
+    for first, other in itertools.pairwise(tensors):
+        one, two = ([_dimension(size) for size in arg.shape] for arg in (first, other))
+        same = len(one) == len(two) and all(a == b or None in (a, b) for a, b in zip(one, two, strict=True))
+        if not same or first.type != other.type:
+            raise ValueError(
+                f"its cache tensors differ: {first.name} {first.type[7:-1]}{list(first.shape)} and "
+                f"{other.name} {other.type[7:-1]}{list(other.shape)}"
+            )
 
 
 def _cache_sizes(past: NodeArg, config: ModelConfig | None) -> tuple[int, int, str]:

@@ -326,3 +326,10 @@ def test_numbers_of_four_bits_share_bytes() -> None:
             [IDS, MASK, *pasts], [LOGITS, *presents], config({"GroupQueryAttention"}, raw={"head_dim": 16})
         )
         assert (spec.head_size, spec.cache_type) == (size, kind)
+
+
+def test_layers_of_different_sizes_are_refused() -> None:
+    wider = replace(PASTS[2], shape=("batch", 4, "past", 16)), replace(PASTS[2], type="tensor(float16)")
+    for odd_one in wider:
+        with pytest.raises(ValueError, match=r"its cache tensors differ: past_key_values\.0\.value float"):
+            detect([IDS, MASK, *PASTS[:2], odd_one, PASTS[3]], [LOGITS, *PRESENTS])
