@@ -7,8 +7,8 @@ documents, checks and prepares, and calls a compiled half in `cpu/` or `cuda/`. 
 
 What they share: `_device` says where arrays lie, `_arrays` makes plain memory of them, `_integer` reads whole
 numbers. `_estimates` checks what recursions in time take, `_sequences` lays it out; `_logits` checks logits,
-`_row_numbers` runs kernels over their rows, `_outcomes` names what becomes of a draw. `_threads` hands rows
-to threads, and `_jit` is how everything is compiled.
+`_row_numbers` runs kernels over their rows, `_supports` checks which tokens these were drawn from, `_outcomes`
+names what becomes of a draw. `_threads` hands rows to threads, and `_jit` is how everything is compiled.
 """
 
 from lite.kernels._threads import get_num_threads, set_num_threads
@@ -19,7 +19,13 @@ from lite.kernels.multistep_return import MultiStepReturn, gather_time, multiste
 from lite.kernels.ragged import Packed, Padded, cu_seqlens, left_to_right_pad, pad_sequences, unpad
 from lite.kernels.returns import discounted_return, reward_to_go, td0_return, td1_return, td_lambda_return
 from lite.kernels.sample_tokens import sample_tokens
-from lite.kernels.token_log_probs import token_log_probs, token_log_probs_and_entropy
+from lite.kernels.sampling_plan import DrawDetails, SamplingPlan
+from lite.kernels.token_log_probs import (
+    TokenScores,
+    token_log_probs,
+    token_log_probs_and_entropy,
+    token_scores,
+)
 from lite.kernels.value_estimates import (
     generalized_advantage_estimate,
     reward2go,
@@ -39,10 +45,13 @@ from lite.kernels.value_estimates import (
 
 __all__ = [
     "Advantage",
+    "DrawDetails",
     "LogSoftmaxStats",
     "MultiStepReturn",
     "Packed",
     "Padded",
+    "SamplingPlan",
+    "TokenScores",
     "cu_seqlens",
     "discounted_return",
     "entropy",
@@ -70,6 +79,7 @@ __all__ = [
     "td_lambda_return_estimate",
     "token_log_probs",
     "token_log_probs_and_entropy",
+    "token_scores",
     "unpad",
     "vec_generalized_advantage_estimate",
     "vec_td1_advantage_estimate",

@@ -50,6 +50,15 @@ def as_array(name: str, value: ArrayLike) -> Array:
     return device_array(name, value)
 
 
+def on_host(name: str, value: ArrayLike, gpu: Any) -> NDArray[Any]:
+    """`value`, which is small and may lie beside arrays on a GPU, as a NumPy array."""
+    if gpu is None or not in_cuda_memory(value):
+        return to_numpy(name, value)
+    from lite.kernels.cuda._copies import fetched
+
+    return fetched(gpu, as_array(name, value))
+
+
 def broadcast_to(array: Array, shape: tuple[int, ...]) -> Array:
     return np.broadcast_to(array, shape) if isinstance(array, np.ndarray) else array.broadcast_to(shape)
 

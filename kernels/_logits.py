@@ -5,7 +5,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite.kernels._arrays import Array, as_array, contiguous, is_bfloat16, is_float, moveaxis, native, rows_of
+from lite.kernels._arrays import (
+    Array,
+    as_array,
+    contiguous,
+    is_bfloat16,
+    is_float,
+    moveaxis,
+    native,
+    on_host,
+    rows_of,
+)
 
 SMALLEST = 2.0**-126  # of normal float32 numbers
 _HOTTEST = 2.0**100  # logits of any size are equal then; more of it would leave no float32 for its inverse
@@ -20,14 +30,16 @@ class Logits:
         counted: booleans of that shape, False for masked positions; None: all count.
         keep: booleans of the shape of `array`, False for masked tokens; None: all may be drawn.
         dtype: of results: float64 for float64 logits, else float32.
+        inverse: 1 / temperature: one number, or float64 on the host, one for each row.
 
     Args:
         gpu: where all arrays are, None for the host.
     """
 
     def __init__(
-        self, logits: ArrayLike, mask: ArrayLike | None, temperature: float, axis: int = -1, gpu: Any = None
-    ) -> None:
+        self, logits: ArrayLike, mask: ArrayLike | None, temperature: ArrayLike, axis: int = -1,
+        gpu: Any = None,
+    ) -> None:  # fmt: skip
         given: Array = native(as_array("logits", logits))
         self.gpu = gpu
         if not is_float(given.dtype):
@@ -40,17 +52,28 @@ class Logits:
         self.array: Array = given if axis in (-1, given.ndim - 1) else moveaxis(given, axis, -1)
         self.shape, self.size = self.array.shape[:-1], self.array.shape[-1]
         self.dtype = np.dtype(np.float64 if given.dtype == np.float64 else np.float32)
-        if not isinstance(temperature, (int, float, np.number)):
-            raise TypeError(f"temperature must be a number, got {type(temperature).__name__}")
-        if not SMALLEST <= temperature <= _HOTTEST:
-            raise ValueError(
-                f"temperature must be positive and finite (from 2**-126 to 2**100), got {temperature}"
-            )
-        self.inverse = 1.0 / temperature
+        self.inverse = self._inverse(temperature)
         self.counted: Array | None = None
         self.keep: Array | None = None
         if mask is not None:
             self._mask(as_array("mask", mask), given.shape)
+
+    def _inverse(self, temperature: Any) -> Any:
+        one = isinstance(temperature, (int, float, np.number))
+        if not one and isinstance(temperature, (str, bytes)):
+            raise TypeError(f"temperature must be a number, got {type(temperature).__name__}")
+        given = temperature if one else on_host("temperature", temperature, self.gpu)
+        if not one and given.dtype.kind not in "fiu":
+            raise TypeError(f"temperature must be a number, or numbers, got {given.dtype}")
+        if not one and given.shape not in ((), self.shape):
+            raise ValueError(
+                f"temperature must be one number or one of each row, of shape {self.shape}, got {given.shape}"
+            )
+        fits = (given >= SMALLEST) & (given <= _HOTTEST)
+        if not (fits if one else fits.all()):
+            bad = given if one or not given.ndim else given[~fits][0]
+            raise ValueError(f"temperature must be positive and finite (from 2**-126 to 2**100), got {bad}")
+        return 1.0 / float(given) if one or not given.ndim else 1.0 / given.astype(np.float64)
 
     def _mask(self, flags: Array, shape: tuple[int, ...]) -> None:
         if flags.dtype != np.bool_:
@@ -86,7 +109,8 @@ class Logits:
         flags = self.counted if flags is None else flags
         counted = contiguous(np.ones(self.shape) if flags is None else flags, np.bool_).reshape(-1)
         bfloat16 = is_bfloat16(self.array.dtype)
-        return flat, bfloat16, starts, self.size, keep, keep_starts, counted, self.inverse
+        inverses = np.broadcast_to(np.float64(self.inverse), self.shape).reshape(-1)
+        return flat, bfloat16, starts, self.size, keep, keep_starts, counted, contiguous(inverses, np.float64)
 
 
 def token_array(tokens: ArrayLike, shape: tuple[int, ...]) -> Array:

@@ -52,10 +52,16 @@ def numbers(
     out = [np.empty(rows if asked else 0, logits.dtype) for asked in wanted]
     spread = out[1] if entropies else None  # code for entropies is compiled only with an array for them
     run(cpu.rows, logits, *logits.operands(flags), ids, bad, out[0], spread, *out[2:])
-    if bad[0] >= 0 and tokens is not None:
-        position = tuple(int(i) for i in np.unravel_index(int(bad[0]), logits.shape))
-        raise IndexError(
-            f"tokens{list(position)} is {tokens[position]}, which is outside the vocabulary of {logits.size}"
-        )
+    if tokens is not None:
+        check_tokens(bad, tokens, logits.size)
     shaped = [a.reshape(logits.shape) if asked else a for a, asked in zip(out, wanted, strict=True)]
     return shaped[0], shaped[1], shaped[2], shaped[3]
+
+
+def check_tokens(bad: NDArray[np.int64], tokens: Array, size: int) -> None:
+    """Raise IndexError if `bad[0]` is the number of a row, whose token is none of a vocabulary of `size`."""
+    if bad[0] >= 0:
+        position = tuple(int(i) for i in np.unravel_index(int(bad[0]), tokens.shape))
+        raise IndexError(
+            f"tokens{list(position)} is {tokens[position]}, which is outside the vocabulary of {size}"
+        )

@@ -8,7 +8,7 @@ from lite.kernels.log_softmax import masked_log_softmax
 from lite.kernels.multistep_return import multistep_return
 from lite.kernels.returns import td_lambda_return
 from lite.kernels.sample_tokens import sample_tokens
-from lite.kernels.token_log_probs import token_log_probs, token_log_probs_and_entropy
+from lite.kernels.token_log_probs import token_log_probs, token_log_probs_and_entropy, token_scores
 
 
 def warmup() -> None:
@@ -34,6 +34,7 @@ def warmup() -> None:
         tokens = np.zeros(1, np.int64)
         token_log_probs(logits, tokens)  # statistics run the same code
         token_log_probs_and_entropy(logits, tokens)  # as do entropies alone
+        token_scores(logits, tokens)  # with a support, too
         masked_log_softmax(logits)
     rows = np.zeros((1, 2), np.float32)
     sample_tokens(rows, np.zeros(1, np.int64))

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lite.kernels._arrays import contiguous
 from lite.kernels._device import gpu_of
 from lite.kernels._logits import Logits, token_array
-from lite.kernels._row_numbers import numbers
+from lite.kernels._row_numbers import check_tokens, numbers, run
+from lite.kernels._supports import Support, checked_support
+
+
+class TokenScores(NamedTuple):
+    """What `token_scores` gives: arrays of the shape of the tokens, float64."""
+
+    log_probs: NDArray[np.float64]
+    """Of the tokens in the model: at temperature 1, among all tokens."""
+    sampled_log_probs: NDArray[np.float64]
+    """Of the tokens in the distribution that they were drawn from."""
+    kept_log_mass: NDArray[np.float64]
+    """The log of the share of the distribution at its temperature that the support holds."""
+    entropy: NDArray[np.float64]
+    """Of the model, in nats: at temperature 1, of all tokens."""
 
 
 def token_log_probs(
-    logits: ArrayLike, tokens: ArrayLike, mask: ArrayLike | None = None, *, temperature: float = 1.0,
-    ignore_index: int = -100, stream: Any = None,
+    logits: ArrayLike, tokens: ArrayLike, mask: ArrayLike | None = None, *, temperature: ArrayLike = 1.0,
+    support: Support | None = None, ignore_index: int = -100, stream: Any = None,
 ) -> NDArray[Any]:  # fmt: skip
     """Natural log-prob of each token under the softmax of its row of logits.
 
@@ -27,22 +44,27 @@ def token_log_probs(
         mask: booleans, True for what counts. Of the shape of `tokens`: positions that are False
             get 0 and their tokens are not looked at. Of the shape of `logits`: tokens that are False
             cannot be drawn, they score -inf and the others share their probability.
-        temperature: the logits are divided by it; from 2**-126 to 2**100.
+        temperature: the logits are divided by it; from 2**-126 to 2**100. One number, or one for each row.
+        support: `(offsets, ids)`, the tokens that each row was drawn from: the others get no probability.
+            Integers: row r, counted in C order, has `ids[offsets[r]:offsets[r + 1]]`, in any order; where
+            these are none, all tokens. On the host, and not together with a mask of the shape of `logits`.
         ignore_index: positions with this token get 0.
         stream: for arrays in CUDA memory: a Numba stream, the handle of one, or a CuPy or torch stream. The
             result lies there too; the call waits for it, because the kernel checks the tokens.
 
     Returns:
         Shape of `tokens`, float32 (float64 for float64 logits). A row in which nothing can be drawn
-        (all masked, or all -inf) scores -inf for every token; logits of +inf share the probability
-        among themselves; NaN in a row's admitted logits gives NaN for that row only.
+        (all masked, or all -inf) scores -inf for every token, as a token outside its support does;
+        logits of +inf share the probability among themselves; NaN in a row's admitted logits gives NaN
+        for that row only.
 
     Raises:
-        TypeError: logits not of a floating type, tokens not integers, mask not booleans, arrays in CUDA
-            memory beside others.
-        ValueError: shapes that do not fit, a temperature out of range.
-        IndexError: a token outside the vocabulary at a position that counts. Tokens are looked at by the
-            kernel, which never reads there.
+        TypeError: logits not of a floating type, tokens or the support not integers, mask not booleans,
+            arrays in CUDA memory beside others.
+        ValueError: shapes that do not fit, a temperature out of range, offsets that do not ascend from 0 to
+            the number of ids, an id twice in one row.
+        IndexError: a token outside the vocabulary at a position that counts (tokens are looked at by the
+            kernel, which never reads there), or an id of the support.
 
     Example:
         >>> import numpy as np
@@ -54,12 +76,56 @@ def token_log_probs(
         array([-0.6931472,  0.       ], dtype=float32)
         >>> token_log_probs(logits, np.array([1, 1]), np.array([[False, True, True], [True, False, True]]))
         array([-0.6931472,       -inf], dtype=float32)
+        >>> support = np.array([0, 2, 2]), np.array([0, 1])  # of the second row nothing was left out
+        >>> np.exp(token_log_probs(logits, np.array([0, 2]), support=support)).round(4).tolist()
+        [0.666700005531311, 0.800000011920929]
     """
-    return _scored(logits, tokens, mask, temperature, ignore_index, stream, entropies=False)[0]
+    if support is None:
+        return _scored(logits, tokens, mask, temperature, ignore_index, stream, entropies=False)[0]
+    rows, found = _scores(logits, tokens, mask, temperature, support, ignore_index, stream, model=False)
+    return found.sampled_log_probs.astype(rows.dtype)
+
+
+def token_scores(
+    logits: ArrayLike, tokens: ArrayLike, mask: ArrayLike | None = None, *, temperature: ArrayLike = 1.0,
+    support: Support | None = None, ignore_index: int = -100, stream: Any = None,
+) -> TokenScores:  # fmt: skip
+    """All that a trainer asks of the distributions that tokens were sampled from, in one pass.
+
+    Beside the model's own log-prob and entropy: the log-prob under `softmax(logits / temperature)`
+    restricted to the `support`, and the log of the probability that the support has there. Without penalties
+    they are the numbers that `SamplingPlan` gives with each draw, and
+    `sampled_log_probs == token_log_probs(logits, tokens, temperature=temperature) - kept_log_mass`.
+
+    Args:
+        logits: `(*batch, vocabulary)`, on the host, as in `token_log_probs`.
+        tokens: integers, shape `(*batch)`.
+        mask: booleans of the shape of `tokens`: positions that are False get 0 throughout.
+        temperature, support: as in `token_log_probs`.
+        ignore_index: positions with this token get 0 throughout.
+        stream: for arrays in CUDA memory, which are refused.
+
+    Returns:
+        `TokenScores(log_probs, sampled_log_probs, kept_log_mass, entropy)`, each of the shape of `tokens`,
+        float64; from logits of up to 32 bits right to 1e-6. Of a token outside its support the second is
+        -inf; a row without a support has a mass of 1, whose log is 0.
+
+    Raises:
+        TypeError, ValueError, IndexError: as in `token_log_probs`; TypeError for arrays in CUDA memory.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.kernels import token_scores
+        >>> logits = np.log(np.array([[0.5, 0.25, 0.25]], np.float32))
+        >>> scores = token_scores(logits, np.array([0]), temperature=0.5, support=([0, 2], [0, 1]))
+        >>> [float(np.exp(part[0]).round(4)) for part in scores[:3]]
+        [0.5, 0.8, 0.8333]
+    """
+    return _scores(logits, tokens, mask, temperature, support, ignore_index, stream, model=True)[1]
 
 
 def token_log_probs_and_entropy(
-    logits: ArrayLike, tokens: ArrayLike, mask: ArrayLike | None = None, *, temperature: float = 1.0,
+    logits: ArrayLike, tokens: ArrayLike, mask: ArrayLike | None = None, *, temperature: ArrayLike = 1.0,
     ignore_index: int = -100, stream: Any = None,
 ) -> tuple[NDArray[Any], NDArray[Any]]:  # fmt: skip
     """`token_log_probs` and `entropy` in the same pass over the logits, as policy gradients need them.
@@ -68,7 +134,7 @@ def token_log_probs_and_entropy(
         logits: `(*batch, vocabulary)`, as in `token_log_probs`.
         tokens: integers, shape `(*batch)`.
         mask: booleans of the shape of `tokens` or of `logits`, as in `token_log_probs`.
-        temperature: the logits are divided by it; from 2**-126 to 2**100.
+        temperature: the logits are divided by it; from 2**-126 to 2**100. One number, or one for each row.
         ignore_index: positions with this token get 0, twice.
         stream: as in `token_log_probs`.
 
@@ -91,10 +157,55 @@ def token_log_probs_and_entropy(
 
 
 def _scored(
-    logits: ArrayLike, tokens: ArrayLike, mask: ArrayLike | None, temperature: float, ignore_index: int,
+    logits: ArrayLike, tokens: ArrayLike, mask: ArrayLike | None, temperature: ArrayLike, ignore_index: int,
     stream: Any, *, entropies: bool,
 ) -> tuple[NDArray[Any], NDArray[Any]]:  # fmt: skip
     gpu = gpu_of(stream, logits=logits, tokens=tokens, mask=mask)
     rows = Logits(logits, mask, temperature, gpu=gpu)
     ids = token_array(tokens, rows.array.shape)
     return numbers(rows, ids, ignore_index, entropies=entropies)[:2]
+
+
+def _scores(
+    logits: ArrayLike, tokens: ArrayLike, mask: ArrayLike | None, temperature: ArrayLike,
+    support: Support | None, ignore_index: int, stream: Any, *, model: bool,
+) -> tuple[Logits, TokenScores]:  # fmt: skip
+    """Checked logits, and numbers of their tokens: all of them, or those as sampled alone."""
+    gpu = gpu_of(stream, logits=logits, tokens=tokens, mask=mask)
+    if gpu is not None:
+        raise TypeError("logits with a support must be in host memory, got an array in CUDA memory")
+    rows = Logits(logits, mask, temperature)
+    if rows.keep is not None:
+        raise ValueError(
+            f"mask must have the shape of the positions {rows.shape} here, got that of logits: "
+            "what may be drawn is said by the support"
+        )
+    ids = token_array(tokens, rows.array.shape)
+    count = math.prod(rows.shape)
+    offsets, kept = np.zeros(count + 1, np.int64), np.empty(0, np.int32)
+    if support is not None:
+        offsets, kept = checked_support(support, count, rows.size)
+    from lite.kernels.cpu import token_log_probs as cpu
+
+    flags = ids != ignore_index
+    if rows.counted is not None:
+        flags &= rows.counted
+    flat, bfloat16, starts, size, keep, _, counted, inverses = rows.operands(flags)
+    wanted = cpu.MODEL | cpu.SAMPLED | cpu.MASS if model else cpu.SAMPLED
+    bad, out = np.full(1, -1, np.int64), np.zeros((4, count))
+    args = (
+        flat, bfloat16, starts, size, keep, counted, inverses, contiguous(ids, np.int64).reshape(-1), bad,
+        offsets, kept, wanted, *out,
+    )  # fmt: skip
+    longest = int(np.diff(offsets).max(initial=0))
+    memories: list[Any] = []  # of the threads
+
+    def kernel(start: int, stop: int) -> None:
+        memory = memories.pop() if memories else np.empty(longest, flat.dtype)
+        cpu.scores(*args, memory, start, stop)
+        memories.append(memory)
+
+    run(kernel, rows)
+    check_tokens(bad, ids, size)
+    log_probs, entropies, sampled, masses = out.reshape(4, *rows.shape)
+    return rows, TokenScores(log_probs, sampled, masses, entropies)

@@ -1,9 +1,11 @@
 """Exported ONNX models run through onnxruntime: language models, and any other graph.
 
-Six folders, each of which imports only those before it (`generation` and `text` do not know each other):
+Seven folders, each of which imports only those before it (`comparison`, `generation` and `text` do not know
+each other):
 
 - `graph`: any ONNX graph: its files, sessions, calls
 - `decoder`: a language model as rows of tokens to extend, fork, cut and score
+- `comparison`: whether two ways of computing log-probs agree, and if not, why
 - `generation`: the token loop, its options, and rows of several threads in one run
 - `text`: conversations, chat templates, the tokenizer, the data classes
 - `wrapper`: language models as modules on TensorDicts
@@ -17,20 +19,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lite.models.comparison.logged import LoggedResponse, read_log_probs
+    from lite.models.comparison.mismatch import Mismatch, mismatch
+    from lite.models.decoder.choices import ChoiceScores, score_choices
     from lite.models.decoder.conventions import GraphSpec, Padding
     from lite.models.decoder.decoder import OnnxDecoder
     from lite.models.decoder.protocol import Decoder
-    from lite.models.decoder.scoring import full_logits, score
+    from lite.models.decoder.scoring import full_logits, score, score_details
     from lite.models.generation.loop import Generated, Step, generate, stream
     from lite.models.generation.options import GenerationConfig
     from lite.models.graph.model_config import ModelConfig
     from lite.models.graph.module import OnnxModule
     from lite.models.text.builtin_templates import add_chat_template
-    from lite.models.text.data import ChatHistory, LogProbs, Masks, Text, Tokens
+    from lite.models.text.data import ChatHistory, LogProbs, Masks, Sampling, Text, Tokens
     from lite.models.text.history import ContentBase, History
     from lite.models.text.template_rendering import Rendered, render_chat
     from lite.models.text.tokenizer import Tokenizer
     from lite.models.tiny_chat.embedded import embedded_model_path
+    from lite.models.wrapper.kl import KLComputation, RetrieveKL, RetrieveLogProb
     from lite.models.wrapper.onnx_wrapper import OnnxWrapper
     from lite.models.wrapper.options import LLMWrapperBase
 
@@ -38,17 +44,21 @@ if TYPE_CHECKING:
 _NAMES = {
     "graph.model_config": ["ModelConfig"],
     "graph.module": ["OnnxModule"],
+    "decoder.choices": ["ChoiceScores", "score_choices"],
     "decoder.conventions": ["GraphSpec", "Padding"],
     "decoder.decoder": ["OnnxDecoder"],
     "decoder.protocol": ["Decoder"],
-    "decoder.scoring": ["full_logits", "score"],
+    "decoder.scoring": ["full_logits", "score", "score_details"],
+    "comparison.logged": ["LoggedResponse", "read_log_probs"],
+    "comparison.mismatch": ["Mismatch", "mismatch"],
     "generation.loop": ["Generated", "Step", "generate", "stream"],
     "generation.options": ["GenerationConfig"],
     "text.builtin_templates": ["add_chat_template"],
-    "text.data": ["ChatHistory", "LogProbs", "Masks", "Text", "Tokens"],
+    "text.data": ["ChatHistory", "LogProbs", "Masks", "Sampling", "Text", "Tokens"],
     "text.history": ["ContentBase", "History"],
     "text.template_rendering": ["Rendered", "render_chat"],
     "text.tokenizer": ["Tokenizer"],
+    "wrapper.kl": ["KLComputation", "RetrieveKL", "RetrieveLogProb"],
     "wrapper.onnx_wrapper": ["OnnxWrapper"],
     "wrapper.options": ["LLMWrapperBase"],
     "tiny_chat.embedded": ["embedded_model_path"],
@@ -57,21 +67,28 @@ _FILE_OF = {name: file for file, names in _NAMES.items() for name in names}
 
 __all__ = [
     "ChatHistory",
+    "ChoiceScores",
     "ContentBase",
     "Decoder",
     "Generated",
     "GenerationConfig",
     "GraphSpec",
     "History",
+    "KLComputation",
     "LLMWrapperBase",
     "LogProbs",
+    "LoggedResponse",
     "Masks",
+    "Mismatch",
     "ModelConfig",
     "OnnxDecoder",
     "OnnxModule",
     "OnnxWrapper",
     "Padding",
     "Rendered",
+    "RetrieveKL",
+    "RetrieveLogProb",
+    "Sampling",
     "Step",
     "Text",
     "Tokenizer",
@@ -80,8 +97,12 @@ __all__ = [
     "embedded_model_path",
     "full_logits",
     "generate",
+    "mismatch",
+    "read_log_probs",
     "render_chat",
     "score",
+    "score_choices",
+    "score_details",
     "stream",
 ]
 

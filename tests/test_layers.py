@@ -41,6 +41,7 @@ LAYERS = [
     "lite.data",
     "lite.models.graph",
     "lite.models.decoder",
+    "lite.models.comparison",
     "lite.models.generation",
     "lite.models.text",
     "lite.models.wrapper",

@@ -9,7 +9,17 @@ import sys
 import pytest
 
 PACKAGES = ["lite", "lite.nn", "lite.data", "lite.kernels", "lite.models"]
-HEAVY = ["torch", "tensordict", "torchrl", "transformers", "numba", "onnxruntime", "tokenizers", "jinja2"]
+HEAVY = [
+    "torch",
+    "tensordict",
+    "torchrl",
+    "transformers",
+    "numba",
+    "onnxruntime",
+    "tokenizers",
+    "jinja2",
+    "llguidance",
+]
 
 
 def kind_first(name: str) -> tuple[bool, bool, str]:

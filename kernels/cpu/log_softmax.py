@@ -16,7 +16,7 @@ from lite.kernels.cpu.vectors.formulas import written
 @jit(entry=True)
 def rows(
     flat: Any, bfloat16: Any, starts: Any, size: Any, keep: Any, keep_starts: Any, counted: Any,
-    inverse: Any, tokens: Any, bad: Any, log_probs: Any, entropies: Any, maxima: Any, totals: Any,
+    inverses: Any, tokens: Any, bad: Any, log_probs: Any, entropies: Any, maxima: Any, totals: Any,
     start: Any, stop: Any,
 ) -> None:  # fmt: skip
     """Numbers taken from rows `start` to `stop` of the logits: those whose arrays have a size
@@ -24,8 +24,8 @@ def rows(
 
     `log_probs` of `tokens`, `entropies`, `maxima` with the log of the sum of exponentials in `totals`.
     Row r lies at `starts[r]` to `starts[r] + size`; with a token-level mask its flags are from
-    `keep_starts[r]` on. Rows that are not `counted` get 0. `bad[0]` becomes the number of a row whose
-    token is out of range.
+    `keep_starts[r]` on; `inverses[r]` is 1 / its temperature. Rows that are not `counted` get 0. `bad[0]`
+    becomes the number of a row whose token is out of range.
     """
     for r in range(start, stop):
         token = tokens[r] if tokens.size else np.int64(0)
@@ -35,7 +35,7 @@ def rows(
             known = False
         score = spread = top = total = 0.0
         if known:
-            begin = starts[r]
+            begin, inverse = starts[r], inverses[r]
             allowed = keep_starts[r] if keep_starts.size else np.int64(0)
             highest, count, rest, weighted, unknown = statistics(
                 flat, bfloat16, begin, size, keep, allowed, inverse, entropies
@@ -74,14 +74,14 @@ def _extreme(o: Any, x: Any, total: Any) -> Any:
 @jit(entry=True)
 def log_softmax(
     flat: Any, bfloat16: Any, starts: Any, size: Any, keep: Any, keep_starts: Any, counted: Any,
-    inverse: Any, past: Any, out: Any, out_starts: Any, start: Any, stop: Any,
+    inverses: Any, past: Any, out: Any, out_starts: Any, start: Any, stop: Any,
 ) -> None:  # fmt: skip
     """Write the log-softmax of rows `start` to `stop` to `out`, `past` the caches or not.
 
     The other arguments are as in `rows`. `out` may be the memory of the logits.
     """
     for r in range(start, stop):
-        begin = starts[r]
+        begin, inverse = starts[r], inverses[r]
         allowed = keep_starts[r] if keep_starts.size else np.int64(0)
         row = out[out_starts[r] : out_starts[r] + size]
         if not counted[r]:

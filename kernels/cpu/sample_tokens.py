@@ -2,13 +2,14 @@
 
 Nothing is sorted, and the whole row is only gone through by loops over full vectors. The maxima of groups
 of scores bound the k-th largest score from below, and the share that top-p leaves bounds what it keeps:
-only groups that reach the bound are looked into. Among what is left, a threshold (the k-th largest score,
-or the score at which the largest ones hold a share p of the probability) is found exactly by bisection of
-their bits, which order as they do. What a filter drops gets the weight 0.
+only groups that reach the bound are looked into, and what reaches it is listed. `thresholds` finds in the
+list where a filter cuts. What a filter drops gets the weight 0. Where too many scores reach the bound nothing
+is listed: thresholds are looked for in the whole row, and what reaches the last of them, the edge, is kept.
 
-As every function is compiled once more with each that calls it, calls are not nested, and one row of memory
-holds all that is compared: the scores, up to a whole group with -inf, the maxima of the groups, the highest
-score, and the scores of the candidates. It is read as floats and as their bits.
+As every function is compiled once more with each that calls it, calls are hardly nested, and one row of
+memory holds all that is compared: the scores, up to a whole group with -inf, the maxima of the groups, the
+highest score, bounds, and the scores that are listed; behind them the weights of the whole row, and its
+scores from before any was dropped. It is read as floats and as their bits.
 """
 
 import math
@@ -18,59 +19,99 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.kernels._jit import jit
-from lite.kernels._outcomes import NOTHING, UNKNOWN
-from lite.kernels.cpu.vectors.blocks import BLOCK, log_total, sums_apart
+from lite.kernels._outcomes import DRAWN, NOTHING, OUTSIDE, UNKNOWN, uniform
+from lite.kernels.cpu.thresholds import (
+    GROUP,
+    count_equal,
+    count_from,
+    likely,
+    list_scores,
+    maxima,
+    narrow,
+    reach,
+    threshold,
+)
+from lite.kernels.cpu.vectors.blocks import BLOCK, exp, log_total, maximum, sums_apart, weights_apart
 from lite.kernels.cpu.vectors.width import full_width
 
-_GROUP = 64  # entries per maximum
+OPTIONS, NUMBERS = 7, 3  # of a row
+_LISTED = BLOCK  # candidates at most
 _SLACK = 1e-3  # by which bounds are loosened against rounding
 _TINY = 5e-324
+_FAR = -700.0  # whose exp is nothing beside 1
 _LOWEST = np.float32(np.finfo(np.float32).min)  # which -inf does not reach
 _NEVER = 1e-30  # a share of the probability that is never drawn
+_COLDEST = 2.0**-126  # less takes the highest score
+_HOTTEST = 2.0**100  # scores of any size are equal then; more of it would leave no float32 for its inverse
+_uniform = jit(uniform)
 
 
 @jit
-def _load(
-    logits: Any, base: Any, size: Any, keep: Any, flags: Any, places: Any, instead: Any, first: Any,
-    last: Any, work: Any,
-) -> Any:  # fmt: skip
-    """A row into `work`, with other scores in some places, and -inf where it is masked, if there are `flags`.
-
-    -0.0 becomes 0.0, as they are equal. Returns whether there is NaN.
-    """
+def _load(logits: Any, base: Any, size: Any, work: Any) -> Any:
+    """A row into `work`. -0.0 becomes 0.0, as they are equal. Returns whether there is NaN."""
     full_width()
-    zero, hidden, unknown = np.float32(0.0), np.float32(-np.inf), False
+    zero, unknown = np.float32(0.0), False
     for i in range(size):
         work[i] = logits[np.uintp(base + i)] + zero
         unknown |= work[i] != work[i]
-    for j in range(first, last):
-        work[places[j]] = instead[j] + zero
-    if flags > 0:
-        unknown = False
-        for i in range(size):
-            work[i] = work[i] if keep[np.uintp(base + i)] else hidden
-            unknown |= work[i] != work[i]
     return unknown
 
 
 @jit
-def _maxima(bits: Any, groups: Any) -> None:
-    """The maximum of each group and of all, as floats behind the groups.
+def _adjust(
+    source: Any, base: Any, size: Any, previous: Any, first: Any, last: Any, penalty: Any, ids: Any,
+    values: Any, begin: Any, stop: Any, work: Any,
+) -> Any:  # fmt: skip
+    """Penalise the scores of `previous` tokens and add the bias, where it is finite, to that of its tokens.
 
-    Integers are compared, which vectorises without a promise about NaN: those that order as the floats do.
+    Returns whether a bias is for a token outside the vocabulary.
     """
     full_width()
-    end = groups * _GROUP
-    highest = np.int32(-0x80000000)
-    for j in range(groups):
-        top = np.int32(-0x80000000)
-        for i in range(_GROUP):
-            b = bits[np.uintp(j * _GROUP + i)]
-            key = np.int32(b ^ np.int32(np.int32(b >> np.int32(31)) & np.int32(0x7FFFFFFF)))
-            top = key if key > top else top
-        bits[np.uintp(end + j)] = top ^ ((top >> np.int32(31)) & np.int32(0x7FFFFFFF))
-        highest = top if top > highest else highest
-    bits[np.uintp(end + groups)] = highest ^ ((highest >> np.int32(31)) & np.int32(0x7FFFFFFF))
+    zero, factor, outside = np.float32(0.0), np.float32(penalty), False
+    if penalty != 1.0:
+        for j in range(first, last):
+            token = previous[j]
+            if 0 <= token < size:
+                score = source[base + token]  # the same however often it is there
+                work[token] = (score * factor if score < zero else score / factor) + zero
+    for j in range(begin, stop):
+        token = ids[j]
+        if 0 <= token < size:
+            if values[j] > -np.inf:
+                work[token] = work[token] + values[j] + zero
+        else:
+            outside = True
+    return outside
+
+
+@jit
+def _hide(
+    work: Any, size: Any, keep: Any, base: Any, allowed: Any, word: Any, ids: Any, values: Any, begin: Any,
+    stop: Any,
+) -> None:  # fmt: skip
+    """-inf for what the flags `keep`, the bits `allowed` and a bias of -inf exclude."""
+    full_width()
+    hidden, one = np.float32(-np.inf), np.int32(1)
+    if keep.size > 0:
+        for i in range(size):
+            work[i] = work[i] if keep[np.uintp(base + i)] else hidden
+    if allowed.size > 0:
+        for w in range((size + 31) >> 5):
+            bits = allowed[np.uintp(word + w)]
+            for b in range(32):
+                place = np.uintp(w * 32 + b)
+                work[place] = work[place] if np.int32(np.int32(bits >> np.int32(b)) & one) else hidden
+    for j in range(begin, stop):
+        if values[j] == -np.inf:
+            work[ids[j]] = hidden
+
+
+@jit
+def _has_nan(work: Any, size: Any) -> Any:
+    unknown = False
+    for i in range(size):
+        unknown |= work[i] != work[i]
+    return unknown
 
 
 @jit
@@ -84,159 +125,458 @@ def _rescale(work: Any, count: Any, offset: Any, divisor: Any) -> None:
 
 
 @jit
-def _weigh(work: Any, end: Any, highest: Any, totals: Any) -> Any:
-    """The sum of exp(score - highest) of each block; over all, how many are the highest, and the rest."""
-    count = rest = 0.0
-    for b in range(totals.size):
+def _weigh(work: Any, end: Any, highest: Any, inverse: Any, totals: Any) -> Any:
+    """The sum of exp(d) of each block, with d = (score - highest) * inverse, where none exceeds `highest`.
+
+    Returns over all, how many are the highest, the rest of the sum, and the sum of d exp(d) / inverse.
+    """
+    full_width()
+    count = rest = weighted = 0.0
+    for b in range(-(-end // BLOCK)):
         stop = (b + 1) * BLOCK if (b + 1) * BLOCK < end else end
-        equal, others, _ = sums_apart(work[b * BLOCK : stop], highest, np.float32(1.0))
+        equal, others, more = sums_apart(work[b * BLOCK : stop], highest, inverse)
         totals[b] = equal + others
         count += equal
         rest += others
-    return count, rest
+        weighted += more
+    return count, rest, weighted
+
+
+@jit
+def _best(
+    work: Any, bits: Any, groups: Any, size: Any, weights: Any, cut: Any, ids: Any, scores: Any, first: Any,
+    n: Any,
+) -> None:  # fmt: skip
+    """The n highest scores into places from `first` on, in order; of equal ones the first tokens."""
+    full_width()
+    end, held = groups * GROUP, 0
+    work[cut] = -np.inf
+    if n < groups:  # each maximum is a score: the n-th highest score is no lower than theirs
+        threshold(bits, end, groups, weights, 1.0, np.float64(n), cut)
+    for j in range(groups):
+        if work[end + j] >= work[cut]:
+            stop = (j + 1) * GROUP if (j + 1) * GROUP < size else size
+            for i in range(j * GROUP, stop):
+                score = np.float64(work[i])
+                if held < n or score > scores[first + n - 1]:
+                    at = first + (held if held < n else n - 1)
+                    while at > first and scores[at - 1] < score:
+                        scores[at], ids[at] = scores[at - 1], ids[at - 1]
+                        at -= 1
+                    scores[at], ids[at] = score, i
+                    held += 1 if held < n else 0
+
+
+@jit
+def _copy(work: Any, n: Any, out: Any) -> None:
+    for i in range(n):
+        out[i] = work[i]
 
 
 @jit(reassociate=True)
-def _threshold(bits: Any, first: Any, n: Any, weights: Any, weight: Any, target: Any, cut: Any) -> Any:
-    """The highest score whose holders, with those of all higher scores, weigh at least `target`.
+def _moments(work: Any, light: Any, n: Any, edge: Any, highest: Any) -> Any:
+    """Over scores from `edge` on, their weight and the sum of it times score - highest."""
+    full_width()
+    zero, mass, weighted = np.float32(0.0), 0.0, 0.0
+    for b in range(-(-n // BLOCK)):
+        stop = (b + 1) * BLOCK if (b + 1) * BLOCK < n else n
+        part, more = zero, zero
+        for k in range(stop - b * BLOCK):
+            i = np.uintp(b * BLOCK + k)
+            inside = work[i] >= edge
+            part += light[i] if inside else zero
+            more += light[i] * ((work[i] if inside else highest) - highest)
+        mass += np.float64(part)
+        weighted += np.float64(more)
+    return mass, weighted
 
-    Of n scores from `first` on, which have their `weights`, or all of them `weight` if that is not 0. It is
-    put in the place `cut`, which holds the least that it can be, after the highest score. Returns the weight
-    of the strictly higher scores.
+
+@jit
+def _surprise(work: Any, n: Any, edge: Any, typical: Any) -> None:
+    """Scores become minus their distance to `typical`; those below `edge` -inf."""
+    full_width()
+    for i in range(n):
+        work[i] = -abs(work[i] - typical) if work[i] >= edge else np.float32(-np.inf)
+
+
+@jit
+def _restore(work: Any, n: Any, edge: Any, plain: Any) -> None:
+    """The scores before anything was dropped, where what is left reaches `edge`; -inf elsewhere."""
+    full_width()
+    for i in range(n):
+        work[i] = plain[i] if work[i] >= edge else np.float32(-np.inf)
+
+
+@jit(reassociate=True)
+def _sum(weights: Any, n: Any) -> Any:
+    full_width()
+    total = 0.0
+    for j in range(n):
+        total += weights[np.uintp(j)]
+    return total
+
+
+@jit
+def _from_list(
+    work: Any, bits: Any, candidates: Any, weights: Any, n: Any, options: Any, o: Any, share: Any,
+    total: Any, highest: Any, goal: Any, reached: Any, cut: Any, listed: Any,
+) -> Any:  # fmt: skip
+    """Draw from n listed scores; `weights` become 0 where they are dropped.
+
+    Args:
+        options: from `o` on, of the row.
+        total: the weight of all tokens, 0 where only the listed ones count.
+        goal: the weight at which the token lies, if not negative, and `reached` what lies before the list.
     """
     full_width()
-    low, high, above = np.int64(bits[cut]), np.int64(bits[cut - 1]), 0.0
-    low, high = low ^ ((low >> 63) & 0x7FFFFFFF), high ^ ((high >> 63) & 0x7FFFFFFF)
-    while low < high:
-        middle = np.int32((low + high + 1) >> 1)
-        reached = 0.0
-        for i in range(n):
-            b = bits[np.uintp(first + i)]
-            key = np.int32(b ^ np.int32(np.int32(b >> np.int32(31)) & np.int32(0x7FFFFFFF)))
-            reached += (weight if weight > 0.0 else weights[i]) if key >= middle else 0.0
-        if reached >= target:
-            low = np.int64(middle)
-        else:
-            high, above = np.int64(middle) - 1, reached
-    bits[cut] = low ^ ((low >> 63) & 0x7FFFFFFF)
+    k, p, least, typical = options[o + 1], options[o + 2], options[o + 3], options[o + 4]
+    if 0.0 < k < n:
+        threshold(bits, listed, n, weights, 1.0, k, cut)
+    bound = work[cut]
+    top, far = np.float64(highest), np.float64(_FAR)
+    for j in range(n):
+        score = work[np.uintp(listed + j)]
+        distance = np.float64(score) - top
+        _, weight = exp(distance)
+        weights[j] = weight if (score >= bound) & (distance > far) else 0.0
+    if p < 1.0:
+        kept = _sum(weights, n)
+        target = p * (kept if kept > total else total)
+        target = target if target > _TINY else _TINY
+        above = threshold(bits, listed, n, weights, 0.0, target, cut)
+        edge = work[cut]
+        for i in range(n):  # of equal scores the last tokens stay, as after an ascending sort
+            j = n - 1 - i
+            score = work[listed + j]
+            if score <= edge:
+                weights[j] = weights[j] if score == edge and above < target else 0.0
+                above += weights[j]
+    if least > 0.0:
+        for j in range(n):
+            weights[j] = weights[j] if weights[j] >= least else 0.0
+    total = _sum(weights, n)
+    if typical < 1.0:
+        spread = 0.0
+        for j in range(n):
+            if weights[j] > 0.0:
+                spread += weights[j] * (np.float64(work[listed + j]) - top)
+        usual = np.float32(np.float64(highest) + spread / total)  # where the surprise is the entropy
+        for j in range(n):
+            near = -abs(work[listed + j] - usual)
+            work[listed + j] = near if weights[j] > 0.0 else np.float32(-np.inf)
+        work[cut], work[cut - 1] = _LOWEST, np.float32(0.0)
+        threshold(bits, listed, n, weights, 0.0, typical * total, cut)
+        for j in range(n):
+            weights[j] = weights[j] if work[listed + j] >= work[cut] else 0.0
+        total = _sum(weights, n)
+    goal = share * total if goal < 0.0 else goal
+    token = candidates[0]
+    for j in range(n):
+        if weights[j] > 0.0:
+            token = candidates[j]
+            reached += weights[j]
+            if reached > goal:
+                break
+    return token
+
+
+@jit
+def _cut_row(
+    work: Any, bits: Any, light: Any, groups: Any, target: Any, weight: Any, cut: Any, totals: Any,
+    candidates: Any, weights: Any, listed: Any,
+) -> Any:  # fmt: skip
+    """`threshold` in the whole row; all have `weight` if that is not 0, likewise in the place `cut`."""
+    full_width()
+    above = narrow(work, bits, light, groups * GROUP, target, weight, cut, totals)
+    if work[cut] < work[cut - 1]:
+        n = list_scores(
+            work, groups * GROUP, np.int64(0), groups, work[cut], work[cut - 1], candidates, work[listed:]
+        )
+        for j in range(n):
+            weights[j] = weight if weight > 0.0 else np.float64(light[candidates[j]])
+        above += threshold(bits, listed, n, weights, 0.0, target - above, cut)
     return above
+
+
+@jit
+def _from_row(
+    work: Any, bits: Any, light: Any, groups: Any, candidates: Any, weights: Any, totals: Any, none: Any,
+    options: Any, o: Any, share: Any, highest: Any, cut: Any, listed: Any,
+) -> Any:  # fmt: skip
+    """Draw from a row of which too many scores reach the bound in `cut`.
+
+    Returns the token and the edge, which all that is kept in `work` reaches.
+    """
+    full_width()
+    k, p, least, typical = options[o + 1], options[o + 2], options[o + 3], options[o + 4]
+    end, edge = groups * GROUP, _LOWEST
+    weights_apart(work[:end], highest, 1.0, False, none, False, light[:end])
+    if 0.0 < k < end:
+        _cut_row(work, bits, light, groups, k, 1.0, cut, totals, candidates, weights, listed)
+        edge = work[cut]
+    if p < 1.0:
+        _, total = reach(work, light, end, edge, totals)
+        target = p * total
+        target = target if target > _TINY else _TINY
+        work[cut - 1] = highest
+        above = _cut_row(work, bits, light, groups, target, 0.0, cut, totals, candidates, weights, listed)
+        edge = work[cut]
+        ties, weight = count_equal(work, light, end, edge)
+        while ties > 0 and above < target:  # these stay
+            above += weight
+            ties -= 1
+        i = 0
+        while ties > 0:  # of equal scores the last tokens stay, as after an ascending sort
+            if work[i] == edge:
+                work[i] = -np.inf
+                ties -= 1
+            i += 1
+    if least > 0.0:
+        score = likely(work, bits, highest, least, cut)
+        edge = score if score > edge else edge
+    if typical < 1.0:
+        total, spread = _moments(work, light, end, edge, highest)
+        _surprise(work, end, edge, np.float32(np.float64(highest) + spread / total))
+        maxima(bits, groups)
+        work[cut] = _LOWEST
+        _cut_row(work, bits, light, groups, typical * total, 0.0, cut, totals, candidates, weights, listed)
+        edge = work[cut]
+    _, total = reach(work, light, end, edge, totals)
+    goal, reached, before, begin = share * total, 0.0, 0.0, 0
+    for b in range(-(-end // BLOCK)):
+        if totals[b] > _NEVER:
+            begin, reached = b * BLOCK, before
+            before += totals[b]
+            if before > goal:
+                break
+    token = np.int64(0)
+    for i in range(begin, begin + BLOCK if begin + BLOCK < end else end):
+        if work[i] >= edge:
+            token = np.int64(i)
+            reached += np.float64(light[i])
+            if reached > goal:
+                break
+    return token, edge
+
+
+@jit
+def _details(
+    work: Any, plain: Any, size: Any, end: Any, token: Any, inverse: Any, dropped: Any, edge: Any,
+    candidates: Any, weights: Any, n: Any, all_top: Any, all_total: Any, totals: Any, numbers: Any,
+    place: Any, kept: Any, first: Any,
+) -> Any:  # fmt: skip
+    """Write the log-prob of the token and the log of the kept mass, list what is kept, and count it.
+
+    Args:
+        plain: the scores before any was dropped; `all_top` and `all_total` are their highest and log-sum.
+        inverse: of the temperature.
+        dropped: whether anything was; then what is kept has weights in the list of n candidates, or, if n is
+            negative, reaches the `edge` in `work`.
+    """
+    full_width()
+    top, total, m, extent = all_top, all_total, size, end
+    if dropped:
+        m = np.int64(0)
+        if n >= 0:
+            for j in range(n):
+                if weights[j] > 0.0:
+                    work[m] = plain[candidates[j]]
+                    if kept.size > 0:
+                        kept[first + m] = candidates[j]
+                    m += 1
+            extent = m
+        else:
+            if kept.size > 0:
+                for i in range(size):
+                    kept[first + m] = i
+                    m += 1 if work[i] >= edge else 0
+            _restore(work, end, edge, plain)
+        top = np.float64(maximum(work[:extent]))
+        count, rest, _ = _weigh(work, extent, top, inverse, totals)
+        total = log_total(count, rest)
+    numbers[place] = (np.float64(plain[token]) - top) * inverse - total
+    mass = (top - all_top) * inverse + total - all_total
+    numbers[place + 1] = 0.0 if mass > 0.0 else mass
+    return m
 
 
 def work_memory(size: int) -> tuple[NDArray[Any], ...]:
     """For `rows` of this many logits; made in Python, because compiling it takes longer than all calls do."""
-    groups = -(-size // _GROUP)
-    end = groups * _GROUP
-    work = np.empty(end + groups + 3 + size, np.float32)
+    groups, listed = -(-size // GROUP), min(size, _LISTED) + 1
+    end = groups * GROUP
+    work = np.empty(end + groups + 3 + listed + 2 * end, np.float32)
     work[size:end] = -np.inf
-    totals = np.empty(-(-end // BLOCK))
-    return work, work.view(np.int32), totals, np.empty(size + 1, np.int64), np.empty(size)
+    return work, work.view(np.int32), np.empty(listed, np.int64), np.empty(listed + -(-end // BLOCK))
 
 
 @jit(entry=True)
 def rows(
-    logits: Any, size: Any, keep: Any, places: Any, instead: Any, starts: Any, options: Any,
-    tokens: Any, log_probs: Any, status: Any,
-    work: Any, bits: Any, totals: Any, candidates: Any, weights: Any, start: Any, stop: Any,
+    logits: Any, begins: Any, size: Any, scores: Any, keep: Any, allowed: Any, previous: Any, starts: Any,
+    ids: Any, values: Any, offsets: Any, options: Any, seeds: Any, tokens: Any, log_probs: Any, status: Any,
+    numbers: Any, n_top: Any, top_ids: Any, top_scores: Any, kept: Any, kept_counts: Any,
+    work: Any, bits: Any, candidates: Any, memory: Any, start: Any, stop: Any,
 ) -> None:  # fmt: skip
-    """Rows `start` to `stop`, each of `size` logits.
+    """Rows `start` to `stop`, each of `size` logits. What is not given or not asked for is empty.
 
     Args:
-        logits: flat.
-        keep: flags, flat; empty where nothing is masked.
-        places: of scores that a penalty changes; those of row r lie from `starts[r]` to `starts[r + 1]`.
-        instead: these scores.
-        options: of each row the temperature, top_k, top_p, min_p and a uniform draw.
-        tokens, log_probs, status: the results; a log-prob is NaN where logits are infinite or NaN.
-        work, bits, totals, candidates, weights: memory to work in, from `work_memory`.
+        logits: flat; row r from `begins[r]` on.
+        scores: flat: what is drawn from in place of the logits.
+        keep, allowed: flags, flat, and bits of tokens, whole words to a row.
+        previous: tokens that the penalty is for; those of row r lie from `starts[r]` to `starts[r + 1]`.
+        ids, values: tokens and what is added to their scores, likewise by `offsets`.
+        options: of each row the temperature, top_k, top_p, min_p, typical_p, penalty and a uniform draw.
+        seeds: of each row the seed and the step; where empty, the uniform draws are as given.
+        tokens, log_probs, status: the results; a log-prob is NaN where logits are.
+        numbers: of each row the log-prob of the token in what was drawn from, the log of the kept mass, and
+            the entropy of the model; they are the details.
+        n_top, top_ids, top_scores: how many of the best, and these with their log-probs.
+        kept, kept_counts: kept tokens, those of row r from r * size on; none where all are kept.
+        work, bits, candidates, memory: to work in, from `work_memory`.
     """
-    groups = -(-size // _GROUP)
-    end = groups * _GROUP
-    best, cut, listed = end + groups, end + groups + 1, end + groups + 2
+    groups = -(-size // GROUP)
+    end = groups * GROUP
+    best, cut, listed = end + groups, end + groups + 1, end + groups + 3
+    room, words = candidates.size, (size + 31) >> 5
+    weights, totals = memory[:room], memory[room:]
+    light = work[listed + room : listed + room + end]
+    plain = work[listed + room + end :]
+    detailed = numbers.size > 0
     for r in range(start, stop):
-        base, first, last, o = r * size, starts[r], starts[r + 1], 5 * r
-        divisor, k, p = np.float32(options[o]), options[o + 1], options[o + 2]
-        least, uniform = options[o + 3], options[o + 4]
-        unknown = _load(logits, base, size, keep, np.int64(0), places, instead, first, first, work)
-        _maxima(bits, groups)
+        base, o, places = begins[r], OPTIONS * r, n_top * r
+        temperature, k, p = options[o], options[o + 1], options[o + 2]
+        least, typical, penalty, share = options[o + 3], options[o + 4], options[o + 5], options[o + 6]
+        if seeds.size > 0:
+            share = _uniform(seeds[2 * r], seeds[2 * r + 1])
+
+        unknown = _load(logits, base, size, work)
+        maxima(bits, groups)
         top = highest = work[best]
-        count, rest = _weigh(work, end, top, totals)
-        total_of_model = log_total(count, rest)
-        changed = keep.size > 0 or last > first
+        count, rest, weighted = _weigh(work, end, np.float64(top), 1.0, totals)
+        model_top, total_of_model, infinite = np.float64(top), log_total(count, rest), 0.0
+        if top == np.inf:
+            for i in range(size):
+                infinite += 1.0 if work[i] == top else 0.0
+            total_of_model = np.nan if unknown else math.log(infinite)
+        if detailed:
+            spread = 0.0 if top == np.inf else weighted / (count + rest)
+            numbers[NUMBERS * r + 2] = total_of_model - spread
+        if n_top > 0:
+            _best(work, bits, groups, size, weights, cut, top_ids, top_scores, places, n_top)
+            for j in range(places, places + n_top):
+                distance = 0.0 if top_scores[j] == model_top else top_scores[j] - model_top
+                top_scores[j] = distance - total_of_model
+
+        changed, source, place = scores.size > 0, logits, base
         if changed:
-            unknown = _load(logits, base, size, keep, keep.size, places, instead, first, last, work)
-            _maxima(bits, groups)
+            source, place = scores, r * size
+            unknown = _load(scores, place, size, work)
+        hidden = keep.size > 0 or allowed.size > 0 or offsets[r + 1] > offsets[r]
+        if offsets[r + 1] > offsets[r] or (starts[r + 1] > starts[r] and penalty != 1.0):
+            changed = True
+            if _adjust(
+                source, place, size, previous, starts[r], starts[r + 1], penalty, ids, values, offsets[r],
+                offsets[r + 1], work,
+            ):  # fmt: skip
+                status[r] = OUTSIDE
+                continue
+        inverse = 1.0 / (temperature if temperature < _HOTTEST else _HOTTEST)
+        all_top: Any = model_top
+        all_total = total_of_model
+        if detailed and temperature >= _COLDEST:
+            _copy(work, end, plain)
+            if changed:
+                maxima(bits, groups)
+                all_top = np.float64(work[best])
+            if all_top == np.inf:  # the infinite scores share what there is
+                _rescale(plain, end, work[best], np.float32(1.0))
+            if changed or inverse != 1.0 or all_top == np.inf:
+                all_top = 0.0 if all_top == np.inf else all_top
+                count, rest, _ = _weigh(plain, end, all_top, inverse, totals)
+                all_total = log_total(count, rest)
+        if hidden:
+            changed = True
+            _hide(work, size, keep, r * size, allowed, words * r, ids, values, offsets[r], offsets[r + 1])
+        if unknown:
+            unknown = _has_nan(work, size)
+        if changed:
+            maxima(bits, groups)
             highest = work[best]
         if unknown or highest == -np.inf:
             status[r] = UNKNOWN if unknown else NOTHING
             continue
-        if divisor != 1.0 or highest == np.inf:
-            beyond = abs(highest / divisor) == np.inf  # what is different must not become equal
-            _rescale(work, best + 1, highest if beyond else np.float32(0.0), divisor)
-            highest, changed = work[best], True
+        status[r] = DRAWN
 
-        # The groups that are looked into, the score they must reach, and the weight of what comes before.
-        begin, until, reached, total, goal = 0, groups, 0.0, 0.0, -1.0
-        work[cut] = _LOWEST
-        if 0.0 < k < size:  # each maximum is a score: the k-th largest score is no smaller than theirs
-            _threshold(bits, end, groups, weights, 1.0, k, cut)
+        token, n, edge = np.int64(0), np.int64(-1), _LOWEST  # n: of the list, if there is one
+        filtered = 0.0 < k < size or p < 1.0 or least > 0.0 or typical < 1.0
+        if temperature < _COLDEST:
+            j = 0
+            while work[end + j] != highest:
+                j += 1
+            token = np.int64(j * GROUP)
+            while work[token] != highest:
+                token += 1
         else:
-            if changed:
-                count, rest = _weigh(work, end, highest, totals)
-            total = count + rest
-            if p >= 1.0 and least <= 0.0:
-                goal, before = uniform * total, 0.0
-                for b in range(totals.size):
-                    if totals[b] > _NEVER:
-                        begin, reached = b * (BLOCK // _GROUP), before
-                        before += totals[b]
-                        if before > goal:
-                            break
-                until = begin + BLOCK // _GROUP
-                until = groups if groups < until else until
+            if temperature != 1.0 or highest == np.inf:
+                divisor = np.float32(temperature)
+                beyond = abs(highest / divisor) == np.inf  # what is different must not become equal
+                _rescale(work, best + 1, highest if beyond else np.float32(0.0), divisor)
+                highest, changed = work[best], True
+            # The groups that are looked into, the score they must reach, and the weight of what comes before.
+            begin, until, reached, total, goal = 0, groups, 0.0, 0.0, -1.0
+            work[cut] = _LOWEST
+            if 0.0 < k < size:  # each maximum is a score: the k-th largest score is no smaller than theirs
+                threshold(bits, end, groups, weights, 1.0, k, cut)
             else:
-                # Tokens below the mean of what top-p drops hold no more than that together: it keeps none.
-                fewest = (1.0 - p) * total / size if p < 1.0 else least
-                lowest = highest + math.log(fewest) - _SLACK * (1.0 + abs(highest))
-                work[cut] = lowest if lowest > _LOWEST else _LOWEST
-        bound = work[cut]
+                if changed:
+                    count, rest, _ = _weigh(work, end, np.float64(highest), 1.0, totals)
+                total = count + rest
+                if not filtered:
+                    goal, before = share * total, 0.0
+                    for b in range(-(-end // BLOCK)):
+                        if totals[b] > _NEVER:
+                            begin, reached = b * (BLOCK // GROUP), before
+                            before += totals[b]
+                            if before > goal:
+                                break
+                    until = begin + BLOCK // GROUP
+                    until = groups if groups < until else until
+                elif p < 1.0 or least > 0.0:
+                    # Tokens below the mean of what top-p drops hold no more than that together.
+                    fewest = (1.0 - p) * total / size if p < 1.0 else least
+                    lowest = highest + math.log(fewest) - _SLACK * (1.0 + abs(highest))
+                    work[cut] = lowest if lowest > _LOWEST else _LOWEST
+            reaching = np.int64(0)
+            if filtered:
+                reaching = GROUP * count_from(work[end:], groups, work[cut])
+                if reaching >= room:
+                    reaching = count_from(work, end, work[cut])
+            if reaching >= room:
+                token, edge = _from_row(
+                    work, bits, light, groups, candidates, weights, totals, keep[:0], options, o, share,
+                    highest, cut, listed,
+                )  # fmt: skip
+            else:
+                n = list_scores(work, end, begin, until, work[cut], highest, candidates, work[listed:])
+                token = _from_list(
+                    work, bits, candidates, weights, n, options, o, share, total, highest, goal, reached,
+                    cut, listed,
+                )  # fmt: skip
+                n = n if filtered else np.int64(-1)
 
-        n: Any = np.int64(0)
-        for j in range(begin, until):
-            if work[end + j] >= bound:
-                for i in range(j * _GROUP, (j + 1) * _GROUP):
-                    candidates[n] = i
-                    work[listed + n] = work[i]
-                    n += 1 if work[i] >= bound else 0
-        if 0.0 < k < n:
-            _threshold(bits, listed, n, weights, 1.0, k, cut)
-            bound = work[cut]
-        kept = 0.0
-        for j in range(n):
-            score = work[listed + j]
-            weights[j] = math.exp(np.float64(score) - np.float64(highest)) if score >= bound else 0.0
-            kept += weights[j]
-        edge, target, above = np.float32(-np.inf), 0.0, 0.0
-        if p < 1.0:
-            target = p * (kept if kept > total else total)
-            target = target if target > _TINY else _TINY
-            above = _threshold(bits, listed, n, weights, 0.0, target, cut)
-            edge = work[cut]
-        total = 0.0
-        for i in range(n):  # of equal scores the last tokens stay, as after an ascending sort
-            j = n - 1 - i
-            score, weight = work[listed + j], weights[j]
-            if score <= edge:
-                weight = weight if score == edge and above < target else 0.0
-                above += weight
-            weights[j] = weight if weight >= least else 0.0
-            total += weights[j]
-        goal = uniform * total if goal < 0.0 else goal
-        token = candidates[0]
-        for j in range(n):
-            if weights[j] > 0.0:
-                token = candidates[j]
-                reached += weights[j]
-                if reached > goal:
-                    break
         tokens[r] = token
-        log_probs[r] = np.float64(logits[base + token]) - np.float64(top) - total_of_model
+        logit = np.float64(logits[base + token])
+        log_probs[r] = (0.0 if logit == model_top else logit - model_top) - total_of_model
+        if not detailed:
+            continue
+        m, first = np.int64(1), r * size
+        if temperature < _COLDEST:
+            numbers[NUMBERS * r] = numbers[NUMBERS * r + 1] = 0.0
+            if kept.size > 0:
+                kept[first] = token
+        else:
+            m = _details(
+                work, plain, size, end, token, inverse, filtered or hidden, edge, candidates, weights, n,
+                all_top, all_total, totals, numbers, NUMBERS * r, kept, first,
+            )  # fmt: skip
+        if kept.size > 0:
+            kept_counts[r] = m if m < size else 0

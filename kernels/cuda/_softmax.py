@@ -24,7 +24,7 @@ _INFINITY = math.inf
 _RISE = 1024.0  # a larger sum moves the reference
 _FLOOR = -1100.0  # exp2 of it is 0, and 0 times it is 0
 _COLDEST = -1e4  # likewise for exp
-TOKENS, POSITIONS = 1, 2  # bits: masks of tokens, of positions
+TOKENS, POSITIONS, TEMPERATURES = 1, 2, 4  # bits: masks of tokens, of positions; one for each row
 
 
 @device

@@ -17,7 +17,7 @@ from lite.kernels.cuda._gpu import Gpu
 from lite.kernels.cuda._jit import SIMULATED, cuda, device, kernel
 from lite.kernels.cuda._layouts import C_ORDER, Layout, flat, layout_of, merged, nothing
 from lite.kernels.cuda._numbers import greatest, least, widen
-from lite.kernels.cuda._softmax import POSITIONS, TOKENS, joined, log_total, place, read
+from lite.kernels.cuda._softmax import POSITIONS, TEMPERATURES, TOKENS, joined, log_total, place, read
 from lite.kernels.cuda._threads import WARP
 from lite.kernels.cuda._vectors import VALUES
 
@@ -50,9 +50,13 @@ class RowLayout:
         if logits.counted is not None:
             masks |= POSITIONS
             counted = flat(gpu, logits.counted)
+        inverse, inverses = logits.inverse, nothing(gpu, np.float64)
+        if isinstance(inverse, np.ndarray):
+            masks |= TEMPERATURES
+            inverse, inverses = 1.0, gpu.upload(inverse.reshape(-1))
         self.operands = (
-            memory, layout, shift, self.size, keep, keep_layout, counted, masks,
-            work(logits.inverse * _LOG2E), logits.inverse,
+            memory, layout, shift, self.size, keep, keep_layout, counted, masks, work(inverse * _LOG2E),
+            inverse, inverses,
         )  # fmt: skip
         few = min(_power(self.size / VALUES), WARP)
         self.lanes = min(_MOST, max(few, _power(self.size / each)))
@@ -153,9 +157,9 @@ def _power(number: float) -> int:
 @kernel
 def row_numbers(
     memory: Any, layout: Layout, shift: Any, size: Any, keep: Any, keep_layout: Layout, counted: Any,
-    masks: Any, scale: Any, inverse: Any, tokens: Any, ignore: Any, wanted: Any, log_probs: Any,
-    entropies: Any, maxima: Any, totals: Any, faults: Any, partials: Any, parts: Any, pieces: Any, rows: Any,
-    lanes: Any, stage: Any,
+    masks: Any, scale: Any, inverse: Any, inverses: Any, tokens: Any, ignore: Any, wanted: Any,
+    log_probs: Any, entropies: Any, maxima: Any, totals: Any, faults: Any, partials: Any, parts: Any,
+    pieces: Any, rows: Any, lanes: Any, stage: Any,
 ) -> None:  # fmt: skip
     """Numbers of rows, or of a part of a row to `partials`; see `RowLayout` and `numbers`."""
     thread = cuda.threadIdx.x
@@ -166,6 +170,9 @@ def row_numbers(
     piece = cuda.blockIdx.x * (cuda.blockDim.x // lanes) + thread // lanes
     row, part = piece // pieces, piece % pieces
     known = row < rows
+    if known and masks & TEMPERATURES:
+        inverse = inverses[row]
+        scale = number(inverse * _LOG2E)
     if known and masks & POSITIONS:
         known = counted[row]
     token = np.int64(0)
@@ -237,8 +244,8 @@ def _log_prob(logit: Any, highest: Any, inverse: Any, total: Any) -> Any:
 @kernel
 def write_log_softmax(
     memory: Any, layout: Layout, shift: Any, size: Any, keep: Any, keep_layout: Layout, counted: Any,
-    masks: Any, scale: Any, inverse: Any, partials: Any, out: Any, out_layout: Layout, parts: Any,
-    pieces: Any, rows: Any, lanes: Any, stage: Any,
+    masks: Any, scale: Any, inverse: Any, inverses: Any, partials: Any, out: Any, out_layout: Layout,
+    parts: Any, pieces: Any, rows: Any, lanes: Any, stage: Any,
 ) -> None:  # fmt: skip
     """The log-softmax of rows, or of a part of a row whose numbers are in `partials`.
 
@@ -255,6 +262,9 @@ def write_log_softmax(
     begin = allowed = target = np.int64(0)
     if known:
         begin, target = place(layout, row), place(out_layout, row)
+        if masks & TEMPERATURES:
+            inverse = inverses[row]
+            scale = number(inverse * _LOG2E)
         if masks & TOKENS:
             allowed = place(keep_layout, row)
         if masks & POSITIONS:

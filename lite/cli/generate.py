@@ -7,65 +7,92 @@ import dataclasses
 import json
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lite.cli.model import load, prompt_ids
+from lite.cli import chat
+from lite.cli.model import LoadedModel, load
+from lite.cli.options import config_of
+from lite.cli.prompts import read_prompts
+from lite.cli.reply import Reply, reply
 from lite.models import GenerationConfig, generate
 
 
 def run(args: argparse.Namespace) -> int:
-    """Continue each prompt and print the text with its token count, log-prob and speed."""
-    prompts = [sys.stdin.read() if p == "-" else p for p in args.prompt]
-    if not prompts:
-        raise ValueError("a prompt is needed: lite generate --model DIR \"prompt\" (or '-' to read it).")
-    options = {
-        "max_new_tokens": args.max_new_tokens,
-        "temperature": args.temperature,
-        "top_k": args.top_k,
-        "top_p": args.top_p,
-        "repetition_penalty": args.repetition_penalty,
-    }
+    """Continue each prompt and print the text with its token count, log-prob and speed; or hold a chat."""
+    if args.chat:
+        return chat.run(args)
+    prompts = read_prompts(args)
+    count = len(prompts) * args.samples
+    if args.stream and (args.json or count > 1):
+        raise ValueError("--stream prints one response as text: give one prompt, one sample and no --json")
+    one_by_one = args.stream is None and count == 1 and not args.json and sys.stdout.isatty()
     model = load(args)
-    config = GenerationConfig.from_kwargs(
-        {name: value for name, value in options.items() if value is not None}, model.decoder.config
-    )
-    ids = [prompt_ids(model.tokenizer, p, raw=args.raw, system=args.system) for p in prompts]
-    seeds = np.random.default_rng(args.seed).integers(0, 2**63, len(ids) * args.samples, dtype=np.uint64)
+    config = config_of(args, model)
+    ids = [prompt.ids(model, args) for prompt in prompts]
+    seeds = np.random.default_rng(args.seed).integers(0, 2**63, count, dtype=np.uint64)
     warm = time.perf_counter()
     # The first step compiles the sampling kernel, or loads it from the cache: not part of the speed.
-    generate(model.decoder, ids[:1], dataclasses.replace(config, max_new_tokens=1), seeds=seeds[:1])
+    first = model.decoder.check_ids(ids[0])[:1]
+    generate(model.decoder, [first], dataclasses.replace(config, max_new_tokens=1, stop_sequences=()))
     start = time.perf_counter()
     ready = model.seconds + start - warm
-    responses = generate(model.decoder, ids, config, seeds=seeds, num_samples=args.samples)
+
+    if args.stream or one_by_one:
+        replies = iter([reply(model, ids[0], config, seeds[0], partial(print, end="", flush=True))])
+    else:
+        replies = _batches(model, ids, config, seeds, args)
+    records: list[dict[str, Any]] = []
+    for said in replies:
+        records.append({**prompts[len(records) // args.samples].record, **said.record})
+        if not args.json:
+            if count > 1:
+                print(f">>> {prompts[(len(records) - 1) // args.samples].text}")
+            print("" if args.stream or one_by_one else said.text)
     seconds = time.perf_counter() - start
-    count = sum(len(r.tokens) for r in responses)
-    records: list[dict[str, Any]] = [
-        {
-            "prompt": prompts[i // args.samples],
-            "text": model.tokenizer.decode(r.tokens, skip_special_tokens=True),
-            "tokens": len(r.tokens),
-            "log_prob": float(r.log_probs.sum()),
-            "finish_reason": r.finish_reason,
-        }
-        for i, r in enumerate(responses)
-    ]
-    speed = count / seconds if seconds else 0.0
+    tokens = sum(record["tokens"] for record in records)
+    speed = tokens / seconds if seconds else 0.0
     if args.json:
         summary = {
             "model": str(model.path),
             "responses": records,
-            "tokens": count,
+            "tokens": tokens,
             "seconds": seconds,
             "tokens_per_second": speed,
             "load_seconds": ready,
         }
         print(json.dumps(summary, ensure_ascii=False))
-        return 0
-    for record in records:
-        if len(records) > 1:
-            print(f">>> {record['prompt']}")
-        print(record["text"])
-    print(f"\n{count} tokens in {seconds:.2f} s, {speed:.1f} tokens/s (ready in {ready:.2f} s)")
-    return 0
+    else:
+        print(f"\n{tokens} tokens in {seconds:.2f} s, {speed:.1f} tokens/s (ready in {ready:.2f} s)")
+    return 130 if records[-1]["finish_reason"] == "interrupted" else 0
+
+
+def _batches(
+    model: LoadedModel,
+    ids: Sequence[NDArray[np.int64]],
+    config: GenerationConfig,
+    seeds: NDArray[np.uint64],
+    args: argparse.Namespace,
+) -> Iterator[Reply]:
+    """Responses to some prompts at a time, so that memory does not grow with their number."""
+    for first in range(0, len(ids), args.batch_size):
+        some = ids[first : first + args.batch_size]
+        own = seeds[first * args.samples : (first + len(some)) * args.samples]
+        for response in generate(
+            model.decoder,
+            some,
+            config,
+            seeds=own,
+            num_samples=args.samples,
+            decode_text=model.tokenizer.decode,
+        ):
+            yield Reply(
+                response.tokens.tolist(),
+                model.tokenizer.decode(response.tokens, skip_special_tokens=True),
+                float(response.log_probs.sum()),
+                response.finish_reason,
+            )

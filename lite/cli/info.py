@@ -1,54 +1,129 @@
-"""`lite info`: what a model directory holds and how it will be run."""
+"""`lite info`: what a model directory holds and how it will be run, or why it is refused."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import json
+import time
+import warnings
+from pathlib import Path
 from typing import Any
 
-from lite.cli.model import load
-from lite.models import GraphSpec
+from lite.models import GraphSpec, ModelConfig, OnnxDecoder, Padding, Tokenizer, embedded_model_path
+from lite.models.graph.session import default_threads, import_onnxruntime
+from lite.models.graph.tensors import ELEMENT_TYPES
+
+_SHARING = {
+    Padding.SLOTS: "a slot for each row; rows of any lengths decode together, prompts run one by one",
+    Padding.LEFT: "rows of any lengths run together, padded on the left",
+    Padding.EQUAL: "only rows of equal length run together",
+    Padding.RIGHT: "rows of any lengths run together, padded on the right",
+}
+_ATTENTION = ("GroupQueryAttention", "MultiHeadAttention", "Attention", "PagedAttention")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the graph convention, the configuration and the tokenizer of a model directory."""
-    model = load(args)
-    tokenizer = model.tokenizer
-    config = {} if model.decoder.config is None else dataclasses.asdict(model.decoder.config)
+    """Print the run plan, the graph's convention, the configuration and the tokenizer of a model directory.
+
+    Of a model that is refused: what was found and the reason, and 1 is returned.
+    """
+    path = Path(args.model) if args.model else embedded_model_path()
+    start = time.perf_counter()
+    config = ModelConfig.from_directory(path)
+    facts: dict[str, Any] = {"model": str(path)}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what loading warns of is among the notes
+            decoder = OnnxDecoder(path, device=args.device, num_threads=args.threads)
+    except (ValueError, TimeoutError) as error:
+        facts |= {"refused": " ".join(str(error).split()), "found": _found(config)}
+    else:
+        facts |= {
+            "plan": _plan(decoder, args),
+            "notes": _notes(decoder),
+            "graph": _for_json(dataclasses.asdict(decoder.spec)),
+        }
+    files = dataclasses.asdict(dataclasses.replace(config, summary=None))
     for whole_file in ("raw", "genai", "summary"):
-        config.pop(whole_file, None)
-    facts: dict[str, Any] = {
-        "model": str(model.path),
-        "graph": _for_json(dataclasses.asdict(model.decoder.spec)),
-        "notes": _notes(model.decoder.spec),
-        "config": _for_json(config),
-        "tokenizer": {
-            "eos_token_id": tokenizer.eos_token_id,
-            "pad_token_id": tokenizer.pad_token_id,
-            "chat_template": tokenizer.chat_template is not None,
-        },
-        "load_seconds": round(model.seconds, 3),
-    }
+        files.pop(whole_file)
+    facts |= {"config": _for_json(files), "tokenizer": _tokenizer(path)}
+    facts["load_seconds"] = round(time.perf_counter() - start, 3)
     if args.json:
         print(json.dumps(facts, ensure_ascii=False))
+    else:
+        _print(facts)
+    return 1 if "refused" in facts else 0
+
+
+def _plan(decoder: OnnxDecoder, args: argparse.Namespace) -> dict[str, Any]:
+    """How the model will be run."""
+    spec, context = decoder.spec, decoder.context_length
+    providers = getattr(decoder.session, "get_providers", list)()
+    each = cache_bytes_per_token(decoder)
+    return {
+        "provider": providers[0] if providers else None,
+        "onnxruntime": import_onnxruntime().__version__,
+        "threads": args.threads or default_threads(),
+        "attention": _attention(spec, decoder.config),
+        "weights": spec.quantisation or "not quantised",
+        "padding": spec.padding.value,
+        "rows": _SHARING[spec.padding],
+        "cache_type": ELEMENT_TYPES[spec.cache_type].name if spec.cache else None,
+        "cache_bytes_per_token": each,
+        "context_length": context,
+        "cache_bytes_of_a_full_row": None if context is None else each * context,
+    }
+
+
+def cache_bytes_per_token(decoder: OnnxDecoder) -> int:
+    """Bytes that a token of a row takes in the key/value cache; 0 without one."""
+    spec = decoder.spec
+    if not spec.cache:
         return 0
-    for section, value in facts.items():
-        if section == "notes":
-            for note in value:
-                print(f"note: {note}")
-        elif isinstance(value, dict):
-            print(f"{section}:")
-            for key, item in value.items():
-                print(f"  {key}: {item}")
-        else:
-            print(f"{section}: {value}")
-    return 0
+    return len(spec.cache) * spec.num_heads * spec.head_size * ELEMENT_TYPES[spec.cache_type].size
 
 
-def _notes(spec: GraphSpec) -> list[str]:
-    """What makes this graph slower than others of its model would be."""
-    notes = []
+def _attention(spec: GraphSpec, config: ModelConfig | None) -> str:
+    if not spec.cache:
+        return "no cache: whole rows run again for each token"
+    if spec.group_query:
+        return "GroupQueryAttention, past and present in one buffer"
+    operators = config.summary.op_types if config and config.summary else frozenset[str]()
+    operator = next((name for name in _ATTENTION if name in operators), "plain operators")
+    return f"{operator}, past and new keys concatenated at each step"
+
+
+def _found(config: ModelConfig) -> dict[str, Any]:
+    """What is known of a graph that is not run."""
+    summary = config.summary
+    operators = summary.op_types if summary else frozenset[str]()
+    return {
+        "graph": config.graph.name,
+        "bytes": config.graph.stat().st_size,
+        "external_data": sorted(summary.external_files) if summary else [],
+        "producer": summary.producer if summary else "",
+        "attention": [name for name in _ATTENTION if name in operators],
+        "quantisation": [name for name in ("MatMulInteger", "MatMulNBits") if name in operators],
+        "operators": len(operators),
+    }
+
+
+def _tokenizer(path: Path) -> dict[str, Any]:
+    try:
+        tokenizer = Tokenizer.from_pretrained(path)
+    except (OSError, ValueError) as error:  # the graph runs without: on token ids
+        return {"refused": " ".join(str(error).split())}
+    return {
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+        "chat_template": tokenizer.chat_template is not None,
+    }
+
+
+def _notes(decoder: OnnxDecoder) -> list[str]:
+    """What makes this graph slower, or less exact, than others of its model would be."""
+    spec, notes = decoder.spec, []
     if not spec.cache:
         notes.append(
             "the graph has no key/value cache, so each new token runs its whole row again: generation is "
@@ -63,7 +138,32 @@ def _notes(spec: GraphSpec) -> list[str]:
         )
     if spec.one_row:
         notes.append("the graph takes one row at a time: a batch is as slow as its rows one after the other")
+    if spec.quantisation == "MatMulInteger":
+        notes.append(
+            "the graph is dynamically quantised (MatMulInteger): its log-probs depend on what else is in the "
+            "run (by 0.1 to 0.25 typically). An export in float32 or with MatMulNBits does not"
+        )
+    name = decoder.config.graph.name if decoder.config else ""
+    half = "tensor(float16)" in (spec.cache_type, spec.logits_type) or "f16" in name or "fp16" in name
+    if half and decoder.device == "cpu":
+        notes.append(
+            "the graph is in float16, which onnxruntime converts to float32 and back at every operator on a "
+            "CPU: it is slower there than the same model in float32, int8 or int4"
+        )
     return notes
+
+
+def _print(facts: dict[str, Any]) -> None:
+    for section, value in facts.items():
+        if section == "notes":
+            for note in value:
+                print(f"note: {note}")
+        elif isinstance(value, dict):
+            print(f"{section}:")
+            for key, item in value.items():
+                print(f"  {key}: {f'{len(item)} tensors' if key == 'cache' else item}")
+        else:
+            print(f"{section}: {value}")
 
 
 def _for_json(value: Any) -> Any:

@@ -6,6 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from lite.cli.options import add_options
+
 _USER_ERRORS = (
     ArithmeticError,
     ImportError,
@@ -34,17 +36,31 @@ def build_parser() -> argparse.ArgumentParser:
     demo.add_argument("--temperature", type=float, default=2.0, help="sampling temperature (2.0)")
     _add_model(demo, required=False)
 
-    generate = commands.add_parser("generate", help="continue a prompt with an exported model")
+    generate = commands.add_parser(
+        "generate", help="continue prompts with an exported model, or chat with it"
+    )
     generate.add_argument("prompt", nargs="*", help="prompts; '-' reads one from standard input")
+    generate.add_argument(
+        "--file",
+        action="append",
+        metavar="FILE",
+        help="a prompt in each line, or JSON lines with 'prompt' or 'messages'; '-' is standard input",
+    )
+    generate.add_argument("--chat", action="store_true", help="hold a conversation on standard input")
     generate.add_argument("--system", help="system message put before the prompt")
     generate.add_argument("--raw", action="store_true", help="use the prompt as it is, without chat template")
-    generate.add_argument("--max-new-tokens", type=_positive, default=64, metavar="N", help="limit (64)")
-    generate.add_argument("--temperature", type=float, default=0.0, help="0, the default, is greedy")
-    generate.add_argument("--top-k", type=_positive, default=None, metavar="K")
-    generate.add_argument("--top-p", type=float, default=None, metavar="P")
-    generate.add_argument("--repetition-penalty", type=float, default=None, metavar="R")
     generate.add_argument("--samples", type=_positive, default=1, metavar="N", help="samples per prompt (1)")
+    generate.add_argument(
+        "--batch-size", type=_positive, default=8, metavar="N", help="prompts at a time (8)"
+    )
+    generate.add_argument(
+        "--stream",
+        action=argparse.BooleanOptionalAction,
+        help="print text as it comes (for one response on a terminal)",
+    )
+    add_options(generate)
     _add_model(generate, required=True)
+    _add_threads(generate)
 
     score = commands.add_parser("score", help="log-prob of given responses")
     score.add_argument(
@@ -54,9 +70,11 @@ def build_parser() -> argparse.ArgumentParser:
     score.add_argument("--output", metavar="FILE", help="append JSON lines here, skipping those done before")
     score.add_argument("--batch-size", type=_positive, default=8, metavar="N", help="rows per batch (8)")
     _add_model(score, required=True)
+    _add_threads(score)
 
     info = commands.add_parser("info", help="what a model directory holds and how it will be run")
     _add_model(info, required=True)
+    _add_threads(info)
 
     warmup = commands.add_parser("warmup", help="compile and cache all kernels")
     warmup.add_argument("--json", action="store_true", help="print JSON")
@@ -74,6 +92,12 @@ def _add_model(parser: argparse.ArgumentParser, required: bool) -> None:
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
     parser.add_argument("--seed", type=_not_negative, default=0, help="seed of the sampling (0)")
     parser.add_argument("--json", action="store_true", help="print JSON for machines")
+
+
+def _add_threads(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--threads", type=_positive, metavar="N", help="threads inside an operator (the physical cores)"
+    )
 
 
 def _positive(text: str) -> int:
@@ -123,5 +147,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except _USER_ERRORS as error:
         if args.traceback:
             raise
-        print(f"lite {args.command}: {type(error).__name__}: {error}", file=sys.stderr)
+        message = " ".join(str(error).split())
+        print(f"lite {args.command}: {type(error).__name__}: {message}", file=sys.stderr)
         return 1

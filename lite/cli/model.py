@@ -25,17 +25,18 @@ class LoadedModel:
         seconds: what loading took.
     """
 
-    def __init__(self, path: Path, device: str) -> None:
+    def __init__(self, path: Path, device: str, num_threads: int | None = None) -> None:
         start = time.perf_counter()
         self.path = path
-        self.decoder = OnnxDecoder(path, device=device)
+        self.decoder = OnnxDecoder(path, device=device, num_threads=num_threads)
         self.tokenizer = Tokenizer.from_pretrained(path)
         self.seconds = time.perf_counter() - start
 
 
 def load(args: argparse.Namespace) -> LoadedModel:
     """Load the model that `--model` names, or the embedded one."""
-    return LoadedModel(Path(args.model) if args.model else embedded_model_path(), args.device)
+    path = Path(args.model) if args.model else embedded_model_path()
+    return LoadedModel(path, args.device, args.threads)
 
 
 def prompt_ids(

@@ -11,6 +11,7 @@
 - `opening`: from a model's files to its graphs; pairs of graphs
 - `adapters`: LoRA adapters, as values of a graph's optional inputs
 - `scoring`: log-probs of given tokens, in chunks
+- `choices`: log-probs of continuations that share a prompt
 - `decoder`: the public `OnnxDecoder`
 """
 

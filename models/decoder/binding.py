@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,13 +45,13 @@ class BoundGraph:
     def __init__(self, graph: PlacedGraph) -> None:
         spec = graph.spec
         self._spec = spec
-        self.cache = spec.cache
         self._vocab_size = graph.vocab_size
         self._on_cpu = graph.device == "cpu"
         self._binding = PointerBinding(graph.session)
         self._cpu = self._binding.device("cpu", 0)
         self._device = self._binding.device(graph.device, graph.index)
         self._cache_type = ELEMENT_TYPES[spec.cache_type].bound if spec.cache else None
+        self._cache_names = [(tensor.past, tensor.present) for tensor in spec.cache]
         self._logits_dtype = np.dtype(ELEMENT_TYPES[spec.logits_type].name)
         inputs = {arg.name: arg for arg in graph.session.get_inputs()}
         integers = {"input_ids", spec.mask, spec.positions, spec.branch, spec.keep, spec.gather}
@@ -64,7 +64,14 @@ class BoundGraph:
             self._binding.bind_value(name, value)
         self._first = np.zeros((0, 1, 1), np.int64)
         self._held: dict[str, NDArray[Any]] = {}  # pointers do not keep arrays alive
+        self._given: NDArray[Any] | None = None  # what the graph writes
+        self._logits: NDArray[np.float32] | None = None
+        self._run = self._binding.runner()
         self._limit: float | None = FIRST_RUN_SECONDS  # of the first run, in seconds
+
+    def blank(self, name: str | None, shape: tuple[int, ...]) -> NDArray[Any]:
+        """Zeros in the type of an integer input: what is bound without a copy."""
+        return np.zeros(shape, np.int64 if name is None else self._dtypes[name])
 
     def bind_cache(
         self, tensor: CacheTensor, past: int, past_shape: list[int], present: int, present_shape: list[int]
@@ -74,12 +81,47 @@ class BoundGraph:
             self._binding.bind_input(tensor.past, self._device, self._cache_type, past_shape, past)
         self._binding.bind_output(tensor.present, self._device, self._cache_type, present_shape, present)
 
-    def bind_input(self, name: str, values: NDArray[Any]) -> None:
-        """Bind an integer input to `values`, in the graph's type; the same array need not be bound again."""
-        if self._held.get(name) is values and self._on_cpu:
-            return  # on a GPU the contents are copied when binding, so a changed array is bound again
-        array = np.asarray(values, dtype=self._dtypes[name], order="C")
-        self._held[name] = array
+    def bind_caches(
+        self, pasts: Sequence[int], past_shape: list[int], presents: Sequence[int], present_shape: list[int]
+    ) -> None:
+        """`bind_cache` for all cache tensors, if they have one shape."""
+        if not all(past for past, _ in self._cache_names):  # it reads prompts only
+            for tensor, present in zip(self._spec.cache, presents, strict=True):
+                self.bind_cache(tensor, 0, past_shape, present, present_shape)
+            return
+        self._binding.bind_pairs(
+            self._cache_names, self._device, self._cache_type, pasts, past_shape, presents, present_shape
+        )
+
+    def bind_input(self, name: str, values: NDArray[Any], at: int | None = None) -> None:
+        """Bind an integer input to `values`, in the graph's type; the same array need not be bound again.
+
+        `at` is their address, which takes a while to ask for, if they are contiguous and of that type.
+        """
+        if self._held.get(name) is values:
+            return
+        if at is not None and self._on_cpu:
+            self._held[name] = values
+            self._binding.bind_input(name, self._cpu, values.dtype.type, list(values.shape), at)
+            return
+        array = self._held[name] = np.asarray(values, dtype=self._dtypes[name], order="C")
+        if self._on_cpu:
+            self._bind_array(name, array)
+
+    def bind_mask(self, mask: NDArray[Any], steps: int, at: int | None = None) -> None:
+        """Bind what follows from the positions that there are: `mask` (n, past + steps), and other inputs.
+
+        `at` is the mask's address, as for `bind_input`.
+        """
+        spec, (count, total) = self._spec, mask.shape
+        if spec.mask and spec.static_length is not None:
+            self.bind_input(spec.mask, self._shown(mask, steps, spec.static_length))
+        elif spec.mask:
+            self.bind_input(spec.mask, mask, at)
+        for name, kind in spec.extras:
+            self.bind_input(name, _extra(kind, count, steps, total, self._ranks[name]))
+
+    def _bind_array(self, name: str, array: NDArray[Any]) -> None:
         self._binding.bind_input(name, self._cpu, array.dtype.type, list(array.shape), array.ctypes.data)
 
     def run(
@@ -92,7 +134,27 @@ class BoundGraph:
         last: bool = False,
         with_past: bool = True,
     ) -> NDArray[np.float32]:
-        """Run the graph once.
+        """Run the graph once, on arguments as those of `bind`; the logits are the caller's.
+
+        Raises:
+            RuntimeError, TimeoutError: as `run_bound`.
+        """
+        logits = self.bind(ids, mask, positions, wanted, last=last, with_past=with_past)
+        self.run_bound()
+        self._given = self._logits = None  # those of a prompt are large
+        return logits
+
+    def bind(
+        self,
+        ids: NDArray[Any],
+        mask: NDArray[Any],
+        positions: NDArray[Any],
+        wanted: NDArray[Any] | None = None,
+        *,
+        last: bool = False,
+        with_past: bool = True,
+    ) -> NDArray[np.float32]:
+        """Bind everything but the cache; runs read these arrays as they are at that moment.
 
         Args:
             ids: new tokens, (n, S).
@@ -105,41 +167,54 @@ class BoundGraph:
             with_past: there is a past (merged graphs have a branch for each case).
 
         Returns:
-            Logits, float32 (n, S, V), (n, K, V) through a gather, or (n, 1, V) where the graph gives or was
-            asked for the last position only. The array is new and the caller's.
-
-        Raises:
-            RuntimeError: onnxruntime cannot run the graph on these sizes; the message has them.
-            TimeoutError: the first run does not end.
+            A new array that every run fills with logits: float32 (n, S, V), (n, K, V) through a gather, or
+            (n, 1, V) where the graph gives or was asked for the last position only.
         """
         spec = self._spec
         count, steps = ids.shape
         self.bind_input("input_ids", ids)
-        if spec.mask:
-            self.bind_input(spec.mask, self._shown(mask, steps))
+        self.bind_mask(mask, steps)
         if spec.positions:
             self.bind_input(spec.positions, positions)
         if spec.branch:
             self.bind_input(spec.branch, np.array([with_past]))
         if spec.keep:
             self.bind_input(spec.keep, np.full(self._keep_shape, int(last)))
-        for name, kind in spec.extras:
-            self.bind_input(name, _extra(kind, count, steps, mask.shape[1], self._ranks[name]))
         kept = 1 if spec.gives_last_only(last) else steps
         if spec.gather:
             gathered = self._gathered(count, steps, wanted, last)
             self.bind_input(spec.gather, gathered)
             kept = gathered.shape[1]
-        logits = np.empty((count, kept, self._vocab_size), self._logits_dtype)
-        # logits end on the CPU; bound anew each time, so that arrays given to callers are never overwritten
+        given = self._given = np.empty((count, kept, self._vocab_size), self._logits_dtype)
+        half = given.dtype != np.float32
+        logits = self._logits = np.empty(given.shape, np.float32) if half else given
+        # logits end on the CPU, also those of a GPU
         self._binding.bind_output(
-            spec.logits, self._cpu, self._logits_dtype.type, list(logits.shape), logits.ctypes.data
+            spec.logits, self._cpu, given.dtype.type, list(given.shape), given.ctypes.data
         )
+        return logits
+
+    def run_bound(self) -> None:
+        """Run the graph on what is bound.
+
+        Raises:
+            RuntimeError: onnxruntime cannot run the graph on these sizes; the message has them.
+            TimeoutError: the first run does not end.
+        """
+        if self._given is None:
+            raise RuntimeError("no room for logits is bound")
+        if not self._on_cpu:  # a binding copies to a GPU what arrays hold at that moment
+            for name, array in self._held.items():
+                self._bind_array(name, array)
         try:
-            self._binding.run(self._limit and self._limit + count * steps)
+            if self._limit is None:
+                self._run()
+            else:
+                self._binding.run(self._limit + self._held["input_ids"].size)
         except TimeoutError:
             raise
         except Exception as error:  # onnxruntime's exceptions have no common base but Exception
+            count, steps = self._held["input_ids"].shape
             sizes = ", ".join(f"{name} {list(array.shape)}" for name, array in self._held.items())
             raise RuntimeError(
                 f"onnxruntime cannot run the graph on {count} row{'s' * (count > 1)} of {steps} new "
@@ -147,13 +222,12 @@ class BoundGraph:
                 "must declare that: input_ids [batch, 1]"
             ) from error
         self._limit = None
-        return logits.astype(np.float32, copy=False)
+        if self._logits is not None and self._logits is not self._given:
+            self._logits[...] = self._given  # of half or double precision
 
-    def _shown(self, mask: NDArray[Any], steps: int) -> NDArray[Any]:
-        """The mask, over the whole of a fixed cache, with a row for each new token if the graph wants it."""
-        length, total = self._spec.static_length, mask.shape[1]
-        if length is None:
-            return mask
+    def _shown(self, mask: NDArray[Any], steps: int, length: int) -> NDArray[Any]:
+        """The mask over the whole of a fixed cache, with a row for each new token if the graph wants it."""
+        total = mask.shape[1]
         mask = np.pad(mask, ((0, 0), (0, length - total)))
         if not self._square_mask:
             return mask

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from lite.models.decoder.cache import (
     round_capacity,
     split_logits,
 )
-from lite.models.decoder.conventions import Padding
+from lite.models.decoder.conventions import GraphSpec, Padding
 from lite.models.decoder.memory import DeviceBuffer
 
 
@@ -40,6 +41,7 @@ class BlockCache:
         self._wanted = 0
         self._spans: list[_Span | None] = [None] * rows
         self._last_step: tuple[list[int], list[_Run]] | None = None
+        self._bound: _Run | None = None  # whose arrays are bound
         self.lengths: NDArray[np.int64] = np.zeros(rows, np.int64)
 
     @property
@@ -61,6 +63,7 @@ class BlockCache:
 
     def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> NDArray[np.float32]:
         if self._last_step is None or self._last_step[0] != list(rows):
+            self._changed()
             self._last_step = list(rows), self._form_runs(rows)
         runs = self._last_step[1]
         if len(runs) == 1:
@@ -71,12 +74,12 @@ class BlockCache:
         return logits
 
     def fork(self, source: int, target: int) -> None:
-        self._last_step = None
+        self._changed()
         self._spans[target] = self._spans[source]
         self.lengths[target] = self.lengths[source]
 
     def truncate(self, row: int, length: int) -> None:
-        self._last_step = None
+        self._changed()
         if length == 0:
             self._spans[row] = None  # lets go of the block
         self.lengths[row] = length
@@ -89,6 +92,10 @@ class BlockCache:
 
     def reserve(self, length: int, rows: int) -> None:
         self._wanted = length  # blocks have as many lines as rows that run together
+
+    def _changed(self) -> None:
+        """Rows did something else than the last step's did."""
+        self._last_step = self._bound = None
 
     def _runs(self, rows: Sequence[int], counts: Sequence[int] | None = None) -> list[list[int]]:
         """Split the request into runs of the graph; returns places in `rows`.
@@ -122,21 +129,25 @@ class BlockCache:
         return runs
 
     def _step(self, run: _Run, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
-        block, lengths = run.block, self.lengths[run.rows]
-        width = block.width + 1
-        run.ids[run.lines, 0] = tokens
-        run.positions[:, 0] = lengths
-        start = block.width - lengths
-        if start.any():
-            mask = (np.arange(width) >= start[:, None]).astype(np.int64)
-        else:
-            mask = np.ones((len(lengths), width), np.int64)
+        block = run.block
         graph = self._graph if block.width else self._prompts
-        block.bind(graph, 1, self._capacity(width), bool(self._spec.branch))
-        logits = graph.run(run.ids, mask, run.positions, last=True, with_past=block.width > 0)[:, 0]
+        width = block.width + 1
+        again = self._bound is run and width <= run.capacity
+        if not again:
+            run.begin(self._graph, self._spec, self._capacity(width), self.lengths[run.rows])
+        self._bound = None  # if it fails
+        mask = run.next(tokens, width)
+        block.bind(graph, 1, run.capacity, bool(self._spec.branch))
+        if not again:
+            run.logits = graph.bind(run.ids, mask, run.positions, last=True, with_past=width > 1)[:, 0]
+        else:
+            graph.bind_mask(mask, 1, run.mask_at)
+        graph.run_bound()
         block.grown(1)
-        self.lengths[run.rows] = lengths + 1
-        return logits[run.lines]
+        self.lengths[run.rows] += 1
+        if width > 1:  # a run without a past may be another branch of the graph
+            self._bound = run
+        return run.logits if run.lines is None else run.logits[run.lines]
 
     def _capacity(self, width: int) -> int:
         return round_capacity(width, self._wanted, self._placed.context_length)
@@ -144,7 +155,7 @@ class BlockCache:
     def _run(
         self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], last: bool
     ) -> list[NDArray[np.float32]]:
-        self._last_step = None
+        self._changed()
         block, order = self._block_of(rows)  # order: line of the block -> place in `rows`
         new, counts = pad_right([ids[i] for i in order])
         steps = new.shape[1]
@@ -249,8 +260,8 @@ class _Block:
                 read = self._read = new_buffers(self._placed, self.count, past[2])
                 self.clear()
         present = [self.count, heads, length, size]
-        for tensor, source, target in zip(graph.cache, read, self._write, strict=True):
-            graph.bind_cache(tensor, source.pointer, past, target.pointer, present)
+        pointers = [buffer.pointer for buffer in read], [buffer.pointer for buffer in self._write]
+        graph.bind_caches(pointers[0], past, pointers[1], present)
 
     def grown(self, steps: int) -> None:
         """Take what the last run wrote as the block's contents."""
@@ -268,11 +279,20 @@ class _Span:
 
 
 class _Run:
-    """A block that the last step ran, and the arrays of that step.
+    """A block that is run step by step, and the arrays of a step.
 
-    `rows` are the rows in the order of the block's lines, `places` where they stand in the request, and
-    `lines` is the line of each row of the request.
+    Attributes:
+        block: the block.
+        places: where its rows stand in the request.
+        rows: its rows, in the order of its lines.
+        lines: the line of each row of the request, None if they are in order.
+        capacity: positions for which there are arrays.
+        ids, positions: inputs of a step.
+        mask_at: the address of the mask.
+        logits: what a step gives, line by line.
     """
+
+    logits: NDArray[np.float32]
 
     def __init__(
         self, block: _Block, places: NDArray[np.int64], rows: NDArray[np.int64], lines: NDArray[np.int64]
@@ -280,6 +300,32 @@ class _Run:
         self.block = block
         self.places = places
         self.rows = rows
-        self.lines = lines
-        self.ids = np.zeros((len(rows), 1), np.int64)
-        self.positions = np.zeros((len(rows), 1), np.int64)
+        self.lines = None if (np.diff(lines) == 1).all() else lines
+
+    def begin(self, graph: BoundGraph, spec: GraphSpec, capacity: int, lengths: NDArray[np.int64]) -> None:
+        """Make arrays for steps up to `capacity` positions; the rows have `lengths` now."""
+        count = len(self.rows)
+        self.capacity = capacity
+        self.ids = graph.blank("input_ids", (count, 1))
+        self.positions = graph.blank(spec.positions, (count, 1))
+        self.positions[:, 0] = lengths - 1
+        self._line = self.ids[:, 0]
+        self._columns = np.arange(capacity)
+        self._start = (self.block.width - lengths)[:, None]
+        self._filled = bool(self._start.any())
+        self._mask = graph.blank(spec.mask, (count * capacity,))
+        self._mask[:] = 1
+        self.mask_at: int = self._mask.ctypes.data
+
+    def next(self, tokens: NDArray[np.int64], width: int) -> NDArray[Any]:
+        """Fill the arrays for the next step; returns its mask."""
+        if self.lines is None:
+            self._line[:] = tokens
+        else:
+            self._line[self.lines] = tokens
+        self.positions += 1
+        count = len(self._line)
+        mask = self._mask[: count * width].reshape(count, width)
+        if self._filled:
+            np.greater_equal(self._columns[:width], self._start, out=mask)
+        return mask

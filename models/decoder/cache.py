@@ -47,7 +47,10 @@ class KVCache(Protocol):
         """Append tokens to rows; returns the logits of each row's new positions, or its last one."""
 
     def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Append one token to each row; returns logits (n, V). Fast for the same rows again."""
+        """Append one token to each row; returns logits (n, V).
+
+        Fast for the same rows again, which may then get the same array with new contents.
+        """
 
     def fork(self, source: int, target: int) -> None:
         """Make `target` a copy of `source`."""

@@ -27,6 +27,10 @@ from lite.models.graph.session import SessionLike, parse_device
 LOGITS_BYTES = 64 * 2**20  # most logits one run may produce: longer inputs run in chunks with the cache
 MAX_CHUNK = 512  # tokens per run: bounds the activations
 ROWS_PER_RUN = 8  # rows of similar length that share a run where the graph gains from it
+_FORKED = (
+    "an OnnxDecoder does not survive fork (the threads of its session stay behind): make one in the child "
+    "process, or start processes with 'spawn'"
+)
 _WHOLE = 2**31  # more tokens than any row has
 
 P = ParamSpec("P")
@@ -39,10 +43,7 @@ def _in_turn(method: Callable[Concatenate[OnnxDecoder, P], R]) -> Callable[Conca
     @functools.wraps(method)
     def turn(self: OnnxDecoder, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if os.getpid() != self._process:
-            raise RuntimeError(
-                "an OnnxDecoder does not survive fork (the threads of its session stay behind): make one in "
-                "the child process, or start processes with 'spawn'"
-            )
+            raise RuntimeError(_FORKED)
         with self._turn:
             return method(self, *args, **kwargs)
 
@@ -141,11 +142,33 @@ class OnnxDecoder:
         self._adapters = load_adapters(adapters or {}, sessions)
         self._adapter: str | None = None
         self._placed = placed
-        self._cache: KVCache = CACHES[self.spec.padding](placed, batch_size)
-        self._others: dict[str | None, KVCache] = {}  # what rows hold of adapters that are not in use now
-        self._held = np.zeros(batch_size, np.bool_)
-        self._turn = threading.RLock()
+        self._empty(batch_size)
         self._process = os.getpid()
+
+    def _empty(self, rows: int) -> None:
+        """Begin with that many rows, all empty."""
+        self._cache: KVCache = CACHES[self.spec.padding](self._adapted(self._adapter), rows)
+        self._others: dict[str | None, KVCache] = {}  # what rows hold of adapters that are not in use now
+        self._held = np.zeros(rows, np.bool_)
+        self._turn = threading.RLock()
+
+    def sibling(self) -> OnnxDecoder:
+        """A decoder with rows of its own on the same session, so with the same weights in memory.
+
+        The two may run at the same time in different threads. A run is computed by the thread that asked for
+        it, helped by the session's own threads, `num_threads - 1` for both.
+
+        Example:
+            >>> from lite.models import OnnxDecoder, embedded_model_path
+            >>> one = OnnxDecoder(embedded_model_path(), num_threads=1)
+            >>> other = one.sibling()
+            >>> other.session is one.session, other.prefill(0, [1, 2]).shape == (one.vocab_size,), one.lengths
+            (True, True, array([0]))
+        """
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._empty(1)
+        return other
 
     def __reduce__(self) -> Any:
         if self._given_session:
@@ -276,14 +299,19 @@ class OnnxDecoder:
         checked = self._checked(ids, 0, limit=False)
         self._check_adapter(at)
         self._check_room(at, 1)
-        return self._cache.step(at, checked)
+        return self._cache.step(at, checked).copy()
 
-    @_in_turn
     def decode_unchecked(self, tokens: NDArray[np.int64], rows: list[int]) -> NDArray[np.float32]:
-        """`decode` without its checks, for a loop that knows its rows, tokens and lengths to be right."""
+        """`decode` without its checks, for a loop that knows its rows, tokens and lengths to be right.
+
+        The logits stay as they are until the next step of the same rows, which may write into the same array.
+        """
+        if os.getpid() != self._process:
+            raise RuntimeError(_FORKED)
         if self._others:
             self._check_adapter(rows)
-        return self._cache.step(rows, tokens)
+        with self._turn:  # as `_in_turn` does, whose two calls more are felt here
+            return self._cache.step(rows, tokens)
 
     @_in_turn
     def extend(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> list[NDArray[np.float32]]:

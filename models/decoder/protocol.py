@@ -75,7 +75,10 @@ class Decoder(Protocol):
         """Start rows anew with prompts that `check_ids` accepts; the logits after each, float32 (n, V)."""
 
     def decode_unchecked(self, tokens: NDArray[np.int64], rows: list[int]) -> NDArray[np.float32]:
-        """Append a token to each of n different rows that have room; the logits after it, float32 (n, V)."""
+        """Append a token to each of n different rows that have room; the logits after it, float32 (n, V).
+
+        They stay as they are until the next step of the same rows, which may write into the same array.
+        """
 
     def extend(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> list[NDArray[np.float32]]:
         """Append tokens (L_i,) to rows; the logits after each token, one float32 (L_i, V) per row."""

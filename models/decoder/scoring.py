@@ -5,32 +5,50 @@ Memory is the weights, the cache and the logits of one chunk, whatever the lengt
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from lite.kernels import token_log_probs
+from lite.kernels import TokenScores, token_log_probs, token_scores
+from lite.kernels._supports import Support, checked_support
 from lite.models.decoder.protocol import Decoder
 
 
 def score(
-    decoder: Decoder, rows: Sequence[NDArray[np.int64]], *, equal_lengths: bool = False
+    decoder: Decoder,
+    rows: Sequence[NDArray[np.int64]],
+    *,
+    temperature: ArrayLike = 1.0,
+    supports: Sequence[Support | None] | None = None,
+    equal_lengths: bool = False,
 ) -> list[NDArray[np.float32]]:
-    """Log-prob of every token given the tokens before it, under the raw model distribution (no temperature).
+    """Log-prob of every token given the tokens before it.
+
+    By default under the raw model distribution. With a temperature and recorded supports, under the one that
+    tokens were really sampled from: `softmax(logits / temperature)` of the tokens that the filters had kept.
 
     Args:
         decoder: the model; its rows are left as they are.
         rows: token ids, one integer array (L_i,) per row, each at least one token and at most the model's
             context.
+        temperature: divides the logits; one number, or one per row.
+        supports: for each row the kept ids of its last n tokens, or None if nothing was recorded:
+            `(offsets, ids)`, integers (n + 1,) and (m,); token j of these n was drawn from
+            `ids[offsets[j]:offsets[j + 1]]`, from the whole vocabulary where these are none. So the record of
+            a response goes with the row of prompt and response.
         equal_lengths: let only rows of equal length share a run, so that the model sees no padding.
 
     Returns:
-        One float32 array (L_i,) per row. Entry 0 is 0: nothing comes before the first token.
+        One float32 array (L_i,) per row. Entry 0 is 0: nothing comes before the first token. A token that is
+        not in its support has the probability 0 and scores -inf.
 
     Raises:
-        ValueError: for an empty row, one longer than the context, or ids outside the vocabulary.
+        ValueError: for an empty row, one longer than the context, ids outside the vocabulary, a temperature
+            that is not positive and finite, or supports that do not fit the rows.
+        TypeError: for supports that are no pairs of integers, or a temperature that is no number.
 
     Example:
         >>> import numpy as np
@@ -39,13 +57,60 @@ def score(
         >>> rows = score(decoder, [np.array([10, 20, 30]), np.array([40, 50])])
         >>> [row.shape for row in rows], float(rows[0][0]), bool((rows[0][1:] < 0).all())
         ([(3,), (2,)], 0.0, True)
+        >>> only_one = np.array([0, 1]), np.array([50])  # the last token could be nothing else
+        >>> np.exp(score(decoder, [np.array([40, 50])], temperature=0.7, supports=[only_one])[0]).tolist()
+        [1.0, 1.0]
     """
     out = [np.zeros(len(row), np.float32) for row in rows]
-    for i, start, logits in _chunks(decoder, rows, equal_lengths):
-        stop = min(start + len(logits), len(rows[i]) - 1)  # the last logits score a token that is not given
-        if stop > start:
-            targets = np.asarray(rows[i], np.int64)[start + 1 : stop + 1]
-            out[i][start + 1 : stop + 1] = token_log_probs(logits[: stop - start], targets)
+
+    def note(i: int, at: slice, logits: NDArray[np.float32], sampled: dict[str, Any]) -> None:
+        out[i][at] = token_log_probs(logits, ids[i][at], **sampled)
+
+    ids = [np.asarray(row) for row in rows]
+    _run(decoder, ids, temperature, supports, equal_lengths, note)
+    return out
+
+
+def score_details(
+    decoder: Decoder,
+    rows: Sequence[NDArray[np.int64]],
+    *,
+    temperature: ArrayLike = 1.0,
+    supports: Sequence[Support | None] | None = None,
+    equal_lengths: bool = False,
+) -> list[TokenScores]:
+    """All that `lite.kernels.token_scores` tells of each token, from one run of the model.
+
+    The log-prob in the raw model, the log-prob in the distribution that it was sampled from, the log of the
+    mass that was kept of that, and the entropy of the raw model: what generation reports with its draws, if
+    there were no penalties.
+
+    Args:
+        decoder, rows, temperature, supports, equal_lengths: as for `score`.
+
+    Returns:
+        One `TokenScores` of float64 arrays (L_i,) per row; entry 0 is 0 throughout.
+
+    Raises:
+        ValueError, TypeError: as `score`.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.models import OnnxDecoder, embedded_model_path, score_details
+        >>> decoder = OnnxDecoder(embedded_model_path())
+        >>> kept = np.array([0, 0, 2]), np.array([30, 31])  # of the last two tokens
+        >>> (row,) = score_details(decoder, [np.array([10, 20, 30])], temperature=0.7, supports=[kept])
+        >>> (row.kept_log_mass < 0).tolist(), bool(row.sampled_log_probs[2] > row.log_probs[2])
+        ([False, False, True], True)
+    """
+    out = [TokenScores(*np.zeros((4, len(row)))) for row in rows]
+
+    def note(i: int, at: slice, logits: NDArray[np.float32], sampled: dict[str, Any]) -> None:
+        for part, values in zip(out[i], token_scores(logits, ids[i][at], **sampled), strict=True):
+            part[at] = values
+
+    ids = [np.asarray(row) for row in rows]
+    _run(decoder, ids, temperature, supports, equal_lengths, note)
     return out
 
 
@@ -81,12 +146,70 @@ def full_logits(
     return out
 
 
+def _run(
+    decoder: Decoder,
+    rows: Sequence[NDArray[np.int64]],
+    temperature: ArrayLike,
+    supports: Sequence[Support | None] | None,
+    equal_lengths: bool,
+    note: Callable[[int, slice, NDArray[np.float32], dict[str, Any]], None],
+) -> None:
+    """Call `note(row, positions, logits, options of the kernel)` for all positions that have logits."""
+    temperatures = _temperatures(temperature, len(rows))
+    kept = _checked_supports(supports, [len(row) for row in rows], decoder.vocab_size)
+    for i, start, logits in _chunks(decoder, rows, equal_lengths):
+        stop = min(start + len(logits), len(rows[i]) - 1)  # the last logits score a token that is not given
+        if stop > start:
+            sampled: dict[str, Any] = {"temperature": float(temperatures[i])}
+            if (support := kept[i]) is not None:
+                offsets, ids = support
+                here = offsets[start + 1 : stop + 2]
+                sampled["support"] = here - here[0], ids[here[0] : here[-1]]
+            note(i, slice(start + 1, stop + 1), logits[: stop - start], sampled)
+
+
+def _temperatures(temperature: ArrayLike, count: int) -> NDArray[np.float64]:
+    given = np.asarray(temperature)
+    if given.dtype.kind not in "fiu":
+        raise TypeError(f"temperature must be a number, or one per row, got {temperature!r}")
+    if given.shape not in ((), (count,)):
+        raise ValueError(f"temperature must be one number or one for each of {count} rows, got {given.shape}")
+    if not (fits := (given >= 2.0**-126) & (given <= 2.0**100)).all():
+        raise ValueError(f"temperature must be positive and finite, got {given[~fits].flat[0]}")
+    return np.broadcast_to(given.astype(np.float64), (count,))
+
+
+def _checked_supports(
+    supports: Sequence[Support | None] | None, lengths: Sequence[int], vocab_size: int
+) -> list[tuple[NDArray[np.int64], NDArray[np.int32]] | None]:
+    """Supports of whole rows: offsets (L_i + 1,) and ids, or None."""
+    if supports is None:
+        return [None] * len(lengths)
+    if len(supports) != len(lengths):
+        raise ValueError(f"supports must be one per row, {len(lengths)}, or None; got {len(supports)}")
+    out: list[tuple[NDArray[np.int64], NDArray[np.int32]] | None] = []
+    for i, (support, length) in enumerate(zip(supports, lengths, strict=True)):
+        if support is None:
+            out.append(None)
+            continue
+        pair = isinstance(support, tuple | list) and len(support) == 2
+        count = max(0, np.size(support[0]) - 1) if pair else 0
+        if count > length:
+            raise ValueError(f"supports[{i}] is of {count} tokens, but the row has {length}")
+        try:
+            offsets, ids = checked_support(support, count, vocab_size, f"supports[{i}]")
+        except IndexError as error:
+            raise ValueError(str(error)) from None
+        out.append((np.concatenate([np.zeros(length - count, np.int64), offsets]), ids))
+    return out
+
+
 def _chunks(
     decoder: Decoder, rows: Sequence[NDArray[np.int64]], equal_lengths: bool
 ) -> Iterator[tuple[int, int, NDArray[np.float32]]]:
     """Run all rows through the model; yields (index in `rows`, first position, logits of some positions)."""
     arrays = [decoder.check_ids(row) for row in rows]
-    for batch in _batches([len(ids) for ids in arrays], decoder.rows_per_run, equal_lengths):
+    for batch in _batches(decoder, [len(ids) for ids in arrays], equal_lengths):
         held = decoder.acquire(len(batch))
         try:
             decoder.reserve(max(len(arrays[i]) for i in batch), len(batch))
@@ -100,10 +223,19 @@ def _chunks(
             decoder.release(held)
 
 
-def _batches(lengths: list[int], size: int, equal: bool) -> Iterator[list[int]]:
-    """Indices of rows to run together: of similar length, which wastes no padding, or of equal length."""
+def _batches(decoder: Decoder, lengths: list[int], equal: bool) -> Iterator[list[int]]:
+    """Indices of rows to run together: of similar length, which wastes no padding, or of equal length.
+
+    As many as fit one chunk: sharing runs would cut longer rows into more pieces, each of which reads the
+    past again. A graph that takes token after token gains from every row.
+    """
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     groups = [list(group) for _, group in groupby(order, key=lengths.__getitem__)] if equal else [order]
+    most, single = decoder.rows_per_run, decoder.chunk_length(1)
     for group in groups:
-        for first in range(0, len(group), size):
-            yield group[first : first + size]
+        while group:
+            size = most
+            while single > 1 and size > 1 and decoder.chunk_length(size) < lengths[group[:size][-1]]:
+                size -= 1
+            yield group[:size]
+            group = group[size:]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lite.models.decoder.binding import BoundGraph, PlacedGraph
 from lite.models.decoder.cache import Line, copy_positions, line_bytes, new_buffers, round_capacity
+from lite.models.decoder.conventions import GraphSpec
 from lite.models.decoder.memory import DeviceBuffer
 
 MAX_BINDINGS = 64
@@ -35,7 +36,7 @@ class SlotCache:
         self._buffers: list[DeviceBuffer] = []
         self._slots = np.full(rows, -1)  # row -> slot; an empty row has none
         self._bound: dict[tuple[int, int], _Range] = {}
-        self._last_step: tuple[list[int], NDArray[np.int64], _Range] | None = None
+        self._last_step: _Step | None = None  # until anything but steps of its rows happens
         self.lengths: NDArray[np.int64] = np.zeros(rows, np.int64)
 
     @property
@@ -47,37 +48,41 @@ class SlotCache:
     ) -> list[NDArray[np.float32]]:
         needed = max(int(self.lengths[row]) + len(new) for row, new in zip(rows, ids, strict=True))
         self._ensure(np.array(rows), needed)
+        self._last_step = None
         return [self._prompt(row, new, last) for row, new in zip(rows, ids, strict=True)]
 
     def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> NDArray[np.float32]:
         if self._spec.one_row and len(rows) > 1:
             return np.concatenate([self.step([row], tokens[i : i + 1]) for i, row in enumerate(rows)])
+        step = self._last_step
+        if step is None or not step.room or step.rows != list(rows):
+            step = self._prepared(rows)
+        self._last_step = None  # if it fails
+        logits = step.run(tokens)
+        self.lengths[step.at] += 1
+        self._last_step = step
+        return logits
+
+    def _prepared(self, rows: Sequence[int]) -> _Step:
         index = np.array(rows)
-        lengths = self.lengths[index] + 1
-        self._ensure(index, int(lengths.max()))
-        if self._last_step is None or self._last_step[0] != list(rows):
-            first = self._bring_together(index)
-            places = self._slots[index] - first  # of each row in the run
-            self._last_step = list(rows), places, self._range(first, len(index))
-        _, places, bound = self._last_step
-        bound.ids[places, 0] = tokens
-        bound.positions[places, 0] = lengths - 1
-        bound.show(places, lengths)
-        logits = bound.graph.run(bound.ids, bound.mask, bound.positions, last=True)[:, 0]
-        self.lengths[index] = lengths
-        return logits if (places[1:] > places[:-1]).all() else logits[places]
+        lengths = self.lengths[index]
+        self._ensure(index, int(lengths.max()) + 1)
+        first = self._bring_together(index)
+        bound = self._range(first, len(index))
+        return _Step(bound, index, self._slots[index] - first, lengths)
 
     def fork(self, source: int, target: int) -> None:
+        self._last_step = None
         if self.lengths[source]:
             self._ensure(np.array([target]), int(self.lengths[source]))
             self._copy(source, self._line(self._slots[source]), self._line(self._slots[target]))
         self.lengths[target] = self.lengths[source]
 
     def truncate(self, row: int, length: int) -> None:
+        self._last_step = None
         self.lengths[row] = length
         if length == 0:
             self._slots[row] = -1
-            self._last_step = None
 
     def resize(self, rows: int) -> None:
         new = max(0, rows - len(self._slots))
@@ -174,24 +179,67 @@ class SlotCache:
             for tensor, buffer in zip(self._spec.cache, self._buffers, strict=True):
                 at = buffer.pointer + offset
                 graph.bind_cache(tensor, at, shape, at, shape)
-            found = self._bound[first, count] = _Range(graph, count, self._capacity)
+            found = self._bound[first, count] = _Range(graph, self._spec, count, self._capacity)
         return found
 
 
 class _Range:
     """A binding for neighbouring slots, with the arrays of a decoding step."""
 
-    def __init__(self, graph: BoundGraph, count: int, capacity: int) -> None:
+    def __init__(self, graph: BoundGraph, spec: GraphSpec, count: int, capacity: int) -> None:
         self.graph = graph
-        self.ids = np.zeros((count, 1), np.int64)
-        self.positions = np.zeros((count, 1), np.int64)
-        self.mask = np.zeros((count, capacity), np.int64)
-        self._shown = np.zeros(count, np.int64)
+        self.ids = graph.blank("input_ids", (count, 1))
+        # the positions, and where the mask shows a row's next one: both are counted up in one addition
+        self.counters = graph.blank(spec.positions, (2, count))
+        self.positions = self.counters[0, :, None]
+        self.mask = graph.blank(spec.mask, (count, capacity))
 
-    def show(self, places: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
-        """Let the mask show `lengths` positions; usually one more than last time, a single write."""
-        if (self._shown[places] + 1 == lengths).all():
-            self.mask[places, lengths - 1] = 1
+
+class _Step:
+    """Steps of the same rows, one after the other: all is bound, and only what arrays hold changes.
+
+    Args:
+        bound: the binding of the rows' slots.
+        rows: which rows.
+        places: where each is in the run.
+        lengths: how many tokens each holds.
+
+    Attributes:
+        rows: the rows, as a list.
+        at: what stands for them in an index.
+        room: how many steps fit into the buffers.
+    """
+
+    def __init__(
+        self, bound: _Range, rows: NDArray[np.int64], places: NDArray[np.int64], lengths: NDArray[np.int64]
+    ) -> None:
+        count, capacity = bound.mask.shape
+        self.rows = rows.tolist()
+        neighbours = (np.diff(rows) == 1).all()
+        self.at = slice(self.rows[0], self.rows[0] + count) if neighbours else rows
+        self.room = capacity - int(lengths.max())
+        self._places = None if (np.diff(places) == 1).all() else places
+        present = np.zeros(count, np.int64)  # positions of each row of the run
+        present[places] = lengths
+        self._counters, self._next = bound.counters, bound.counters[1]
+        self._counters[:] = present - 1, np.arange(count) * capacity + present - 1
+        self._mask, self._ids = bound.mask.reshape(-1), bound.ids.reshape(-1)
+        bound.mask[:] = np.arange(capacity) < present[:, None]
+        self._logits = bound.graph.bind(bound.ids, bound.mask, bound.positions, last=True)[:, 0]
+        self._given = self._logits if self._places is None else np.empty_like(self._logits)
+        self._run = bound.graph.run_bound
+
+    def run(self, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Append a token to each row; the logits are in the same array each time."""
+        places = self._places
+        if places is None:
+            self._ids[:] = tokens
         else:
-            self.mask[places] = np.arange(self.mask.shape[1]) < lengths[:, None]
-        self._shown[places] = lengths
+            self._ids[places] = tokens
+        self._counters += 1
+        self._mask[self._next] = 1
+        self.room -= 1
+        self._run()
+        if places is not None:
+            np.take(self._logits, places, 0, out=self._given, mode="clip")
+        return self._given

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
+import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,20 +13,19 @@ from numpy.typing import NDArray
 from lite.models.decoder.protocol import Decoder
 from lite.models.decoder.scoring import full_logits, score
 from lite.models.generation.batching import Batcher, BatchSizes
-from lite.models.generation.loop import DecodeText, Generated, generate
+from lite.models.generation.loop import Generated, generate
 from lite.models.generation.options import GenerationConfig
+from lite.models.generation.pool import Pool
+from lite.models.generation.stops import DecodeText
 
-Task = GenerationConfig | Literal["score", "logits"]
-"""What to do with rows; only rows of equal tasks can share a run."""
-
-# Wrappers often share a model (a policy and its scoring version), and a decoder is for one thread at a time.
-_locks: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-_guard = threading.Lock()
+Task = GenerationConfig | Literal["generate", "score", "logits"]
+"""What to do with rows; only rows of equal tasks can share a run. "generate": each under its own options."""
 
 
 class _Row(NamedTuple):
     ids: NDArray[np.int64]
     seeds: NDArray[np.uint64] | None = None  # one per sample
+    config: GenerationConfig | None = None
 
 
 class ModelCalls:
@@ -43,6 +41,7 @@ class ModelCalls:
         equal_lengths: score only rows of equal length in one run, without any padding.
         sizes: rows per run, for batching; None runs what each caller gives.
         timeout: seconds that a row waits for others.
+        sessions: how many parts of a call may run at the same time.
         adapter: the decoder's adapter to run with, None for the model as it is.
     """
 
@@ -55,6 +54,7 @@ class ModelCalls:
         equal_lengths: bool = False,
         sizes: BatchSizes | None = None,
         timeout: float = 10.0,
+        sessions: int = 1,
         adapter: str | None = None,
     ) -> None:
         self.model = model
@@ -62,17 +62,23 @@ class ModelCalls:
         self.decode_text = decode_text
         self.equal_lengths = equal_lengths
         self.adapter = adapter
-        self._lock = _lock_of(model)
+        self.sessions = sessions
+        self.pool = Pool.of(model, sessions)  # that of all wrappers of the model
         batcher = Batcher(self._run, sizes or BatchSizes(1, None), timeout)  # checks the timeout
         self.batcher: Batcher[_Row, Any] | None = None if sizes is None else batcher
 
     def generate(
-        self, prompts: Sequence[NDArray[np.int64]], config: GenerationConfig, seeds: NDArray[np.uint64] | None
+        self,
+        prompts: Sequence[NDArray[np.int64]],
+        configs: Sequence[GenerationConfig],
+        seeds: NDArray[np.uint64] | None,
     ) -> list[Generated]:
-        """Responses, as `lite.models.generate` gives them."""
+        """Responses, as `lite.models.generate` gives them, to prompts with options of their own."""
         n = self.num_samples
         own = [None if seeds is None else seeds[i * n : (i + 1) * n] for i in range(len(prompts))]
-        rows = self._call(config, [_Row(*row) for row in zip(prompts, own, strict=True)])
+        shared = set(configs)
+        task: Task = shared.pop() if len(shared) == 1 else "generate"
+        rows = self._call(task, [_Row(*row) for row in zip(prompts, own, configs, strict=True)])
         return [response for row in rows for response in row]
 
     def score(self, rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
@@ -91,21 +97,27 @@ class ModelCalls:
         return self.batcher(task, rows)
 
     def _run(self, task: Task, rows: Sequence[_Row]) -> list[Any]:
+        return self.pool.run(functools.partial(self._on, task), rows, most=self.sessions)
+
+    def _on(self, task: Task, model: Decoder, rows: Sequence[_Row]) -> list[Any]:
+        with _using(model, self.adapter):
+            return self._with_adapter(task, model, rows)
+
+    def _with_adapter(self, task: Task, model: Decoder, rows: Sequence[_Row]) -> list[Any]:
         ids = [row.ids for row in rows]
-        with self._lock, _using(self.model, self.adapter):
-            if task == "score":
-                return score(self.model, ids, equal_lengths=self.equal_lengths)
-            if task == "logits":
-                return full_logits(self.model, ids, equal_lengths=self.equal_lengths)
-            seeds = [row.seeds for row in rows if row.seeds is not None]
-            responses = generate(
-                self.model,
-                ids,
-                task,
-                seeds=np.concatenate(seeds) if seeds else None,
-                num_samples=self.num_samples,
-                decode_text=self.decode_text,
-            )
+        if task == "score":
+            return score(model, ids, equal_lengths=self.equal_lengths)
+        if task == "logits":
+            return full_logits(model, ids, equal_lengths=self.equal_lengths)
+        seeds = [row.seeds for row in rows if row.seeds is not None]
+        responses = generate(
+            model,
+            ids,
+            [row.config for row in rows if row.config is not None],
+            seeds=np.concatenate(seeds) if seeds else None,
+            num_samples=self.num_samples,
+            decode_text=self.decode_text,
+        )
         n = self.num_samples
         return [responses[i * n : (i + 1) * n] for i in range(len(rows))]
 
@@ -122,11 +134,3 @@ def _using(model: Any, adapter: str | None) -> Iterator[None]:
         yield
     finally:
         model.adapter = before
-
-
-def _lock_of(model: Any) -> Any:
-    with _guard:
-        try:
-            return _locks.setdefault(model, threading.RLock())
-        except TypeError:  # an object that cannot be referred to weakly has one wrapper, it is hoped
-            return threading.RLock()

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite.kernels import sample_tokens
+from lite.kernels import DrawDetails
 from lite.models.decoder.protocol import Decoder
+from lite.models.generation.beams import search
 from lite.models.generation.options import GenerationConfig
+from lite.models.generation.response import AHEAD, Response
+from lite.models.generation.sampling import Sampler, joined
+from lite.models.generation.stops import DecodeText, has_stopped
 
-_AHEAD = 1024  # tokens of a response that memory is taken for at once; longer ones make it grow
 _ENDLESS = 2**31  # stands for any larger limit
-
-DecodeText = Callable[[NDArray[np.int64]], str]
 
 
 @dataclass(frozen=True)
@@ -29,11 +31,17 @@ class Generated:
         log_probs: float32 (L,), of each token under the raw model distribution: no temperature, no filter,
             no penalty.
         finish_reason: `"eos"`, `"stop"` (a stop sequence) or `"length"`.
+        score: of a beam search: the sum of its log-probs after biases, penalties and bans, divided by its
+            length to the power of `length_penalty`; otherwise None.
+        details: of each token, what the options `logprobs`, `sampled_log_probs`, `kept_ids` and `entropy` ask
+            for; None if they ask for nothing.
     """
 
     tokens: NDArray[np.int64]
     log_probs: NDArray[np.float32]
     finish_reason: str
+    score: float | None = None
+    details: DrawDetails | None = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,7 @@ class Step:
         tokens: int64 (n,), their new tokens.
         log_probs: float32 (n,), of the raw model distribution.
         finished: the responses that ended with this step, and why.
+        details: of these tokens, if the options of any response ask for some.
     """
 
     index: int
@@ -53,12 +62,13 @@ class Step:
     tokens: NDArray[np.int64]
     log_probs: NDArray[np.float32]
     finished: dict[int, str] = field(default_factory=dict)
+    details: DrawDetails | None = None
 
 
 def generate(
     decoder: Decoder,
     prompts: Sequence[ArrayLike],
-    config: GenerationConfig,
+    config: GenerationConfig | Sequence[GenerationConfig],
     *,
     seeds: NDArray[np.uint64] | None = None,
     num_samples: int = 1,
@@ -72,19 +82,19 @@ def generate(
     Args:
         decoder: the model; rows that are in use stay as they are.
         prompts: token ids, one integer array (L,) per prompt.
-        config: the options.
+        config: the options, of all prompts or one for each.
         seeds: uint64 (len(prompts) * num_samples,), one per response; default: drawn from the operating
             system.
-        num_samples: responses per prompt.
-        decode_text: turns tokens (L,) into text; needed for `config.stop_sequences`.
+        num_samples: responses per prompt; of a beam search, the best ones, the best first.
+        decode_text: turns tokens (L,) into text; needed for stop sequences.
 
     Returns:
         The responses, prompt by prompt: response s of prompt p is number `p * num_samples + s`. For no
-            prompts, none.
+            prompts, none. Where a search finds fewer, the others are empty and have the score -inf.
 
     Raises:
         ValueError: if a prompt is empty, longer than the context or holds unknown ids, if there is not one
-            seed per response, or for stop sequences without `decode_text`.
+            seed per response, for stop sequences without `decode_text`, or more samples than beams.
 
     Example:
         >>> import numpy as np
@@ -96,22 +106,33 @@ def generate(
         >>> len(responses), responses[0].tokens.shape, responses[0].finish_reason
         (4, (5,), 'length')
     """
+    configs = _one_each(config, len(prompts))
+    if any(own.num_beams > 1 for own in configs):
+        return _with_beams(decoder, prompts, configs, seeds, num_samples, decode_text)
     steps = list(
-        stream(decoder, prompts, config, seeds=seeds, num_samples=num_samples, decode_text=decode_text)
+        stream(decoder, prompts, configs, seeds=seeds, num_samples=num_samples, decode_text=decode_text)
     )
     count = len(prompts) * num_samples
     tokens = np.zeros((count, len(steps)), np.int64)
     log_probs = np.zeros((count, len(steps)), np.float32)
     lengths = np.zeros(count, np.int64)
     reasons = ["length"] * count  # also of a prompt that leaves no room for a response
+    draws: list[list[tuple[Step, int]]] = [[] for _ in range(count)]
     for step in steps:
         tokens[step.rows, step.index] = step.tokens
         log_probs[step.rows, step.index] = step.log_probs
         lengths[step.rows] += 1
+        for i, row in enumerate(step.rows.tolist()):
+            draws[row].append((step, i))
         for row, reason in step.finished.items():
             reasons[row] = reason
     return [
-        Generated(tokens[row, :length].copy(), log_probs[row, :length].copy(), reasons[row])
+        Generated(
+            tokens[row, :length].copy(),
+            log_probs[row, :length].copy(),
+            reasons[row],
+            details=joined(draws[row], configs[row // num_samples]),
+        )
         for row, length in enumerate(lengths)
     ]
 
@@ -119,7 +140,7 @@ def generate(
 def stream(
     decoder: Decoder,
     prompts: Sequence[ArrayLike],
-    config: GenerationConfig,
+    config: GenerationConfig | Sequence[GenerationConfig],
     *,
     seeds: NDArray[np.uint64] | None = None,
     num_samples: int = 1,
@@ -140,8 +161,10 @@ def stream(
     """
     if operator.index(num_samples) < 1:
         raise ValueError(f"num_samples must be at least 1, got {num_samples}")
-    if config.stop_sequences and decode_text is None:
-        raise ValueError("stop_sequences need decode_text, the function that turns tokens into text")
+    configs = _one_each(config, len(prompts))
+    if any(own.num_beams > 1 for own in configs):
+        raise ValueError("num_beams must be 1: what a search finds is known at its end, see `generate`")
+    _check_configs(decoder, configs, decode_text)
     ids = [decoder.check_ids(prompt) for prompt in prompts]
     count = len(ids) * num_samples
     given: NDArray[Any] = (
@@ -153,122 +176,137 @@ def stream(
         raise ValueError(
             f"seeds must be {count} integers, one per response, got {given.dtype} of shape {given.shape}"
         )
-    batch = _Batch(decoder, ids, config, given.astype(np.uint64), num_samples, decode_text)
-    return batch.steps()
+    room = decoder.context_length or _ENDLESS
+    responses = [
+        Response(
+            number, ids[number // num_samples], configs[number // num_samples], np.uint64(given[number]), room
+        )
+        for number in range(count)
+    ]
+    return _Batch(decoder, responses, num_samples, decode_text).steps()
+
+
+def _one_each(config: GenerationConfig | Sequence[GenerationConfig], count: int) -> list[GenerationConfig]:
+    configs = [config] * count if isinstance(config, GenerationConfig) else list(config)
+    if len(configs) != count:
+        raise ValueError(f"config must be one or one per prompt, got {len(configs)} for {count} prompts")
+    return configs
+
+
+def _check_configs(
+    decoder: Decoder, configs: Sequence[GenerationConfig], decode_text: DecodeText | None
+) -> None:
+    if decode_text is None and any(own.stop_sequences for own in configs):
+        raise ValueError("stop_sequences need decode_text, the function that turns tokens into text")
+    for own in dict.fromkeys(configs):
+        own.check_vocabulary(decoder.vocab_size)
+
+
+def _with_beams(
+    decoder: Decoder,
+    prompts: Sequence[ArrayLike],
+    configs: list[GenerationConfig],
+    seeds: NDArray[np.uint64] | None,
+    num_samples: int,
+    decode_text: DecodeText | None,
+) -> list[Generated]:
+    """`generate` where some prompts are to be searched: these first, and then the others."""
+    searched = [i for i, own in enumerate(configs) if own.num_beams > 1]
+    fewest = min(configs[i].num_beams for i in searched)
+    if num_samples > fewest:
+        raise ValueError(f"num_samples must be at most num_beams, got {num_samples} and {fewest}")
+    _check_configs(decoder, configs, decode_text)
+    ids = [decoder.check_ids(prompt) for prompt in prompts]
+    others = [i for i in range(len(prompts)) if i not in set(searched)]
+    by_prompt = None if seeds is None else np.asarray(seeds).reshape(len(prompts), num_samples)
+    rest = generate(
+        decoder,
+        [ids[i] for i in others],
+        [configs[i] for i in others],
+        seeds=None if by_prompt is None else by_prompt[others].ravel(),
+        num_samples=num_samples,
+        decode_text=decode_text,
+    )
+    room = decoder.context_length or _ENDLESS
+    found = search(
+        decoder,
+        [ids[i] for i in searched],
+        [configs[i] for i in searched],
+        [min(configs[i].max_new_tokens, room - len(ids[i])) for i in searched],
+        decode_text,
+    )
+    none = Generated(np.zeros(0, np.int64), np.zeros(0, np.float32), "length", -np.inf)  # there is no other
+    out = [none] * (len(prompts) * num_samples)
+    for at, i in enumerate(others):
+        out[i * num_samples : (i + 1) * num_samples] = rest[at * num_samples : (at + 1) * num_samples]
+    for i, responses in zip(searched, found, strict=True):
+        for s, response in enumerate(responses[:num_samples]):
+            out[i * num_samples + s] = Generated(*response)
+    return out
 
 
 class _Batch:
-    """The state of one call: which responses are open, on which rows of the decoder, and what they hold."""
+    """The state of one call: which responses are open, and on which rows of the decoder."""
 
     def __init__(
-        self,
-        decoder: Decoder,
-        prompts: list[NDArray[np.int64]],
-        config: GenerationConfig,
-        seeds: NDArray[np.uint64],
-        num_samples: int,
-        decode_text: DecodeText | None,
+        self, decoder: Decoder, responses: list[Response], num_samples: int, decode_text: DecodeText | None
     ) -> None:
         self.decoder = decoder
-        self.config = config
-        self.seeds = seeds
+        self.responses = responses
         self.num_samples = num_samples
         self.decode_text = decode_text
-        self.prompts = prompts
-        room = decoder.context_length or _ENDLESS
-        limits = [min(config.max_new_tokens, room - len(p)) for p in prompts]
-        self.limits = np.repeat(np.array(limits, np.int64), num_samples)
-        self.starts = np.repeat(np.array([len(p) for p in prompts], np.int64), num_samples)
-        longest = max(
-            (len(p) + min(limit, _AHEAD) for p, limit in zip(prompts, limits, strict=True)), default=0
-        )
-        # prompt and response of each row, for the repetition penalty; -1 where there is nothing yet
-        self.history = np.full((len(self.limits), longest), -1, np.int64)
-        for row, start in enumerate(self.starts):
-            self.history[row, :start] = prompts[row // num_samples]
+        self.sampler = Sampler()
 
     def steps(self) -> Iterator[Step]:
-        live = np.flatnonzero(self.limits > 0)
-        if not len(live):
+        live = [response for response in self.responses if response.limit > 0]
+        if not live:
             return
-        held = self.decoder.acquire(len(self.limits))
-        rows = np.array(held)
+        held = self.decoder.acquire(len(self.responses))
         try:
-            logits, on = self._prefill(rows, live), rows[live].tolist()
-            for t in range(int(self.limits.max())):
-                tokens, log_probs = self._sample(logits, live, t)
-                self._remember(live, tokens, t)
-                finished = self._finished(live, tokens, t)
-                yield Step(t, live, tokens, log_probs, finished)
-                for row in finished:
-                    self.decoder.reset(int(rows[row]))
+            logits, on = self._prefill(held, live), [held[response.number] for response in live]
+            for t in itertools.count():
+                drawn = self.sampler.draw(logits, live)
+                finished = self._remember(live, drawn.tokens)
+                numbers = np.array([response.number for response in live])
+                yield Step(t, numbers, drawn.tokens, drawn.log_probs, finished, drawn.details)
+                tokens = drawn.tokens
                 if finished:
-                    going = np.array([row not in finished for row in live.tolist()])
-                    live, tokens = live[going], tokens[going]
-                    if not len(live):
+                    for number in finished:
+                        self.decoder.reset(held[number])
+                    going = np.array([response.number not in finished for response in live])
+                    live, tokens = [live[i] for i in np.flatnonzero(going)], tokens[going]
+                    if not live:
                         return
-                    on = rows[live].tolist()
+                    on = [held[response.number] for response in live]
                 logits = self.decoder.decode_unchecked(tokens, on)
         finally:
             self.decoder.release(held)
 
-    def _prefill(self, rows: NDArray[np.int64], live: NDArray[np.int64]) -> NDArray[np.float32]:
+    def _prefill(self, held: Sequence[int], live: Sequence[Response]) -> NDArray[np.float32]:
         """Run each prompt once and give every sample its cache; returns the logits of the live rows."""
-        self.decoder.reserve(self.history.shape[1], len(live))
-        first = live[live % self.num_samples == 0]
-        prompts = [self.prompts[row // self.num_samples] for row in first]
-        logits = self.decoder.prefill_rows(rows[first].tolist(), prompts)
-        for row in live:
-            source = row - row % self.num_samples
-            if source != row:
-                self.decoder.fork(int(rows[source]), int(rows[row]))
+        self.decoder.reserve(max(len(r.prompt) + min(r.limit, AHEAD) for r in live), len(live))
+        first = [response for response in live if response.number % self.num_samples == 0]
+        logits = self.decoder.prefill_rows([held[r.number] for r in first], [r.prompt for r in first])
+        for number in (response.number for response in live):
+            source = number - number % self.num_samples
+            if source != number:
+                self.decoder.fork(held[source], held[number])
         return np.repeat(logits, self.num_samples, axis=0)
 
-    def _remember(self, live: NDArray[np.int64], tokens: NDArray[np.int64], step: int) -> None:
-        at = self.starts[live] + step
-        if (missing := int(at.max()) + 1 - self.history.shape[1]) > 0:
-            more = np.full((len(self.history), max(missing, self.history.shape[1])), -1, np.int64)
-            self.history = np.concatenate([self.history, more], axis=1)
-        self.history[live, at] = tokens
-
-    def _sample(
-        self, logits: NDArray[np.float32], live: NDArray[np.int64], step: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        config = self.config
-        penalised = config.repetition_penalty != 1
-        return sample_tokens(
-            logits,
-            self.seeds[live],
-            step=step,
-            temperature=0.0 if config.greedy else config.temperature,
-            top_k=config.top_k or 0,
-            top_p=config.top_p,
-            min_p=config.min_p,
-            repetition_penalty=config.repetition_penalty,
-            previous=self.history[live] if penalised else None,
-        )
-
-    def _finished(self, live: NDArray[np.int64], tokens: NDArray[np.int64], step: int) -> dict[int, str]:
+    def _remember(self, live: Sequence[Response], tokens: NDArray[np.int64]) -> dict[int, str]:
+        """Append the new tokens; which responses end with them, and why."""
         finished: dict[int, str] = {}
-        full = (self.limits[live] == step + 1).tolist()
-        for row, token, last in zip(live.tolist(), tokens.tolist(), full, strict=True):
-            if token in self.config.eos_token_ids:
-                finished[row] = "eos"
-            elif self.config.stop_sequences and self._stopped(row, step):
-                finished[row] = "stop"
-            elif last:
-                finished[row] = "length"
+        for response, token in zip(live, tokens.tolist(), strict=True):
+            response.append(token)
+            if token in response.config.eos_token_ids:
+                finished[response.number] = "eos"
+            elif response.config.stop_sequences and self._stopped(response):
+                finished[response.number] = "stop"
+            elif response.count == response.limit:
+                finished[response.number] = "length"
         return finished
 
-    def _stopped(self, row: int, step: int) -> bool:
-        """Whether a stop sequence has just been completed.
-
-        A sequence of m bytes spans at most m tokens that stand for any text, so only the tail needs
-        decoding; the few more are for special tokens and for decoders that treat the first token of a text
-        differently.
-        """
+    def _stopped(self, response: Response) -> bool:
+        """Whether a stop sequence has just been completed."""
         assert self.decode_text is not None  # checked by `stream`
-        tail = max(len(stop.encode()) for stop in self.config.stop_sequences) + 8
-        end = int(self.starts[row]) + step + 1
-        text: Any = self.decode_text(self.history[row, max(int(self.starts[row]), end - tail) : end])
-        return any(stop in text for stop in self.config.stop_sequences)
+        return has_stopped(response.tokens, response.config.stop_sequences, self.decode_text)

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.models.generation.grammar import Grammar
 from lite.models.graph.model_config import ModelConfig
 
-LEGACY_NAMES = {"max_tokens": "max_new_tokens", "n": "num_return_sequences"}
-# accepted for the sake of ported scripts; they change nothing without beams, or choose outputs that lite
-# always gives
-IGNORED = frozenset(
-    {
-        "length_penalty",
-        "early_stopping",
-        "logprobs",
-        "output_scores",
-        "output_logits",
-        "return_dict_in_generate",
-    }
-)
-SAMPLING_KEYS = frozenset({"temperature", "top_k", "top_p", "min_p"})
+LEGACY_NAMES = {
+    "max_tokens": "max_new_tokens",
+    "min_tokens": "min_new_tokens",
+    "n": "num_return_sequences",
+}
+# accepted for the sake of ported scripts: they choose outputs of the reference's own kind
+IGNORED = frozenset({"output_scores", "output_logits", "return_dict_in_generate"})
+SAMPLING_KEYS = frozenset({"temperature", "top_k", "top_p", "min_p", "typical_p"})
+
+LogitsProcessor = Callable[[NDArray[np.int64], NDArray[np.float32]], NDArray[np.float32] | None]
+Ids = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,33 @@ class GenerationConfig:
         top_k: draw from the k most probable tokens; None for all.
         top_p: draw from the smallest set of tokens with at least this probability; 1 for all.
         min_p: drop tokens less probable than this share of the most probable one's; 0 for none.
-        repetition_penalty: divides (or multiplies, if negative) logits of tokens seen before; 1 for none.
+        typical_p: draw from the tokens whose surprise is closest to the entropy, as many as hold this
+            probability (Meister et al., 2022); 1 for all.
+        repetition_penalty: divides (or multiplies, if negative) logits of tokens seen before, those of the
+            prompt included; 1 for none.
+        presence_penalty: is subtracted from logits of tokens in the response so far; from -2 to 2.
+        frequency_penalty: the same, times how often they are there.
+        no_repeat_ngram_size: no run of that many tokens comes twice, prompt included; 0 for any.
+        bad_words_ids: runs of tokens that never come.
+        min_new_tokens: no eos id before there are that many tokens.
+        logit_bias: pairs of an id and what is added to its logit; a mapping in `from_kwargs`.
+        sequence_bias: pairs of a run of ids and what is added to the logit of its last one where the others
+            have just come; a mapping in `from_kwargs`.
+        logits_processor: functions ``f(ids, scores)`` of the user's own, called for each token of each
+            response, after all of the above and before temperature and filters, as in transformers.
+            `ids` is int64 (L,), prompt and response so far, read-only; `scores` is float32 (V,), a
+            copy. What it returns, float32 (V,), takes their place; if None, `scores` as it has changed it.
+        grammar: what the response has to be: a JSON schema, a regular expression or a Lark grammar.
+        num_beams: how many beams are searched for the most probable response; 1 for no search.
+        length_penalty: scores of beams are divided by their number of tokens to this power.
+        early_stopping: a search ends as soon as there are `num_beams` responses (True), when better ones are
+            unlikely (False) or impossible ("never").
         num_return_sequences: responses per prompt.
+        logprobs: how many of the most probable tokens to give at each place, with their log-probs.
+        sampled_log_probs: give the log-prob of each token under the distribution that it was really drawn
+            from, and the log of the probability that filters had kept.
+        kept_ids: give the ids that could have been drawn, for each token.
+        entropy: give the entropy of the model's distribution at each token, in nats.
         stop_sequences: texts that end a response; the text stays in it.
         skip_special_tokens: leave special tokens out when the response is decoded.
         eos_token_ids: ids that end a response; the id stays in it.
@@ -55,8 +81,25 @@ class GenerationConfig:
     top_k: int | None = None
     top_p: float = 1.0
     min_p: float = 0.0
+    typical_p: float = 1.0
     repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    no_repeat_ngram_size: int = 0
+    bad_words_ids: tuple[Ids, ...] = ()
+    min_new_tokens: int = 0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    sequence_bias: tuple[tuple[Ids, float], ...] = ()
+    logits_processor: tuple[LogitsProcessor, ...] = field(default=(), hash=False)  # some have no hash
+    grammar: Grammar | None = None
+    num_beams: int = 1
+    length_penalty: float = 1.0
+    early_stopping: bool | Literal["never"] = False
     num_return_sequences: int = 1
+    logprobs: int = 0
+    sampled_log_probs: bool = False
+    kept_ids: bool = False
+    entropy: bool = False
     stop_sequences: tuple[str, ...] = ()
     skip_special_tokens: bool = False
     eos_token_ids: tuple[int, ...] = ()
@@ -67,17 +110,38 @@ class GenerationConfig:
         """Whether the most probable token is taken at each step."""
         return not self.do_sample or self.temperature == 0
 
+    @property
+    def wants_details(self) -> bool:
+        """Whether more is to be said of each token than its log-prob."""
+        return bool(self.logprobs or self.sampled_log_probs or self.kept_ids or self.entropy)
+
+    @property
+    def tells_more(self) -> bool:
+        """Whether responses come with more than tokens and their log-probs: details, or scores of beams."""
+        return self.wants_details or self.num_beams > 1
+
+    def check_vocabulary(self, size: int) -> None:
+        """Raise ValueError if an option names an id that a vocabulary of that size does not have."""
+        named = {
+            "bad_words_ids": [i for word in self.bad_words_ids for i in word],
+            "logit_bias": [i for i, _ in self.logit_bias],
+            "sequence_bias": [i for ids, _ in self.sequence_bias for i in ids],
+        }
+        for name, ids in named.items():
+            if unknown := sorted({i for i in ids if i >= size}):
+                raise ValueError(f"{name} must hold ids below {size} (the vocabulary), got {unknown}")
+
     @classmethod
     def from_kwargs(
         cls, kwargs: Mapping[str, Any] | None = None, defaults: ModelConfig | GenerationConfig | None = None
     ) -> GenerationConfig:
         """Make a configuration from the options a user gave.
 
-        `max_tokens` and `n` are other names of `max_new_tokens` and `num_return_sequences`, and win over
-        them. An option that is None counts as not given. Sampling is on if `do_sample` says so; if it says
-        nothing, when a temperature above 0, `top_k`, `top_p`, `min_p` or several responses are asked for,
-        or by default of the model. Defaults of the model (its `generation_config.json`) fill in what is not
-        given.
+        `max_tokens`, `min_tokens` and `n` are other names of `max_new_tokens`, `min_new_tokens` and
+        `num_return_sequences`, and win over them. An option that is None counts as not given. Sampling is
+        on if `do_sample` says so; if it says nothing, when a temperature above 0, a filter (`top_k`,
+        `top_p`, `min_p`, `typical_p`) or several responses without beams are asked for, or by default of the
+        model. Defaults of the model (its `generation_config.json`) fill in what is not given.
 
         Args:
             kwargs: options by name.
@@ -87,8 +151,8 @@ class GenerationConfig:
             The configuration.
 
         Raises:
-            ValueError: for a value out of range, or `num_beams` above 1.
-            TypeError: for text or a list where a number is meant.
+            ValueError: for a value out of range, or options that contradict each other.
+            TypeError: for text or a list where a number is meant, or what is no function for one.
 
         Warns:
             UserWarning: for options that lite does not know; they are ignored.
@@ -107,7 +171,7 @@ class GenerationConfig:
         base = defaults if isinstance(defaults, GenerationConfig) else cls._of_model(defaults)
         values = _converted(given)
         names = {field.name for field in fields(cls)}
-        unknown = sorted(set(values) - names - IGNORED - {"num_beams"})
+        unknown = sorted(set(values) - names - IGNORED)
         if unknown:
             warnings.warn(
                 f"generation options that lite does not know are ignored: {', '.join(unknown)}",
@@ -117,10 +181,13 @@ class GenerationConfig:
         if "do_sample" not in values and "temperature" in values:
             values["do_sample"] = values["temperature"] > 0
         elif "do_sample" not in values and (
-            SAMPLING_KEYS & set(values) or values.get("num_return_sequences", 1) > 1
+            SAMPLING_KEYS & set(values)
+            or (values.get("num_return_sequences", 1) > 1 and values.get("num_beams", base.num_beams) == 1)
         ):
             values["do_sample"] = True
-        return replace(base, **{name: value for name, value in values.items() if name in names})
+        config = replace(base, **{name: value for name, value in values.items() if name in names})
+        _check_together(config)
+        return config
 
     @classmethod
     def _of_model(cls, config: ModelConfig | None) -> GenerationConfig:
@@ -136,13 +203,27 @@ class GenerationConfig:
         return replace(cls(eos_token_ids=config.eos_token_ids, pad_token_id=config.pad_token_id), **own)
 
 
+_NUMBERS = (
+    "temperature",
+    "top_p",
+    "min_p",
+    "repetition_penalty",
+    "top_k",
+    "num_beams",
+    "typical_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "length_penalty",
+)
+
+
 def _validate(given: Mapping[str, Any]) -> None:
     """The reference's checks in the reference's order: the first that fails is reported."""
-    for name in ("temperature", "top_p", "min_p", "repetition_penalty", "top_k", "num_beams"):
+    for name in _NUMBERS:
         if isinstance(given.get(name), (str, bytes, Sequence, Mapping)):
             raise TypeError(f"{name} must be a number, got {given[name]!r}")
     temperature, top_p, top_k = given.get("temperature"), given.get("top_p"), given.get("top_k")
-    penalty, beams = given.get("repetition_penalty"), given.get("num_beams")
+    penalty = given.get("repetition_penalty")
     if given.get("do_sample") is False and temperature is not None and temperature != 0:
         raise ValueError(
             f"When do_sample=False (greedy decoding), temperature must be 0. Got temperature={temperature}"
@@ -155,25 +236,44 @@ def _validate(given: Mapping[str, Any]) -> None:
         raise ValueError(f"top_k must be positive, got {top_k}")
     if penalty is not None and penalty <= 0:
         raise ValueError(f"repetition_penalty must be positive, got {penalty}")
-    if beams is not None and beams > 1:
-        raise ValueError(f"num_beams must be 1: beam search is not supported, got {beams}")
+
+
+_LEAST = {
+    "max_new_tokens": 0,
+    "min_new_tokens": 0,
+    "no_repeat_ngram_size": 0,
+    "num_return_sequences": 1,
+    "num_beams": 1,
+    "top_k": 1,
+}
+_RANGES = {
+    "min_p": (0.0, 1.0),
+    "presence_penalty": (-2.0, 2.0),
+    "frequency_penalty": (-2.0, 2.0),
+}
 
 
 def _converted(given: Mapping[str, Any]) -> dict[str, Any]:
     """Check types that the reference leaves unchecked, and bring values into the fields' form."""
     values = dict(given)
-    for name in ("max_new_tokens", "num_return_sequences", "top_k"):
+    for name, least in _LEAST.items():
         if name in values:
-            values[name] = _integer(name, values[name], 0 if name == "max_new_tokens" else 1)
+            values[name] = _integer(name, values[name], least)
     if "top_k" in values:
         values["top_k"] = min(values["top_k"], 2**31)  # larger than any vocabulary, and fits the kernel
-    for name in ("temperature", "top_p", "min_p", "repetition_penalty"):
-        if name in values:
-            values[name] = float(values[name])
-            if not math.isfinite(values[name]):
-                raise ValueError(f"{name} must be finite, got {values[name]}")
-    if not 0 <= values.get("min_p", 0.0) <= 1:
-        raise ValueError(f"min_p must be between 0 and 1, got {values['min_p']}")
+    for name in _NUMBERS:
+        if name in _LEAST or name not in values:
+            continue
+        values[name] = float(values[name])
+        if not math.isfinite(values[name]):
+            raise ValueError(f"{name} must be finite, got {values[name]}")
+    for name, (low, high) in _RANGES.items():
+        if not low <= values.get(name, 0.0) <= high:
+            raise ValueError(f"{name} must be between {low:g} and {high:g}, got {values[name]}")
+    if not 0 < values.get("typical_p", 1.0) <= 1:
+        raise ValueError(f"typical_p must be above 0 and at most 1, got {values['typical_p']}")
+    if values.get("early_stopping", False) not in (True, False, "never"):
+        raise ValueError(f"early_stopping must be True, False or 'never', got {values['early_stopping']!r}")
     if "eos_token_id" in values:
         eos = values.pop("eos_token_id")
         values["eos_token_ids"] = eos if isinstance(eos, Sequence) else (eos,)
@@ -187,13 +287,84 @@ def _converted(given: Mapping[str, Any]) -> dict[str, Any]:
         if not all(isinstance(stop, str) and stop for stop in stops):
             raise ValueError(f"stop_sequences must be non-empty strings, got {stops!r}")
         values["stop_sequences"] = stops
-    for name in ("do_sample", "skip_special_tokens"):
+    if "bad_words_ids" in values:
+        values["bad_words_ids"] = tuple(_run("bad_words_ids", word) for word in values["bad_words_ids"])
+    if "logit_bias" in values:
+        values["logit_bias"] = tuple(
+            (_integer("logit_bias", int(i) if isinstance(i, str) and i.isdecimal() else i, 0), value)
+            for i, value in _biases("logit_bias", values["logit_bias"])
+        )
+    if "sequence_bias" in values:
+        values["sequence_bias"] = tuple(
+            (_run("sequence_bias", ids), value)
+            for ids, value in _biases("sequence_bias", values["sequence_bias"])
+        )
+    if "logits_processor" in values:
+        own = values["logits_processor"]
+        own = (own,) if callable(own) else tuple(own)
+        if not all(callable(function) for function in own):
+            raise TypeError(f"logits_processor must be a function or several of them, got {own!r}")
+        values["logits_processor"] = own
+    if "grammar" in values:
+        values["grammar"] = Grammar.from_option(values["grammar"])
+    if "logprobs" in values:  # True: the log-prob of the token itself, which is always given
+        count = values["logprobs"]
+        values["logprobs"] = 0 if isinstance(count, bool) else _integer("logprobs", count, 0)
+    for name in ("do_sample", "skip_special_tokens", "sampled_log_probs", "kept_ids", "entropy"):
         if name in values:
             values[name] = bool(values[name])
     return values
+
+
+def _check_together(config: GenerationConfig) -> None:
+    """Raise ValueError for options that contradict each other."""
+    if config.min_new_tokens > config.max_new_tokens:
+        raise ValueError(
+            "min_new_tokens must be at most max_new_tokens, "
+            f"got {config.min_new_tokens} and {config.max_new_tokens}"
+        )
+    if config.grammar is not None and not config.eos_token_ids:
+        raise ValueError("grammar needs an eos_token_id, with which the response ends where it may")
+    if config.num_beams == 1:
+        return
+    if config.num_return_sequences > config.num_beams:
+        raise ValueError(
+            "num_return_sequences must be at most num_beams, "
+            f"got {config.num_return_sequences} and {config.num_beams}"
+        )
+    if not config.greedy:
+        raise ValueError(
+            f"num_beams={config.num_beams} searches and draws nothing: give do_sample=False, and no "
+            "temperature or filter"
+        )
+    if config.wants_details:
+        raise ValueError(
+            "logprobs, sampled_log_probs, kept_ids and entropy are of tokens that are chosen one by one, "
+            f"got num_beams={config.num_beams}"
+        )
 
 
 def _integer(name: str, value: Any, low: int) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < low:
         raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}")
     return int(value.__index__())
+
+
+def _run(name: str, ids: Any) -> Ids:
+    if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
+        raise ValueError(f"{name} must hold runs of ids, got {ids!r}")
+    run = tuple(_integer(name, i, 0) for i in ids)
+    if not run:
+        raise ValueError(f"{name} must hold runs of at least one id, got an empty one")
+    return run
+
+
+def _biases(name: str, given: Any) -> list[tuple[Any, float]]:
+    """Pairs of what is changed and by how much, of a mapping or of pairs."""
+    pairs = list(given.items() if isinstance(given, Mapping) else given)
+    for pair in pairs:
+        if not isinstance(pair, Sequence) or len(pair) != 2 or isinstance(pair[1], (str, bytes, Sequence)):
+            raise ValueError(f"{name} must map ids to numbers, got {pair!r}")
+        if not float(pair[1]) < math.inf:
+            raise ValueError(f"{name} must be less than infinite, got {pair[1]} for {pair[0]!r}")
+    return [(ids, float(value)) for ids, value in pairs]

@@ -202,12 +202,17 @@ def family_match(name_or_path: str) -> str | None:
 
 
 def find_chat_template(
-    tokenizer: _HasTemplate | None, *, name: str | None = None, source: str | None = None
+    tokenizer: _HasTemplate | None,
+    *,
+    name: str | None = None,
+    source: str | None = None,
+    tools: object = None,
 ) -> str:
     """The Jinja source to render with.
 
     In this order: ``source``; the template called ``name``; one registered for the tokenizer's name;
-    the tokenizer's own; the built-in one of its family; ``chatml_format``. The own template comes
+    the tokenizer's own (the one it calls "tool_use", if there is one and ``tools`` are given); the built-in
+    one of its family; ``chatml_format``. The own template comes
     before the family because it is what the model was trained on: many a model with "llama" in its
     name has another format.
 
@@ -223,11 +228,19 @@ def find_chat_template(
                 "pass a tokenizer, chat_template or chat_template_name to choose a chat template"
             )
         name = keyword_match(tokenizer.name_or_path)
-        if name is None and isinstance(tokenizer.chat_template, str):
-            return tokenizer.chat_template
+        if name is None and (own := own_template(tokenizer, tools)) is not None:
+            return own
         name = name or family_match(tokenizer.name_or_path) or "chatml_format"
     if name in _added:
         return _added[name]
     if name in BUILT_IN:
         return BUILT_IN[name]
     raise KeyError(f"unknown chat template name {name!r}; known are {sorted({*BUILT_IN, *_added})}")
+
+
+def own_template(tokenizer: _HasTemplate, tools: object = None) -> str | None:
+    """The tokenizer's template for conversations with or without tools, None if it has none."""
+    named = getattr(tokenizer, "chat_templates", {})
+    if tools is not None and "tool_use" in named:
+        return str(named["tool_use"])
+    return tokenizer.chat_template if isinstance(tokenizer.chat_template, str) else None

@@ -59,7 +59,9 @@ def render_messages(
     turns = [
         without_spelled_calls(message) for message in messages if message.get("role") != PLACEHOLDER_ROLE
     ]
-    source = find_chat_template(tokenizer, name=chat_template_name, source=chat_template)
+    source = find_chat_template(
+        tokenizer, name=chat_template_name, source=chat_template, tools=options.get("tools")
+    )
     special = getattr(tokenizer, "special_tokens_map", None) or {}
 
     def render(turns: Turns, **changes: Any) -> Rendered:
@@ -125,6 +127,39 @@ def parser_name(tokenizer: Any, chat_template_name: str | None = None) -> str:
     eos = getattr(tokenizer, "eos_token", None)
     found = _inverse_of(own, family, eos) if isinstance(own, str) else None
     return keyword_match(tokenizer.name_or_path) or found or family or "chatml_format"
+
+
+def parse_response(
+    text: str, *, tokenizer: Any = None, chat_template_name: str | None = None
+) -> list[dict[str, Any]]:
+    """The turns of a response, whether or not it begins with the header of its first turn.
+
+    What a model wrote, or what was cut from a conversation after its prompt, does not: the header stands at
+    the end of the prompt.
+
+    Raises:
+        NotImplementedError: there is no parser of that name.
+
+    Example:
+        >>> parse_response("4<|im_end|>", chat_template_name="chatml_format")
+        [{'role': 'assistant', 'content': '4', 'is_complete': True}]
+    """
+    name = parser_name(tokenizer, chat_template_name)
+    eos = getattr(tokenizer, "eos_token", None)
+    source = find_chat_template(None, name=name)
+    asked = [{"role": "user", "content": "a"}]
+    special: dict[str, Any] = {"bos_token": "", "eos_token": eos or "<|endoftext|>"}
+    closed, opened = (
+        render_chat(source, asked, add_generation_prompt=prompt, **special).text for prompt in (False, True)
+    )
+    header = opened[len(closed) :].strip()
+    lead, found, _ = text.partition(header) if header else ("", "", "")
+    if found and lead.strip() in ("", getattr(tokenizer, "bos_token", None)):
+        return parse_chat(text, name, eos_token=eos)
+    turns = parse_chat(opened + text, name, eos_token=eos)[len(parse_chat(closed, name, eos_token=eos)) :]
+    if len(turns) > 1 and not turns[0]["content"] and not turns[0].get("is_complete", True):
+        del turns[0]  # the response begins with a turn of another role
+    return turns or [{"role": "assistant", "content": "", "is_complete": bool(text.strip())}]
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,4 +1,4 @@
-"""The data classes of language models: `Text`, `Tokens`, `Masks`, `LogProbs` and `ChatHistory`.
+"""The data classes of language models: `Text`, `Tokens`, `Masks`, `LogProbs`, `Sampling` and `ChatHistory`.
 
 Their batched instances hold dense arrays when padded, and lazy stacks of rows when ragged: a ragged field
 is read with ``get(name, as_list=True)``, or ``get(name, as_padded_tensor=True, padding_value=...,
@@ -7,17 +7,19 @@ padding_side=...)``.
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lite import TensorClass
-from lite.models.text.chat import encode_chats
+from lite import TensorClass, lazy_stack
+from lite.models.text.chat import encode_chats, parse_response
 from lite.models.text.history import History
-from lite.models.text.nesting import flatten, nest, ragged, rows_of
+from lite.models.text.nesting import flatten, list_shape, nest, ragged, rows_of
 
 PARTS = ("prompt", "response", "full")
 
@@ -56,26 +58,48 @@ class Text(TensorClass):
             raise ValueError("Padding is not yet supported: read the result with as_padded_tensor=True")
         if return_tensors != "np":
             raise ValueError(f"return_tensors must be 'np', got {return_tensors!r}")
-        columns: dict[str, Sequence[NDArray[Any]]] = {}
-        for name, texts in self._columns().items():
+        columns: dict[str, _Column] = {}
+        for name, (texts, shape) in self._columns().items():
             ids = tokenizer(texts, truncation=truncation, **kwargs)["input_ids"] if texts else []
-            columns[name] = [np.asarray(row, np.int64) for row in ids]
-        return ragged(Tokens, columns, self.batch_size, padded=False)
+            columns[name] = [np.asarray(row, np.int64) for row in ids], shape
+        return _unpadded(columns, self.batch_size)
 
     def to_history(self, tokenizer: Any = None, chat_template_name: str | None = None) -> ChatHistory:
-        """Parse every field, see `History.from_text`."""
+        """Parse every field, see `History.from_text`.
+
+        A response that was cut from its conversation begins without the header of its turn: it is read as
+        if the template's generation prompt came before it.
+
+        Raises:
+            RuntimeError: no message was found in a prompt or a whole conversation.
+            NotImplementedError: there is no parser of that name.
+
+        Example:
+            >>> Text(response="Hello!<|im_end|>").to_history().response[0].content
+            'Hello!'
+        """
+
+        def parse(name: str, text: str) -> Any:
+            if name == "response":
+                turns = parse_response(text, tokenizer=tokenizer, chat_template_name=chat_template_name)
+                return History.from_chats(turns)
+            return History.from_text(text, chat_template_name, tokenizer=tokenizer)
+
         fields = {
-            name: History.from_text(nest(texts, self.batch_size), chat_template_name, tokenizer=tokenizer)
-            for name, texts in self._columns().items()
+            name: nest([parse(name, text) for text in texts], shape, lazy_stack)
+            for name, (texts, shape) in self._columns().items()
         }
         return ChatHistory(**fields, batch_size=self.batch_size)
 
-    def _columns(self) -> dict[str, list[str]]:
-        return {
-            name: flatten(value, len(self.batch_size))
-            for name in PARTS
-            if (value := getattr(self, name)) is not None
-        }
+    def _columns(self) -> dict[str, tuple[list[str], tuple[int, ...]]]:
+        """The texts of each field in order, and the shape of the lists they were in."""
+        columns = {}
+        for name in PARTS:
+            value = getattr(self, name)
+            if value is not None:
+                shape = self.batch_size if 0 in self.batch_size else list_shape(value)
+                columns[name] = flatten(value, len(shape)), shape
+        return columns
 
 
 class Tokens(TensorClass):
@@ -113,9 +137,14 @@ class Tokens(TensorClass):
         for name in PARTS:
             value = self.get(name, as_list=True)
             if value is not None:
-                rows = rows_of(value, len(self.batch_size))
-                texts = tokenizer.batch_decode(rows, skip_special_tokens=skip_special_tokens)
-                fields[name] = nest(texts, self.batch_size)
+                arrays = rows_of(value, len(self.batch_size))
+                rows = [row for array in arrays for row in array.reshape(math.prod(array.shape[:-1]), -1)]
+                texts = iter(tokenizer.batch_decode(rows, skip_special_tokens=skip_special_tokens))
+                nested = [
+                    nest(list(islice(texts, math.prod(array.shape[:-1]))), array.shape[:-1])
+                    for array in arrays
+                ]
+                fields[name] = nest(nested, self.batch_size)
         return Text(**fields, batch_size=self.batch_size)
 
     def to_history(
@@ -156,6 +185,37 @@ class LogProbs(TensorClass):
     prompt: Any = None
     response: Any = None
     full: Any = None
+    padded: bool | None = None
+
+
+class Sampling(TensorClass):
+    """What is known of the tokens of responses beside their log-probs, as far as options ask for it.
+
+    L tokens are laid out as in ``Tokens.response``; on padding, ids are -1 and numbers 0.
+
+    Args:
+        sampled_log_probs: log-probs in the distributions that tokens were really drawn from, after
+            penalties, bans, temperature and filters, float32 (*batch, L); 0 where the best one was taken.
+        kept_log_mass: the log of the probability that bans and filters left, float32 (*batch, L). Without
+            biases and penalties, ``sampled_log_probs`` are the log-probs at the temperature less this.
+        kept_offsets, kept_ids: the ids that could be drawn. For token t those of
+            ``kept_ids[kept_offsets[t]:kept_offsets[t + 1]]``, all if these are none; int64 (*batch, L + 1)
+            and int32 (*batch, K).
+        entropy: of the model's distribution, in nats, float32 (*batch, L).
+        top_ids, top_log_probs: the model's n most probable tokens in each place, the first of equal ones
+            first, int64 and float32 (*batch, L, n).
+        score: of beam searches, float32 (*batch,); NaN for other rows.
+        padded: as in `Tokens`.
+    """
+
+    sampled_log_probs: Any = None
+    kept_log_mass: Any = None
+    kept_offsets: Any = None
+    kept_ids: Any = None
+    entropy: Any = None
+    top_ids: Any = None
+    top_log_probs: Any = None
+    score: Any = None
     padded: bool | None = None
 
 
@@ -203,10 +263,8 @@ class ChatHistory(TensorClass):
         Raises:
             ValueError: the full text does not start with the prompt's.
         """
-        fields = {
-            name: nest([row[0] for row in rows], self.batch_size)
-            for name, rows in self._rendered(tokenizer, chat_template_name, chat_template).items()
-        }
+        rendered = self._rendered(tokenizer, chat_template_name, chat_template)
+        fields = {name: nest([text for text, _ in rows], shape) for name, (rows, shape) in rendered.items()}
         return Text(**fields, batch_size=self.batch_size)
 
     def to_tokens(
@@ -217,37 +275,66 @@ class ChatHistory(TensorClass):
         Raises:
             ValueError: the full text does not start with the prompt's.
         """
-        columns = {
-            name: [row[1] for row in rows]
-            for name, rows in self._rendered(tokenizer, chat_template_name, chat_template).items()
+        rendered = self._rendered(tokenizer, chat_template_name, chat_template)
+        columns: dict[str, _Column] = {
+            name: ([ids for _, ids in rows], shape) for name, (rows, shape) in rendered.items()
         }
-        return ragged(Tokens, columns, self.batch_size, padded=False)
+        return _unpadded(columns, self.batch_size)
 
     def _rendered(
         self, tokenizer: Any, name: str | None, source: str | None
-    ) -> dict[str, list[tuple[str, NDArray[np.int64]]]]:
-        """Text and ids of every row, for each field."""
-        out: dict[str, list[tuple[str, NDArray[np.int64]]]] = {}
+    ) -> dict[str, tuple[list[_Encoded], tuple[int, ...]]]:
+        """Text and ids of every conversation, for each field, and the field's shape."""
+        out: dict[str, tuple[list[_Encoded], tuple[int, ...]]] = {}
         for part in PARTS:
             history = getattr(self, part)
             if history is None:
                 continue
+            shape = tuple(history.batch_size[:-1])
             encoded = encode_chats(
-                flatten(history.to_chats(), len(self.batch_size)),
+                flatten(history.to_chats(), len(shape)),
                 tokenizer=tokenizer,
                 chat_template=source,
                 chat_template_name=name,
                 add_generation_prompt=part == "prompt",
             )
-            out[part] = [(row.text, row.ids) for row in encoded]
+            out[part] = [(row.text, row.ids) for row in encoded], shape
         if "prompt" in out and "full" in out:
-            out["response"] = [_after(*pair) for pair in zip(out["prompt"], out["full"], strict=True)]
+            (prompts, _), (fulls, shape) = out["prompt"], out["full"]
+            out["response"] = [_after(*pair) for pair in zip(prompts, fulls, strict=True)], shape
         return out
 
 
-def _after(
-    prompt: tuple[str, NDArray[np.int64]], full: tuple[str, NDArray[np.int64]]
-) -> tuple[str, NDArray[np.int64]]:
+_Encoded = tuple[str, NDArray[np.int64]]
+_Column = tuple[Sequence[NDArray[Any]], tuple[int, ...]]
+"""The rows of a field, and the field's shape without that of a row: the batch size, or more dimensions."""
+
+
+def _unpadded(columns: Mapping[str, _Column], batch: tuple[int, ...]) -> Tokens:
+    """Tokens whose fields hold these rows; those of one batch element are one array."""
+    joined = {}
+    for name, (rows, shape) in columns.items():
+        inner = shape[len(batch) :]
+        size = math.prod(inner)
+        joined[name] = (
+            rows
+            if not inner
+            else [_array(name, rows[at : at + size], inner) for at in range(0, len(rows), size)]
+        )
+    return ragged(Tokens, joined, batch, padded=False)
+
+
+def _array(name: str, rows: Sequence[NDArray[Any]], shape: tuple[int, ...]) -> NDArray[Any]:
+    lengths = sorted({len(row) for row in rows})
+    if len(lengths) > 1:
+        raise ValueError(
+            f"{name}: rows of lengths {lengths} fit into no array; give their dimensions {shape}"
+            " to the batch_size of what they are made from"
+        )
+    return np.stack(rows).reshape(*shape, *lengths)
+
+
+def _after(prompt: _Encoded, full: _Encoded) -> _Encoded:
     if not full[0].startswith(prompt[0]):
         raise ValueError(f"Full text does not start with prompt text: {full[0]!r} and {prompt[0]!r}")
     return full[0][len(prompt[0]) :], full[1][len(prompt[1]) :]

@@ -144,7 +144,8 @@ class History(TensorClass):
             return_dict: Return a TensorDict of "input_ids" and "attention_mask", instead of ids alone; by
                 default with the mask.
             return_assistant_tokens_mask: Also "assistant_masks", 1 on tokens of what assistants said.
-            **kwargs: Further variables for the template (``tools``, say).
+            **kwargs: Further variables for the template: ``tools`` (JSON schemas of functions),
+                ``documents``, ``enable_thinking`` and whatever else it reads.
 
         Returns:
             Text: a str for one conversation, else lists of str nested to the batch. Ids: int64 (1, L) for

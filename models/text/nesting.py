@@ -40,6 +40,20 @@ def flatten(nested: Any, ndim: int) -> list[Any]:
     return items
 
 
+def list_shape(nested: Any) -> tuple[int, ...]:
+    """How deep lists are nested, and how long they are; () of what is no list.
+
+    Example:
+        >>> list_shape([["a", "b"]])
+        (1, 2)
+    """
+    shape: tuple[int, ...] = ()
+    while isinstance(nested, list):
+        shape = (*shape, len(nested))
+        nested = nested[0] if nested else None
+    return shape
+
+
 def objects(items: Sequence[Any], shape: tuple[int, ...]) -> NonTensorStack | Any:
     """N objects as the value of a field: whatever they are, lists included, there is one per element."""
     if not shape:
@@ -71,4 +85,4 @@ def rows_of(value: Any, ndim: int) -> list[NDArray[Any]]:
     if isinstance(value, list) and ndim:
         return [np.asarray(row) for row in flatten(value, ndim)]
     array = np.asarray(value)
-    return list(array.reshape(-1, *array.shape[ndim:]))
+    return list(array.reshape(math.prod(array.shape[:ndim]), *array.shape[ndim:]))

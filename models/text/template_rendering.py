@@ -11,6 +11,11 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 MAX_RENDERED_CHARS = 1 << 24
+_REASONING = (
+    "reasoning_content",
+    "thinking",
+    "reasoning",
+)  # names of one thing, the first that is there wins
 
 
 class Rendered(NamedTuple):
@@ -40,13 +45,15 @@ def render_chat(
 
     Templates see ``messages``, ``tools``, ``documents``, ``add_generation_prompt`` and the
     ``variables`` (special tokens, say), the functions ``raise_exception`` and ``strftime_now``, a
-    ``tojson`` that keeps non-ASCII characters, loop controls, and ``{% generation %}`` blocks.
+    ``tojson`` that keeps non-ASCII characters, loop controls, and ``{% generation %}`` blocks. As with
+    transformers, fields of messages that are None are not there, and reasoning has each of the names that
+    templates know.
 
     Args:
         template: Jinja source.
         messages: Messages with at least "role" and "content".
-        tools: JSON schemas of functions.
-        documents: Documents, for templates that take them.
+        tools: JSON schemas of functions, as dicts.
+        documents: Documents, for templates that take them: dicts with "title" and "text".
         add_generation_prompt: Let the template end with an assistant header.
         continue_final_message: Cut the text right after the last message's content, so that a
             model continues it.
@@ -55,7 +62,8 @@ def render_chat(
 
     Raises:
         ValueError: The template is malformed, fails, refuses the conversation, builds too much or takes
-            longer than ten seconds.
+            longer than ten seconds; or a tool is no dict.
+        TypeError: A document is no dict.
         ImportError: The jinja2 package is missing.
 
     Example:
@@ -65,10 +73,16 @@ def render_chat(
     """
     if add_generation_prompt and continue_final_message:
         raise ValueError("add_generation_prompt and continue_final_message exclude each other")
+    for tool in tools or ():
+        if not isinstance(tool, Mapping):
+            raise ValueError(f"tools must be JSON schemas (dicts), got {type(tool).__name__} in them")
+    for document in documents or ():
+        if not isinstance(document, Mapping):
+            raise TypeError(f"documents must be dicts with 'title' and 'text', got {type(document).__name__}")
     # Random marks, removed below, say where blocks began and ended: unlike counting what was
     # written so far, that also works inside macros, captures and filters.
     mark = secrets.token_hex(16)
-    turns = [dict(message) for message in messages]
+    turns = [_as_seen(message) for message in messages]
     if continue_final_message:
         turns = _mark_end(turns, f"{mark}!")
     context = {
@@ -84,6 +98,13 @@ def render_chat(
         if not found:
             raise ValueError("continue_final_message: the template does not write the last message's content")
     return _take_spans(text, mark)
+
+
+def _as_seen(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A message as templates see it."""
+    turn = {name: value for name, value in message.items() if value is not None}
+    said = [turn[name] for name in _REASONING if name in turn]
+    return {"thinking": said[0], **turn, "reasoning_content": said[0]} if said else turn
 
 
 def _mark_end(messages: list[dict[str, Any]], mark: str) -> list[dict[str, Any]]:

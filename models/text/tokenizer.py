@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.models.graph.json_files import MAX_TOKENIZER_BYTES, read_json_object, read_text
-from lite.models.text.builtin_templates import has_generation_block
+from lite.models.text.builtin_templates import has_generation_block, own_template
 from lite.models.text.chat import span_mask
 from lite.models.text.columns import check_side, collate
 from lite.models.text.template_rendering import render_chat
@@ -284,7 +284,7 @@ class Tokenizer:
             return_dict: False returns the ids alone.
             return_assistant_tokens_mask: Include "assistant_masks": 1 on the tokens inside the
                 template's ``{% generation %}`` blocks. Needs ``tokenize`` and ``return_dict``.
-            **variables: Further variables for the template.
+            **variables: Further variables for the template (``documents``, ``enable_thinking``).
 
         Raises:
             ValueError: There is no template, or the template refuses the conversation.
@@ -337,10 +337,8 @@ class Tokenizer:
     def _template_source(self, chat_template: str | None, tools: object) -> str:
         if chat_template is not None:
             return self.chat_templates.get(chat_template, chat_template)
-        if tools is not None and "tool_use" in self.chat_templates:
-            return self.chat_templates["tool_use"]
-        if "default" in self.chat_templates:
-            return self.chat_templates["default"]
+        if (own := own_template(self, tools)) is not None:
+            return own
         known = f"it has only {sorted(self.chat_templates)}" if self.chat_templates else "it has none"
         raise ValueError(
             f"the tokenizer {self.name_or_path!r} has no default chat template ({known}); pass chat_template"

@@ -119,6 +119,7 @@ class InputReader:
             chat_template=options.chat_template,
             chat_template_name=options.chat_template_name,
             add_generation_prompt=options.generate,
+            **options.chat_template_kwargs,
         )
         if options.generate:
             return encode()

@@ -8,6 +8,8 @@ from typing import Any
 
 from lite.models.decoder.decoder import OnnxDecoder
 from lite.models.decoder.protocol import check_decoder
+from lite.models.generation.pool import check_sessions
+from lite.models.graph.session import default_threads
 from lite.models.text.tokenizer import Tokenizer
 from lite.models.wrapper.options import InputMode
 
@@ -16,42 +18,50 @@ def load_model(
     model: Any,
     device: str | None,
     *,
+    sessions: int = 1,
+    num_threads: int | None = None,
     adapters: Mapping[str, str | Path] | None = None,
-    adapter: str | None = None,
 ) -> Any:
     """The decoder of a folder or file, or the object that was given instead.
 
     Args:
         model: a path, or a `Decoder`.
         device: where to open a path.
+        sessions: how many threads will run it at the same time.
+        num_threads: threads for all of them together; default: the physical cores this process may use.
         adapters: files of adapters to open a path with, by name.
-        adapter: the name of one, which the model must have.
 
     Raises:
-        ValueError: ``device`` differs from that of the object, ``adapters`` are given for an object, or there
-            is no such ``adapter``.
+        ValueError: ``device`` differs from that of the object, ``num_threads`` or ``adapters`` are given
+            for an object, or either number is not positive.
         TypeError: the object lacks the interface of `Decoder`.
     """
-    model = _decoder(model, device, adapters)
-    known = getattr(model, "adapters", ())
-    if adapter is not None and adapter not in known:
-        names = ", ".join(map(repr, known)) or "none was given"
-        raise ValueError(f"adapter must be None or one of the model's adapters ({names}), got {adapter!r}")
-    return model
-
-
-def _decoder(model: Any, device: str | None, adapters: Mapping[str, str | Path] | None) -> Any:
+    check_sessions(sessions)
     if isinstance(model, (str, Path)):
-        return OnnxDecoder(model, device=device or "cpu", adapters=adapters)
+        if sessions > 1 and (num_threads is None or num_threads > 0):
+            # each run is begun by a thread of its caller's; the session's threads are beside those
+            num_threads = max(1, (num_threads or default_threads()) - sessions + 1)
+        return OnnxDecoder(model, device=device or "cpu", num_threads=num_threads, adapters=adapters)
     check_decoder(model)
-    if adapters is not None:
-        raise ValueError("adapters are for a model given as a path; give them where the model is made")
+    for name, value in (("num_threads", num_threads), ("adapters", adapters)):
+        if value is not None:
+            raise ValueError(
+                f"{name}={value} is for a model given as a path; give it where the model is made"
+            )
     own = getattr(model, "device", "cpu")
     if device not in (None, own):
         raise ValueError(
             f"device={device!r} differs from the model's, {own!r}; give the device where the model is made"
         )
     return model
+
+
+def check_adapter(model: Any, adapter: str | None) -> None:
+    """Raise ValueError if a model has no adapter of that name."""
+    known = getattr(model, "adapters", ())
+    if adapter is not None and adapter not in known:
+        names = ", ".join(map(repr, known)) or "none was given"
+        raise ValueError(f"adapter must be None or one of the model's adapters ({names}), got {adapter!r}")
 
 
 def load_tokenizer(tokenizer: Any, model: Any, mode: InputMode) -> Any:

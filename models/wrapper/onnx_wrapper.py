@@ -16,14 +16,17 @@ from lite.models.generation.batching import BatchSizes
 from lite.models.generation.calls import ModelCalls
 from lite.models.generation.loop import Generated
 from lite.models.generation.options import GenerationConfig
-from lite.models.text.data import ChatHistory, LogProbs, Masks, Tokens
+from lite.models.text.data import ChatHistory, LogProbs, Masks, Sampling, Tokens
 from lite.models.text.rows import TokenRows
 from lite.models.wrapper.distributions import DistributionMethods
+from lite.models.wrapper.entries import holding, is_entry
 from lite.models.wrapper.input import InputReader
-from lite.models.wrapper.loading import load_model, load_tokenizer
+from lite.models.wrapper.loading import check_adapter, load_model, load_tokenizer
 from lite.models.wrapper.options import SAMPLES_NAMES, Inplace, InputMode, WrapperOptions
-from lite.models.wrapper.output import Layout, assistant_turn, choose_target, write
+from lite.models.wrapper.output import Layout, assistant_turn, choose_target, sampling_fields, write
+from lite.models.wrapper.row_options import options_of_rows
 from lite.models.wrapper.versions import new_arguments
+from lite.nn.settings import dispatching
 
 _OPTIONS = frozenset(option.name for option in fields(WrapperOptions))
 
@@ -67,8 +70,13 @@ class OnnxWrapper(DistributionMethods):
         num_samples: responses per prompt; the result's batch gets a last dimension of that size.
         chat_template_name: a built-in or registered chat template, for history mode.
         chat_template: the source of a chat template, for history mode.
+        chat_template_kwargs: further variables for the template, e.g. ``{"tools": [...], "enable_thinking":
+            False}``.
         return_log_probs: False leaves log-probs of responses out.
-        history_key, text_key, tokens_key, masks_key, log_probs_key: where results are written.
+        zero_first_log_prob: write 0 for the first log-prob of every response, as TorchRL's wrappers do; for
+            comparisons with what they wrote.
+        history_key, text_key, tokens_key, masks_key, log_probs_key, sampling_key: where results are written;
+            the last one's `Sampling` only if options of generation ask for what it holds.
         prefer_tokens: in history mode, generate from the ids at ``(tokens_key, "prompt")`` or
             ``(tokens_key, "full")`` where there are any, instead of rendering the conversation again.
         batching: run rows of several threads together; on when a size is given.
@@ -77,6 +85,11 @@ class OnnxWrapper(DistributionMethods):
         max_batch_size: most rows of one run; None for any number.
         batching_timeout: seconds after which rows are run though there are fewer than ``min_batch_size``.
         seed: seed of the wrapper's own random stream, which moves on with every call.
+        num_threads: threads to run the model with, for a model given as a path; by default the physical cores
+            that this process may use.
+        sessions: how many runs of the model may take place at the same time: callers of different threads
+            need not wait for each other, and the rows of one call are spread. The weights are in memory once,
+            the threads are divided. For graphs too small to keep the cores busy, and for many callers.
         adapters: LoRA adapters for a model given as a path: onnxruntime's files, by name.
         adapter: the name of the one to run with; None for the model as it is. Wrappers of one model may have
             different ones: they take turns, whatever `adapter` the decoder itself is set to.
@@ -119,18 +132,23 @@ class OnnxWrapper(DistributionMethods):
         num_samples: int | None = None,
         chat_template_name: str | None = None,
         chat_template: str | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
         return_log_probs: bool | None = None,
+        zero_first_log_prob: bool = False,
         history_key: NestedKey = "history",
         text_key: NestedKey = "text",
         tokens_key: NestedKey = "tokens",
         masks_key: NestedKey = "masks",
         log_probs_key: NestedKey = "log_probs",
+        sampling_key: NestedKey = "sampling",
         batching: bool | None = None,
         min_batch_size: int | None = None,
         max_batch_size: int | None = None,
         batching_timeout: float = 10.0,
         prefer_tokens: bool = False,
         seed: int | np.random.Generator | None = None,
+        num_threads: int | None = None,
+        sessions: int = 1,
         adapters: Mapping[str, str | Path] | None = None,
         adapter: str | None = None,
     ) -> None:
@@ -139,13 +157,15 @@ class OnnxWrapper(DistributionMethods):
         self._arguments = arguments
         self._batch_sizes = BatchSizes.from_arguments(batching, min_batch_size, max_batch_size)
         own = {name: value for name, value in arguments.items() if name in _OPTIONS}
-        options = WrapperOptions(**{**own, "tokenizer_kwargs": dict(tokenizer_kwargs or {})})
+        copied = {name: dict(arguments[name] or {}) for name in ("tokenizer_kwargs", "chat_template_kwargs")}
+        options = WrapperOptions(**{**own, **copied})
         given = dict(generate_kwargs or {})
         self._call_seed = given.pop("seed", None)
         options = options.with_samples(given)
         self.options = options
         self.layout = layout
-        self.model = load_model(model, device, adapters=adapters, adapter=adapter)
+        self.model = load_model(model, device, sessions=sessions, num_threads=num_threads, adapters=adapters)
+        check_adapter(self.model, adapter)
         self.tokenizer = load_tokenizer(tokenizer, model, input_mode)
         self.generation = self._generation_config(given)
         self.pad_token_id = self._choose_pad_id(given)
@@ -155,6 +175,8 @@ class OnnxWrapper(DistributionMethods):
         self._rng = np.random.default_rng(seed)
         self.in_keys = [options.key]
         self.out_keys = options.out_keys
+        if options.generate and self.generation.tells_more:
+            self.out_keys.append(options.sampling_key)
 
     def _new_calls(self) -> ModelCalls:
         return ModelCalls(
@@ -164,6 +186,7 @@ class OnnxWrapper(DistributionMethods):
             equal_lengths=self.options.pad_model_input is False,
             sizes=self._batch_sizes,
             timeout=self._arguments["batching_timeout"],
+            sessions=self._arguments["sessions"],
             adapter=self._arguments["adapter"],
         )
 
@@ -247,9 +270,18 @@ class OnnxWrapper(DistributionMethods):
             base = replace(base, eos_token_ids=(own_eos,))
         own = {name: value for name, value in given.items() if name not in SAMPLES_NAMES}
         count = {SAMPLES_NAMES[0]: self.options.num_samples}  # asks for sampling if there are several
-        config = GenerationConfig.from_kwargs({**own, **count}, base)
-        if config.stop_sequences and self.tokenizer is None:
-            raise ValueError("stop_sequences need a tokenizer")
+        return self._settled(GenerationConfig.from_kwargs({**own, **count}, base))
+
+    def _settled(self, config: GenerationConfig) -> GenerationConfig:
+        """Options with the tokenizer where they need one, checked against the model's vocabulary."""
+        if self.tokenizer is None and (config.stop_sequences or config.grammar is not None):
+            raise ValueError(
+                f"{'stop_sequences need' if config.stop_sequences else 'grammar needs'} a tokenizer"
+            )
+        config.check_vocabulary(self.model.vocab_size)
+        if config.grammar is not None:
+            config = replace(config, grammar=config.grammar.bound(self.tokenizer))
+            config.grammar.check(self.model.vocab_size, config.eos_token_ids)  # type: ignore[union-attr]
         return config
 
     def _choose_pad_id(self, given: Mapping[str, Any]) -> int:
@@ -264,6 +296,32 @@ class OnnxWrapper(DistributionMethods):
 
     # -- the call ------------------------------------------------------------------------------
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call `forward` with a TensorDict, or with the entry that is read.
+
+        As with other modules on TensorDicts (see `lite.nn.dispatch`), the entry may come in place of the
+        TensorDict, or by the name of its key (``history_prompt=``); then the value under the only out_key is
+        returned, or a tuple of the values in the order of `out_keys`, with logits last.
+
+        Example:
+            >>> from lite.models import OnnxWrapper, embedded_model_path
+            >>> policy = OnnxWrapper(embedded_model_path(), input_mode="text")
+            >>> text, masks, tokens, log_probs = policy(["one", "two"])
+            >>> tokens.batch_size
+            (2,)
+        """
+        options = self.options
+        name = options.key if isinstance(options.key, str) else "_".join(options.key)
+        if name in kwargs:
+            if args:
+                raise RuntimeError(f"Duplicated argument in args and kwargs: '{name}' is also positional 0.")
+            args = (kwargs.pop(name),)
+        if not args or not is_entry(args[0], options.input_mode) or not dispatching():
+            return super().__call__(*args, **kwargs)
+        out = super().__call__(holding(args[0], options.key, options.input_mode), *args[1:], **kwargs)
+        values = [value for key in (*self.out_keys, "logits") if (value := out.get(key, None)) is not None]
+        return values[0] if len(values) == 1 else tuple(values)
+
     def forward(
         self, tensordict: Any, *, tensordict_out: Any = None, logits_only: bool = False, **kwargs: Any
     ) -> Any:
@@ -275,7 +333,8 @@ class OnnxWrapper(DistributionMethods):
             logits_only: with ``generate=False``, write "logits" (row j is the distribution token j was
                 drawn from, zeros for the first) instead of log-probs.
             **kwargs: with ``generate=True``, options of generation for this call, on top of those of the
-                constructor; also ``seed`` (an integer) or ``generator`` (a ``numpy.random.Generator``).
+                constructor; also ``seed`` (an integer) or ``generator`` (a ``numpy.random.Generator``), and
+                ``row_options``: a mapping of options for each row, on top of those of the call.
 
         Returns:
             The input, ``tensordict_out`` or a new TensorDict, as ``inplace`` says.
@@ -302,17 +361,30 @@ class OnnxWrapper(DistributionMethods):
                     f"with generate=False there are no options of generation, got {sorted(kwargs)}"
                 )
             written = self._score(tensordict, layout, logits_only)
-        return write(target, written, replaced=self.out_keys_source, keys=self.out_keys, owned=owned)
+        keys, replaced = list(self.out_keys), list(self.out_keys)
+        own = self.options.sampling_key
+        if own in written and not self.generation.tells_more:  # the call asks for more than the constructor
+            keys.append(own)
+        if self.options.generate and isinstance(target.get(own, None), Sampling):
+            replaced.append(own)  # of another call's tokens
+        return write(target, written, replaced=replaced, keys=keys, owned=owned)
 
     # -- generation ----------------------------------------------------------------------------
 
     def _generate(self, td: Any, layout: Layout, kwargs: Mapping[str, Any]) -> dict[NestedKey, Any]:
         options = self.options
-        config, seed_source = self._call_options(kwargs)
+        given = dict(kwargs)
+        row_options = given.pop("row_options", None)
+        config, seed_source = self._call_options(given)
         samples = options.num_samples or 1
         inputs = self._read(td)
-        seeds = None if config.greedy else seeds_from(seed_source, len(inputs.rows.ids) * samples)
-        responses = self._calls.generate(inputs.rows.rows, config, seeds)
+        configs = options_of_rows(config, row_options, len(inputs.rows.ids))
+        if row_options is not None:
+            configs = [self._settled(one) for one in configs]
+        greedy = all(one.greedy for one in configs)
+        seeds = None if greedy else seeds_from(seed_source, len(inputs.rows.ids) * samples)
+        responses = self._calls.generate(inputs.rows.rows, configs, seeds)
+        configs = [one for one in configs for _ in range(samples)]
         prompt = inputs.rows.repeat(samples)
         response = TokenRows.right_padded([r.tokens for r in responses], self.pad_token_id)
         full = prompt.join(response)
@@ -325,14 +397,20 @@ class OnnxWrapper(DistributionMethods):
         }
         if options.gives_log_probs:
             log_probs = response.spread([r.log_probs for r in responses], np.float32)
+            if options.zero_first_log_prob:
+                log_probs[:, :1] = 0
             written[options.log_probs_key] = layout.make(LogProbs, response=(log_probs, response.mask))
+        told = configs[0] if configs else config
+        if told.wants_details or any(one.num_beams > 1 for one in configs):
+            fields = sampling_fields(responses, told)
+            written[options.sampling_key] = layout.make(Sampling, **fields)
         if inputs.texts is not None:
             asked = [text for text in inputs.texts for _ in range(samples)]
-            said_texts = [self._decode(r.tokens, config) for r in responses]
+            said_texts = [self._decode(r.tokens, own) for r, own in zip(responses, configs, strict=True)]
             written[options.text_key] = layout.text(prompt=asked, response=said_texts)
         if inputs.chats is not None:
             chats = [chat for chat in inputs.chats for _ in range(samples)]
-            turns = [self._turn(r, config) for r in responses]
+            turns = [self._turn(r, own) for r, own in zip(responses, configs, strict=True)]
             prompt_history = inputs.history if options.num_samples is None else None
             written[options.history_key] = layout.chat_history(chats, turns, prompt_history)
         return written
@@ -341,11 +419,14 @@ class OnnxWrapper(DistributionMethods):
         """The options of one call, and where its random draws come from."""
         given = dict(kwargs)
         generator, seed = given.pop("generator", None), given.pop("seed", self._call_seed)
-        config = GenerationConfig.from_kwargs(given, self.generation) if given else self.generation
+        config = self.generation
+        if given:
+            config = self._settled(GenerationConfig.from_kwargs(given, config))
         samples = self.options.num_samples or 1
         if config.num_return_sequences not in (1, samples):
             raise ValueError(
-                f"num_samples differs from generate_kwargs['n']: {samples} and {config.num_return_sequences}"
+                f"num_samples differs from generate_kwargs['n']. Got {samples} and"
+                f" {config.num_return_sequences}"
             )
         if generator is None:
             generator = self._rng if seed is None else np.random.default_rng(seed)

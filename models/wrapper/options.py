@@ -18,6 +18,12 @@ SAMPLES_NAMES = ("num_return_sequences", "n")
 """Names of the option of generation that says how many responses a prompt gets; the last one wins."""
 
 
+_DECIDED = {
+    *("messages", "tokenizer", "add_generation_prompt", "continue_final_message", "mask", "max_chars"),
+    *("chat_template", "chat_template_name"),
+}
+
+
 class LLMWrapperBase(TensorDictModuleBase):
     """Base of modules that run a language model on the entries of a TensorDict.
 
@@ -42,6 +48,18 @@ class LLMWrapperBase(TensorDictModuleBase):
     def get_new_version(self, **changes: Any) -> LLMWrapperBase:
         """A wrapper of the same model with other arguments; subclasses define it."""
         raise NotImplementedError(f"{type(self).__name__} does not define get_new_version")
+
+    def _prune(self, out: Any) -> Any:
+        # The entry that is read may be inside one that is written: to select both would select the former.
+        if "_out_keys_apparent" not in self.__dict__:
+            return out
+        paths = [(key,) if isinstance(key, str) else key for key in self.out_keys]
+        read = [
+            key
+            for key in self.in_keys
+            if isinstance(key, str) or not any(key[: len(path)] == path for path in paths)
+        ]
+        return out.select(*read, *self.out_keys, inplace=True, strict=False)
 
     def register_collector(self, collector: Any) -> None:
         """Remember the collector that calls this wrapper, without keeping it alive."""
@@ -74,12 +92,15 @@ class WrapperOptions:
     num_samples: int | None = None
     chat_template_name: str | None = None
     chat_template: str | None = None
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     return_log_probs: bool | None = None
+    zero_first_log_prob: bool = False
     history_key: NestedKey = "history"
     text_key: NestedKey = "text"
     tokens_key: NestedKey = "tokens"
     masks_key: NestedKey = "masks"
     log_probs_key: NestedKey = "log_probs"
+    sampling_key: NestedKey = "sampling"
     prefer_tokens: bool = False
 
     def __post_init__(self) -> None:
@@ -95,6 +116,8 @@ class WrapperOptions:
             raise ValueError(f"inplace must be True, False, 'empty' or None, got {self.inplace!r}")
         if self.return_log_probs is False and not self.generate:
             raise ValueError("return_log_probs must be True when generate=False.")
+        if decided := sorted(_DECIDED & set(self.chat_template_kwargs)):
+            raise ValueError(f"chat_template_kwargs: the wrapper decides {decided} itself")
         self._check_samples()
         self._check_tokenizer_kwargs()
 
@@ -127,7 +150,9 @@ class WrapperOptions:
         if not self.generate or count in (None, 1):
             return self
         if self.num_samples not in (None, 1, count):
-            raise ValueError(f"num_samples differs from generate_kwargs['n']: {self.num_samples} and {count}")
+            raise ValueError(
+                f"num_samples differs from generate_kwargs['n']. Got {self.num_samples} and {count}"
+            )
         return replace(self, num_samples=count)
 
     def _check_tokenizer_kwargs(self) -> None:

@@ -9,16 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import LazyStackedTensorDict, NestedKey, TensorDict, lazy_stack
-from lite.models.text.data import ChatHistory, LogProbs, Masks, Text, Tokens
+from lite.models.generation.loop import Generated
+from lite.models.generation.options import GenerationConfig
+from lite.models.text.data import ChatHistory, LogProbs, Masks, Sampling, Text, Tokens
 from lite.models.text.history import History
 from lite.models.text.nesting import nest, objects, ragged
 from lite.models.text.parsers import with_tools
 from lite.models.text.rows import TokenRows
 from lite.models.wrapper.options import Inplace
 
-Ids = TypeVar("Ids", Tokens, Masks, LogProbs)
+Ids = TypeVar("Ids", Tokens, Masks, LogProbs, Sampling)
 Field = tuple[NDArray[Any], NDArray[np.bool_]]
-"""Values (N, L), and which of them are real (N, L)."""
+"""Values (N, L) or (N, L, n), and which of them are real (N, L); or (N,), and that they are."""
 
 
 class Layout(NamedTuple):
@@ -35,7 +37,8 @@ class Layout(NamedTuple):
             }
             return cls(**dense, padded=self.padded, batch_size=self.shape)
         columns = {
-            name: [row[real] for row, real in zip(*field, strict=True)] for name, field in fields.items()
+            name: [row[real] if real.ndim else row for row, real in zip(*field, strict=True)]
+            for name, field in fields.items()
         }
         return ragged(cls, columns, self.shape, padded=False)
 
@@ -78,6 +81,52 @@ class Layout(NamedTuple):
         for row, real, values in zip(out, mask, given, strict=True):
             row[real] = values
         return out.reshape(*self.shape, *out.shape[1:])
+
+
+def sampling_fields(responses: Sequence[Generated], config: GenerationConfig) -> dict[str, Field]:
+    """The fields of a `Sampling` of N responses, those that options ask for.
+
+    Args:
+        responses: what was generated.
+        config: what to tell of them; their own options tell the same.
+    """
+    known = [response.details for response in responses if response.details is not None]
+    asked = {
+        "sampled_log_probs": config.sampled_log_probs,
+        "kept_log_mass": config.sampled_log_probs,
+        "kept_offsets": config.kept_ids,
+        "kept_ids": config.kept_ids,
+        "entropy": config.entropy,
+        "top_ids": config.logprobs,
+        "top_log_probs": config.logprobs,
+    }
+    fields = {
+        name: _rectangle([getattr(details, name) for details in known], repeat=name == "kept_offsets")
+        for name, is_asked in asked.items()
+        if is_asked
+    }
+    if any(response.score is not None for response in responses):
+        scores = [np.nan if response.score is None else response.score for response in responses]
+        fields["score"] = np.array(scores, np.float32), np.ones(len(scores), np.bool_)
+    return fields
+
+
+def _rectangle(rows: Sequence[NDArray[Any]], *, repeat: bool = False) -> Field:
+    """Rows (L_i, ...) one below the other, and which entries are real.
+
+    On the right of a row are 0 or the id -1, or its last value if that is to ``repeat``.
+    """
+    width, inner = max(map(len, rows), default=0), rows[0].shape[1:] if rows else ()
+    given = rows[0].dtype if rows else np.dtype(np.int64)
+    dtype = np.dtype(np.float32) if given.kind == "f" else given
+    out = np.full((len(rows), width, *inner), 0 if dtype.kind == "f" else -1, dtype)
+    real = np.zeros((len(rows), width), np.bool_)
+    for i, row in enumerate(rows):
+        out[i, : len(row)] = row
+        if repeat:
+            out[i, len(row) :] = row[-1]
+        real[i, : len(row)] = True
+    return out, real
 
 
 def assistant_turn(content: str, *, complete: bool) -> dict[str, Any]:
@@ -130,7 +179,7 @@ def write(
                 "logits_only: logits of rows of different lengths fit only in a lazy stack: pass"
                 " inplace=False, pad_output=True or a lazy stack"
             )
-        target = _by_row(target)
+        target = by_row(target)
     target.exclude(*replaced, inplace=True)
     for key in (*keys, "logits"):
         if key in written:
@@ -138,6 +187,6 @@ def write(
     return target
 
 
-def _by_row(td: Any) -> Any:
+def by_row(td: Any) -> Any:
     """A TensorDict as lazy stacks of its elements, whose leaves may be ragged."""
-    return lazy_stack([_by_row(row) for row in td.unbind(0)]) if td.batch_size else td
+    return lazy_stack([by_row(row) for row in td.unbind(0)]) if td.batch_size else td

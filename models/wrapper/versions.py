@@ -9,7 +9,7 @@ from typing import Any
 # What can only be given to wrappers that generate, or that do not.
 _ONLY_FOR = {"num_samples": True, "return_log_probs": True, "pad_model_input": False}
 
-_OPENED_WITH = ("device", "adapters")  # if these change, a path is opened again
+_OPENED_WITH = ("device", "num_threads", "adapters")  # if these change, a path is opened again
 
 
 def new_arguments(
@@ -27,15 +27,15 @@ def new_arguments(
         tokenizer: its tokenizer.
     """
     arguments = {**given, **changes}
-    elsewhere = isinstance(given["model"], (str, Path)) and any(
-        arguments[name] != given[name] for name in _OPENED_WITH
-    )
+    is_path = isinstance(given["model"], (str, Path))
+    elsewhere = is_path and any(arguments[name] != given[name] for name in _OPENED_WITH)
     if "model" not in changes:
         if given["tokenizer"] is None and "tokenizer" not in changes and tokenizer is not None:
             arguments["tokenizer"] = tokenizer
         if not elsewhere:
             arguments["model"] = model
-            arguments["adapters"] = changes.get("adapters")
+            for name in ("num_threads", "adapters"):  # with which the model was opened
+                arguments[name] = None if is_path else changes.get(name)
     else:  # what was the old model's
         arguments |= {name: None for name in ("device", "adapters", "adapter") if name not in changes}
     if isinstance(given["tokenizer"], (str, Path)) and "tokenizer" not in changes:

@@ -1,6 +1,7 @@
 """`lite generate` on a real export."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,3 +40,55 @@ def test_samples_follow_the_seed(capsys: pytest.CaptureFixture[str]) -> None:
     assert texts[0] == texts[1]
     assert texts[0] != texts[2]
     assert len(set(texts[0])) > 1
+
+
+def test_a_stream_prints_what_comes_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["generate", "--model", str(MODEL), "hello", "--max-new-tokens", "20", "--temperature", "1.5"]
+    outputs = []
+    for flag in ("--stream", "--no-stream"):
+        assert main([*command, flag]) == 0
+        outputs.append(capsys.readouterr().out.splitlines())
+    assert outputs[0][:-1] == outputs[1][:-1]  # the last line has the seconds
+    assert outputs[0][-1].startswith("20 tokens in ")
+
+
+@pytest.mark.parametrize("flags", [["--json", "a"], ["a", "b"], ["a", "--samples", "2"]])
+def test_only_one_text_can_be_a_stream(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "--model", str(MODEL), "--stream", *flags]) == 1
+    assert "--stream prints one response as text" in capsys.readouterr().err
+
+
+def test_prompts_of_files_come_in_batches(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    words = ["one", "two words", "three", "four", "five"]
+    file.write_text("".join(json.dumps({"prompt": word}) + "\n" for word in words))
+    command = ["generate", "--model", str(MODEL), "--json", "--max-new-tokens", "5", "--samples", "2"]
+    outputs = []
+    for given in (["--file", str(file), "--batch-size", "2"], words):
+        assert main([*command, *given]) == 0
+        outputs.append(json.loads(capsys.readouterr().out)["responses"])
+    assert [r["prompt"] for r in outputs[0]] == [word for word in words for _ in range(2)]
+    assert [r["text"] for r in outputs[0]] == [
+        r["text"] for r in outputs[1]
+    ]  # a seed each, whatever the batch
+
+
+def test_a_stop_text_ends_a_response(capsys: pytest.CaptureFixture[str]) -> None:
+    sampling = ["--max-new-tokens", "20", "--temperature", "1"]
+    command = ["generate", "--model", str(MODEL), "--json", "hello", *sampling]
+    assert main(command) == 0
+    (whole,) = json.loads(capsys.readouterr().out)["responses"]
+    assert main([*command, "--stop", whole["text"][5:7]]) == 0
+    (cut,) = json.loads(capsys.readouterr().out)["responses"]
+    assert cut["finish_reason"] == "stop"
+    assert cut["tokens"] < whole["tokens"]
+    assert whole["text"].startswith(cut["text"])
+
+
+def test_threads_change_nothing_but_speed(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["generate", "--model", str(MODEL), "--json", "hello", "--max-new-tokens", "5"]
+    texts = []
+    for flags in ([], ["--threads", "1"]):
+        assert main([*command, *flags]) == 0
+        texts.append(json.loads(capsys.readouterr().out)["responses"][0]["text"])
+    assert texts[0] == texts[1]

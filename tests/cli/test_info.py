@@ -1,11 +1,19 @@
 """`lite info` on a real export."""
 
+import dataclasses
 import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from helpers.models.real_models import MODELS
 
 from lite.cli import main
+from lite.cli.info import _notes
+from lite.models import OnnxDecoder
+from lite.models.graph.session import default_threads
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
 MODEL = MODELS / "optimum-llama"
@@ -36,3 +44,97 @@ def test_info_says_what_is_slow(folder: str, note: str, capsys: pytest.CaptureFi
     assert note in said
     assert main(["info", "--model", str(MODELS / folder)]) == 0
     assert f"note: {said}" in capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("folder", "plan"),
+    [
+        (
+            "optimum-llama",
+            {
+                "attention": "plain operators, past and new keys concatenated at each step",
+                "weights": "not quantised",
+                "padding": "left",
+                "cache_type": "float32",
+                "cache_bytes_per_token": 512,  # 2 layers, key and value, 2 heads of 16, 4 bytes
+                "cache_bytes_of_a_full_row": 512 * 256,
+            },
+        ),
+        (
+            "genai-qwen2-int4",
+            {
+                "attention": "GroupQueryAttention, past and present in one buffer",
+                "weights": "MatMulNBits",
+                "padding": "slots",
+                "cache_bytes_per_token": 512,
+            },
+        ),
+        (
+            "handmade-no-cache",
+            {
+                "attention": "no cache: whole rows run again for each token",
+                "padding": "right",
+                "cache_type": None,
+                "cache_bytes_per_token": 0,
+            },
+        ),
+    ],
+)
+def test_info_has_the_run_plan(folder: str, plan: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "--model", str(MODELS / folder), "--json"]) == 0
+    out = json.loads(capsys.readouterr().out)["plan"]
+    assert {key: out[key] for key in plan} == plan
+    assert (out["provider"], out["threads"], out["context_length"]) == (
+        "CPUExecutionProvider",
+        default_threads(),
+        256,
+    )
+    assert main(["info", "--model", str(MODELS / folder), "--threads", "3"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "  threads: 3" in lines
+    assert f"  cache_bytes_per_token: {plan['cache_bytes_per_token']}" in lines
+
+
+def test_info_of_a_refused_model_says_what_it_is_and_why(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    shutil.copy(MODELS.parent / "graphs" / "policy.onnx", tmp_path / "model.onnx")
+    assert main(["info", "--model", str(tmp_path), "--json"]) == 1
+    out = json.loads(capsys.readouterr().out)
+    assert out["refused"].startswith("the graph has no input named input_ids. Inputs: ")
+    assert out["found"]["graph"] == "model.onnx"
+    assert out["found"]["producer"] == "pytorch"
+    assert out["found"]["bytes"] == (tmp_path / "model.onnx").stat().st_size
+    assert "tokenizer.json" in out["tokenizer"]["refused"]
+    assert "plan" not in out
+    assert main(["info", "--model", str(tmp_path)]) == 1
+    assert (
+        capsys.readouterr().out.splitlines()[1].startswith("refused: the graph has no input named input_ids")
+    )
+
+
+def test_info_of_a_model_without_tokenizer(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name in ("model.onnx", "config.json"):
+        shutil.copy(MODEL / name, tmp_path / name)
+    assert main(["info", "--model", str(tmp_path), "--json"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert "tokenizer.json" in out["tokenizer"]["refused"]
+    assert out["plan"]["padding"] == "left"
+
+
+def test_what_is_slow_or_inexact_here_is_noted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    shutil.copy(MODEL / "model.onnx", tmp_path / "model_fp16.onnx")
+    assert main(["info", "--model", str(tmp_path), "--json"]) == 0
+    (note,) = json.loads(capsys.readouterr().out)["notes"]
+    assert note.startswith("the graph is in float16")
+    decoder = OnnxDecoder(MODEL)
+
+    def notes(device: str, **changes: Any) -> list[str]:
+        spec = dataclasses.replace(decoder.spec, **changes)
+        return _notes(SimpleNamespace(spec=spec, device=device, config=decoder.config))  # type: ignore[arg-type]
+
+    assert notes("cpu", cache_type="tensor(float16)") == [note]
+    assert notes("cpu", logits_type="tensor(float16)") == [note]
+    assert notes("cuda", cache_type="tensor(float16)", logits_type="tensor(float16)") == []
+    (note,) = notes("cpu", quantisation="MatMulInteger")
+    assert "its log-probs depend on what else is in the run" in note

@@ -13,8 +13,8 @@ pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'ten
 
 
 def test_the_embedded_model_is_loaded_where_none_is_named() -> None:
-    assert load(Namespace(model=None, device="cpu")).path == embedded_model_path()
-    loaded = load(Namespace(model=str(MODELS / "optimum-llama"), device="cpu"))
+    assert load(Namespace(model=None, device="cpu", threads=None)).path == embedded_model_path()
+    loaded = load(Namespace(model=str(MODELS / "optimum-llama"), device="cpu", threads=None))
     assert loaded.path == MODELS / "optimum-llama"
     assert loaded.decoder.vocab_size == 512
     assert loaded.tokenizer.eos_token_id == 2
@@ -48,7 +48,7 @@ def test_prompts_are_a_turn_of_the_template_unless_raw() -> None:
     ],
 )
 def test_the_end_of_a_turn(turn: str, expected: list[str]) -> None:
-    model = load(Namespace(model=str(MODELS / "optimum-llama"), device="cpu"))
+    model = load(Namespace(model=str(MODELS / "optimum-llama"), device="cpu", threads=None))
     tokenizer = model.tokenizer
     tokenizer.chat_templates["default"] = "{% for m in messages %}{{ " + turn + " }}{% endfor %}"
     ids = [i for text in expected for i in tokenizer.encode(text, add_special_tokens=False)]

@@ -63,6 +63,7 @@ def _calls_on_logits() -> Iterator[Callable[[], Any]]:
         one = to_device(np.zeros((1, 700), dtype))  # by several blocks
         yield lambda x=x: kernels.token_log_probs_and_entropy(x, to_device(np.zeros(3, np.int64)), flags)
         yield lambda x=x: kernels.token_log_probs(x, tokens)
+        yield lambda x=x: kernels.entropy(x, temperature=np.full(3, 0.5))
         yield lambda x=x: kernels.log_softmax_stats(x, axis=0)
         yield lambda x=x: kernels.masked_log_softmax(x, flags)
         yield lambda one=one: kernels.masked_log_softmax(one)

@@ -43,6 +43,18 @@ def test_equals_float64(rng, size, temperature):
     np.testing.assert_allclose(stats.log_sum_exp, np.logaddexp.reduce(scaled, -1), rtol=RTOL, atol=1e-6)
 
 
+def test_a_temperature_for_each_row(rng):
+    """Of the rows as they are without `axis`."""
+    logits = rng.normal(size=(2, 700, 3)).astype(np.float32)
+    temperatures = rng.uniform(0.2, 3.0, (2, 3))
+    got = masked_log_softmax(logits, axis=1, temperature=temperatures)
+    spread = entropy(logits, axis=1, temperature=temperatures)
+    for i, j in np.ndindex(2, 3):
+        row, t = np.ascontiguousarray(logits[i, :, j])[None], float(temperatures[i, j])
+        np.testing.assert_allclose(got[i, :, j], masked_log_softmax(row, temperature=t)[0], rtol=1e-6)
+        np.testing.assert_allclose(spread[i, j], entropy(row, temperature=t)[0], rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", FLOATS)
 def test_types(rng, name):
     logits = (rng.normal(size=(3, 2, 70)) * 4).astype(dtype_of(name))

@@ -11,8 +11,8 @@ LOGITS = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
 def test_the_vocabulary_comes_last():
     rows = Logits(LOGITS, None, 0.5, axis=1)
     assert (rows.shape, rows.size, rows.dtype, rows.inverse) == ((2, 4), 3, np.float32, 2.0)
-    flat, bfloat16, starts, size, keep, keep_starts, counted, inverse = rows.operands()
-    assert (bfloat16, size, inverse, keep.size, keep_starts.size) == (False, 3, 2.0, 0, 0)
+    flat, bfloat16, starts, size, keep, keep_starts, counted, inverses = rows.operands()
+    assert (bfloat16, size, inverses.tolist(), keep.size, keep_starts.size) == (False, 3, [2.0] * 8, 0, 0)
     assert counted.all()
     for start, row in zip(starts, np.moveaxis(LOGITS, 1, -1).reshape(-1, 3), strict=True):
         np.testing.assert_array_equal(flat[start : start + 3], row)

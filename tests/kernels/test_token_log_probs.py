@@ -31,6 +31,18 @@ def test_temperature(rng, temperature):
     np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("size", [9, 700 if SIMULATED else 5000])
+def test_a_temperature_for_each_row(rng, size):
+    logits, tokens = make(rng, (2, 3, size))
+    temperatures = rng.uniform(0.2, 3.0, (2, 3))
+    got = token_log_probs(logits, tokens, temperature=temperatures)
+    for at in np.ndindex(2, 3):
+        alone = token_log_probs(logits[at][None], tokens[at][None], temperature=float(temperatures[at]))
+        np.testing.assert_array_equal(got[at], alone[0])
+        expected = reference.token_log_probs(logits[at], tokens[at], temperatures[at])
+        np.testing.assert_allclose(got[at], expected, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_types(rng, dtype):
     dtype = np.dtype(getattr(pytest.importorskip("ml_dtypes"), dtype) if dtype == "bfloat16" else dtype)
@@ -251,7 +263,16 @@ def test_no_array_of_the_logits_size_is_made(dtype):
 
 @pytest.mark.parametrize(
     ("temperature", "error"),
-    [(1e-300, ValueError), (1e300, ValueError), ("1", TypeError), ([1.0, 2.0], TypeError)],
+    [
+        (1e-300, ValueError),
+        (1e300, ValueError),
+        (np.nan, ValueError),
+        ("1", TypeError),
+        ([1.0, 2.0], ValueError),
+        ([0.0], ValueError),
+        ([np.nan], ValueError),
+        ([1j], TypeError),
+    ],
 )
 def test_a_temperature_that_float32_cannot_divide_by(temperature, error):
     with pytest.raises(error, match="temperature must be"):

@@ -17,14 +17,21 @@ numba = pytest.importorskip("numba")
 Dispatcher = pytest.importorskip("numba.core.dispatcher").Dispatcher
 
 from lite.kernels import _layers  # noqa: E402
-from lite.kernels.cpu import layers, log_softmax, multistep_return, returns, sample_tokens  # noqa: E402
+from lite.kernels.cpu import (  # noqa: E402
+    layers,
+    log_softmax,
+    multistep_return,
+    returns,
+    sample_tokens,
+    token_log_probs,
+)
 
 ENTRIES = [
     (returns, "lambda_returns"), (returns, "fixed_lambda_returns"), (returns, "advantages"),
     (returns, "short_lambda_returns"), (returns, "short_advantages"),
     (multistep_return, "sequences"), (log_softmax, "rows"), (log_softmax, "log_softmax"),
-    (sample_tokens, "rows"), (layers, "gelu"), (layers, "gelu_by_tanh"), (layers, "silu"),
-    (layers, "layer_norm"),
+    (sample_tokens, "rows"), (token_log_probs, "scores"), (layers, "gelu"), (layers, "gelu_by_tanh"),
+    (layers, "silu"), (layers, "layer_norm"),
 ]  # fmt: skip
 
 
@@ -49,6 +56,9 @@ def call_everything() -> None:
         for m in (None, mask, mask[:, 0]):
             k.token_log_probs(x, ids, m, temperature=0.7)
             k.token_log_probs_and_entropy(x, ids, m)
+            if m is not mask:
+                k.token_log_probs(x, ids, m, support=([0, 2, 2], [0, 3]))
+                k.token_scores(x, ids, m, temperature=np.array([0.5, 2.0]))
             k.masked_log_softmax(x, m)
             k.entropy(x, m)
             k.log_softmax_stats(x, m)
@@ -90,7 +100,7 @@ def test_warmup_compiles_what_calls_need(signatures):
 def test_all_kernels_are_watched():
     dispatchers = {
         (module, name)
-        for module in (returns, multistep_return, log_softmax, sample_tokens, layers)
+        for module in (returns, multistep_return, log_softmax, sample_tokens, token_log_probs, layers)
         for name, found in vars(module).items()
         if isinstance(found, Dispatcher) and not found.targetoptions["no_cpython_wrapper"]
     }

@@ -84,6 +84,9 @@ class ScriptedModel:
         self.held: set[int] = set()
         self.prefilled: list[list[int]] = []
 
+    def sibling(self) -> ScriptedModel:
+        return ScriptedModel(self.script, self.context_length)
+
     def logits(self, context: Sequence[int]) -> np.ndarray:
         key = (context[1] if len(context) > 1 else 0, context[-1])
         values = np.random.default_rng(key).normal(size=self.vocab_size)

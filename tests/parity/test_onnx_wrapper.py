@@ -164,6 +164,38 @@ def test_generation(sides: Any, mode: str, padded: bool) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_log_probs_of_the_reference_on_request(sides: Any, mode: str) -> None:
+    decoder, tokenizer = sides[:2]
+    _, theirs = wrappers(sides, mode, generate=True)
+    options = {"chat_template_name": "chatml_format"} if mode == "history" else {}
+    ours = OnnxWrapper(
+        decoder,
+        tokenizer=tokenizer,
+        input_mode=mode,
+        zero_first_log_prob=True,
+        generate_kwargs={"max_new_tokens": NEW_TOKENS, "do_sample": False},
+        **options,
+    )
+    mine, other = inputs(sides, mode, "prompt")
+    mine, other = ours(mine), theirs(other)
+    lengths = [len(row) for row in rows(mine, "log_probs", "response")]
+    assert max(lengths) > 1
+    for a, b in zip(*(rows(td, "log_probs", "response") for td in (mine, other)), strict=True):
+        assert a[0] == b[0] == 0
+        np.testing.assert_allclose(a, b[: len(a)], atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("selected", [("masks",), ("log_probs", "masks")])
+def test_selected_out_keys_in_place(sides: Any, mode: str, selected: tuple[str, ...]) -> None:
+    found = []
+    for wrapper, td in zip(wrappers(sides, mode, generate=True), inputs(sides, mode, "prompt"), strict=True):
+        version = wrapper.get_new_version(inplace=True)
+        found.append(set(version.select_out_keys(*selected)(td).keys(True)))
+    assert found[0] - {("masks", "all_assistant_mask")} == found[1]
+
+
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("padded", [True, False])
 def test_scoring(sides: Any, mode: str, padded: bool) -> None:
     ours, theirs = wrappers(sides, mode, generate=False, pad_output=padded)

@@ -68,7 +68,10 @@ def lists_as_batches() -> Any:
             "return_log_probs must be True when generate=False.",
         ),
         ({"num_samples": 2, "inplace": True}, r"inplace must be False \(or None\)"),
-        ({"num_samples": 2, "generate_kwargs": {"n": 3}}, r"num_samples differs from generate_kwargs\['n'\]"),
+        (
+            {"num_samples": 2, "generate_kwargs": {"n": 3}},
+            r"num_samples differs from generate_kwargs\['n'\]\.",
+        ),
         (
             {"generate_kwargs": {"do_sample": False, "temperature": 0.7}},
             r"When do_sample=False \(greedy decoding\), temperature must be 0. Got temperature=0.7",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lite.kernels._jit import jit
-from lite.kernels.cpu.vectors.formulas import ROUND, by_number, folded
+from lite.kernels.cpu.vectors.formulas import ROUND, by_number, folded, written
 
 BLOCK = 2048
 _COLDEST = -1e4  # exp of it is 0, and 0 times it is 0
@@ -88,12 +88,8 @@ def sums_of_exp(o: Any, x: Any, reference: Any, inverse: Any) -> Any:
     return e, ((t - ROUND[o.itemsize]) + f) * e, x
 
 
-@folded(parameters=2, count="sum", rest="sum", weighted="sum")
-def sums_apart(o: Any, x: Any, highest: Any, inverse: Any) -> Any:
-    """How many entries equal `highest`, which none exceeds.
-
-    Over the others, with d = x - highest, the sums of exp(d * inverse) and of d exp(d * inverse).
-    """
+def _apart(o: Any, x: Any, highest: Any, inverse: Any) -> Any:
+    """d = x - highest, no less than what a power of 2 can be of, and exp(d * inverse)."""
     scale, low = _scales(o, inverse)
     top, floor = o.narrow(highest), o.narrow(_FLOOR[o.itemsize] / (inverse * _LOG2E))
     d = x - top
@@ -102,9 +98,25 @@ def sums_apart(o: Any, x: Any, highest: Any, inverse: Any) -> Any:
     d = o.at_least(d, floor)
     t = o.fused(d, scale, ROUND[o.itemsize])
     f = o.fused(d, scale, ROUND[o.itemsize] - t)
-    e = _power(o, t, o.fused(lost, scale, o.fused(d, low, f)))
+    return d, _power(o, t, o.fused(lost, scale, o.fused(d, low, f)))
+
+
+@folded(parameters=2, count="sum", rest="sum", weighted="sum")
+def sums_apart(o: Any, x: Any, highest: Any, inverse: Any) -> Any:
+    """How many entries equal `highest`, which none exceeds.
+
+    Over the others, with d = x - highest, the sums of exp(d * inverse) and of d exp(d * inverse).
+    """
+    d, e = _apart(o, x, highest, inverse)
     e = o.where(d >= 0.0, 0.0, e)
     return o.where(d >= 0.0, 1.0, 0.0), e, d * e
+
+
+@written(parameters=2)
+def weights_apart(o: Any, x: Any, highest: Any, inverse: Any) -> Any:
+    """exp((x - highest) * inverse), 1 where that is 0, and next to nothing for what is far below."""
+    d, e = _apart(o, x, highest, inverse)
+    return o.where(d >= 0.0, 1.0, e)
 
 
 @folded(parameters=0, unknown="sum", infinite="sum")

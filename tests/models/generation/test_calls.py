@@ -44,8 +44,8 @@ def test_a_bad_row_runs_nothing(scripted_model: Make) -> None:
     assert model.prefilled == []
 
 
-def test_calls_of_one_model_share_its_lock(scripted_model: Make) -> None:
+def test_calls_of_one_model_share_its_pool(scripted_model: Make) -> None:
     model = scripted_model()
     first, second, other = ModelCalls(model), ModelCalls(model), ModelCalls(scripted_model())
-    assert first._lock is second._lock
-    assert first._lock is not other._lock
+    assert first.pool is second.pool
+    assert first.pool is not other.pool

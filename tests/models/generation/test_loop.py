@@ -189,7 +189,7 @@ def test_memory_grows_with_a_long_response(monkeypatch: pytest.MonkeyPatch) -> N
     decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
     config = GenerationConfig(max_new_tokens=20, repetition_penalty=1.5)
     (whole,) = generate(decoder, [[3, 4, 5]], config)
-    monkeypatch.setattr("lite.models.generation.loop._AHEAD", 2)
+    monkeypatch.setattr("lite.models.generation.response.AHEAD", 2)
     (grown,) = generate(decoder, [[3, 4, 5]], config)
     np.testing.assert_array_equal(grown.tokens, whole.tokens)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lite.models import GenerationConfig, ModelConfig
+from lite.models.generation.grammar import Grammar
 
 GREEDY = "When do_sample=False (greedy decoding), temperature must be 0. Got temperature="
 
@@ -36,7 +39,29 @@ def test_legacy_names_win() -> None:
         ({"top_k": 0}, "top_k must be positive, got 0"),
         ({"top_k": -1}, "top_k must be positive, got -1"),
         ({"repetition_penalty": 0}, "repetition_penalty must be positive, got 0"),
-        ({"num_beams": 2}, "num_beams must be 1"),
+        ({"num_beams": 0}, "num_beams must be an integer of at least 1, got 0"),
+        ({"num_beams": 2, "do_sample": True}, "num_beams=2 searches and draws nothing"),
+        ({"num_beams": 2, "top_p": 0.5}, "num_beams=2 searches and draws nothing"),
+        ({"num_beams": 2, "n": 3}, "num_return_sequences must be at most num_beams, got 3 and 2"),
+        ({"num_beams": 2, "logprobs": 1}, "logprobs, sampled_log_probs, kept_ids and entropy are of tokens"),
+        ({"early_stopping": "soon"}, "early_stopping must be True, False or 'never', got 'soon'"),
+        ({"length_penalty": float("inf")}, "length_penalty must be finite"),
+        ({"min_new_tokens": 65}, "min_new_tokens must be at most max_new_tokens, got 65 and 64"),
+        ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size must be an integer of at least 0"),
+        ({"bad_words_ids": [[]]}, "bad_words_ids must hold runs of at least one id"),
+        ({"bad_words_ids": [3]}, "bad_words_ids must hold runs of ids, got 3"),
+        ({"bad_words_ids": [[-1]]}, "bad_words_ids must be an integer of at least 0, got -1"),
+        ({"typical_p": 0}, "typical_p must be above 0 and at most 1, got 0"),
+        ({"presence_penalty": 3}, "presence_penalty must be between -2 and 2, got 3"),
+        ({"frequency_penalty": -3}, "frequency_penalty must be between -2 and 2, got -3"),
+        ({"logit_bias": {3: float("inf")}}, "logit_bias must be less than infinite, got inf for 3"),
+        ({"logit_bias": {"three": 1.0}}, "logit_bias must be an integer of at least 0, got 'three'"),
+        ({"logit_bias": [3]}, "logit_bias must map ids to numbers, got 3"),
+        ({"sequence_bias": {(): 1.0}}, "sequence_bias must hold runs of at least one id"),
+        ({"sequence_bias": {(1,): "a"}}, "sequence_bias must map ids to numbers"),
+        ({"logprobs": -1}, "logprobs must be an integer of at least 0, got -1"),
+        ({"grammar": "yes|no", "eos_token_id": 1}, "grammar must be {'json': schema}"),
+        ({"grammar": {"regex": "yes|no"}}, "grammar needs an eos_token_id"),
         ({"top_p": 2, "top_k": 0}, "top_p must be between 0 and 1"),
         ({"max_new_tokens": -1}, "max_new_tokens must be an integer of at least 0, got -1"),
         ({"max_new_tokens": 2.5}, "max_new_tokens must be an integer"),
@@ -59,12 +84,54 @@ def test_bounds_of_top_p_are_accepted(top_p: float) -> None:
 
 
 def test_unknown_options_warn_and_are_ignored() -> None:
-    with pytest.warns(UserWarning, match="min_new_tokens, typo"):
-        assert of(typo=1, min_new_tokens=3, max_new_tokens=5) == GenerationConfig(max_new_tokens=5)
+    with pytest.warns(UserWarning, match="top_h, typo"):
+        assert of(typo=1, top_h=3, max_new_tokens=5) == GenerationConfig(max_new_tokens=5)
 
 
 def test_options_without_meaning_here_are_silent() -> None:
     assert of(num_beams=1, length_penalty=1.0, early_stopping=False, logprobs=True) == GenerationConfig()
+    assert of(output_scores=True, output_logits=True, return_dict_in_generate=True) == GenerationConfig()
+
+
+def test_options_that_name_ids_in_any_form() -> None:
+    config = of(
+        logit_bias={"3": 1, 4: -100.0},
+        sequence_bias=[[[1, 2], 0.5]],
+        bad_words_ids=np.array([[1, 2], [3, 4]]),
+        min_tokens=2,
+    )
+    assert config.logit_bias == ((3, 1.0), (4, -100.0))
+    assert config.sequence_bias == (((1, 2), 0.5),)
+    assert config.bad_words_ids == ((1, 2), (3, 4))
+    assert config.min_new_tokens == 2
+    assert hash(config) == hash(GenerationConfig.from_kwargs({}, config))
+    for name in ("logit_bias", "sequence_bias", "bad_words_ids"):
+        with pytest.raises(ValueError, match=f"{name} must hold ids below 1 "):
+            replace(GenerationConfig(), **{name: getattr(config, name)}).check_vocabulary(1)
+    config.check_vocabulary(5)
+
+
+def test_functions() -> None:
+    assert of(logits_processor=print).logits_processor == (print,)
+    assert of(logits_processor=[print, len]).logits_processor == (print, len)
+    with pytest.raises(TypeError, match="logits_processor must be a function or several of them"):
+        of(logits_processor=["f"])
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ({"json": '{"type": "object"}'}, Grammar("json", '{"type": "object"}')),
+        ({"json": {"type": "object"}}, Grammar("json", '{"type": "object"}')),
+        ({"type": "object"}, Grammar("json", '{"type": "object"}')),
+        ({"type": "array", "regex": 3}, Grammar("json", '{"type": "array", "regex": 3}')),
+        ({"regex": "a+"}, Grammar("regex", "a+")),
+        ({"lark": "start: A"}, Grammar("lark", "start: A")),
+        (Grammar("regex", "a", "{}"), Grammar("regex", "a", "{}")),
+    ],
+)
+def test_grammars(given: Any, meant: Grammar) -> None:
+    assert of(grammar=given, eos_token_id=1).grammar == meant
 
 
 @pytest.mark.parametrize(
@@ -80,6 +147,8 @@ def test_options_without_meaning_here_are_silent() -> None:
         ({"top_p": 0.5, "do_sample": False}, True),
         ({"n": 4}, False),
         ({"n": 4, "temperature": 0.0}, True),
+        ({"n": 4, "num_beams": 4}, True),
+        ({"typical_p": 0.5}, False),
         ({"temperature": None, "do_sample": False}, True),
     ],
 )

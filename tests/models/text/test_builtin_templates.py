@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lite.models.text.builtin_templates import (
@@ -43,3 +45,11 @@ def test_choice_of_template() -> None:
     with pytest.raises(ValueError, match="generation"):
         add_chat_template("eta", "no block")
     assert not has_generation_block("{% if add_generation_prompt %}")
+
+
+def test_the_tokenizers_template_for_tools(byte_tokenizer: Any) -> None:
+    tokenizer = byte_tokenizer(chat_template={"default": "a", "tool_use": "b"})
+    assert find_chat_template(tokenizer) == find_chat_template(tokenizer, tools=None) == "a"
+    assert find_chat_template(tokenizer, tools=[]) == "b"
+    assert find_chat_template(byte_tokenizer(chat_template="a"), tools=[]) == "a"
+    assert find_chat_template(tokenizer, tools=[], source="c") == "c"

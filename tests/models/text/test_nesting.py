@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lite.models import Tokens
-from lite.models.text.nesting import flatten, nest, objects, ragged, rows_of
+from lite.models.text.nesting import flatten, list_shape, nest, objects, ragged, rows_of
 
 
 @given(st.lists(st.integers(1, 4), max_size=3).map(tuple))
@@ -18,6 +18,7 @@ def test_nest_and_flatten_are_inverse(shape: tuple[int, ...]) -> None:
     items = list(range(math.prod(shape)))
     nested = nest(items, shape)
     np.testing.assert_array_equal(np.asarray(nested), np.arange(len(items)).reshape(shape))
+    assert list_shape(nested) == shape
     assert flatten(nested, len(shape)) == items
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+from helpers.models.tool_templates import CONVERSATION, THINKING, TOOLS
 
 from lite.models.text.builtin_templates import (
     BUILT_IN,
@@ -134,3 +135,40 @@ def test_continue_final_message() -> None:
         render_chat("x", [{"role": "assistant"}], continue_final_message=True)
     with pytest.raises(ValueError, match="exclude each other"):
         render_chat("x", [BOT], continue_final_message=True, add_generation_prompt=True)
+
+
+def test_fields_without_a_value_are_not_there() -> None:
+    source = "{{ messages[0].keys() | list }}"
+    turn = {"role": "user", "content": None, "tool_calls": None, "x": 0}
+    assert render_chat(source, [turn]).text == "['role', 'x']"
+    assert turn["content"] is None
+
+
+def test_reasoning_has_every_name_that_templates_know() -> None:
+    source = "{{ messages[0].reasoning_content }} {{ messages[0].thinking }}"
+    for given, expected in (
+        ({"reasoning": "a"}, "a a"),
+        ({"thinking": "a"}, "a a"),
+        ({"reasoning_content": "a"}, "a a"),
+        ({"reasoning_content": "a", "thinking": "b"}, "a b"),
+        ({}, " "),
+    ):
+        assert render_chat(source, [{"role": "assistant", "content": "", **given}]).text == expected
+
+
+def test_tools_and_documents_are_dicts() -> None:
+    chat = [{"role": "user", "content": "Hi"}]
+    with pytest.raises(ValueError, match=r"tools must be JSON schemas .*, got function in them"):
+        render_chat("", chat, tools=[lambda x: x])
+    with pytest.raises(TypeError, match=r"documents must be dicts .*, got str"):
+        render_chat("", chat, documents=["a"])
+
+
+@pytest.mark.parametrize("thinking", [True, False, None])
+def test_variables_of_a_template(thinking: bool | None) -> None:
+    options = {} if thinking is None else {"enable_thinking": thinking}
+    text = render_chat(THINKING, CONVERSATION, tools=TOOLS, add_generation_prompt=True, **options).text
+    assert text.endswith("<think>\n\n</think>\n\n") is (thinking is False)
+    assert text.count('"name": "add"') == 2
+    assert text.count("<think>") == (thinking is False)  # that of turns before the last question is left out
+    assert "Adds, é and all." in text

@@ -106,17 +106,26 @@ def test_a_history_without_turn_dimension(wrap: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [["Hi"], "Hi", [{"role": "user", "content": "Hi"}], None, 3, np.array([[1, 2]])], ids=type
+    ("mode", "given"),
+    [
+        *(("history", value) for value in ("Hi", ["Hi"], [{"role": "user", "content": "Hi"}], None, 3)),
+        *(("text", value) for value in (None, 3, np.array([[1, 2]]), b"Hi")),
+        *(("tokens", value) for value in (None, 3, "Hi")),
+    ],
 )
 @pytest.mark.parametrize("generate", [True, False])
-def test_what_is_no_tensordict(wrap: Make, generate: bool, given: Any) -> None:
-    for mode, form in (
-        ("history", r"History\.from_chats"),
-        ("text", r"Text\(prompt="),
-        ("tokens", "integers"),
-    ):
-        with pytest.raises(TypeError, match=rf"Expected a TensorDict with \('{mode}', .*, got .*{form}"):
-            wrap(mode, generate=generate)(given)
+def test_what_is_neither_a_tensordict_nor_the_entry(
+    wrap: Make, generate: bool, mode: str, given: Any
+) -> None:
+    form = {"history": r"History\.from_chats", "text": r"Text\(prompt=", "tokens": "integers"}[mode]
+    with pytest.raises(TypeError, match=rf"Expected a TensorDict with \('{mode}', .*, got .*{form}"):
+        wrap(mode, generate=generate)(given)
+
+
+@pytest.mark.parametrize("given", [["Hi"], [[1.5]], [1.5, 2.0], np.array([[1.0, 2.0]]), [[1], "Hi"]])
+def test_what_is_no_row_of_ids(wrap: Make, given: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="tokens"):
+        wrap("tokens")(given)
 
 
 def test_entries_in_another_form_name_the_right_one(wrap: Make) -> None:
@@ -138,3 +147,21 @@ def test_entries_in_another_form_name_the_right_one(wrap: Make) -> None:
             wrap("tokens")(TensorDict({"tokens": {"prompt": bad}}, batch_size=[1]))
     with pytest.raises(ValueError, match=r"Expected list of text .*Text\(prompt="):
         wrap("text")(TensorDict({"text": {"prompt": [3]}}, batch_size=[1]))
+
+
+@pytest.mark.parametrize("generate", [True, False])
+def test_variables_for_the_chat_template(wrap: Make, generate: bool) -> None:
+    source = (
+        "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}"
+        "{{ tools | length if tools else '' }}{{ '!' if enable_thinking is false }}"
+    )
+    part = "prompt" if generate else "full"
+    chat = ChatHistory(**{part: History.from_chats([[{"role": "user", "content": "Hi"}]])}, batch_size=[1])
+    for given, text in (
+        (None, "Hi"),
+        ({}, "Hi"),
+        ({"tools": [{}, {}], "enable_thinking": False}, "Hi2!"),
+        ({"enable_thinking": True}, "Hi"),
+    ):
+        wrapper = wrap("history", generate=generate, chat_template=source, chat_template_kwargs=given)
+        assert wrapper(TensorDict({"history": chat}, batch_size=[1]))["text", part] == [text]

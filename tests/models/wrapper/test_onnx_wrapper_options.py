@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.prompts import HELLO, HI, Make, rows, text_td, token_td
+from helpers.models.prompts import HELLO, HI, MODES, Make, prompts, rows, text_td, token_td
 
 from lite import LazyStackedTensorDict, TensorDict
 from lite.models import ChatHistory, History
@@ -77,8 +77,8 @@ def test_empty_texts(wrap: Make) -> None:
 
 
 def test_unknown_generation_options_warn(wrap: Make) -> None:
-    with pytest.warns(UserWarning, match="min_new_tokens"):
-        wrap(generate_kwargs={"min_new_tokens": 3})
+    with pytest.warns(UserWarning, match="top_h"):
+        wrap(generate_kwargs={"top_h": 3})
 
 
 @pytest.mark.parametrize("mode", ["tokens", "text", "history"])
@@ -122,3 +122,19 @@ def test_pad_model_input_changes_no_score(wrap: Make, scripted_model: Make, mode
         np.testing.assert_array_equal(outs[0][i], outs[1][i])
         np.testing.assert_array_equal(outs[0][i], outs[2][i])
     assert np.count_nonzero(np.asarray(outs[0][1])) > 0
+
+
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("mode", MODES)
+def test_the_first_log_prob_can_be_zero(wrap: Make, mode: str, padded: bool) -> None:
+    expected = wrap(mode, pad_output=padded)(prompts(mode))
+    got = wrap(mode, pad_output=padded, zero_first_log_prob=True)(prompts(mode))
+    for row, value in zip(
+        rows(got, "log_probs", "response"), rows(expected, "log_probs", "response"), strict=True
+    ):
+        assert value[0] < 0
+        assert row == [0, *value[1:]]
+    td = text_td("Hi", field="full")
+    scored = wrap("text", generate=False, inplace=False, zero_first_log_prob=True)(td)
+    plain = wrap("text", generate=False, inplace=False)(td)
+    assert rows(scored, "log_probs", "full") == rows(plain, "log_probs", "full")

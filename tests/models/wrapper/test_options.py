@@ -6,7 +6,7 @@ import gc
 from typing import Any
 
 import pytest
-from helpers.models.prompts import Make
+from helpers.models.prompts import Make, prompts
 
 from lite.nn import TensorDictModule
 
@@ -35,6 +35,10 @@ pytest.importorskip("jinja2")
         ({"num_samples": 2, "generate_kwargs": {"n": 3}}, r"num_samples differs from generate_kwargs\['n'\]"),
         ({"generate_kwargs": {"num_beams": 2}}, "num_beams must be 1"),
         ({"generate_kwargs": {"top_p": 2}}, "top_p must be between 0 and 1"),
+        (
+            {"chat_template_kwargs": {"messages": [], "x": 1}},
+            r"chat_template_kwargs: .* decides \['messages'\]",
+        ),
         ({"device": "cuda"}, "device='cuda' differs from the model's"),
     ],
 )
@@ -69,3 +73,16 @@ def test_is_tdmodule_compatible(wrap: Make) -> None:
     assert wrap("text").is_tdmodule_compatible(TensorDictModule(abs, in_keys=["a"], out_keys=["b"]))
     assert wrap("text").is_tdmodule_compatible(wrap("tokens"))
     assert not wrap("text").is_tdmodule_compatible(abs)
+
+
+@pytest.mark.parametrize("mode", ["history", "text", "tokens"])
+@pytest.mark.parametrize("inplace", [True, False])
+def test_a_selected_entry_is_whole_though_what_is_read_is_inside(
+    wrap: Make, mode: str, inplace: bool
+) -> None:
+    wrapper = wrap(mode, inplace=inplace).select_out_keys(mode, "masks")
+    out = wrapper(prompts(mode))
+    assert set(out.keys()) == {mode, "masks"}
+    for part in ("prompt", "response", "full"):
+        assert (mode, part) in out
+    assert set(wrap(mode).select_out_keys("masks")(prompts(mode)).keys(True)) >= {"masks", (mode, "prompt")}

@@ -28,7 +28,9 @@ EVERY: dict[str, Any] = {
     "num_samples": 2,
     "chat_template_name": "qwen",
     "chat_template": "{{ messages }}",
+    "chat_template_kwargs": {"enable_thinking": False},
     "return_log_probs": False,
+    "zero_first_log_prob": True,
     "history_key": "h",
     "text_key": "x",
     "tokens_key": "t",
@@ -40,12 +42,13 @@ EVERY: dict[str, Any] = {
     "batching_timeout": 1.5,
     "prefer_tokens": True,
     "seed": 3,
+    "sessions": 2,
 }
 
 
 def test_every_argument_is_carried(scripted_model: Make, byte_tokenizer: Make) -> None:
     parameters = set(inspect.signature(OnnxWrapper).parameters)
-    elsewhere = {"adapters", "adapter"}  # of a model that has some: test_onnx_wrapper_adapters.py
+    elsewhere = {"num_threads", "adapters", "adapter"}  # of models given as paths
     assert parameters == {"model", "tokenizer", "generate", "pad_model_input", *elsewhere, *EVERY}
     wrapper = OnnxWrapper(scripted_model(), tokenizer=byte_tokenizer(), **EVERY)
     new = wrapper.get_new_version()

@@ -1,0 +1,393 @@
+"""Language models: lite beside onnxruntime-genai, optimum, transformers and itself.
+
+    python bench/test_llm.py DIR [--only WORD] [--rounds N] [--threads N]
+
+DIR holds the models that `llm_models.py` makes (random weights in the shape of SmolLM2-135M). Peers that are
+not installed are left out and named. All use the same number of threads. A decoding step has to read the
+weights once: what that takes at this machine's measured bandwidth stands beside the figures, as no runtime
+can be faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from llm_peers import Genai, Run, Torch
+from side_by_side import machine, measure, report, row
+
+from lite import TensorDict
+from lite.kernels import set_num_threads
+from lite.models import (
+    GenerationConfig,
+    OnnxDecoder,
+    OnnxWrapper,
+    Tokens,
+    embedded_model_path,
+    generate,
+    score,
+)
+
+HERE = Path(__file__).parent
+EXPORTS = HERE.parent / "tests/models/exports"
+NEW, LENGTH = 64, 128  # tokens of a response and of a prompt
+VOCABULARY = 49152
+Case = Callable[["Bench"], Iterator[dict[str, Any]]]
+CASES: dict[str, Case] = {}
+
+
+def case(function: Case) -> Case:
+    CASES[function.__name__] = function
+    return function
+
+
+class Bench:
+    """The models, opened once, and the clock."""
+
+    def __init__(self, folder: Path, threads: int, rounds: int) -> None:
+        self.folder, self.threads, self.rounds = folder, threads, rounds
+        self.rng = np.random.default_rng(0)
+        self._open: dict[Any, Any] = {}
+        self.missing: set[str] = set()
+        self.gigabytes = bandwidth(threads)
+
+    def lite(self, folder: Path) -> OnnxDecoder:
+        return self._kept(("lite", folder), lambda: OnnxDecoder(folder, num_threads=self.threads))
+
+    def genai(self, folder: Path) -> Genai | None:
+        return self._peer("onnxruntime-genai", folder, lambda: Genai(folder, self.threads))
+
+    def optimum(self, folder: Path) -> Torch | None:
+        return self._peer("optimum", folder, lambda: Torch(folder, self.threads, optimum=True))
+
+    def transformers(self) -> Torch | None:
+        folder = self.folder / "hf"
+        return self._peer("transformers", folder, lambda: Torch(folder, self.threads))
+
+    def close(self) -> None:
+        """Let go of the models of the last case."""
+        self._open.clear()
+
+    def prompts(self, count: int, length: int, size: int = VOCABULARY) -> np.ndarray:
+        return self.rng.integers(4, size, (count, length))
+
+    def time(self, engines: dict[str, Run | None]) -> dict[str, dict[str, float]]:
+        return measure({name: run for name, run in engines.items() if run is not None}, self.rounds)
+
+    def limit_ms(self, folder: Path) -> float:
+        """What reading the weights once takes."""
+        weights = sum(f.stat().st_size for f in folder.iterdir() if f.suffix in (".onnx", ".data"))
+        return weights / self.gigabytes / 1e6
+
+    def _kept(self, key: Any, make: Callable[[], Any]) -> Any:
+        if key not in self._open:
+            self._open[key] = make()
+        return self._open[key]
+
+    def _peer(self, name: str, folder: Path, make: Callable[[], Any]) -> Any:
+        try:
+            return self._kept((name, folder), make)
+        except ImportError:
+            self.missing.add(name)
+            return None
+
+
+def bandwidth(threads: int) -> float:
+    """Gigabytes per second that this many threads read from memory, the best of several tries."""
+    parts = np.array_split(np.ones(2**27, np.float32), threads)
+    best = np.inf
+    for _ in range(5):
+        readers = [threading.Thread(target=np.ndarray.max, args=(part,)) for part in parts]
+        start = time.perf_counter()
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join()
+        best = min(best, time.perf_counter() - start)
+    return 2**29 / best / 1e9
+
+
+def lite_run(decoder: OnnxDecoder, prompts: Any, config: Any, **more: Any) -> Run:
+    def run() -> Any:
+        seeds = np.arange(len(prompts) * more.get("num_samples", 1), dtype=np.uint64)
+        return generate(decoder, list(prompts), config, seeds=seeds, **more)
+
+    return run
+
+
+@case
+def greedy(bench: Bench) -> Iterator[dict[str, Any]]:
+    """Prefill and decode, one GroupQueryAttention graph."""
+    for precision in ("int4", "fp32"):
+        folder = bench.folder / f"genai-{precision}"
+        decoder, genai = bench.lite(folder), bench.genai(folder)
+        for batch in (1, 8):
+            prompts = bench.prompts(batch, LENGTH)
+            config = GenerationConfig(max_new_tokens=NEW)
+            result = bench.time(
+                {
+                    "lite": lite_run(decoder, prompts, config),
+                    "onnxruntime-genai": genai and genai.generate(prompts, NEW),
+                }
+            )
+            name = f"greedy, {precision}, {batch} x ({LENGTH} + {NEW})"
+            yield from against(name, result, reading_the_weights_ms=NEW * bench.limit_ms(folder))
+
+
+@case
+def sampling(bench: Bench) -> Iterator[dict[str, Any]]:
+    """The same with top_p 0.9, and the log-prob of each token."""
+    for precision in ("int4", "fp32"):
+        folder = bench.folder / f"genai-{precision}"
+        decoder, genai = bench.lite(folder), bench.genai(folder)
+        for batch in (1, 8):
+            prompts = bench.prompts(batch, LENGTH)
+            config = GenerationConfig(max_new_tokens=NEW, do_sample=True, top_p=0.9)
+            options = {"do_sample": True, "top_p": 0.9, "top_k": 0, "temperature": 1.0}
+            result = bench.time(
+                {
+                    "lite": lite_run(decoder, prompts, config),
+                    "onnxruntime-genai, log-probs in NumPy": genai
+                    and genai.generate(prompts, NEW, log_probs=True, **options),
+                }
+            )
+            name = f"top_p 0.9 with log-probs, {precision}, {batch} x ({LENGTH} + {NEW})"
+            yield from against(name, result, reading_the_weights_ms=NEW * bench.limit_ms(folder))
+
+
+@case
+def rl_workload(bench: Bench) -> Iterator[dict[str, Any]]:
+    """8 prompts of 256 x 8 samples, up to 128 tokens, with log-probs; one token in 64 ends a response."""
+    ends = tuple(range(VOCABULARY - VOCABULARY // 64, VOCABULARY))
+    prompts = bench.rng.integers(4, ends[0], (8, 256))
+    for precision in ("int4", "fp32"):
+        folder = bench.folder / f"genai-{precision}"
+        decoder, genai = bench.lite(folder), bench.genai(folder)
+        config = GenerationConfig(max_new_tokens=128, do_sample=True, eos_token_ids=ends)
+        engines: dict[str, Run | None] = {"lite": lite_run(decoder, prompts, config, num_samples=8)}
+        if genai is not None:
+            genai.end_with(ends)
+            options = {"do_sample": True, "top_k": 0, "top_p": 1.0, "temperature": 1.0, "min_length": 0}
+            engines["onnxruntime-genai"] = genai.generate(
+                prompts.repeat(8, 0), 128, log_probs=True, **options
+            )
+        if precision == "fp32" and (peer := bench.transformers()) is not None:
+            engines["transformers"] = peer.generate(
+                prompts.repeat(8, 0), 128, log_probs=True, do_sample=True, min_new_tokens=0,
+                eos_token_id=list(ends), top_k=0,
+            )  # fmt: skip
+        result = bench.time(engines)
+        rate = 64 / result["lite"]["median_ms"] * 1e3
+        yield from against(f"8 prompts of 256 x 8 samples, {precision}", result, lite_samples_per_second=rate)
+
+
+@case
+def optimum_graph(bench: Bench) -> Iterator[dict[str, Any]]:
+    """A concatenating graph beside its own runtime."""
+    folder = bench.folder / "optimum-fp32"
+    decoder, peer = bench.lite(folder), bench.optimum(folder)
+    for batch in (1, 8):
+        prompts = bench.prompts(batch, LENGTH)
+        config = GenerationConfig(max_new_tokens=NEW)
+        result = bench.time(
+            {"lite": lite_run(decoder, prompts, config), "optimum": peer and peer.generate(prompts, NEW)}
+        )
+        name = f"optimum's graph, greedy, fp32, {batch} x ({LENGTH} + {NEW})"
+        yield from against(name, result, reading_the_weights_ms=NEW * bench.limit_ms(folder))
+
+
+@case
+def small_models(bench: Bench) -> Iterator[dict[str, Any]]:
+    """Models of a million parameters and less, where a step is mostly the loop around it."""
+    for folder in (embedded_model_path(), EXPORTS / "genai-llama-fp32", EXPORTS / "optimum-llama"):
+        decoder = OnnxDecoder(folder, num_threads=1)
+        genai = Genai(folder, 1) if (folder / "genai_config.json").is_file() and bench.genai(folder) else None
+        for batch in (1, 8):
+            prompts = bench.prompts(batch, 64, decoder.vocab_size)
+            config = GenerationConfig(max_new_tokens=128)
+            result = bench.time(
+                {
+                    "lite": lite_run(decoder, prompts, config),
+                    "onnxruntime-genai": genai and genai.generate(prompts, 128),
+                    "session.run": plain_loop(folder, decoder, prompts, 128),
+                }
+            )
+            yield from against(f"{folder.name}, 1 thread, {batch} x (64 + 128)", result)
+
+
+def plain_loop(folder: Path, decoder: OnnxDecoder, prompts: np.ndarray, new: int) -> Run:
+    """What one writes first: `session.run`, the cache growing through NumPy arrays in and out."""
+    from lite.models import ModelConfig
+    from lite.models.graph.session import open_session
+
+    spec = decoder.spec
+    session: Any = open_session(ModelConfig.from_directory(folder).graph, num_threads=1)
+    names = [output.name for output in session.get_outputs()]
+
+    def run() -> Any:
+        batch, length = prompts.shape
+        empty = np.zeros((batch, spec.num_heads, 0, spec.head_size), np.float32)
+        past = {tensor.past: empty for tensor in spec.cache}
+        ids, tokens = prompts, []
+        for step in range(new):
+            total = length + step
+            feeds = {"input_ids": ids, "attention_mask": np.ones((batch, total), np.int64), **past}
+            if spec.positions:
+                feeds["position_ids"] = np.arange(total - ids.shape[1], total)[None].repeat(batch, 0)
+            out = dict(zip(names, session.run(None, feeds), strict=True))
+            past = {tensor.past: out[tensor.present] for tensor in spec.cache}
+            logits = out[spec.logits][:, -1]
+            ids = logits.argmax(-1)[:, None]
+            top = logits.max(-1, keepdims=True)
+            tokens.append((ids[:, 0], -np.log(np.exp(logits - top).sum(-1))))  # with log-probs, as lite
+        return tokens
+
+    return run
+
+
+@case
+def one_prompt_many_samples(bench: Bench) -> Iterator[dict[str, Any]]:
+    for precision in ("int4", "fp32"):
+        folder = bench.folder / f"genai-{precision}"
+        decoder, genai = bench.lite(folder), bench.genai(folder)
+        prompts = bench.prompts(1, 512)
+        config = GenerationConfig(max_new_tokens=8, do_sample=True)
+        options = {"do_sample": True, "top_k": 0, "top_p": 1.0, "temperature": 1.0}
+        result = bench.time(
+            {
+                "lite": lite_run(decoder, prompts, config, num_samples=8),
+                "onnxruntime-genai": genai and genai.generate(prompts.repeat(8, 0), 8, **options),
+            }
+        )
+        yield from against(f"8 samples of one prompt of 512, {precision}, 8 tokens", result)
+
+
+@case
+def ragged_prefill(bench: Bench) -> Iterator[dict[str, Any]]:
+    lengths = [16, 32, 48, 64, 96, 128, 256, 512]
+    for precision in ("int4", "fp32"):
+        folder = bench.folder / f"genai-{precision}"
+        decoder, genai = bench.lite(folder), bench.genai(folder)
+        prompts = [bench.prompts(1, length)[0] for length in lengths]
+        config = GenerationConfig(max_new_tokens=1)
+        result = bench.time(
+            {
+                "lite": lite_run(decoder, prompts, config),
+                "onnxruntime-genai": genai and genai.prefill(prompts, 2),
+            }
+        )
+        yield from against(f"prefill of 8 prompts of 16 to 512, {precision}", result)
+
+
+@case
+def queue(bench: Bench) -> Iterator[dict[str, Any]]:
+    """64 prompts of 32 tokens, 8 to 256 new tokens, at most 8 rows at a time."""
+    folder = bench.folder / "genai-int4"
+    decoder, genai = bench.lite(folder), bench.genai(folder)
+    prompts = list(bench.prompts(64, 32))
+    counts = bench.rng.integers(8, 257, 64).tolist()
+    configs = [GenerationConfig(max_new_tokens=count) for count in counts]
+
+    def in_batches() -> Any:
+        return [generate(decoder, prompts[i : i + 8], configs[i : i + 8]) for i in range(0, 64, 8)]
+
+    result = bench.time(
+        {
+            "lite": lite_run(decoder, prompts, configs, max_rows=8),
+            "lite, batch after batch": in_batches,
+            "onnxruntime-genai's engine": genai and genai.queue(prompts, counts, 8),
+        }
+    )
+    rate = sum(counts) / result["lite"]["median_ms"] * 1e3
+    yield from against("queue of 64, 8 rows, int4", result, lite_tokens_per_second=rate)
+
+
+@case
+def scoring(bench: Bench) -> Iterator[dict[str, Any]]:
+    """64 rows of 512 tokens: log-prob of each."""
+    rows = bench.prompts(64, 512)
+    decoder, peer = bench.lite(bench.folder / "optimum-fp32"), bench.transformers()
+    graph = bench.lite(bench.folder / "genai-fp32")
+    engines: dict[str, Run | None] = {
+        "lite": lambda: score(decoder, list(rows)),
+        "lite, GroupQueryAttention": lambda: score(graph, list(rows)),
+        "transformers, 4 rows at a time": peer and peer.score(rows, 4),
+        "transformers, 8 rows at a time": peer and peer.score(rows, 8),
+    }
+    result = bench.time(engines)
+    memory = {name: extra_memory(run) for name, run in engines.items() if run is not None}
+    yield from against("score 64 x 512", result, extra_megabytes=memory)
+
+
+def extra_memory(run: Run) -> float:
+    """Megabytes by which the process grows at its peak while something runs that ran before."""
+    status = Path("/proc/self/clear_refs")
+    status.write_text("5")  # resets the peak
+    before = resident("VmRSS")
+    run()
+    return round(resident("VmHWM") - before)
+
+
+def resident(name: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
+
+
+@case
+def wrapper(bench: Bench) -> Iterator[dict[str, Any]]:
+    """What the wrapper adds to `generate`."""
+    folder = bench.folder / "genai-int4"
+    decoder = bench.lite(folder)
+    prompts = bench.prompts(8, LENGTH)
+    policy = OnnxWrapper(
+        decoder, tokenizer=folder, input_mode="tokens", generate_kwargs={"max_new_tokens": 128}
+    )
+    td = TensorDict({"tokens": Tokens(prompt=prompts, batch_size=[8])}, batch_size=[8])
+    config = GenerationConfig(max_new_tokens=128, eos_token_ids=policy.generation.eos_token_ids)
+    result = bench.time({"lite": lambda: policy(td.copy()), "generate": lite_run(decoder, prompts, config)})
+    yield from against(f"wrapper, int4, 8 x ({LENGTH} + 128)", result)
+
+
+def against(name: str, result: dict[str, dict[str, float]], **more: Any) -> Iterator[dict[str, Any]]:
+    for other in result:
+        if other != "lite":
+            yield row(name, other, result, **more)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Compare runtimes of language models.")
+    parser.add_argument("models", type=Path, help="folder that llm_models.py filled")
+    parser.add_argument("--only", default="", help="only cases whose name contains this")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    args = parser.parse_args()
+    about = machine()
+    set_num_threads(args.threads)
+    bench = Bench(args.models, args.threads, args.rounds)
+    rows: list[dict[str, Any]] = []
+    for name, run in CASES.items():
+        if args.only in name:
+            for line in run(bench):
+                print(f"{line['case']}: {line['ratio']:.2f} of {line['against']}", flush=True)
+                rows.append(line)
+            bench.close()
+    import onnxruntime
+
+    about |= {
+        "onnxruntime": onnxruntime.__version__,
+        "threads": args.threads,
+        "read GB/s": round(bench.gigabytes, 1),
+        "left out": ", ".join(sorted(bench.missing)) or "nothing",
+        "peak resident MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+    report(f"llm-{args.only}" if args.only else "llm", "Language models", rows, about)
+
+
+if __name__ == "__main__":
+    main()

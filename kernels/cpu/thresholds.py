@@ -1,0 +1,181 @@
+"""Scores at which a filter cuts, found without a sort, compiled for the CPU.
+
+A threshold is the highest score whose holders, with those of all higher scores, weigh at least so much. Among
+a few scores it is found exactly, by bisection of bits, which order as the floats do. Among many, a few passes
+over scores and weights first halve the interval in which it lies, until few are in it.
+
+Arrays `work` (float32) and `bits` (the same memory) hold the scores of a row up to a whole group, the maxima
+of its groups, the highest score, in the place after it (`cut`) a bound, and one more to work in.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lite.kernels._jit import jit
+from lite.kernels.cpu.vectors.blocks import BLOCK
+from lite.kernels.cpu.vectors.width import full_width
+
+GROUP = 64  # entries per maximum
+_FEW = 64  # scores in the interval of a threshold, from which on they are listed
+_HALVINGS = 16  # by scores; bits come to an end
+
+
+@jit
+def maxima(bits: Any, groups: Any) -> None:
+    """The maximum of each group and of all, as floats behind the groups.
+
+    Integers are compared, which vectorises without a promise about NaN: those that order as the floats do.
+    """
+    full_width()
+    end = groups * GROUP
+    highest = np.int32(-0x80000000)
+    for j in range(groups):
+        top = np.int32(-0x80000000)
+        for i in range(GROUP):
+            b = bits[np.uintp(j * GROUP + i)]
+            key = np.int32(b ^ np.int32(np.int32(b >> np.int32(31)) & np.int32(0x7FFFFFFF)))
+            top = key if key > top else top
+        bits[np.uintp(end + j)] = top ^ ((top >> np.int32(31)) & np.int32(0x7FFFFFFF))
+        highest = top if top > highest else highest
+    bits[np.uintp(end + groups)] = highest ^ ((highest >> np.int32(31)) & np.int32(0x7FFFFFFF))
+
+
+@jit(reassociate=True)
+def threshold(bits: Any, first: Any, n: Any, weights: Any, weight: Any, target: Any, cut: Any) -> Any:
+    """The highest score whose holders, with those of all higher scores, weigh at least `target`.
+
+    Of n scores from `first` on, which have their `weights`, or all of them `weight` if that is not 0. It is
+    put in the place `cut`, which holds the least that it can be, after the highest score. Returns the weight
+    of the strictly higher scores.
+    """
+    full_width()
+    low, high, above = np.int64(bits[cut]), np.int64(bits[cut - 1]), 0.0
+    low, high = low ^ ((low >> 63) & 0x7FFFFFFF), high ^ ((high >> 63) & 0x7FFFFFFF)
+    while low < high:
+        middle = np.int32((low + high + 1) >> 1)
+        reached = 0.0
+        for i in range(n):
+            b = bits[np.uintp(first + i)]
+            key = np.int32(b ^ np.int32(np.int32(b >> np.int32(31)) & np.int32(0x7FFFFFFF)))
+            reached += (weight if weight > 0.0 else weights[i]) if key >= middle else 0.0
+        if reached >= target:
+            low = np.int64(middle)
+        else:
+            high, above = np.int64(middle) - 1, reached
+    bits[cut] = low ^ ((low >> 63) & 0x7FFFFFFF)
+    return above
+
+
+@jit(reassociate=True)
+def reach(work: Any, light: Any, n: Any, bound: Any, totals: Any) -> Any:
+    """How many scores reach `bound`, and their weight; into `totals` that of each block."""
+    full_width()
+    zero, held, mass = np.float32(0.0), np.int64(0), 0.0
+    for b in range(-(-n // BLOCK)):
+        stop = (b + 1) * BLOCK if (b + 1) * BLOCK < n else n
+        part, some = zero, np.int32(0)
+        for k in range(stop - b * BLOCK):
+            i = np.uintp(b * BLOCK + k)
+            inside = work[i] >= bound
+            part += light[i] if inside else zero
+            some += np.int32(inside)
+        totals[b] = np.float64(part)
+        mass += np.float64(part)
+        held += np.int64(some)
+    return held, mass
+
+
+@jit
+def narrow(work: Any, bits: Any, light: Any, n: Any, target: Any, weight: Any, cut: Any, totals: Any) -> Any:
+    """The interval of a threshold (see `threshold`) in n scores, until few lie in it.
+
+    From the places `cut`, for the least that it can be, and the one before to these two. Each has its weight
+    in `light`, or all have `weight` if that is not 0. Returns the weight of what is above the interval.
+    """
+    full_width()
+    low, high = np.int64(bits[cut]), np.int64(bits[cut - 1])
+    low, high = low ^ ((low >> 63) & 0x7FFFFFFF), high ^ ((high >> 63) & 0x7FFFFFFF)
+    above, held, over, steps = 0.0, n, 0, 0
+    while low < high and held - over > _FEW:
+        middle = (low + high + 1) >> 1
+        if weight == 0.0 and steps < _HALVINGS:  # scores lie more evenly than their bits
+            half = (work[cut] + work[cut - 1]) * np.float32(0.5)
+            work[cut + 1] = half
+            key = np.int64(bits[cut + 1])
+            key = key ^ ((key >> 63) & 0x7FFFFFFF)
+            middle = key if low < key <= high else middle
+        bits[cut + 1] = middle ^ ((middle >> 63) & 0x7FFFFFFF)
+        some, mass = reach(work, light, n, work[cut + 1], totals)
+        reached = weight * np.float64(some) if weight > 0.0 else mass
+        if reached >= target:
+            low, held = middle, some
+        else:
+            high, above, over = middle - 1, reached, some
+        bits[cut] = low ^ ((low >> 63) & 0x7FFFFFFF)
+        bits[cut - 1] = high ^ ((high >> 63) & 0x7FFFFFFF)
+        steps += 1
+    return above
+
+
+@jit
+def list_scores(
+    work: Any, end: Any, begin: Any, until: Any, bound: Any, limit: Any, candidates: Any, scores: Any
+) -> Any:
+    """The tokens of scores from `bound` to `limit` in the groups from `begin` on, and these scores.
+
+    Returns how many there are. The maxima of groups begin at `end`.
+    """
+    full_width()
+    n = np.int64(0)
+    for j in range(begin, until):
+        if work[end + j] >= bound:
+            inside = np.int32(0)
+            for k in range(GROUP):
+                score = work[np.uintp(j * GROUP + k)]
+                inside += np.int32((score >= bound) & (score <= limit))
+            if inside > 0:
+                for i in range(j * GROUP, (j + 1) * GROUP):
+                    candidates[n] = i
+                    scores[n] = work[i]
+                    n += 1 if bound <= work[i] <= limit else 0
+    return n
+
+
+@jit(reassociate=True)
+def count_from(work: Any, n: Any, bound: Any) -> Any:
+    """How many of n scores reach `bound`."""
+    full_width()
+    held = np.int32(0)
+    for i in range(n):
+        held += np.int32(work[i] >= bound)
+    return np.int64(held)
+
+
+@jit(reassociate=True)
+def count_equal(work: Any, light: Any, n: Any, score: Any) -> Any:
+    """How many of n scores are `score`, and what each of these weighs."""
+    full_width()
+    held, mass = np.int32(0), 0.0
+    for i in range(n):
+        held += np.int32(work[i] == score)
+        mass += np.float64(light[i]) if work[i] == score else 0.0
+    return np.int64(held), mass / np.float64(held)
+
+
+@jit
+def likely(work: Any, bits: Any, highest: Any, least: Any, place: Any) -> Any:
+    """The lowest score whose exp(score - highest) is `least` or more; `place` is for working in."""
+    work[place] = highest + math.log(least)
+    key = np.int64(bits[place])
+    key = key ^ ((key >> 63) & 0x7FFFFFFF)
+    step = 1
+    while True:  # down as long as it holds, then up until it does
+        bits[place] = key ^ ((key >> 63) & 0x7FFFFFFF)
+        enough = math.exp(np.float64(work[place]) - np.float64(highest)) >= least
+        if enough and step < 0:
+            return work[place]
+        if not enough:
+            step = -1
+        key += -1 if step > 0 else 1

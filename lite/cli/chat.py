@@ -1,0 +1,112 @@
+"""`lite generate --chat`: a conversation on standard input and output."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.cli.model import LoadedModel, chat_ids, load
+from lite.cli.options import config_of
+from lite.cli.reply import reply
+from lite.models import GenerationConfig
+
+_INTRODUCTION = "/reset forgets the conversation, /exit or Ctrl-D ends it, Ctrl-C stops a response"
+
+
+def run(args: argparse.Namespace) -> int:
+    """Answer line by line until the input ends or says /exit."""
+    odd = {
+        "--raw": args.raw,
+        "--file": args.file,
+        "--samples": args.samples > 1,
+        "--no-stream": args.stream is False,
+    }
+    if wrong := [flag for flag, given in odd.items() if given]:
+        raise ValueError(f"--chat does not go with {', '.join(wrong)}")
+    model = load(args)
+    if model.tokenizer.chat_template is None:
+        raise ValueError(f"--chat needs a chat template, and the model in {model.path} has none")
+    at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    conversation = _Conversation(model, config_of(args, model), args)
+    if at_terminal:
+        print(f"{model.path}: {_INTRODUCTION}")
+    for line in _lines(args.prompt, at_terminal):
+        if line == "/exit":
+            break
+        if line == "/reset":
+            conversation.reset()
+            continue
+        try:
+            conversation.answer(line)
+        except ValueError as error:
+            if not at_terminal:
+                raise
+            print(f"lite generate: {error}", file=sys.stderr)
+    return 0
+
+
+class _Conversation:
+    """The turns so far; only whole ones stay."""
+
+    def __init__(self, model: LoadedModel, config: GenerationConfig, args: argparse.Namespace) -> None:
+        self._model = model
+        self._config = config
+        self._json = args.json
+        self._system = [] if args.system is None else [{"role": "system", "content": args.system}]
+        self._rng = np.random.default_rng(args.seed)
+        self._turns: list[dict[str, str]] = []
+
+    def reset(self) -> None:
+        self._turns = []
+
+    def answer(self, text: str) -> None:
+        """Print the response to `text`, which are then two turns more. ValueError if they do not fit."""
+        turns = [*self._turns, {"role": "user", "content": text}]
+        ids = self._ids(turns)
+        seed = self._rng.integers(0, 2**63, dtype=np.uint64)
+        said = reply(self._model, ids, self._config, seed, self._write)
+        if self._json:
+            print(json.dumps({"prompt": text, **said.record}, ensure_ascii=False), flush=True)
+        else:
+            print(flush=True)
+        self._turns = [*turns, {"role": "assistant", "content": said.text}]
+
+    def _ids(self, turns: list[dict[str, str]]) -> NDArray[np.int64]:
+        ids = chat_ids(self._model.tokenizer, self._system + turns, add_generation_prompt=True)
+        limit = self._model.decoder.context_length
+        if limit is not None and len(ids) >= limit:
+            raise ValueError(
+                f"the conversation has {len(ids)} tokens and the model's context {limit}: /reset starts anew"
+            )
+        return ids
+
+    def _write(self, piece: str) -> None:
+        if not self._json:
+            print(piece, end="", flush=True)
+
+
+def _lines(first: list[str], at_terminal: bool) -> Iterator[str]:
+    """What the user says, without empty lines; an interrupt at the prompt only gives a new one."""
+    yield from (text.strip() for text in first if text.strip())
+    if not at_terminal:
+        yield from (line.strip() for line in sys.stdin if line.strip())
+        return
+    with suppress(ImportError):
+        import readline  # noqa: F401  (gives `input` a history)
+    while True:
+        try:
+            line = input("> ").strip()
+        except EOFError:
+            print()
+            return
+        except KeyboardInterrupt:
+            print()
+            continue
+        if line:
+            yield line

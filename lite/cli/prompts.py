@@ -1,0 +1,121 @@
+"""The prompts of `lite generate`: from arguments, from files, from standard input."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.cli.model import LoadedModel, chat_ids, prompt_ids
+
+Messages = list[dict[str, str]]
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One prompt: a text, or the turns of a conversation.
+
+    Attributes:
+        text: the text, or the content of the last turn.
+        messages: the turns, None for a text.
+    """
+
+    text: str
+    messages: Messages | None = None
+
+    def ids(self, model: LoadedModel, args: argparse.Namespace) -> NDArray[np.int64]:
+        """Token ids, with the chat template unless `--raw` or there is none."""
+        if self.messages is None:
+            return prompt_ids(model.tokenizer, self.text, raw=args.raw, system=args.system)
+        if args.raw:
+            raise ValueError("--raw takes prompts as they are, and 'messages' are no text")
+        system = [] if args.system is None else [{"role": "system", "content": args.system}]
+        return chat_ids(model.tokenizer, system + self.messages, add_generation_prompt=True)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """How results name the prompt."""
+        return {"prompt": self.text} if self.messages is None else {"messages": self.messages}
+
+
+def read_prompts(args: argparse.Namespace) -> list[Prompt]:
+    """The prompts that the arguments name.
+
+    A positional `-` is standard input as one prompt. A file has a prompt in each line, or JSON lines: objects
+    with "prompt" (a text) or "messages" (objects with "role" and "content"). It counts as JSON lines if its
+    first line is such an object.
+
+    Raises:
+        ValueError: there is no prompt, or a line is none; the message names file and line.
+        OSError: a file cannot be read.
+    """
+    prompts = [Prompt(sys.stdin.read() if text == "-" else text) for text in args.prompt]
+    for name in args.file or ():
+        prompts += _of_file(name)
+    if not prompts:
+        raise ValueError(
+            "a prompt is needed: lite generate --model DIR \"prompt\" ('-' reads it, --file FILE reads many)"
+        )
+    return prompts
+
+
+def is_messages(value: Any) -> bool:
+    """Whether a value of JSON is the turns of a conversation."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(
+            isinstance(turn, dict)
+            and isinstance(turn.get("role"), str)
+            and isinstance(turn.get("content"), str)
+            for turn in value
+        )
+    )
+
+
+def _of_file(name: str) -> Iterator[Prompt]:
+    if name == "-":
+        lines = sys.stdin.read().split("\n")
+    else:
+        try:
+            lines = Path(name).read_text(encoding="utf-8-sig").split("\n")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"--file {name} is not text in UTF-8: {error}") from None
+    numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    if not numbered:
+        raise ValueError(f"--file {name} has no prompt in it")
+    if _of_object(_parsed(numbered[0][1])) is None:
+        yield from (Prompt(line.rstrip("\r")) for _, line in numbered)
+        return
+    for number, line in numbered:
+        prompt = _of_object(_parsed(line))
+        if prompt is None:
+            raise ValueError(
+                f"--file {name}, line {number}: expected a JSON object with 'prompt' (a text) or 'messages' "
+                "(role and content each), as in the first line"
+            )
+        yield prompt
+
+
+def _parsed(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _of_object(value: Any) -> Prompt | None:
+    if isinstance(value, dict):
+        if isinstance(value.get("prompt"), str):
+            return Prompt(value["prompt"])
+        if is_messages(value.get("messages")):
+            turns = [{"role": turn["role"], "content": turn["content"]} for turn in value["messages"]]
+            return Prompt(turns[-1]["content"], turns)
+    return None

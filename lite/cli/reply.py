@@ -1,0 +1,101 @@
+"""One response, printed as it comes."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.cli.model import LoadedModel
+from lite.cli.text_stream import TextStream
+from lite.models import GenerationConfig, stream
+
+
+@dataclass
+class Reply:
+    """A response.
+
+    Attributes:
+        tokens: its ids.
+        text: its text, without special tokens.
+        log_prob: the sum of its tokens' log-probs under the raw model distribution.
+        finish_reason: as in `Generated`, or "interrupted".
+    """
+
+    tokens: list[int] = field(default_factory=list)
+    text: str = ""
+    log_prob: float = 0.0
+    finish_reason: str = "length"
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "text": self.text,
+            "tokens": len(self.tokens),
+            "log_prob": self.log_prob,
+            "finish_reason": self.finish_reason,
+        }
+
+
+def reply(
+    model: LoadedModel,
+    ids: NDArray[np.int64],
+    config: GenerationConfig,
+    seed: np.uint64,
+    write: Callable[[str], object],
+) -> Reply:
+    """Respond to one prompt and hand each piece of text to `write` as soon as it is whole.
+
+    An interrupt (Ctrl-C) ends the response after the token that is under way, and is no exception then.
+    """
+    out, text = Reply(), TextStream(model.tokenizer)
+    steps = stream(
+        model.decoder,
+        [ids],
+        config,
+        seeds=np.array([seed], np.uint64),
+        decode_text=model.tokenizer.decode,
+    )
+
+    def say(piece: str) -> None:
+        if piece:
+            out.text += piece
+            write(piece)
+
+    with _interrupts() as interrupted, closing(steps):  # type: ignore[type-var]
+        for step in steps:
+            out.tokens.append(int(step.tokens[0]))
+            out.log_prob += float(step.log_probs[0])
+            out.finish_reason = step.finished.get(0, "interrupted")
+            say(text.push(out.tokens[-1]))
+            if interrupted.is_set():
+                break
+    say(text.end())
+    return out
+
+
+@contextmanager
+def _interrupts() -> Iterator[threading.Event]:
+    """The first interrupt sets the event, so that nothing of the model is left half done; the next raises."""
+    event = threading.Event()
+    if threading.current_thread() is not threading.main_thread():  # only that one may have handlers
+        yield event
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        event.set()
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,294 @@
+"""Which of the usual mistakes makes two columns of log-probs differ.
+
+Each mistake is tried out: what would B have written if it were A with this mistake? The one that comes
+nearest to what B did write is named, if it explains most of the difference. All is done on a part of the tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.kernels import token_log_probs
+from lite.models.comparison.logged import LoggedResponse
+from lite.models.comparison.supports import WHOLE, Support, SupportFit, finer, supports
+from lite.models.decoder.protocol import Decoder
+from lite.models.decoder.scoring import score
+
+AGREE = 1e-3  # a smaller mean difference is rounding
+EXPLAINS = 0.5  # share of the difference that a cause has to explain
+BETTER = 0.6  # of what one cause leaves unexplained, two together may leave so much
+MOST = 10.0  # a larger difference of one token counts as this one
+TOKENS, TOKENS_OF_A_ROW = 4096, 256
+LOGITS = 2**25  # of the vocabulary times tokens, which is what trying out costs
+FEWEST = 8  # tokens, to say anything
+_TEMPERATURES = tuple(2.0 ** (i / 8) for i in range(-16, 17))
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A mistake that might explain the difference.
+
+    Attributes:
+        name: "temperature", "truncated support", "temperature and truncated support", "off by one",
+            "special tokens", "quantisation" or "unexplained".
+        detail: what B seems to have done, in a sentence.
+        explained: the share of the mean difference that it explains; 0 where that means nothing.
+        parameters: numbers that belong to it, as `{"temperature": 0.7}`.
+    """
+
+    name: str
+    detail: str
+    explained: float = 0.0
+    parameters: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """The tokens that are looked at: of some rows the first few."""
+
+    rows: list[LoggedResponse]  # cut
+    a: list[NDArray[np.float64]]  # not cut: what is shifted comes from behind
+    b: list[NDArray[np.float64]]
+
+    def tried(
+        self, name: str, detail: str, values: Sequence[NDArray[np.float64]], **parameters: float
+    ) -> Cause:
+        """The cause whose prediction of B is `values`, NaN where it predicts nothing."""
+        predicted, b = np.concatenate(values), np.concatenate(self.b)
+        a = np.concatenate([row[: len(own)] for row, own in zip(self.a, self.b, strict=True)])
+        known = ~np.isnan(predicted)
+        before, after = _size(b - a)[known].sum(), _size(b - predicted)[known].sum()
+        enough = known.sum() >= max(FEWEST, len(b) // 4) and before > 0
+        return Cause(name, detail, float(1 - after / before) if enough else 0.0, parameters)
+
+
+def find_causes(
+    decoder: Decoder,
+    rows: Sequence[LoggedResponse],
+    a: Sequence[NDArray[np.float64]],
+    b: Sequence[NDArray[np.float64]],
+    bos_token_id: int | None,
+) -> tuple[Cause | None, tuple[Cause, ...]]:
+    """The likely cause, None where A and B agree, and all that were tried, the best first.
+
+    Args:
+        decoder: model A.
+        rows: the tokens.
+        a, b: their log-probs, float64 (L_i,) for the response of each row.
+        bos_token_id: the token that one side may have put before the prompt, or None.
+    """
+    log_ratios = np.concatenate(a) - np.concatenate(b)
+    if np.abs(log_ratios).mean() <= AGREE:
+        return None, ()
+    evidence = _chosen(rows, a, b, max(256, min(TOKENS, LOGITS // decoder.vocab_size)))
+    tried = [
+        *_shifted_values(evidence),
+        *_shifted_distributions(decoder, evidence),
+        *_special_tokens(decoder, evidence, bos_token_id),
+    ]
+    *single, both = _sampling(decoder, evidence)
+    tried = sorted([*tried, *single], key=lambda cause: -cause.explained)
+    best = tried[0]
+    if both.explained > EXPLAINS and 1 - both.explained < BETTER * (1 - best.explained):
+        best = both
+    tried = sorted([*tried, both], key=lambda cause: -cause.explained)
+    if best.explained < EXPLAINS:
+        best = _noise(np.concatenate(a), log_ratios)
+    return best, tuple(tried)
+
+
+def _chosen(
+    rows: Sequence[LoggedResponse],
+    a: Sequence[NDArray[np.float64]],
+    b: Sequence[NDArray[np.float64]],
+    most: int,
+) -> _Evidence:
+    """Rows drawn at random, always the same, until they have `most` tokens."""
+    out = _Evidence([], [], [])
+    for i in np.random.default_rng(0).permutation(len(rows)).tolist():
+        if most <= 0:
+            break
+        row, count = rows[i], min(len(b[i]), TOKENS_OF_A_ROW, most)
+        out.rows.append(LoggedResponse(row.prompt_ids, row.response_ids[:count]))
+        out.a.append(a[i])
+        out.b.append(b[i][:count])
+        most -= count
+    return out
+
+
+def _shifted_values(evidence: _Evidence) -> Iterator[Cause]:
+    for shift, where in ((1, "next"), (-1, "previous")):
+        values = []
+        for a, b in zip(evidence.a, evidence.b, strict=True):
+            at = np.arange(len(b)) + shift
+            inside = (at >= 0) & (at < len(a))
+            values.append(np.where(inside, a[np.where(inside, at, 0)], np.nan))
+        yield evidence.tried(
+            "off by one", f"B has the log-prob of the {where} token at each position", values, shift=shift
+        )
+
+
+def _shifted_distributions(decoder: Decoder, evidence: _Evidence) -> Iterator[Cause]:
+    late = [np.full(len(b), np.nan) for b in evidence.b]
+    early = [np.full(len(b), np.nan) for b in evidence.b]
+    for i, start, logits in _distributions(decoder, evidence.rows):
+        ids = evidence.rows[i].response_ids
+        for values, shift in ((late, -1), (early, 1)):
+            at = np.arange(start, start + len(logits)) + shift  # tokens scored under other distributions
+            inside = (at >= 0) & (at < len(ids))
+            if inside.any():
+                values[i][at[inside]] = token_log_probs(logits[inside], ids[at[inside]])
+    yield evidence.tried(
+        "off by one", "B scores each token by the logits after it, which have seen it", late, logits=1
+    )
+    yield evidence.tried(
+        "off by one", "B scores each token by the logits one position too early", early, logits=-1
+    )
+
+
+def _special_tokens(decoder: Decoder, evidence: _Evidence, bos: int | None) -> Iterator[Cause]:
+    if bos is None:
+        return
+    with_bos = [np.concatenate([[bos], row.prompt_ids]) for row in evidence.rows]
+    without = [
+        row.prompt_ids[1:] if row.prompt_ids[0] == bos and len(row.prompt_ids) > 1 else None
+        for row in evidence.rows
+    ]
+    yield evidence.tried(
+        "special tokens",
+        f"B put another beginning-of-text token ({bos}) before the prompt",
+        _rescored(decoder, evidence.rows, with_bos),
+        added=bos,
+    )
+    yield evidence.tried(
+        "special tokens",
+        f"B left the beginning-of-text token ({bos}) of the prompt out",
+        _rescored(decoder, evidence.rows, without),
+        removed=bos,
+    )
+
+
+def _rescored(
+    decoder: Decoder, rows: Sequence[LoggedResponse], prompts: Sequence[NDArray[np.int64] | None]
+) -> list[NDArray[np.float64]]:
+    """Log-probs of responses after other prompts; NaN after None, and where a row outgrows the context."""
+    out = [np.full(len(row.response_ids), np.nan) for row in rows]
+    limit = decoder.context_length
+    ids = {
+        i: np.concatenate([prompt, row.response_ids])
+        for i, (row, prompt) in enumerate(zip(rows, prompts, strict=True))
+        if prompt is not None and (limit is None or len(prompt) + len(row.response_ids) <= limit)
+    }
+    for i, scores in zip(ids, score(decoder, list(ids.values())), strict=True):
+        out[i] = scores[-len(out[i]) :].astype(np.float64)
+    return out
+
+
+def _sampling(decoder: Decoder, evidence: _Evidence) -> tuple[Cause, Cause, Cause]:
+    """The best temperature, the best support, and the best of both together."""
+    every = supports(decoder.vocab_size)
+    coarse = _fitted(decoder, evidence, dict.fromkeys(_TEMPERATURES, (WHOLE, *every)))
+    grid: dict[float, set[Support]] = {}
+    for pairs in _kinds(coarse):
+        for kind in {
+            support.kind for _, support in pairs
+        }:  # one between two values may beat the best of others
+            temperature, support = min((p for p in pairs if p[1].kind == kind), key=coarse.__getitem__)
+            for t in _near(temperature) if temperature != 1 else [1.0]:
+                grid.setdefault(t, set()).update(finer(support))
+    fine = _fitted(decoder, evidence, grid)
+    out = []
+    a = np.concatenate([row[: len(own)] for row, own in zip(evidence.a, evidence.b, strict=True)])
+    before = float(_size(np.concatenate(evidence.b) - a).sum())
+    for name, kind in zip(
+        ("temperature", "truncated support", "temperature and truncated support"), _kinds(fine), strict=True
+    ):
+        temperature, support = min(kind, key=fine.__getitem__)
+        parameters = {} if temperature == 1 else {"temperature": temperature}
+        parameters |= {} if support is WHOLE else {support.kind: support.value}
+        said = " and ".join(f"{key} {value:g}" for key, value in parameters.items())
+        out.append(
+            Cause(
+                name,
+                f"B's log-probs are those of A under {said}",
+                1 - fine[temperature, support] / before if before else 0.0,
+                parameters,
+            )
+        )
+    return out[0], out[1], out[2]
+
+
+def _kinds(pairs: Mapping[tuple[float, Support], float]) -> tuple[list[tuple[float, Support]], ...]:
+    """The pairs with another temperature, with another support, and with both."""
+    return (
+        [(t, s) for t, s in pairs if t != 1 and s is WHOLE],
+        [(t, s) for t, s in pairs if t == 1 and s is not WHOLE],
+        [(t, s) for t, s in pairs if t != 1 and s is not WHOLE],
+    )
+
+
+def _near(temperature: float) -> list[float]:
+    """Temperatures of two digits around one of `_TEMPERATURES`, up to its neighbours."""
+    step = 0.01 if temperature < 2 else 0.02
+    low, high = temperature / 2**0.125, temperature * 2**0.125
+    near = np.round(np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step, 2)
+    return [float(t) for t in near if t != 1]
+
+
+def _fitted(
+    decoder: Decoder, evidence: _Evidence, grid: Mapping[float, Sequence[Support] | set[Support]]
+) -> dict[tuple[float, Support], float]:
+    """For each pair of temperature and support: the sum of what it leaves unexplained."""
+    fit = SupportFit({t: tuple(s) for t, s in grid.items()}, MOST)
+    for i, start, logits in _distributions(decoder, evidence.rows):
+        ids = evidence.rows[i].response_ids[start : start + len(logits)]
+        fit.add(logits[: len(ids)], ids, evidence.b[i][start : start + len(ids)])
+    return fit.left
+
+
+def _distributions(
+    decoder: Decoder, rows: Sequence[LoggedResponse]
+) -> Iterator[tuple[int, int, NDArray[np.float32]]]:
+    """Logits (n, V) of the response's positions, in chunks: row, first position, logits.
+
+    Position j is the distribution of token j; there is one more than tokens, of what would follow.
+    """
+    held = decoder.acquire(1)
+    try:
+        for i, row in enumerate(rows):
+            yield i, 0, decoder.prefill_rows(held, [row.prompt_ids])
+            chunk = decoder.chunk_length(1)
+            for start in range(0, len(row.response_ids), chunk):
+                (logits,) = decoder.extend(held, [row.response_ids[start : start + chunk]])
+                yield i, start + 1, logits
+    finally:
+        decoder.release(held)
+
+
+def _noise(a: NDArray[np.float64], log_ratios: NDArray[np.float64]) -> Cause:
+    """Quantisation, if the difference looks like noise: no bias but that of noise, and not a few odd tokens.
+
+    Tokens drawn from B have log B - log A = KL(B, A) on average, half the variance for small noise.
+    """
+    size = _size(log_ratios)
+    deviation, mean = float(np.sqrt((size**2).mean())), float(log_ratios.mean())
+    unsure = size[a < np.log(0.9)]  # where A is sure of a token, noise does not show
+    even = len(unsure) < FEWEST or np.median(unsure) > 0.1 * unsure.mean()
+    bias = 3 * deviation / np.sqrt(len(log_ratios)) + deviation**2
+    if even and deviation < 0.5 and abs(mean) <= bias:
+        return Cause(
+            "quantisation",
+            f"the difference is noise of deviation {deviation:.2g} around {mean:.2g}: weights or sums of "
+            "another precision",
+            0.0,
+            {"deviation": deviation},
+        )
+    return Cause("unexplained", "none of the causes that were tried explains most of the difference")
+
+
+def _size(difference: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.minimum(np.abs(difference), MOST)

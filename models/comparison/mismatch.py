@@ -1,0 +1,178 @@
+"""How far the log-probs of two ways to run a model are apart, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.models.comparison.causes import Cause, find_causes
+from lite.models.comparison.differences import (
+    EDGES,
+    Estimates,
+    Group,
+    by_position,
+    by_probability,
+    estimates,
+    first_beyond,
+)
+from lite.models.comparison.logged import LoggedResponse
+from lite.models.decoder.protocol import Decoder, check_decoder
+from lite.models.decoder.scoring import score
+
+
+@dataclass(frozen=True, repr=False)
+class Mismatch:
+    """What `mismatch` found.
+
+    Attributes:
+        rows: the responses.
+        log_probs_a, log_probs_b: float64 (L_i,) for each response.
+        estimates: numbers of all tokens' log-ratios log A - log B.
+        first_divergence: int64 (len(rows),), the first position of each response where the log-ratio is
+            larger than `divergence` in size; -1 where none is.
+        divergence: as given.
+        by_position, by_probability: groups of tokens by their position in the response, and by their
+            probability under A.
+        cause: the likely cause of the difference, None where the two agree.
+        tried: the causes that were tried, the best first.
+    """
+
+    rows: list[LoggedResponse]
+    log_probs_a: list[NDArray[np.float64]]
+    log_probs_b: list[NDArray[np.float64]]
+    estimates: Estimates
+    first_divergence: NDArray[np.int64]
+    divergence: float
+    by_position: tuple[Group, ...]
+    by_probability: tuple[Group, ...]
+    cause: Cause | None
+    tried: tuple[Cause, ...]
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens that were compared."""
+        return sum(map(len, self.log_probs_a))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the log-probs themselves, for JSON."""
+        return {
+            "rows": len(self.rows),
+            "tokens": self.tokens,
+            **{name: value for name, value in asdict(self.estimates).items() if name != "percentiles"},
+            "percentiles": {f"{p:g}": value for p, value in self.estimates.percentiles.items()},
+            "histogram_edges": list(EDGES),
+            "divergence": self.divergence,
+            "rows_that_diverge": int((self.first_divergence >= 0).sum()),
+            "first_divergence": self.first_divergence.tolist(),
+            "by_position": [asdict(group) for group in self.by_position],
+            "by_probability": [asdict(group) for group in self.by_probability],
+            "cause": None if self.cause is None else asdict(self.cause),
+            "tried": [asdict(cause) for cause in self.tried],
+        }
+
+    def __repr__(self) -> str:
+        cause = None if self.cause is None else self.cause.name
+        return (
+            f"Mismatch({len(self.rows)} rows, {self.tokens} tokens, mean |difference| "
+            f"{self.estimates.mean_abs:.3g}, cause: {cause})"
+        )
+
+
+def mismatch(
+    a: Decoder,
+    b: Decoder | Sequence[LoggedResponse],
+    rows: Sequence[LoggedResponse] | None = None,
+    *,
+    divergence: float = 0.1,
+    bos_token_id: int | None = None,
+) -> Mismatch:
+    """Compare log-probs of the same tokens: of two models, or of a model and what another tool wrote.
+
+    B is the side that drew the tokens, A the one that will train on them: the importance ratio is A / B.
+    Log-probs of models are of the raw distribution (temperature 1, no filter). The likely cause of a
+    difference is looked for among those that are common: another temperature, log-probs over the tokens that
+    top-k, top-p or min-p kept, positions off by one, a beginning-of-text token too many or missing, and noise
+    as quantisation makes it. For that the tokens of some rows run again.
+
+    Args:
+        a: a model.
+        b: another model, or responses with log-probs, as `read_log_probs` reads them.
+        rows: the responses to compare if `b` is a model; their own log-probs are not looked at.
+        divergence: the size of a log-ratio from which on a row counts as diverged.
+        bos_token_id: the token that one side may have put before the prompt; default: that of model A.
+
+    Returns:
+        Numbers, groups and the likely cause.
+
+    Raises:
+        ValueError: there are no rows, one has no log-probs, or one is too long or has unknown ids for a
+            model; the message names it.
+        TypeError: `a`, or a `b` that is no sequence of responses, lacks the interface of `Decoder`.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.models import LoggedResponse, OnnxDecoder, embedded_model_path, mismatch, score
+        >>> model = OnnxDecoder(embedded_model_path())
+        >>> prompt, response = np.array([10, 20]), np.arange(30, 60)
+        >>> (log_probs,) = score(model, [np.concatenate([prompt, response])])
+        >>> log = [LoggedResponse(prompt, response, log_probs[2:].astype(float))]
+        >>> mismatch(model, log).cause is None
+        True
+        >>> late = [LoggedResponse(prompt, response, np.roll(log_probs[2:], 1).astype(float))]
+        >>> mismatch(model, late).cause.detail
+        'B has the log-prob of the previous token at each position'
+    """
+    check_decoder(a)
+    if not divergence > 0:
+        raise ValueError(f"divergence must be above 0, got {divergence}")
+    logged = isinstance(b, Sequence)
+    if logged == (rows is not None):
+        raise ValueError("rows must be given if b is a model, and only then")
+    given: list[LoggedResponse] = list(b if isinstance(b, Sequence) else rows or ())
+    if not given:
+        raise ValueError("there must be at least one response to compare, got none")
+    for i, row in enumerate(given):
+        if not isinstance(row, LoggedResponse):
+            raise TypeError(f"responses must be LoggedResponse, entry {i} is {type(row).__name__}")
+        if logged and (row.log_probs is None or len(row.log_probs) != len(row.response_ids)):
+            raise ValueError(f"{row.where or f'row {i}'} must have a log-prob for each token of the response")
+    of_a = _scored(a, given)
+    if isinstance(b, Sequence):
+        of_b = [np.asarray(row.log_probs, np.float64) for row in given]
+    else:
+        check_decoder(b)
+        of_b = _scored(b, given)
+    log_ratios = [x - y for x, y in zip(of_a, of_b, strict=True)]
+    together = np.concatenate(log_ratios)
+    if bos_token_id is None and a.config is not None:
+        bos_token_id = a.config.bos_token_id
+    cause, tried = find_causes(a, given, of_a, of_b, bos_token_id)
+    return Mismatch(
+        rows=given,
+        log_probs_a=of_a,
+        log_probs_b=of_b,
+        estimates=estimates(together),
+        first_divergence=first_beyond(log_ratios, divergence),
+        divergence=divergence,
+        by_position=by_position(log_ratios),
+        by_probability=by_probability(np.concatenate(of_a), together),
+        cause=cause,
+        tried=tried,
+    )
+
+
+def _scored(decoder: Decoder, rows: Sequence[LoggedResponse]) -> list[NDArray[np.float64]]:
+    """Log-probs of each response under a model."""
+    for i, row in enumerate(rows):
+        try:
+            decoder.check_ids(row.ids)
+            if not len(row.prompt_ids) or not len(row.response_ids):
+                raise ValueError("prompt and response must each hold at least one token")
+        except ValueError as error:
+            raise ValueError(f"{row.where or f'row {i}'}: {error}") from None
+    scores = score(decoder, [row.ids for row in rows])
+    return [own[len(row.prompt_ids) :].astype(np.float64) for row, own in zip(rows, scores, strict=True)]

@@ -1,0 +1,159 @@
+"""How likely given continuations of prompts are: a prompt is run once, and its choices go on from there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lite.kernels import token_log_probs
+from lite.models.decoder.protocol import Decoder
+
+_TOGETHER = 8  # continuations that share a run
+
+
+class ChoiceScores(NamedTuple):
+    """How likely N prompts make the choices that follow them.
+
+    Where prompts have different numbers of choices, C is the largest, and what a prompt lacks has the
+    log-prob -inf.
+    """
+
+    log_probs: NDArray[np.float64]
+    """Of each choice given its prompt, (N, C): the sum over its tokens."""
+    probabilities: NDArray[np.float64]
+    """Of each choice if it must be one of them, (N, C): rows add up to 1."""
+    token_log_probs: list[list[NDArray[np.float32]]]
+    """Of each token of each choice, in arrays (L,)."""
+
+
+def score_choices(decoder: Decoder, prompts: Sequence[ArrayLike], choices: Sequence[Any]) -> ChoiceScores:
+    """Log-probs of given continuations under the raw model distribution.
+
+    A prompt is run once; choices of several tokens go on from copies of its cache. Logits are computed at the
+    positions that are needed alone where the graph allows that. A choice is a beginning: whether the model
+    would end there is a part of it only if it ends with the token that says so.
+
+    Args:
+        decoder: the model; its rows are left as they are.
+        prompts: token ids, one integer array (L_i,) per prompt, at least one token each.
+        choices: token ids, one integer array per choice, at least one token each: either one list of them
+            for all prompts, or such a list for each prompt.
+
+    Returns:
+        The `ChoiceScores`. The difference of two log-probs of a prompt are the log-odds of these choices.
+
+    Raises:
+        ValueError: no choices, a choice or a prompt without tokens, ids outside the vocabulary, a prompt
+            that is longer than the context with one of its choices, not one list per prompt.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.models import OnnxDecoder, embedded_model_path, score_choices
+        >>> decoder = OnnxDecoder(embedded_model_path())
+        >>> scores = score_choices(decoder, [[10, 20, 30], [40]], [[50], [60, 61]])
+        >>> scores.log_probs.shape, [part.shape for part in scores.token_log_probs[0]]
+        ((2, 2), [(1,), (2,)])
+        >>> bool(np.allclose(scores.probabilities.sum(1), 1))
+        True
+    """
+    ids = [np.asarray(prompt) for prompt in prompts]
+    lists = _lists(choices, len(ids))
+    for i, (prompt, own) in enumerate(zip(ids, lists, strict=True)):
+        for j, choice in enumerate(own):
+            _check(decoder, prompt, choice, f"choices[{j}] of prompt {i}")
+    ids = [decoder.check_ids(prompt) for prompt in ids]
+    out = [[np.zeros(len(choice), np.float32) for choice in own] for own in lists]
+    order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))  # memory for the longest serves the others
+    for first in range(0, len(ids), decoder.rows_per_run):
+        _score_group(decoder, ids, lists, out, order[first : first + decoder.rows_per_run])
+    log_probs = np.full((len(ids), max(map(len, lists), default=0)), -np.inf)
+    for i, parts in enumerate(out):
+        log_probs[i, : len(parts)] = [part.sum(dtype=np.float64) for part in parts]
+    top = log_probs.max(1, keepdims=True, initial=-np.inf)
+    weights = np.exp(log_probs - np.where(np.isinf(top), 0.0, top))
+    with np.errstate(invalid="ignore"):  # where no choice is possible
+        return ChoiceScores(log_probs, weights / weights.sum(1, keepdims=True), out)
+
+
+def _lists(choices: Sequence[Any], count: int) -> list[list[NDArray[np.int64]]]:
+    """One list of choices per prompt."""
+    if isinstance(choices, str) or not len(choices):
+        raise ValueError(f"choices must be a list of at least one choice, got {choices!r}")
+    first = choices[0]
+    depth = 1 if np.ndim(first) == 0 else 2 if not len(first) or np.ndim(first[0]) == 0 else 3
+    if depth == 1:
+        raise ValueError(f"choices must hold arrays of token ids, one per choice, got {first!r}")
+    if depth == 2:
+        return [[np.asarray(choice) for choice in choices]] * count
+    if len(choices) != count:
+        raise ValueError(f"choices must be one list for all prompts or {count} lists, got {len(choices)}")
+    for i, own in enumerate(choices):
+        if not len(own):
+            raise ValueError(f"choices[{i}] must hold at least one choice, got none")
+    return [[np.asarray(choice) for choice in own] for own in choices]
+
+
+def _check(decoder: Decoder, prompt: NDArray[Any], choice: NDArray[Any], name: str) -> None:
+    if choice.ndim != 1 or not choice.size or choice.dtype.kind not in "iu":
+        raise ValueError(
+            f"{name} must be at least one token id, in one dimension; got {choice.dtype}, shape {choice.shape}"
+        )
+    decoder.check_ids(prompt)
+    try:
+        decoder.check_ids(np.concatenate([prompt, choice]))
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def _score_group(
+    decoder: Decoder,
+    prompts: Sequence[NDArray[np.int64]],
+    choices: Sequence[Sequence[NDArray[np.int64]]],
+    out: list[list[NDArray[np.float32]]],
+    group: Sequence[int],
+) -> None:
+    """Score the choices of prompts that run together, into `out`."""
+    longer = [(i, j) for i in group for j, choice in enumerate(choices[i]) if len(choice) > 1]
+    held = decoder.acquire(len(group) + min(len(longer), _TOGETHER))
+    try:
+        extra = max((len(choices[i][j]) - 1 for i, j in longer), default=0)
+        decoder.reserve(max(len(prompts[i]) for i in group) + extra, len(held))
+        row_of = dict(zip(group, held, strict=False))
+        logits = decoder.prefill_rows(held[: len(group)], [prompts[i] for i in group])
+        for i, row_logits in zip(group, logits, strict=True):
+            firsts = np.array([choice[0] for choice in choices[i]])
+            scores = token_log_probs(np.broadcast_to(row_logits, (len(firsts), len(row_logits))), firsts)
+            for part, score in zip(out[i], scores, strict=True):
+                part[0] = score
+        for start in range(0, len(longer), _TOGETHER):
+            batch = longer[start : start + _TOGETHER]
+            rows = held[len(group) :][: len(batch)]
+            for row, (i, _) in zip(rows, batch, strict=True):
+                decoder.fork(row_of[i], row)
+            for place, at, row_logits in _extended(decoder, rows, [choices[i][j][:-1] for i, j in batch]):
+                i, j = batch[place]
+                stop = at + len(row_logits)
+                out[i][j][at + 1 : stop + 1] = token_log_probs(row_logits, choices[i][j][at + 1 : stop + 1])
+            for row in rows:
+                decoder.reset(row)
+    finally:
+        decoder.release(held)
+
+
+def _extended(
+    decoder: Decoder, rows: list[int], ids: Sequence[NDArray[np.int64]]
+) -> Iterator[tuple[int, int, NDArray[np.float32]]]:
+    """Append tokens to rows; yields (index, first position, logits after some of them)."""
+    if max(map(len, ids)) == 1:  # all rows in one run, whatever the graph
+        for place, logits in enumerate(decoder.decode_unchecked(np.concatenate(ids).astype(np.int64), rows)):
+            yield place, 0, logits[None]
+        return
+    chunk = decoder.chunk_length(len(rows))
+    for at in range(0, max(map(len, ids)), chunk):
+        live = [place for place, new in enumerate(ids) if len(new) > at]
+        pieces = [ids[place][at : at + chunk] for place in live]
+        for place, logits in zip(live, decoder.extend([rows[p] for p in live], pieces), strict=True):
+            yield place, at, logits

@@ -1,0 +1,174 @@
+"""What a response has to be, and the tokens that may come next for it to become that.
+
+The work is llguidance's (https://github.com/guidance-ai/llguidance), which is loaded on first use.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+KINDS = ("json", "regex", "lark")
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """What a response has to be.
+
+    Attributes:
+        kind: `"json"`, `"regex"` or `"lark"`.
+        text: the JSON schema, regular expression (of Rust's `regex`) or Lark grammar (of llguidance).
+        tokenizer: what tells how ids are spelt: a `tokenizers.Tokenizer`, a `lite.models.Tokenizer` or the
+            text of a `tokenizer.json`. `OnnxWrapper` puts its own here; otherwise it must be given.
+
+    Example:
+        >>> Grammar.from_option({"regex": "yes|no"})
+        Grammar(kind='regex', text='yes|no', tokenizer=None)
+    """
+
+    kind: str
+    text: str
+    tokenizer: Any = None
+
+    @classmethod
+    def from_option(cls, given: Any) -> Grammar:
+        """The grammar that an option means: a `Grammar`, `{kind: text}`, or a JSON schema as a mapping.
+
+        Raises:
+            ValueError: it is none of these.
+        """
+        if isinstance(given, Grammar):
+            return given
+        if not isinstance(given, Mapping) or not given:
+            raise ValueError(
+                "grammar must be {'json': schema}, {'regex': expression}, {'lark': grammar}, a JSON schema as"
+                f" a mapping, or a Grammar, got {given!r}"
+            )
+        kind, text = ("json", given) if len(given) > 1 else next(iter(given.items()))
+        if kind not in KINDS:
+            kind, text = "json", given
+        if kind == "json" and not isinstance(text, str):
+            text = json.dumps(text)
+        if not isinstance(text, str):
+            raise ValueError(f"grammar: {kind!r} must be a text, got {text!r}")
+        return cls(kind, text)
+
+    def bound(self, tokenizer: Any) -> Grammar:
+        """This grammar with a tokenizer, unless it has one."""
+        return self if self.tokenizer is not None else replace(self, tokenizer=tokenizer)
+
+    def check(self, vocab_size: int, eos_token_ids: tuple[int, ...]) -> None:
+        """Compile the grammar, which is remembered.
+
+        Raises:
+            ImportError: llguidance is missing.
+            ValueError: there is no tokenizer, or llguidance refuses it or the grammar.
+        """
+        _compiled(self, vocab_size, eos_token_ids)
+
+
+class Matcher:
+    """Reads the tokens of one response, and says which may come next.
+
+    Args:
+        grammar: has a tokenizer.
+        vocab_size: V, of the model.
+        eos_token_ids: they may come where the response may end, and must where nothing else may.
+    """
+
+    def __init__(self, grammar: Grammar, vocab_size: int, eos_token_ids: tuple[int, ...]) -> None:
+        compiled, spelt = _compiled(grammar, vocab_size, eos_token_ids)
+        self._state = compiled.deep_copy()
+        self._used = (vocab_size + 31) // 32
+        self._words = np.zeros((spelt + 31) // 32, np.int32)
+        self._read: list[int] = []
+
+    def fork(self) -> Matcher:
+        """Another one that has read the same."""
+        other = object.__new__(Matcher)
+        other._state, other._read = self._state.deep_copy(), list(self._read)
+        other._used, other._words = self._used, np.zeros_like(self._words)
+        return other
+
+    def allowed(self, tokens: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The ids that may follow the response's tokens (L,), a bit each: int32 (ceil(V / 32),).
+
+        The next call overwrites them. Tokens that were read and have not come after all are taken back.
+
+        Raises:
+            ValueError: the tokens are not what the grammar allows, or it is too complex.
+        """
+        known, given = self._read, tokens.tolist()
+        same = len(known) if given[: len(known)] == known else _common(known, given)
+        if same < len(known):
+            self._state.rollback(len(known) - same)
+        if same < len(given):
+            self._state.consume_tokens(given[same:])
+        self._read = given
+        self._state.unsafe_compute_mask_ptr(self._words.ctypes.data, self._words.nbytes)
+        if self._state.is_error():
+            raise ValueError(f"grammar: {_reason(self._state)}")
+        return self._words[: self._used]
+
+
+def _common(one: list[int], other: list[int]) -> int:
+    """How many tokens two lists begin with alike."""
+    pairs = zip(one, other, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+@functools.lru_cache(maxsize=16)
+def _compiled(grammar: Grammar, vocab_size: int, eos_token_ids: tuple[int, ...]) -> tuple[Any, int]:
+    """A matcher that has read nothing, to be copied, and how many ids it tells apart."""
+    if grammar.tokenizer is None:
+        raise ValueError("grammar needs a tokenizer: give a Grammar that has one")
+    llguidance = _import_llguidance()
+    try:
+        rules = llguidance.grammar_from(grammar.kind, grammar.text)
+    except ValueError as error:
+        raise ValueError(f"grammar: {error}") from error
+    spelling = _spelling(grammar.tokenizer, vocab_size, eos_token_ids)
+    matcher = llguidance.LLMatcher(spelling, rules, log_level=0)
+    if matcher.is_error():
+        raise ValueError(f"grammar: {_reason(matcher)}")
+    return matcher, spelling.vocab_size
+
+
+def _reason(matcher: Any) -> str:
+    """What has gone wrong, without the matcher's state."""
+    reason: str = matcher.get_error().split("<state>")[0].strip()
+    return reason
+
+
+@functools.lru_cache(maxsize=4)
+def _spelling(tokenizer: Any, vocab_size: int, eos_token_ids: tuple[int, ...]) -> Any:
+    """How ids are spelt, as llguidance wants to know it: this takes up to seconds."""
+    text = tokenizer
+    if not isinstance(text, (str, bytes)):
+        text = getattr(tokenizer, "backend", tokenizer).to_str()
+    if isinstance(text, bytes):
+        text = text.decode()
+    if not text.lstrip().startswith("{"):  # anything else would be a name to download
+        raise ValueError("grammar: the tokenizer must be the text of a tokenizer.json, or an object with one")
+    make = functools.partial(_import_llguidance().LLTokenizer, text, eos_token=list(eos_token_ids))
+    try:
+        return make(n_vocab=vocab_size)
+    except ValueError:  # the model has fewer ids than the tokenizer, or the tokenizer is none
+        try:
+            return make()
+        except ValueError as error:
+            raise ValueError(f"grammar: the tokenizer is refused: {error}") from error
+
+
+def _import_llguidance() -> Any:
+    try:
+        import llguidance
+    except ImportError as error:
+        raise ImportError('grammar needs llguidance: pip install "tensordict-lite[grammar]"') from error
+    return llguidance

@@ -1,0 +1,121 @@
+"""Decoders of one model that run at the same time, and rows spread over them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+from lite.models.decoder.protocol import Decoder
+
+Row = TypeVar("Row")
+Result = TypeVar("Result")
+Work = Callable[[Decoder, Sequence[Row]], list[Result]]
+
+_guard = threading.Lock()
+_pools: WeakValueDictionary[int, Pool] = WeakValueDictionary()  # by the id of the model, which a pool holds
+
+
+def check_sessions(sessions: Any) -> None:
+    """Raise ValueError if it is no number of sessions."""
+    if isinstance(sessions, bool) or not isinstance(sessions, int) or sessions < 1:
+        raise ValueError(f"sessions must be an integer of at least 1, got {sessions!r}")
+
+
+class Pool:
+    """Decoders of one model, each for one thread at a time.
+
+    A decoder computes one run after the other. Several of them, with the same weights and rows of their own,
+    use cores that a run of a small graph leaves idle. There is one pool of a model, which all its wrappers
+    share. Earlier decoders are taken first, so a single caller always gets the same one.
+
+    Args:
+        model: the decoder; others are made by its method `sibling` when they are asked for.
+
+    Example:
+        >>> from lite.models import OnnxDecoder, embedded_model_path, score
+        >>> pool = Pool.of(OnnxDecoder(embedded_model_path()), 2)
+        >>> rows = [[10, 20, 30], [40, 50]]
+        >>> [scores.shape for scores in pool.run(score, rows, most=2)]
+        [(3,), (2,)]
+    """
+
+    def __init__(self, model: Decoder) -> None:
+        self._all = [model]
+        self._free = [model]
+        self._used: dict[int, Decoder] = {}  # by thread
+        self._changed = threading.Condition()
+
+    @classmethod
+    def of(cls, model: Decoder, size: int = 1) -> Pool:
+        """The pool of a model, with at least `size` decoders.
+
+        Raises:
+            ValueError: `size` is no positive integer.
+            TypeError: it is more than 1, and the model has no method `sibling`.
+        """
+        check_sessions(size)
+        if size > 1 and not hasattr(model, "sibling"):
+            raise TypeError(
+                f"sessions={size} needs a model that can be run several times at once, as a path or an "
+                f"OnnxDecoder; {type(model).__name__} has no method sibling"
+            )
+        with _guard:
+            pool = _pools.get(id(model))
+            if pool is None:
+                pool = _pools[id(model)] = cls(model)
+        with pool._changed:
+            new: list[Any] = [model.sibling() for _ in range(size - len(pool._all))]  # type: ignore[attr-defined]
+            pool._all += new
+            pool._free += new
+            pool._changed.notify_all()
+        return pool
+
+    def run(self, work: Work[Row, Result], rows: Sequence[Row], *, most: int) -> list[Result]:
+        """What `work(decoder, rows)` gives for the rows, in their order.
+
+        Waits for a free decoder. If there are more, up to `most`, each gets a part of the rows.
+
+        Raises:
+            Exception: what the first part raises that fails; the other parts are run to their end.
+        """
+        mine = self._used.get(threading.get_ident())
+        if mine is not None:  # called by what this thread runs on it
+            return work(mine, rows)
+        decoders = self._taken(max(1, min(most, len(rows))))
+        count = len(decoders)
+        if count == 1:
+            return self._part(work, decoders[0], rows)
+        ends = [len(rows) * i // count for i in range(count + 1)]
+        parts = [rows[start:end] for start, end in pairwise(ends)]
+        with ThreadPoolExecutor(count - 1) as threads:
+            others = [
+                threads.submit(self._part, work, decoder, part)
+                for decoder, part in zip(decoders[1:], parts[1:], strict=True)
+            ]
+            results = self._part(work, decoders[0], parts[0])
+            for other in others:
+                results = results + other.result()
+        return results
+
+    def _part(self, work: Work[Row, Result], decoder: Decoder, rows: Sequence[Row]) -> list[Result]:
+        """Do the work on a decoder and give it back."""
+        thread = threading.get_ident()
+        self._used[thread] = decoder
+        try:
+            return work(decoder, rows)
+        finally:
+            del self._used[thread]
+            with self._changed:
+                self._free = [one for one in self._all if one in self._free or one is decoder]
+                self._changed.notify()
+
+    def _taken(self, most: int) -> list[Decoder]:
+        with self._changed:
+            while not self._free:
+                self._changed.wait()
+            taken, self._free = self._free[:most], self._free[most:]
+        return taken

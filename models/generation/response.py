@@ -1,0 +1,60 @@
+"""A response while it is written: its prompt, its options and its tokens."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.models.generation.options import GenerationConfig
+from lite.models.generation.processors import Processors
+
+AHEAD = 1024  # tokens of a response that memory is taken for at once; longer ones make it grow
+
+
+class Response:
+    """A response that is being written.
+
+    Args:
+        number: by which the caller knows it.
+        prompt: int64 (L,).
+        config: its options.
+        seed: of its draws.
+        room: most tokens that prompt and response may have together.
+
+    Attributes:
+        limit: most tokens it may get.
+        count: tokens it has.
+        processors: what its options do to scores, with what they remember of it; the sampler sets them.
+    """
+
+    __slots__ = ("_ids", "config", "count", "limit", "number", "processors", "prompt", "seed")
+
+    def __init__(
+        self, number: int, prompt: NDArray[np.int64], config: GenerationConfig, seed: np.uint64, room: int
+    ) -> None:
+        self.number = number
+        self.prompt = prompt
+        self.config = config
+        self.seed = seed
+        self.limit = min(config.max_new_tokens, room - len(prompt))
+        self.count = 0
+        self.processors: Processors | None = None
+        self._ids = np.empty(len(prompt) + max(0, min(self.limit, AHEAD)), np.int64)
+        self._ids[: len(prompt)] = prompt
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """Prompt and tokens, int64 (L + count,); a view."""
+        return self._ids[: len(self.prompt) + self.count]
+
+    @property
+    def tokens(self) -> NDArray[np.int64]:
+        """The tokens, int64 (count,); a view."""
+        return self._ids[len(self.prompt) : len(self.prompt) + self.count]
+
+    def append(self, token: int) -> None:
+        at = len(self.prompt) + self.count
+        if at == len(self._ids):
+            self._ids = np.concatenate([self._ids, np.empty(max(at, AHEAD), np.int64)])
+        self._ids[at] = token
+        self.count += 1

@@ -1,0 +1,172 @@
+"""The next token of every open response, each drawn under its own options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.kernels import DrawDetails, SamplingPlan
+from lite.models.generation.options import GenerationConfig
+from lite.models.generation.processors import Processors
+from lite.models.generation.response import Response
+
+_Bias = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]
+
+_NO_IDS, _NO_VALUES = np.zeros(0, np.int64), np.zeros(0, np.float32)
+
+
+class Drawn(NamedTuple):
+    """What one draw gave, in the order of the rows.
+
+    Attributes:
+        tokens: int64 (n,).
+        log_probs: float32 (n,), under the raw model distribution.
+        details: more of each, if any response asks for it.
+    """
+
+    tokens: NDArray[np.int64]
+    log_probs: NDArray[np.float32]
+    details: DrawDetails | None = None
+
+
+class Sampler:
+    """Draws tokens for a changing set of responses; what depends on the set alone is kept with it."""
+
+    def __init__(self) -> None:
+        self._of: Sequence[Response] | None = None
+        self._rows: list[tuple[int, Processors]] = []  # that have some
+
+    def draw(self, logits: NDArray[np.float32], responses: Sequence[Response]) -> Drawn:
+        """The next token of each response.
+
+        Args:
+            logits: float32 (n, V), of the token after `ids` of each response; they stay as they are.
+            responses: n of them; the same object as at the last call as long as the set stays.
+
+        Raises:
+            ValueError: nothing is left to draw, or a function of the user gave no scores.
+            Exception: whatever a function of the user raises.
+        """
+        if self._of is not responses:
+            self._settle(responses, logits.shape)
+        steps = np.array([response.count for response in responses])
+        previous = None
+        if self._penalised:
+            previous = [
+                response.ids if penalised else _NO_IDS
+                for response, penalised in zip(responses, self._penalised, strict=True)
+            ]
+        bias, mask, scores = self._changed(logits, responses) if self._rows else (None, None, None)
+        tokens, log_probs, details = self._plan.draw(
+            logits, steps, previous=previous, bias=bias, mask=mask, scores=scores
+        )
+        # what the plan gives is overwritten by its next draw
+        return Drawn(tokens.copy(), log_probs.copy(), None if details is None else _copy(details))
+
+    def _settle(self, responses: Sequence[Response], shape: tuple[int, ...]) -> None:
+        self._of = responses
+        for one in responses:
+            if one.processors is None and Processors.needed(one.config):
+                one.processors = Processors(one.config, len(one.prompt), shape[1])
+        self._rows = [(i, one.processors) for i, one in enumerate(responses) if one.processors is not None]
+        configs = [response.config for response in responses]
+        penalties = np.array([config.repetition_penalty for config in configs])
+        penalties[[i for i, own in self._rows if own.whole]] = 1.0  # applied with the rest
+        self._penalised = (penalties != 1).tolist() if (penalties != 1).any() else None
+        self._plan = SamplingPlan(
+            (len(responses), shape[1]),
+            np.array([response.seed for response in responses], np.uint64),
+            temperature=np.array([0.0 if c.greedy else c.temperature for c in configs]),
+            top_k=np.array([c.top_k or 0 for c in configs]),
+            top_p=np.array([c.top_p for c in configs]),
+            min_p=np.array([c.min_p for c in configs]),
+            typical_p=np.array([c.typical_p for c in configs]),
+            repetition_penalty=penalties,
+            details=any(c.wants_details for c in configs),
+            kept_ids=any(c.kept_ids for c in configs),
+            top_n=min(max(c.logprobs for c in configs), shape[1]),
+        )
+
+    def _changed(
+        self, logits: NDArray[np.float32], responses: Sequence[Response]
+    ) -> tuple[_Bias | None, NDArray[np.int32] | None, NDArray[np.float32] | None]:
+        """What rows with processors make of their scores: the plan's `bias`, `mask` and `scores`."""
+        offsets = np.zeros(len(responses) + 1, np.int64)
+        ids, values = [_NO_IDS], [_NO_VALUES]
+        mask = scores = None
+        for i, own in self._rows:
+            before = responses[i].ids
+            if own.whole:
+                if scores is None:
+                    scores = logits.copy()
+                scores[i] = own.apply(scores[i], before)
+                continue
+            where, value = own.changes(before)
+            ids.append(where)
+            values.append(value)
+            offsets[i + 1] = len(where)
+            words = own.allowed(before)
+            if words is not None:
+                if mask is None:
+                    mask = np.full((len(responses), len(words)), -1, np.int32)
+                mask[i] = words
+        np.cumsum(offsets, out=offsets)
+        bias = (offsets, np.concatenate(ids), np.concatenate(values)) if offsets[-1] else None
+        return bias, mask, scores
+
+
+def joined(draws: Sequence[tuple[Any, int]], config: GenerationConfig) -> DrawDetails | None:
+    """What is known of a response's tokens.
+
+    Args:
+        draws: for each token what has its `details`, a `Drawn` say, and the token's row there.
+        config: the response's options.
+
+    Returns:
+        An entry per token, of those that its options ask for; None if they ask for none.
+    """
+    if not config.wants_details:
+        return None
+    known = [(drawn.details, row) for drawn, row in draws if drawn.details is not None]
+    offsets = kept = top_ids = top_log_probs = None
+    if config.kept_ids:
+        parts = [
+            details.kept_ids[details.kept_offsets[row] : details.kept_offsets[row + 1]]
+            for details, row in known
+            if details.kept_ids is not None and details.kept_offsets is not None
+        ]
+        offsets = np.cumsum([0, *map(len, parts)], dtype=np.int64)
+        kept = np.concatenate([np.zeros(0, np.int32), *parts])
+    if count := config.logprobs:
+        top = [
+            (details.top_ids[row, :count], details.top_log_probs[row, :count])
+            for details, row in known
+            if details.top_ids is not None and details.top_log_probs is not None
+        ]
+        shape = len(top), len(top[0][0]) if top else count
+        top_ids = np.array([ids for ids, _ in top], np.int64).reshape(shape)
+        top_log_probs = np.array([values for _, values in top]).reshape(shape)
+    return DrawDetails(
+        sampled_log_probs=np.array([details.sampled_log_probs[row] for details, row in known]),
+        kept_log_mass=np.array([details.kept_log_mass[row] for details, row in known]),
+        entropy=np.array([details.entropy[row] for details, row in known]),
+        kept_offsets=offsets,
+        kept_ids=kept,
+        top_ids=top_ids,
+        top_log_probs=top_log_probs,
+    )
+
+
+def _copy(details: DrawDetails) -> DrawDetails:
+    return DrawDetails(
+        details.sampled_log_probs.copy(),
+        details.kept_log_mass.copy(),
+        details.entropy.copy(),
+        details.kept_offsets,
+        details.kept_ids,
+        None if details.top_ids is None else details.top_ids.copy(),
+        None if details.top_log_probs is None else details.top_log_probs.copy(),
+    )

@@ -1,0 +1,62 @@
+"""A wrapper's entry as its argument: the TensorDict that holds it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lite import NestedKey, TensorDict, is_non_tensor, lazy_stack
+from lite.models.text.data import ChatHistory, Text, Tokens
+from lite.models.text.history import History
+from lite.models.text.nesting import flatten, list_shape, objects
+from lite.models.wrapper.options import InputMode
+
+_DATA = {"history": ChatHistory, "text": Text, "tokens": Tokens}
+
+
+def is_entry(value: Any, mode: InputMode) -> bool:
+    """Whether a value is what a wrapper of this mode reads, or an object of the class that holds it.
+
+    Example:
+        >>> is_entry(["Hi", "Hello"], "text"), is_entry(["Hi", "Hello"], "history")
+        (True, False)
+    """
+    if isinstance(value, _DATA[mode]):
+        return True
+    if mode == "history":
+        return isinstance(value, History)
+    if mode == "text":
+        is_text = isinstance(value, np.ndarray) and value.dtype.kind in "UTO"
+        return is_text or isinstance(value, str | list) or is_non_tensor(value)
+    return isinstance(value, list | tuple) or (hasattr(value, "__array__") and not is_non_tensor(value))
+
+
+def holding(value: Any, key: NestedKey, mode: InputMode) -> Any:
+    """A TensorDict with a value at a key, and with the batch that the value has.
+
+    The batch of a History is what comes before its turns, that of an array of ids what comes before their
+    row, that of texts the shape of their lists. Lists of ids are rows, which may have any lengths.
+
+    Example:
+        >>> holding(["Hi", "Hello"], ("text", "prompt"), "text").batch_size
+        (2,)
+    """
+    if isinstance(value, _DATA[mode]):
+        above = key[:-1] if isinstance(key, tuple) and key[-1] in value._fields else ()
+        if above:
+            return TensorDict({above: value}, batch_size=value.batch_size)
+        raise ValueError(f"{type(value).__name__} has no {key!r}: give what it holds, or a TensorDict")
+    if mode == "history":
+        return TensorDict({key: value}, batch_size=value.batch_size[:-1])
+    if mode == "text":
+        if not isinstance(value, str | list):
+            value = value.tolist()
+        shape = list_shape(value)
+        return TensorDict({key: objects(flatten(value, len(shape)), shape)}, batch_size=shape)
+    if isinstance(value, list | tuple):
+        if any(isinstance(item, list | tuple) or getattr(item, "ndim", 0) for item in value):
+            return lazy_stack([holding(item, key, mode) for item in value])
+        value = list(value)
+    array = np.asarray(value)
+    return TensorDict({key: array}, batch_size=array.shape[:-1])

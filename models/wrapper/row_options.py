@@ -1,0 +1,61 @@
+"""The options of each row of one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lite.models.generation.options import GenerationConfig
+
+_OF_THE_CALL = ("n", "num_return_sequences", "seed", "generator")
+
+
+def options_of_rows(
+    config: GenerationConfig, row_options: Sequence[Mapping[str, Any]] | None, count: int
+) -> list[GenerationConfig]:
+    """What the call says, changed by what it says for each row.
+
+    What is told of tokens (`logprobs`, `kept_ids`, ...) is the same for all rows of a result: as much as any
+    row asks for.
+
+    Args:
+        config: of the call.
+        row_options: a mapping for each row, in order, or None.
+        count: how many rows there are.
+
+    Raises:
+        ValueError: there is not one mapping per row, or one of them is out of range; its number is named.
+        TypeError: they are no mappings.
+
+    Example:
+        >>> configs = options_of_rows(GenerationConfig(), [{"max_tokens": 3}, {"top_k": 5}], 2)
+        >>> [(one.max_new_tokens, one.top_k) for one in configs]
+        [(3, None), (64, 5)]
+    """
+    if row_options is None:
+        return [config] * count
+    if not isinstance(row_options, Sequence) or not all(isinstance(row, Mapping) for row in row_options):
+        raise TypeError(f"row_options must be a list of mappings, one per row, got {row_options!r}")
+    if len(row_options) != count:
+        raise ValueError(f"row_options must be one per row, got {len(row_options)} for {count} rows")
+    configs = []
+    for i, given in enumerate(row_options):
+        if shared := sorted(set(given) & set(_OF_THE_CALL)):
+            raise ValueError(f"row_options[{i}]: {', '.join(shared)} must be the same for all rows")
+        try:
+            configs.append(GenerationConfig.from_kwargs(given, config) if given else config)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"row_options[{i}]: {error}") from error
+    if any(one.num_beams > 1 for one in configs) and any(one.wants_details for one in configs):
+        raise ValueError("row_options: what is told of drawn tokens is unknown where num_beams is above 1")
+    return [
+        replace(
+            one,
+            logprobs=max(one.logprobs for one in configs),
+            sampled_log_probs=any(one.sampled_log_probs for one in configs),
+            kept_ids=any(one.kept_ids for one in configs),
+            entropy=any(one.entropy for one in configs),
+        )
+        for one in configs
+    ]

@@ -1,0 +1,155 @@
+"""`lite generate --chat`: history, commands, and what happens at a terminal."""
+
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.models.real_models import MODELS
+
+from lite.cli import main
+from lite.models import GenerationConfig, OnnxDecoder, Tokenizer, embedded_model_path, generate
+
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+MODEL = MODELS / "optimum-llama"
+
+
+def chat(monkeypatch: pytest.MonkeyPatch, said: str, *flags: str, model: Any = MODEL) -> int:
+    monkeypatch.setattr("sys.stdin", io.StringIO(said))
+    return main(["generate", "--chat", "--model", str(model), *flags])
+
+
+def answers(prompts: list[str], system: str | None = None) -> list[str]:
+    """What the model says when each prompt comes after all before it."""
+    decoder, tokenizer = OnnxDecoder(MODEL), Tokenizer.from_pretrained(MODEL)
+    config = GenerationConfig.from_kwargs({"max_new_tokens": 6, "temperature": 0}, decoder.config)
+    turns = [] if system is None else [{"role": "system", "content": system}]
+    out = []
+    for prompt in prompts:
+        turns.append({"role": "user", "content": prompt})
+        ids = tokenizer.apply_chat_template(turns, add_generation_prompt=True)["input_ids"]
+        (response,) = generate(decoder, [np.array(ids)], config)
+        out.append(tokenizer.decode(response.tokens, skip_special_tokens=True))
+        turns.append({"role": "assistant", "content": out[-1]})
+    return out
+
+
+def test_a_conversation_keeps_its_turns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--max-new-tokens", "6", "--system", "Be brief."]
+    assert chat(monkeypatch, "hello\n\n  again \n/exit\nnever\n", *flags) == 0
+    assert capsys.readouterr().out == "".join(a + "\n" for a in answers(["hello", "again"], "Be brief."))
+
+
+def test_json_prompts_and_reset(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--max-new-tokens", "6", "--json", "hello"]
+    assert chat(monkeypatch, "again\n/reset\nagain", *flags) == 0
+    out = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [said["prompt"] for said in out] == ["hello", "again", "again"]
+    assert [said["text"] for said in out] == [*answers(["hello", "again"]), *answers(["again"])]
+    assert {"tokens", "log_prob", "finish_reason"} < set(out[0])
+
+
+def test_samples_follow_the_seed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = []
+    for seed in ("1", "1", "2"):
+        assert chat(monkeypatch, "a\na\n", "--temperature", "1", "--max-new-tokens", "6", "--seed", seed) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_a_conversation_longer_than_the_context_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert chat(monkeypatch, "word " * 300) == 1
+    err = capsys.readouterr().err
+    assert "the model's context 256: /reset starts anew" in err
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--raw"], "--chat does not go with --raw"),
+        (["--file", "x"], "--chat does not go with --file"),
+        (["--samples", "2"], "--chat does not go with --samples"),
+        (["--no-stream"], "--chat does not go with --no-stream"),
+    ],
+)
+def test_flags_that_make_no_sense_are_refused(
+    flags: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert chat(monkeypatch, "", *flags) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_a_model_without_template_cannot_chat(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    shutil.copytree(MODEL, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "chat_template.jinja").unlink()
+    assert chat(monkeypatch, "", model=tmp_path) == 1
+    assert "--chat needs a chat template" in capsys.readouterr().err
+
+
+class Terminal:
+    """The command on a terminal of its own."""
+
+    def __init__(self, *flags: str) -> None:
+        import pty
+
+        self.end, theirs = pty.openpty()
+        command = [sys.executable, "-m", "lite", "generate", "--chat", *flags]
+        self.process = subprocess.Popen(
+            command, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, env={**os.environ, "TERM": "dumb"}
+        )
+        os.close(theirs)
+        self.seen = ""
+
+    def wait_for(self, text: str, *, interrupt: bool = False) -> str:
+        """Read until `text` comes, interrupting if asked to; returns what came before it."""
+        import select
+
+        limit, again = time.monotonic() + 60, time.monotonic() + 0.2
+        while text not in self.seen:
+            assert time.monotonic() < limit, self.seen
+            if interrupt and time.monotonic() > again:  # too early a one is only seen with the next input
+                self.process.send_signal(signal.SIGINT)
+                again = time.monotonic() + 5
+            if select.select([self.end], [], [], 1)[0]:
+                self.seen += os.read(self.end, 4096).decode()
+        before, self.seen = self.seen.split(text, 1)
+        return before
+
+    def type(self, text: str) -> None:
+        os.write(self.end, text.encode())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal is asked of the system")
+def test_at_a_terminal() -> None:
+    terminal = Terminal("--model", str(embedded_model_path()))
+    try:
+        assert "/reset forgets" in terminal.wait_for("> ")
+        terminal.type("Copy: sun sea\n")
+        assert "sun sea" in terminal.wait_for("> ").split("\n", 1)[1]
+        terminal.wait_for("> ", interrupt=True)  # at the prompt: another prompt
+        terminal.type("word " * 200 + "\n")
+        terminal.wait_for("> ")  # too long: said, and the conversation goes on
+        terminal.type("\x04")
+        assert terminal.process.wait(30) == 0
+    finally:
+        terminal.process.kill()
+        errors = terminal.process.communicate()[1].decode()
+        os.close(terminal.end)
+    assert "lite generate: " in errors
+    assert "context" in errors
+    assert "Traceback" not in errors

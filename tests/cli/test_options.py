@@ -1,0 +1,95 @@
+"""Flags become the options of generation."""
+
+import argparse
+from argparse import Namespace
+from typing import Any
+
+import pytest
+from helpers.models.real_models import MODELS
+
+from lite.cli.model import LoadedModel, load
+from lite.cli.options import add_options, config_of
+from lite.models import GenerationConfig
+
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+
+
+@pytest.fixture(scope="module")
+def model() -> LoadedModel:
+    loaded = load(Namespace(model=str(MODELS / "optimum-llama"), device="cpu", threads=None))
+    assert loaded.decoder.config is not None
+    loaded.decoder.config.sampling.update(do_sample=True, temperature=0.25)  # type: ignore[attr-defined]
+    return loaded
+
+
+def config(model: LoadedModel, *flags: str, chat: bool = False, samples: int = 1) -> GenerationConfig:
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    args = parser.parse_args(flags)
+    args.chat, args.samples = chat, samples
+    return config_of(args, model)
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("max_new_tokens", 7),
+        ("temperature", 0.5),
+        ("top_k", 5),
+        ("top_p", 0.9),
+        ("min_p", 0.1),
+        ("repetition_penalty", 1.2),
+    ],
+)
+def test_each_flag_is_the_option_of_its_name(flag: str, value: Any, model: LoadedModel) -> None:
+    got = config(model, f"--{flag.replace('_', '-')}", str(value))
+    assert getattr(got, flag) == value
+    assert got.greedy is (flag in ("max_new_tokens", "repetition_penalty"))
+
+
+def test_generation_is_greedy_until_sampling_is_asked_for(model: LoadedModel) -> None:
+    assert config(model).greedy  # although the model's files say otherwise
+    assert config(model, "--temperature", "0", "--top-p", "0.5").greedy
+    drawn = config(model, samples=2)
+    assert (drawn.greedy, drawn.temperature) == (False, 0.25)
+    assert config(model, "--top-k", "3").temperature == 0.25
+
+
+def test_stops_and_the_limit(model: LoadedModel) -> None:
+    assert config(model, "--stop", "a", "--stop", "b").stop_sequences == ("a", "b")
+    assert (config(model).max_new_tokens, config(model, chat=True).max_new_tokens) == (64, 512)
+    assert config(model).eos_token_ids == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--top-p", "7"], "top_p must be between 0 and 1"),
+        (["--temperature", "-1"], "Temperature must be non-negative"),
+        (["--temperature", "nan"], "temperature must be finite"),
+        (["--top-k", "0"], "top_k must be positive"),
+        (["--max-new-tokens", "-1"], "max_new_tokens must be an integer of at least 0"),
+        (["--stop", ""], "stop_sequences must be non-empty strings"),
+    ],
+)
+def test_values_out_of_range_name_the_option(flags: list[str], message: str, model: LoadedModel) -> None:
+    with pytest.raises(ValueError, match=message):
+        config(model, *flags)
+
+
+def test_a_flag_that_is_no_number_is_a_wrong_argument(
+    model: LoadedModel, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        config(model, "--top-k", "many")
+    assert "--top-k: invalid int value: 'many'" in capsys.readouterr().err
+
+
+def test_help_says_what_the_options_do(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    with pytest.raises(SystemExit, match="0"):
+        parser.parse_args(["--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "--top-k N draw from the k most probable tokens" in said
+    assert "--eos-token-ids" not in said

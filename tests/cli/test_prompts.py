@@ -1,0 +1,88 @@
+"""Prompts from arguments, files and standard input."""
+
+import io
+import json
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.models.real_models import MODELS
+
+from lite.cli.model import load
+from lite.cli.prompts import Prompt, read_prompts
+
+TURNS = [
+    {"role": "user", "content": "a"},
+    {"role": "assistant", "content": "b"},
+    {"role": "user", "content": "c"},
+]
+
+
+def read(*prompt: str, file: Any = None) -> list[Prompt]:
+    return read_prompts(Namespace(prompt=list(prompt), file=file))
+
+
+def test_arguments_and_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("two\nlines"))
+    assert read("one", "-") == [Prompt("one"), Prompt("two\nlines")]
+    monkeypatch.setattr("sys.stdin", io.StringIO("two\n\nlines\r\n"))
+    assert read("one", file=["-"]) == [Prompt("one"), Prompt("two"), Prompt("lines")]
+
+
+def test_a_file_has_a_prompt_in_each_line(tmp_path: Path) -> None:
+    file = tmp_path / "prompts.txt"
+    file.write_bytes('\ufeffwhat is "x"?\r\n\n {"a": 1}\u2028b\n'.encode())
+    assert read(file=[str(file)]) == [Prompt('what is "x"?'), Prompt(' {"a": 1}\u2028b')]
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    file = tmp_path / "prompts"
+    lines = [{"prompt": "a", "answer": 3}, {"messages": TURNS, "id": 1}]
+    file.write_text("\n".join(map(json.dumps, lines)))
+    assert read(file=[str(file)]) == [Prompt("a"), Prompt("c", TURNS)]
+    assert [prompt.record for prompt in read(file=[str(file)])] == [{"prompt": "a"}, {"messages": TURNS}]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["{", "[1]", '{"prompt": 3}', '{"messages": []}', '{"messages": [{"role": "user"}]}', "[" * 100_000, "a"],
+)
+def test_a_line_of_another_kind_is_named(line: str, tmp_path: Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    file.write_text('{"prompt": "a"}\n\n' + line)
+    with pytest.raises(ValueError, match=r"prompts.jsonl, line 3: expected a JSON object with 'prompt'"):
+        read(file=[str(file)])
+
+
+def test_no_prompt_and_no_text(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="a prompt is needed"):
+        read()
+    file = tmp_path / "prompts"
+    file.write_text("\n \n")
+    with pytest.raises(ValueError, match="has no prompt in it"):
+        read(file=[str(file)])
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match="prompts is not text in UTF-8"):
+        read(file=[str(file)])
+    with pytest.raises(FileNotFoundError):
+        read(file=[str(tmp_path / "none")])
+
+
+def test_ids_of_conversations_and_texts() -> None:
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    model = load(Namespace(model=str(MODELS / "optimum-llama"), device="cpu", threads=None))
+    args = Namespace(raw=False, system="Be brief.")
+    system = [{"role": "system", "content": "Be brief."}]
+
+    def expected(turns: list[dict[str, str]]) -> list[int]:
+        ids: list[int] = model.tokenizer.apply_chat_template(turns, add_generation_prompt=True)["input_ids"]
+        return ids
+
+    np.testing.assert_array_equal(Prompt("c", TURNS).ids(model, args), expected(system + TURNS))
+    np.testing.assert_array_equal(Prompt("a").ids(model, args), expected(system + TURNS[:1]))
+    args = Namespace(raw=True, system=None)
+    np.testing.assert_array_equal(Prompt("a").ids(model, args), model.tokenizer.encode("a"))
+    with pytest.raises(ValueError, match="--raw takes prompts as they are"):
+        Prompt("c", TURNS).ids(model, args)

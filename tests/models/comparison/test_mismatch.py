@@ -1,0 +1,234 @@
+"""Mistakes put into log-probs on purpose are named rightly, and nothing is blamed where there is none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.models.real_models import MODELS
+from numpy.typing import NDArray
+
+from lite.models import (
+    GenerationConfig,
+    LoggedResponse,
+    Mismatch,
+    OnnxDecoder,
+    full_logits,
+    generate,
+    mismatch,
+    score,
+)
+
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+BOS = 0
+Values = Callable[[NDArray[np.float64], NDArray[np.int64]], NDArray[np.float64]]
+
+
+@pytest.fixture(scope="module")
+def model() -> OnnxDecoder:
+    return OnnxDecoder(MODELS / "optimum-llama")
+
+
+def drawn(decoder: OnnxDecoder, seed: int, **options: Any) -> list[LoggedResponse]:
+    """Responses that a model drew, of lengths 5 to 40."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for length in (5, 12, 20, 33, 40, 40, 40, 40):
+        prompt = np.array([BOS, *rng.integers(5, 500, rng.integers(1, 9))])
+        kwargs = {"max_new_tokens": length, "temperature": 1.0, **options}
+        config = GenerationConfig.from_kwargs({**kwargs, "eos_token_id": []})
+        (response,) = generate(decoder, [prompt], config, seeds=np.array([rng.integers(2**60)], np.uint64))
+        rows.append(LoggedResponse(prompt, response.tokens))
+    return rows
+
+
+def written(decoder: OnnxDecoder, rows: list[LoggedResponse], values: Values) -> list[LoggedResponse]:
+    """The rows with log-probs that `values` makes of their logits (L, V) and tokens (L,)."""
+    out = []
+    for row, logits in zip(rows, full_logits(decoder, [row.ids for row in rows]), strict=True):
+        own = values(logits[len(row.prompt_ids) :].astype(np.float64), row.response_ids)
+        out.append(LoggedResponse(row.prompt_ids, row.response_ids, own))
+    return out
+
+
+def log_softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    shifted = logits - logits.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
+def plain(temperature: float = 1.0) -> Values:
+    return lambda logits, ids: log_softmax(logits / temperature)[np.arange(len(ids)), ids]
+
+
+def truncated(kind: str, value: float, temperature: float = 1.0) -> Values:
+    """As samplers give them when asked for processed log-probs; written without lite's own formulas."""
+
+    def values(logits: NDArray[np.float64], ids: NDArray[np.int64]) -> NDArray[np.float64]:
+        out = []
+        for row, token in zip(np.exp(log_softmax(logits / temperature)), ids, strict=True):
+            order = np.argsort(-row)
+            if kind == "top_k":
+                kept = order[: int(value)]
+            elif kind == "top_p":
+                kept = order[: int((np.cumsum(row[order]) < value).sum()) + 1]
+            else:
+                kept = np.flatnonzero(row >= value * row.max())
+            out.append(np.log(row[token] / row[kept].sum()))
+        return np.array(out)
+
+    return values
+
+
+def noisy(deviation: float, seed: int = 0) -> Values:
+    rng = np.random.default_rng(seed)
+    return lambda logits, ids: plain()(logits + deviation * rng.standard_normal(logits.shape), ids)
+
+
+def check(found: Mismatch, name: str, **parameters: float) -> None:
+    assert found.cause is not None
+    assert found.cause.name == name
+    assert set(found.cause.parameters) == set(parameters)
+    for key, value in parameters.items():
+        np.testing.assert_allclose(found.cause.parameters[key], value, rtol=0.03)
+
+
+@pytest.mark.parametrize("deviation", [0.0, 1e-4])
+def test_two_that_agree_are_not_blamed(deviation: float, model: OnnxDecoder) -> None:
+    found = mismatch(model, written(model, drawn(model, 1), noisy(deviation)))
+    assert (found.cause, found.tried) == (None, ())
+    assert (found.first_divergence == -1).all()
+    assert found.estimates.outside == 0
+    assert found.estimates.mean_abs < 1e-3
+
+
+def test_two_exports_of_one_model_agree(model: OnnxDecoder) -> None:
+    found = mismatch(model, OnnxDecoder(MODELS / "genai-llama-fp32"), drawn(model, 2))
+    assert found.cause is None
+    assert found.estimates.max_abs < 1e-4
+    assert found.tokens == 230
+    assert repr(found).startswith("Mismatch(8 rows, 230 tokens, mean |difference| ")
+
+
+@pytest.mark.parametrize("temperature", [0.3, 0.6, 0.9, 1.1, 1.5, 3.0])
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_a_temperature(temperature: float, noise: float, model: OnnxDecoder) -> None:
+    rng = np.random.default_rng(0)
+    rows = drawn(model, 3, temperature=temperature)
+    log = written(
+        model, rows, lambda z, ids: plain(temperature)(z + noise * rng.standard_normal(z.shape), ids)
+    )
+    check(mismatch(model, log), "temperature", temperature=temperature)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("top_p", 0.8), ("top_p", 0.93), ("top_k", 20), ("top_k", 130), ("min_p", 0.07)],
+)
+def test_a_truncated_support(kind: str, value: float, model: OnnxDecoder) -> None:
+    rows = drawn(model, 4, **{kind: int(value) if kind == "top_k" else value})
+    found = mismatch(model, written(model, rows, truncated(kind, value)))
+    check(found, "truncated support", **{kind: value})
+    assert found.estimates.ratio_mean < 1  # A / B is the mass that was kept
+    assert found.estimates.k1 > 0
+
+
+def test_temperature_and_support_together(model: OnnxDecoder) -> None:
+    rows = drawn(model, 5, temperature=0.7, top_p=0.9)
+    found = mismatch(model, written(model, rows, truncated("top_p", 0.9, temperature=0.7)))
+    check(found, "temperature and truncated support", temperature=0.7, top_p=0.9)
+
+
+@pytest.mark.parametrize("shift", [1, -1])
+def test_values_off_by_one(shift: int, model: OnnxDecoder) -> None:
+    log = written(model, drawn(model, 6), lambda z, ids: np.roll(plain()(z, ids), -shift))
+    check(mismatch(model, log), "off by one", shift=shift)
+
+
+@pytest.mark.parametrize("shift", [1, -1])
+def test_logits_off_by_one(shift: int, model: OnnxDecoder) -> None:
+    rows = drawn(model, 7)
+    log = []
+    for row in rows:
+        (logits,) = full_logits(model, [np.append(row.ids, 9)])
+        at = len(row.prompt_ids) + shift
+        own = plain()(logits[at : at + len(row.response_ids)].astype(np.float64), row.response_ids)
+        log.append(LoggedResponse(row.prompt_ids, row.response_ids, own))
+    check(mismatch(model, log), "off by one", logits=shift)
+
+
+def test_a_beginning_token_too_many_or_missing(model: OnnxDecoder) -> None:
+    rows = drawn(model, 8)
+
+    def rescored(row: LoggedResponse, prompt: NDArray[np.int64]) -> LoggedResponse:
+        (own,) = score(model, [np.concatenate([prompt, row.response_ids])])
+        return LoggedResponse(row.prompt_ids, row.response_ids, own[len(prompt) :].astype(np.float64))
+
+    without = [rescored(row, row.prompt_ids[1:]) for row in rows]
+    check(mismatch(model, without), "special tokens", removed=BOS)
+    twice = [rescored(row, np.append(BOS, row.prompt_ids)) for row in rows]
+    check(mismatch(model, twice), "special tokens", added=BOS)
+    other = [rescored(row, np.append(7, row.prompt_ids)) for row in rows]
+    assert mismatch(model, other).cause.name != "special tokens"  # type: ignore[union-attr]
+    check(mismatch(model, other, bos_token_id=7), "special tokens", added=7)
+
+
+@pytest.mark.parametrize("deviation", [0.01, 0.05, 0.2])
+def test_noise_is_quantisation(deviation: float, model: OnnxDecoder) -> None:
+    found = mismatch(model, written(model, drawn(model, 9), noisy(deviation)))
+    check(found, "quantisation", deviation=found.estimates.deviation)
+    assert 0.5 * deviation < found.estimates.deviation < 1.5 * deviation
+    assert abs(found.estimates.ratio_mean - 1) < 0.05
+
+
+def test_another_model_and_a_single_odd_row_stay_unexplained(model: OnnxDecoder) -> None:
+    found = mismatch(model, OnnxDecoder(MODELS / "optimum-gpt2"), drawn(model, 10))
+    assert found.cause is not None
+    assert found.cause.name == "unexplained"
+    log = written(model, drawn(model, 11), plain())
+    log[5] = LoggedResponse(log[5].prompt_ids, log[5].response_ids, log[5].log_probs[::-1])  # type: ignore[index]
+    found = mismatch(model, log)
+    assert found.cause is not None
+    assert found.cause.name == "unexplained"
+    assert np.flatnonzero(found.first_divergence >= 0).tolist() == [5]
+
+
+def test_numbers_rows_and_json(model: OnnxDecoder) -> None:
+    log = written(model, drawn(model, 12), plain())
+    shift = np.array([0.0, 0.0, -0.2, 0.05, 0.3])
+    log[0] = LoggedResponse(log[0].prompt_ids, log[0].response_ids, log[0].log_probs - shift)  # type: ignore[operator]
+    found = mismatch(model, log[:1])
+    np.testing.assert_allclose(found.log_probs_a[0] - found.log_probs_b[0], shift, atol=1e-5)
+    np.testing.assert_array_equal(found.first_divergence, [2])
+    np.testing.assert_array_equal(mismatch(model, log[:1], divergence=0.25).first_divergence, [4])
+    out = json.loads(json.dumps(found.to_dict()))
+    assert (out["rows"], out["tokens"], out["rows_that_diverge"]) == (1, 5, 1)
+    np.testing.assert_allclose(out["mean"], shift.mean(), atol=1e-5)
+    assert len(out["histogram"]) == len(out["histogram_edges"]) + 1
+    assert sum(out["histogram"]) == 5
+
+
+def test_what_is_refused(model: OnnxDecoder) -> None:
+    (row, *_) = log = written(model, drawn(model, 13), plain())
+    none = [LoggedResponse(row.prompt_ids, row.response_ids)]
+    for arguments, message in (
+        ((log, log), "rows must be given if b is a model, and only then"),
+        ((model,), "rows must be given if b is a model"),
+        (([],), "at least one response"),
+        ((none,), "row 0 must have a log-prob for each token"),
+        ((log[1:] + [LoggedResponse(row.prompt_ids, row.response_ids, np.zeros(1))],), "row 7 must have"),
+        (([LoggedResponse(np.array([600]), np.array([1]), np.zeros(1), "line 3")],), "line 3: ids must be"),
+        (([LoggedResponse(np.array([1]), np.full(999, 1), np.zeros(999))],), "row 0: .* context of 256"),
+        (([LoggedResponse(np.array([], int), np.array([1]), np.zeros(1))],), "row 0: prompt and response"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            mismatch(model, *arguments)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="divergence must be above 0"):
+        mismatch(model, log, divergence=0)
+    with pytest.raises(TypeError, match="entry 0 is dict"):
+        mismatch(model, [{}])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match=r"interface of lite.models.Decoder"):
+        mismatch(log, log)  # type: ignore[arg-type]
+    assert not model.lengths.any()  # what was held is given back

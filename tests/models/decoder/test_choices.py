@@ -1,0 +1,124 @@
+"""Log-probs of choices: those of the whole rows, from one run of each prompt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.models.decoder_graphs import GRAPHS, VOCABULARY, make
+from helpers.models.real_models import EXPECTED, MODELS
+
+from lite.models import OnnxDecoder, score, score_choices
+
+pytest.importorskip("onnxruntime")
+NAMES = sorted(EXPECTED)
+
+
+def rows_of(rng: np.random.Generator, size: int, *lengths: int) -> list[np.ndarray]:
+    return [rng.integers(0, size, length) for length in lengths]
+
+
+def check(decoder: Any, prompts: list[np.ndarray], choices: Any, lists: list[Any], atol: float) -> None:
+    got = score_choices(decoder, prompts, choices)
+    assert got.log_probs.shape == (len(prompts), max(map(len, lists)))
+    for i, (prompt, own) in enumerate(zip(prompts, lists, strict=True)):
+        want = score(decoder, [np.concatenate([prompt, choice]) for choice in own])
+        for j, (choice, row) in enumerate(zip(own, want, strict=True)):
+            part = got.token_log_probs[i][j]
+            assert (part.dtype, part.shape) == (np.float32, (len(choice),))
+            np.testing.assert_allclose(part, row[len(prompt) :], atol=atol, rtol=0)
+            assert got.log_probs[i, j] == part.sum(dtype=np.float64)
+        assert (got.log_probs[i, len(own) :] == -np.inf).all()
+        weights = np.exp(got.log_probs[i] - got.log_probs[i].max())
+        np.testing.assert_allclose(got.probabilities[i], weights / weights.sum(), rtol=1e-12)
+    assert (decoder.lengths == 0).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_equal_the_scores_of_whole_rows(name: str, rng: np.random.Generator) -> None:
+    decoder = OnnxDecoder(MODELS / name, num_threads=1)
+    prompts = rows_of(rng, 512, 5, 1, 30, 12, 12, 30, 7, 2, 9, 3)
+    choices = rows_of(rng, 512, 1, 2, 9, 1)
+    check(decoder, prompts, choices, [choices] * 10, 0.1 if decoder.spec.quantisation else 1e-4)
+
+
+@pytest.mark.parametrize("name", sorted(GRAPHS))
+def test_on_every_kind_of_graph(name: str, rng: np.random.Generator) -> None:
+    decoder, _, _ = make(name)
+    prompts = rows_of(rng, VOCABULARY, 4, 7, 2)
+    lists = [rows_of(rng, VOCABULARY, *lengths) for lengths in ((1, 1), (2, 2, 1), (3, 5, 1, 4))]
+    check(decoder, prompts, lists, lists, 1e-5)
+
+
+def test_choices_of_two_tokens_decode_together(rng: np.random.Generator) -> None:
+    decoder, session, _ = make("slots")
+    prompts, choices = rows_of(rng, VOCABULARY, 6), rows_of(rng, VOCABULARY, *[2] * 5)
+    check(decoder, prompts, choices, [choices], 1e-5)
+    session.runs.clear()
+    score_choices(decoder, prompts, choices)
+    assert len(session.runs) == 2  # the prompt, and five rows of one token
+
+
+def test_more_choices_than_share_a_run(rng: np.random.Generator) -> None:
+    decoder, _, _ = make("slots")
+    prompts, choices = rows_of(rng, VOCABULARY, 6, 3), rows_of(rng, VOCABULARY, *[1, 2, 3] * 9)
+    check(decoder, prompts, choices, [choices] * 2, 1e-5)
+
+
+def test_a_prompt_runs_once(rng: np.random.Generator) -> None:
+    decoder, session, _ = make("slots")
+    (prompt,) = rows_of(rng, VOCABULARY, 9)
+    score_choices(decoder, [prompt], [[1], [2], [3]])
+    assert [(batch, new) for batch, _, new in session.runs] == [(1, 9)]
+    session.runs.clear()
+    score_choices(decoder, [prompt], [[1, 4, 5], [2, 6, 7]])
+    assert [(batch, new) for batch, _, new in session.runs] == [(1, 9), (1, 2), (1, 2)]
+
+
+def test_other_rows_are_left_alone(rng: np.random.Generator) -> None:
+    decoder, _, _ = make("slots")
+    (held,) = decoder.acquire(1)
+    decoder.prefill_rows([held], [[1, 2, 3]])
+    score_choices(decoder, [np.array([5, 6])], [[1, 2], [3]])
+    assert decoder.lengths[held] == 3
+
+
+def test_impossible_choices() -> None:
+    decoder, session, _ = make("slots")
+    session.ruled_out = [1, 2]
+    got = score_choices(decoder, [np.array([5])], [[1], [2], [3]])
+    assert got.probabilities.tolist() == [[0.0, 0.0, 1.0]]
+
+
+def test_nothing_to_score() -> None:
+    decoder, _, _ = make("slots")
+    got = score_choices(decoder, [], [[1], [2]])
+    assert got.token_log_probs == []
+    assert got.log_probs.shape == got.probabilities.shape == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "choices", "words"),
+    [
+        ([[1]], [], "choices must be a list of at least one choice"),
+        ([[1]], "yes", "choices must be a list of at least one choice, got 'yes'"),
+        ([[1]], ["yes", "no"], "choices must hold arrays of token ids, one per choice, got 'yes'"),
+        ([[1]], [1, 2], "choices must hold arrays of token ids, one per choice, got 1"),
+        ([[1]], [[1], []], r"choices\[1\] of prompt 0 must be at least one token id"),
+        ([[1]], [[1], [99]], r"choices\[1\] of prompt 0: ids must be between 0 and 22"),
+        ([[1]], [[1], [-1]], r"choices\[1\] of prompt 0: ids must be between 0 and 22"),
+        ([[1]], [[1], [0.5]], r"choices\[1\] of prompt 0 must be .*float64"),
+        ([[1], [2]], [[[1]]], "choices must be one list for all prompts or 2 lists, got 1"),
+        ([[1], [2]], [[[1]], []], r"choices\[1\] must hold at least one choice"),
+        ([[]], [[1]], "ids must"),
+        ([[1, 99]], [[1]], "ids must be between 0 and 22"),
+        ([[1] * 60], [[1], [1] * 5], r"choices\[1\] of prompt 0: .*context"),
+    ],
+)
+def test_errors_name_the_argument(prompts: Any, choices: Any, words: str) -> None:
+    decoder, session, _ = make("slots")
+    with pytest.raises(ValueError, match=words):
+        score_choices(decoder, prompts, choices)
+    assert not session.runs
+    assert (decoder.lengths == 0).all()

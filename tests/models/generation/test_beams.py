@@ -1,0 +1,142 @@
+"""Beam search: what it says of each response, on which rows it runs, and what ends it."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.models.real_models import MODELS
+from helpers.models.table_model import TableModel
+
+from lite.models import GenerationConfig, OnnxDecoder, generate, stream
+
+PROMPT = [1, 2, 3]
+
+
+def of(**options: Any) -> GenerationConfig:
+    return GenerationConfig.from_kwargs({"num_beams": 3, "max_new_tokens": 6, **options})
+
+
+def log_probs(model: TableModel, prompt: list[int], tokens: Any) -> np.ndarray:
+    """Raw log-probs of a response, one by one."""
+    ids, out = list(prompt), []
+    for token in tokens:
+        logits = model.logits(ids).astype(np.float64)
+        out.append(logits[token] - np.log(np.exp(logits).sum()))
+        ids.append(int(token))
+    return np.array(out)
+
+
+@pytest.mark.parametrize("penalty", [1.0, 0.0, -1.0])
+def test_log_probs_and_score(penalty: float) -> None:
+    model = TableModel.random(0)
+    found = generate(model, [PROMPT], of(length_penalty=penalty, eos_token_id=0), num_samples=3)
+    assert len({tuple(one.tokens.tolist()) for one in found}) == 3
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    for one in found:
+        expected = log_probs(model, PROMPT, one.tokens)
+        np.testing.assert_allclose(one.log_probs, expected, atol=1e-5)
+        np.testing.assert_allclose(one.score, expected.sum() / len(one.tokens) ** penalty, rtol=1e-5)
+        assert one.finish_reason == ("eos" if one.tokens[-1] == 0 else "length")
+
+
+def test_wide_beams_find_the_most_probable_response() -> None:
+    model = TableModel.random(1, vocab_size=4)
+    (best,) = generate(model, [PROMPT], of(num_beams=64, max_new_tokens=4, length_penalty=0.0))
+    every = list(itertools.product(range(4), repeat=4))
+    scores = [log_probs(model, PROMPT, tokens).sum() for tokens in every]
+    assert tuple(best.tokens.tolist()) == every[int(np.argmax(scores))]
+    np.testing.assert_allclose(best.score, max(scores), rtol=1e-5)
+
+
+def test_log_probs_are_of_the_model_whatever_is_banned() -> None:
+    model = TableModel.random(2)
+    options = {"no_repeat_ngram_size": 1, "repetition_penalty": 1.5, "sequence_bias": {(4,): 3.0}}
+    (found,) = generate(model, [PROMPT], of(**options))
+    np.testing.assert_allclose(found.log_probs, log_probs(model, PROMPT, found.tokens), atol=1e-5)
+    assert found.score != pytest.approx(found.log_probs.sum() / 6, abs=1e-3)
+    assert len({*PROMPT, *found.tokens.tolist()}) == 9
+
+
+def test_rows_are_copied_only_for_beams_that_part() -> None:
+    logits = np.full((1, 8), -20.0, np.float32)  # one path is far ahead: two beams follow it at each step
+    model = TableModel(logits + np.arange(8, dtype=np.float32) * 4)
+    generate(model, [PROMPT], of(num_beams=2, max_new_tokens=5))
+    assert model.runs == [2] * 4
+    assert model.forks <= 4
+    assert not model.rows
+
+
+def test_a_search_that_is_over_leaves_the_run() -> None:
+    model = TableModel.random(3)
+    short, long = of(max_new_tokens=2), of(max_new_tokens=6)
+    generate(model, [PROMPT, [4, 5]], [short, long])
+    assert model.runs == [6, 3, 3, 3, 3]
+
+
+def test_beams_beside_other_prompts() -> None:
+    model = TableModel.random(4)
+    prompts, seeds = [PROMPT, [4], [5, 6]], np.arange(6, dtype=np.uint64)
+    drawn = GenerationConfig(max_new_tokens=5, do_sample=True)
+    together = generate(model, prompts, [drawn, of(), drawn], num_samples=2, seeds=seeds)
+    for i, own in enumerate([drawn, of(), drawn]):
+        alone = generate(model, prompts[i : i + 1], own, num_samples=2, seeds=seeds[2 * i : 2 * i + 2])
+        for one, other in zip(together[2 * i : 2 * i + 2], alone, strict=True):
+            np.testing.assert_array_equal(one.tokens, other.tokens)
+            assert one.score == other.score
+
+
+def test_texts_end_responses() -> None:
+    model = TableModel.random(5)
+    decode = lambda ids: "".join(chr(97 + i) for i in ids)  # noqa: E731
+    plain = generate(model, [PROMPT], of(), num_samples=3)
+    stop = decode(plain[0].tokens[1:3])
+    found = generate(model, [PROMPT], of(stop_sequences=[stop]), num_samples=3, decode_text=decode)
+    ended = [one for one in found if one.finish_reason == "stop"]
+    assert ended
+    assert all(decode(one.tokens).endswith(stop) for one in ended)
+    assert all(stop not in decode(one.tokens) for one in found if one.finish_reason != "stop")
+
+
+def test_fewer_responses_than_beams() -> None:
+    logits = np.full((1, 5), -np.inf, np.float32)
+    logits[:, [1, 2]] = 0.0, 1.0  # two responses of one token are all that there is
+    found = generate(TableModel(logits), [PROMPT], of(max_new_tokens=1), num_samples=3)
+    assert [one.tokens.tolist() for one in found] == [[2], [1], []]
+    assert found[2].score == -np.inf
+
+
+def test_no_room_for_a_response() -> None:
+    (found,) = generate(TableModel.random(0), [PROMPT], of(max_new_tokens=0))
+    assert (found.tokens.tolist(), found.finish_reason) == ([], "length")
+
+
+def test_what_is_refused() -> None:
+    model = TableModel.random(0)
+    with pytest.raises(ValueError, match="num_samples must be at most num_beams, got 4 and 3"):
+        generate(model, [PROMPT], of(), num_samples=4)
+    with pytest.raises(ValueError, match="num_beams must be 1"):
+        stream(model, [PROMPT], of())
+    with pytest.raises(ValueError, match="bad_words_ids must hold ids below 12"):
+        generate(model, [PROMPT], of(bad_words_ids=[[12]]))
+    with pytest.raises(ValueError, match="stop_sequences need decode_text"):
+        generate(model, [PROMPT], of(stop_sequences=["a"]))
+
+
+@pytest.mark.parametrize("name", sorted(p.name for p in MODELS.iterdir() if p.is_dir()))
+def test_real_exports(name: str) -> None:
+    """Each beam's log-probs are those that the same tokens get when they are scored."""
+    decoder = OnnxDecoder(MODELS / name, num_threads=1)
+    prompts = [np.array([3, 4, 5]), np.array([6, 7]), np.array([8, 9, 10, 11])]
+    found = generate(decoder, prompts, of(max_new_tokens=5), num_samples=2)
+    for i, one in enumerate(found):
+        prompt = prompts[i // 2]
+        scored = decoder.score(np.concatenate([prompt, one.tokens]))[len(prompt) :]
+        np.testing.assert_allclose(one.log_probs, scored, atol=2e-2 if "int4" in name else 1e-3)
+    alone = [
+        one for prompt in prompts for one in generate(decoder, [prompt], of(max_new_tokens=5), num_samples=2)
+    ]
+    for one, other in zip(found, alone, strict=True):
+        np.testing.assert_array_equal(one.tokens, other.tokens)

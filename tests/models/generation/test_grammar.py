@@ -1,0 +1,137 @@
+"""Grammars: what may come next, and responses that are what they have to be."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite.models import GenerationConfig, generate
+from lite.models.generation.grammar import Grammar, Matcher
+from lite.models.generation.processors import unpacked
+
+pytest.importorskip("llguidance", reason="needs the grammar extra")
+pytest.importorskip("tokenizers")
+
+EOS = 256
+JSON = {
+    "type": "object",
+    "properties": {"name": {"enum": ["ab", "c"]}, "n": {"type": "integer", "minimum": 0, "maximum": 99}},
+    "required": ["name", "n"],
+    "additionalProperties": False,
+    "x-guidance": {"whitespace_flexible": False},
+}
+
+
+@pytest.fixture
+def spelling(byte_backend: Any) -> Any:
+    return byte_backend()
+
+
+def ids_of(spelling: Any, text: str) -> list[int]:
+    return list(spelling.encode(text).ids)
+
+
+def allowed(matcher: Matcher, spelling: Any, text: str) -> set[str]:
+    words = matcher.allowed(np.array(ids_of(spelling, text), np.int64))
+    return {spelling.decode([i]) if i < EOS else "<eos>" for i in np.flatnonzero(unpacked(words, 260))}
+
+
+def test_what_may_come_next(spelling: Any) -> None:
+    matcher = Matcher(Grammar("regex", "yes|no", spelling), 260, (EOS,))
+    assert allowed(matcher, spelling, "") == {"y", "n"}
+    assert allowed(matcher, spelling, "ye") == {"s"}
+    assert allowed(matcher, spelling, "no") == {"<eos>"}  # all is said
+    assert allowed(matcher, spelling, "y") == {"e"}  # what was read and has not come is taken back
+    other = matcher.fork()
+    assert allowed(other, spelling, "yes") == {"<eos>"}
+    assert allowed(matcher, spelling, "ye") == {"s"}
+    with pytest.raises(ValueError, match=r"^grammar: Parser Error: token .y."):
+        allowed(matcher, spelling, "yy")
+
+
+def test_the_end_may_come_where_the_grammar_accepts(spelling: Any) -> None:
+    matcher = Matcher(Grammar("regex", "a+", spelling), 260, (EOS,))
+    assert allowed(matcher, spelling, "") == {"a"}
+    assert allowed(matcher, spelling, "aa") == {"a", "<eos>"}
+
+
+@pytest.mark.parametrize("size", [200, 300])
+def test_models_with_other_numbers_of_ids(spelling: Any, size: int) -> None:
+    matcher = Matcher(Grammar("regex", "a+", spelling), size, (3,))
+    words = matcher.allowed(np.array([64]))
+    assert len(words) == -(-size // 32)
+    assert np.flatnonzero(unpacked(words, size)).tolist() == [3, 64]
+
+
+@pytest.mark.parametrize(
+    ("grammar", "fits"),
+    [
+        ({"regex": "(ab|c)+d"}, lambda text: re.fullmatch("(ab|c)+d", text)),
+        (JSON, lambda text: json.loads(text)["name"] in ("ab", "c") and 0 <= json.loads(text)["n"] < 100),
+        ({"lark": 'start: "x" num\nnum: /[0-9]{1,3}/'}, lambda text: re.fullmatch("x[0-9]{1,3}", text)),
+    ],
+)
+@pytest.mark.parametrize(
+    "options", [{}, {"temperature": 1.0}, {"num_beams": 3}, {"temperature": 0.8, "top_p": 0.9}]
+)
+def test_responses(
+    grammar: Any, fits: Any, options: dict[str, Any], scripted_model: Any, spelling: Any
+) -> None:
+    """Of random logits: only the grammar makes a word of them. Rows without one are beside them."""
+    own = Grammar.from_option(grammar).bound(spelling)
+    config = GenerationConfig.from_kwargs(
+        {"eos_token_id": EOS, "grammar": own, "max_new_tokens": 60, **options}
+    )
+    free = GenerationConfig.from_kwargs({"eos_token_id": EOS, "max_new_tokens": 5, **options})
+    prompts = [[10, 20], [30, 40], [50, 60]]
+    seeds = np.arange(9, dtype=np.uint64)
+    found = generate(scripted_model({}), prompts, [config, free, config], num_samples=3, seeds=seeds)
+    ended = [one for one in found[:3] + found[6:] if one.finish_reason == "eos"]
+    assert ended
+    for one in ended:
+        assert fits(spelling.decode(one.tokens[:-1].tolist()))
+    alone = generate(scripted_model({}), prompts[:1], config, num_samples=3, seeds=seeds[:3])
+    for one, other in zip(found, alone, strict=False):
+        np.testing.assert_array_equal(one.tokens, other.tokens)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message"),
+    [
+        ("regex", "(", "unclosed group"),
+        ("lark", "start: FOO", 'unknown name: "FOO"'),
+        ("json", "{nope", "grammar: "),
+        ("json", '{"type": "weird"}', "Invalid type: weird"),
+    ],
+)
+def test_what_is_no_grammar(kind: str, text: str, message: str, spelling: Any, scripted_model: Any) -> None:
+    config = GenerationConfig(grammar=Grammar(kind, text, spelling), eos_token_ids=(EOS,))
+    with pytest.raises(ValueError, match=message) as error:
+        generate(scripted_model({}), [[1]], config)
+    assert str(error.value).startswith("grammar: ")
+    assert "<state>" not in str(error.value)
+
+
+def test_tokenizers(spelling: Any, byte_tokenizer: Any) -> None:
+    for tokenizer in (spelling, byte_tokenizer(), spelling.to_str(), spelling.to_str().encode()):
+        Grammar("regex", "a", tokenizer).check(260, (EOS,))
+    with pytest.raises(ValueError, match="grammar needs a tokenizer"):
+        Grammar("regex", "a").check(260, (EOS,))
+    with pytest.raises(ValueError, match=r"the tokenizer must be the text of a tokenizer\.json"):
+        Grammar("regex", "a", "gpt2").check(260, (EOS,))
+    with pytest.raises(ValueError, match="grammar: the tokenizer is refused"):
+        Grammar("regex", "a", '{"a": 1}').check(260, (EOS,))
+    assert Grammar("regex", "a").bound(spelling).tokenizer is spelling
+
+
+def test_without_llguidance(monkeypatch: pytest.MonkeyPatch, spelling: Any) -> None:
+    monkeypatch.setitem(sys.modules, "llguidance", None)
+    with pytest.raises(
+        ImportError, match=r'grammar needs llguidance: pip install "tensordict-lite\[grammar\]"'
+    ):
+        Grammar("regex", "never compiled before", spelling).check(260, (EOS,))

@@ -1,0 +1,115 @@
+"""Decoders that run at the same time: which are taken, what becomes of rows, errors and nested calls."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from helpers.waiting import LONG
+
+from lite.models.generation.pool import Pool
+
+
+class Model:
+    """Stands for a decoder; siblings are counted."""
+
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
+        self.made = 0
+
+    def sibling(self) -> Model:
+        self.made += 1
+        return Model(self.made)
+
+
+def numbered(model: Any, rows: Sequence[int]) -> list[tuple[int, int]]:
+    return [(model.number, row) for row in rows]
+
+
+def meeting(count: int) -> Callable[[Any, Sequence[int]], list[Any]]:
+    """Work that ends when `count` of it take place at the same time."""
+    barrier = threading.Barrier(count, timeout=LONG)
+
+    def work(model: Any, rows: Sequence[int]) -> list[Any]:
+        barrier.wait()
+        return numbered(model, rows)
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("count", "parts"), [(0, []), (1, [0]), (2, [0, 1]), (3, [0, 1, 2]), (7, [0, 0, 1, 1, 2, 2, 2])]
+)
+def test_rows_are_spread_and_stay_in_order(count: int, parts: list[int]) -> None:
+    pool = Pool.of(Model(), 3)
+    assert pool.run(numbered, range(count), most=3) == list(zip(parts, range(count), strict=True))
+    assert [number for number, _ in pool.run(numbered, range(4), most=1)] == [0, 0, 0, 0]
+    assert [number for number, _ in pool.run(numbered, range(4), most=2)] == [0, 0, 1, 1]
+
+
+def test_parts_of_a_call_run_at_the_same_time() -> None:
+    pool = Pool.of(Model(), 4)
+    assert pool.run(meeting(4), range(4), most=4) == [(i, i) for i in range(4)]
+
+
+def test_callers_run_at_the_same_time_and_wait_for_a_free_decoder() -> None:
+    pool = Pool.of(Model(), 2)
+    work = meeting(2)
+    with ThreadPoolExecutor(8) as threads:  # each pair meets, so nobody has both decoders or waits for ever
+        results = list(threads.map(lambda row: pool.run(work, [row], most=1), range(8), timeout=LONG))
+    assert [row for ((_, row),) in results] == list(range(8))
+    assert {number for ((number, _),) in results} == {0, 1}
+
+
+def test_a_part_that_fails_fails_the_call_and_all_decoders_come_back() -> None:
+    pool, ended = Pool.of(Model(), 3), []
+
+    def work(model: Any, rows: Sequence[int]) -> list[Any]:
+        if rows[0] > 0:
+            raise ValueError(f"row {rows[0]}")
+        ended.append(rows)
+        return list(rows)
+
+    with pytest.raises(ValueError, match="row 1"):
+        pool.run(work, range(3), most=3)
+    assert ended == [range(1)]
+    with pytest.raises(KeyboardInterrupt):
+        pool.run(lambda model, rows: (_ for _ in ()).throw(KeyboardInterrupt()), range(2), most=1)
+    assert pool.run(meeting(3), range(3), most=3) == [(i, i) for i in range(3)]
+
+
+def test_a_call_from_within_a_call_runs_on_the_same_decoder() -> None:
+    """A user's function, for stop sequences say, may call a wrapper of the same model."""
+    pool = Pool.of(Model(), 2)
+
+    def outer(model: Any, rows: Sequence[int]) -> list[Any]:
+        return [pool.run(numbered, [row], most=2)[0] for row in rows]
+
+    assert pool.run(outer, range(2), most=2) == [(0, 0), (1, 1)]
+
+
+def test_a_model_has_one_pool_which_grows_and_goes_with_it() -> None:
+    model = Model()
+    first = Pool.of(model)
+    assert Pool.of(model, 3) is first
+    assert Pool.of(model, 2) is first
+    assert model.made == 2
+    assert Pool.of(Model()) is not first
+    gone = weakref.ref(model)
+    del model, first
+    gc.collect()
+    assert gone() is None
+
+
+def test_what_is_no_pool() -> None:
+    for size in (0, -1, True, 2.0, "2", None):
+        with pytest.raises(ValueError, match="sessions must be an integer of at least 1, got"):
+            Pool.of(Model(), size)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"sessions=2 needs a model .* object has no method sibling"):
+        Pool.of(object(), 2)  # type: ignore[arg-type]
+    Pool.of(object())  # type: ignore[arg-type]

@@ -1,0 +1,164 @@
+"""Rows of one call draw under options of their own, and what is told of what they drew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.models.real_models import MODELS
+from helpers.models.table_model import TableModel
+
+from lite.models import Generated, GenerationConfig, OnnxDecoder, generate, stream
+from lite.models.generation.processors import Processors
+
+CONFIGS = [
+    GenerationConfig(max_new_tokens=6),
+    GenerationConfig(max_new_tokens=9, do_sample=True, temperature=1.3, top_k=20),
+    GenerationConfig(max_new_tokens=3, do_sample=True, top_p=0.8, repetition_penalty=1.4),
+]
+
+
+def test_each_prompt_has_its_options() -> None:
+    decoder = OnnxDecoder(MODELS / "genai-llama-fp32", num_threads=1)
+    prompts, seeds = [[3, 4, 5], [6, 7], [8, 9, 10, 11]], np.array([1, 2, 3], np.uint64)
+    together = generate(decoder, prompts, CONFIGS, seeds=seeds)
+    for i, response in enumerate(together):
+        (alone,) = generate(decoder, prompts[i : i + 1], CONFIGS[i], seeds=seeds[i : i + 1])
+        np.testing.assert_array_equal(response.tokens, alone.tokens)
+        np.testing.assert_allclose(response.log_probs, alone.log_probs, atol=1e-4)
+
+
+# -- what is told of tokens ----------------------------------------------------------------------
+
+ASKED = {"sampled_log_probs": True, "kept_ids": True, "entropy": True, "logprobs": 3}
+FILTERS = [
+    {},
+    {"temperature": 0.6},
+    {"temperature": 1.4, "top_k": 5},
+    {"top_p": 0.7, "temperature": 0.8},
+    {"min_p": 0.2},
+    {"typical_p": 0.5, "temperature": 1.2},
+    {"bad_words_ids": [[1], [2, 3]], "no_repeat_ngram_size": 2, "top_k": 6},
+    {"min_new_tokens": 4, "eos_token_id": [0, 3]},
+]
+
+
+def log_softmax(scores: np.ndarray) -> np.ndarray:
+    shifted = scores - scores.max()
+    return shifted - np.log(np.exp(shifted).sum())
+
+
+def known(model: TableModel, prompt: list[int], response: Generated) -> list[tuple[int, np.ndarray]]:
+    """Each token of a response, and the logits before it."""
+    ids = [*prompt, *response.tokens.tolist()]
+    return [(ids[t], model.logits(ids[:t]).astype(np.float64)) for t in range(len(prompt), len(ids))]
+
+
+@pytest.mark.parametrize("options", FILTERS)
+def test_identities(options: dict[str, Any]) -> None:
+    model, prompts = TableModel.random(3, vocab_size=15), [[1, 2, 3], [4, 5]]
+    config = GenerationConfig.from_kwargs({"do_sample": True, "max_new_tokens": 30, **ASKED, **options})
+    seeds = np.arange(16, dtype=np.uint64)
+    for i, response in enumerate(generate(model, prompts, config, num_samples=8, seeds=seeds)):
+        details = response.details
+        assert details is not None
+        for t, (token, logits) in enumerate(known(model, prompts[i // 8], response)):
+            warm, cold = log_softmax(logits / config.temperature), log_softmax(logits)
+            kept = details.kept_ids[details.kept_offsets[t] : details.kept_offsets[t + 1]]
+            kept = kept if len(kept) else np.arange(15)
+            mass = np.log(np.exp(warm[kept]).sum())
+            assert token in kept
+            np.testing.assert_allclose(details.kept_log_mass[t], mass, atol=1e-6)
+            np.testing.assert_allclose(
+                details.sampled_log_probs[t], warm[token] - details.kept_log_mass[t], atol=1e-6
+            )
+            np.testing.assert_allclose(details.entropy[t], -(np.exp(cold) * cold).sum(), atol=1e-6)
+            np.testing.assert_allclose(response.log_probs[t], cold[token], atol=2e-6)
+            best = np.argsort(-cold, kind="stable")[:3]
+            assert details.top_ids[t].tolist() == best.tolist()
+            np.testing.assert_allclose(details.top_log_probs[t], cold[best], atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"repetition_penalty": 1.5, "logit_bias": {4: 2.0}}])
+def test_greedy_tokens_are_certain(options: dict[str, Any]) -> None:
+    config = GenerationConfig.from_kwargs({"max_new_tokens": 9, **ASKED, **options})
+    (response,) = generate(TableModel.random(3), [[1, 2]], config)
+    assert not response.details.sampled_log_probs.any()
+    assert not response.details.kept_log_mass.any()
+
+
+def test_each_response_is_told_what_its_options_ask_for() -> None:
+    model, prompt = TableModel.random(4), [1, 2]
+    configs = [
+        GenerationConfig(max_new_tokens=3),
+        GenerationConfig(max_new_tokens=5, logprobs=2),
+        GenerationConfig(max_new_tokens=4, do_sample=True, top_k=4, kept_ids=True, logprobs=20),
+        GenerationConfig(max_new_tokens=0, **ASKED),
+    ]
+    seeds = np.arange(4, dtype=np.uint64)
+    none, some, more, empty = generate(model, [prompt] * 4, configs, seeds=seeds)
+    assert none.details is None
+    assert some.details.kept_ids is None
+    assert some.details.top_ids.shape == (5, 2)
+    assert more.details.top_ids.shape == (4, 12)  # all that there are
+    assert more.details.kept_offsets.tolist() == [0, 4, 8, 12, 16]
+    assert [len(part) for part in (empty.details.entropy, empty.details.kept_ids)] == [0, 0]
+    for i, response in enumerate([none, some, more]):
+        (alone,) = generate(model, [prompt], configs[i], seeds=seeds[i : i + 1])
+        np.testing.assert_array_equal(response.tokens, alone.tokens)
+        if alone.details is not None:
+            np.testing.assert_array_equal(response.details.sampled_log_probs, alone.details.sampled_log_probs)
+
+
+def test_steps_tell_it_too() -> None:
+    for step in stream(TableModel.random(4), [[1, 2], [3]], GenerationConfig(max_new_tokens=3, logprobs=1)):
+        np.testing.assert_array_equal(step.details.top_ids[:, 0], step.tokens)
+
+
+# -- changed scores ------------------------------------------------------------------------------
+
+
+def test_rows_with_and_without_processors() -> None:
+    """Biases and whole scores in one draw; each row is what it is alone, and its log-probs the model's."""
+
+    def reversed_(ids: Any, scores: Any) -> Any:
+        return -scores
+
+    common: dict[str, Any] = {
+        "max_new_tokens": 8,
+        "temperature": 0.9,
+        "kept_ids": True,
+        "sampled_log_probs": True,
+    }
+    options: list[dict[str, Any]] = [
+        {},
+        {"repetition_penalty": 1.8},
+        {"logit_bias": {3: 4.0}},
+        {"logit_bias": {3: 4.0}, "repetition_penalty": 1.8},
+        {"logits_processor": reversed_, "repetition_penalty": 1.3},
+        {"presence_penalty": 2.0, "repetition_penalty": 1.3, "no_repeat_ngram_size": 2},
+        {"frequency_penalty": 1.0, "bad_words_ids": [[2]]},
+    ]
+    model, prompt = TableModel.random(6), [1, 2, 3]
+    configs = [GenerationConfig.from_kwargs({**common, **own}) for own in options]
+    seeds = np.arange(len(configs), dtype=np.uint64)
+    together = generate(model, [prompt] * len(configs), configs, seeds=seeds)
+    for i, response in enumerate(together):
+        (alone,) = generate(model, [prompt], configs[i], seeds=seeds[i : i + 1])
+        np.testing.assert_array_equal(response.tokens, alone.tokens)
+        own = Processors(configs[i], len(prompt), model.vocab_size)
+        for t, (token, logits) in enumerate(known(model, prompt, response)):
+            np.testing.assert_allclose(response.log_probs[t], log_softmax(logits)[token], atol=2e-6)
+            ids = np.concatenate([prompt, response.tokens[:t]])
+            scores = own.apply(logits.astype(np.float32), ids).astype(np.float64)
+            expected = log_softmax(scores / 0.9)[token]
+            np.testing.assert_allclose(response.details.sampled_log_probs[t], expected, atol=2e-6)
+
+
+def test_nothing_left_to_draw() -> None:
+    model = TableModel.random(0, vocab_size=4)
+    config = GenerationConfig.from_kwargs({"bad_words_ids": [[0], [1], [2], [3]]})
+    with pytest.raises(ValueError, match="has no token left that may be drawn"):
+        generate(model, [[1]], config)
+    assert not model.rows

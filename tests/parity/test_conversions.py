@@ -1,0 +1,207 @@
+"""Conversions of ChatHistory, Text and Tokens against torchrl's, on the tokenizers of the exports.
+
+The reference is compared where it runs: it converts no prompt with a whole conversation to text for two batch
+dimensions, and no texts to tokens; and it cannot parse a response that was cut from its conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lite
+from lite import models
+from lite.models import Tokenizer
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+transformers = pytest.importorskip("transformers", reason="needs the parity extra")
+tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
+data = pytest.importorskip("torchrl.data.llm", reason="needs the parity extra")
+common = pytest.importorskip("torchrl.modules.llm.policies.common", reason="needs the parity extra")
+torch = pytest.importorskip("torch", reason="needs the parity extra")
+
+EXPORTS = Path(__file__).parents[1] / "models" / "exports"
+FOLDERS = ["genai-qwen2-int4", "optimum-gpt2-nopos", "optimum-llama"]
+NAMES = ["chatml_format", "qwen", "llama"]
+ASKED = [{"role": "user", "content": "Hello"}]
+SHORT = [*ASKED, {"role": "assistant", "content": "Hi there!"}]
+LONG = [
+    {"role": "system", "content": "You are helpful."},
+    {"role": "user", "content": "What is 2+2?"},
+    {"role": "assistant", "content": "4."},
+]
+FIELDS: list[dict[str, Any]] = [
+    {"prompt": (ASKED, LONG[:2])},
+    {"full": (SHORT, LONG)},
+    {"response": (SHORT[1:], LONG[2:])},
+    {"prompt": (ASKED, LONG[:2]), "full": (SHORT, LONG)},
+    {"prompt": (ASKED, LONG[:2]), "response": (SHORT[1:], LONG[2:]), "full": (SHORT, LONG)},
+    {"prompt": (ASKED, LONG[:2]), "response": (SHORT[1:], LONG[2:])},
+]
+BATCHES: dict[str, Callable[[Any, Any], Any]] = {
+    "one": lambda a, b: a,
+    "batch of one": lambda a, b: [a],
+    "batch": lambda a, b: [a, b],
+    "batch of batches": lambda a, b: [[a, b], [b, a]],
+}
+
+
+def size_of(nested: Any) -> list[int]:
+    size = []
+    while isinstance(nested, list) and not isinstance(nested[0], dict):
+        size.append(len(nested))
+        nested = nested[0]
+    return size
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return value.tolist() if isinstance(value, (np.ndarray, torch.Tensor)) else value
+
+
+def contents(obj: Any) -> dict[str, Any]:
+    found = {name: obj.get(name, None, as_list=True) for name in ("prompt", "response", "full")}
+    return {name: plain(value) for name, value in found.items() if value is not None}
+
+
+@pytest.fixture(scope="module", params=FOLDERS)
+def tokenizers(request: pytest.FixtureRequest) -> tuple[Tokenizer, Any]:
+    folder = EXPORTS / request.param
+    return Tokenizer.from_pretrained(folder), transformers.AutoTokenizer.from_pretrained(folder)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def lists_as_batches() -> Any:
+    with tensordict.set_list_to_stack(True):
+        yield
+
+
+@pytest.fixture(params=list(BATCHES))
+def batch(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def chat_histories(fields: dict[str, Any], batch: str) -> tuple[Any, Any]:
+    """Ours, and the reference's: rows of different lengths convert in its lazy stacks alone."""
+    chats = {name: BATCHES[batch](*pair) for name, pair in fields.items()}
+    size = size_of(next(iter(chats.values())))
+    histories = {name: models.History.from_chats(chat) for name, chat in chats.items()}
+    return models.ChatHistory(**histories, batch_size=size), stacked(chats, size)
+
+
+def stacked(chats: dict[str, Any], size: list[int]) -> Any:
+    if not size:
+        return common.ChatHistory(**{name: data.History.from_chats(chat) for name, chat in chats.items()})
+    rows = [{name: chat[i] for name, chat in chats.items()} for i in range(size[0])]
+    return tensordict.lazy_stack([stacked(row, size[1:]) for row in rows])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("fields", FIELDS, ids="+".join)
+def test_from_histories(tokenizers: Any, fields: dict[str, Any], batch: str, name: str) -> None:
+    ours, theirs = chat_histories(fields, batch)
+    for method in ("to_text", "to_tokens"):
+        got = getattr(ours, method)(tokenizers[0], chat_template_name=name)
+        assert list(got.batch_size) == list(theirs.batch_size)
+        if {"prompt", "full"} <= set(fields) and batch in ("one", "batch of batches"):
+            with pytest.raises((AttributeError, IndexError, ValueError)):
+                getattr(theirs, method)(tokenizers[1], chat_template_name=name)
+            continue
+        expected = getattr(theirs, method)(tokenizers[1], chat_template_name=name)
+        assert contents(got) == contents(expected)
+        assert tuple(got.batch_size) == tuple(expected.batch_size)
+
+
+@pytest.mark.parametrize("fields", [*FIELDS[:3], FIELDS[5]], ids="+".join)
+@pytest.mark.parametrize("through", ["text", "tokens"])
+# the reference parses one batch dimension, and takes the characters of a single text for texts
+@pytest.mark.parametrize("batch", ["batch of one", "batch"])
+def test_to_histories(tokenizers: Any, fields: dict[str, Any], batch: str, through: str) -> None:
+    name = "chatml_format"
+    converted = [
+        getattr(chat, f"to_{through}")(tokenizer, name).to_history(tokenizer, name)
+        for chat, tokenizer in zip(chat_histories(fields, batch), tokenizers, strict=True)
+    ]
+    for part in fields:
+        ours, theirs = (getattr(history, part) for history in converted)
+        for mine, other in zip(ours.unbind(0), theirs.unbind(0), strict=True):
+            for column in ("role", "content", "is_complete"):
+                assert list(getattr(mine, column)) == list(getattr(other, column))
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_tokens_to_text(tokenizers: Any, skip: bool) -> None:
+    ids = np.array([[1, 40, 50, 2], [60, 70, 1, 80]])
+    mine = models.Tokens(prompt=ids, full=ids, padded=False, batch_size=[2])
+    other = common.Tokens(prompt=torch.tensor(ids), full=torch.tensor(ids), padded=False, batch_size=[2])
+    assert contents(mine.to_text(tokenizers[0], skip)) == contents(other.to_text(tokenizers[1], skip))
+    for tokens, tokenizer in ((mine, tokenizers[0]), (other, tokenizers[1])):
+        tokens.padded = True
+        with pytest.raises(ValueError, match="padded tokens"):
+            tokens.to_text(tokenizer)
+        with pytest.raises(ValueError, match="padded tokens"):
+            tokens.to_history(tokenizer)
+
+
+@pytest.mark.parametrize("fields", [["prompt"], ["response"], ["prompt", "response", "full"]], ids="+".join)
+def test_text_to_tokens(tokenizers: Any, batch: str, fields: list[str]) -> None:
+    texts = BATCHES[batch]("Hi you", "Hello, how are you?")
+    size = size_of(texts)
+    mine = models.Text(**dict.fromkeys(fields, texts), batch_size=size)
+
+    def stack(texts: Any) -> Any:
+        if isinstance(texts, str):
+            return common.Text(**dict.fromkeys(fields, texts))
+        return tensordict.lazy_stack([stack(text) for text in texts])
+
+    other = stack(texts)
+    for text, tokenizer in ((mine, tokenizers[0]), (other, tokenizers[1])):
+        with pytest.raises(ValueError, match="Padding is not yet supported"):
+            text.to_tokens(tokenizer, padding=True)
+    mine = mine.to_tokens(tokenizers[0])
+    if batch == "batch of batches":
+        with pytest.raises(ValueError, match="longer than argument 1"):
+            other.to_tokens(tokenizers[1])
+        return
+    other = other.to_tokens(tokenizers[1])
+    assert contents(mine) == contents(other)
+    assert mine.padded is False
+    assert tuple(mine.batch_size) == tuple(other.batch_size)
+
+
+def test_objects_without_a_batch_that_hold_one(tokenizers: Any) -> None:
+    def both(call: Callable[..., Any]) -> tuple[Any, Any]:
+        return call(models, models.History, lite, tokenizers[0]), call(
+            common, data.History, tensordict, tokenizers[1]
+        )
+
+    def one(module: Any, history: Any, _: Any, tokenizer: Any) -> Any:
+        chat = module.ChatHistory(prompt=history.from_chats([ASKED]), full=history.from_chats([SHORT]))
+        name = {"chat_template_name": "chatml_format"}
+        text, tokens = chat.to_text(tokenizer, **name), chat.to_tokens(tokenizer, **name)
+        back = module.Text(full=text.full).to_history(tokenizer, **name).full
+        return contents(text), contents(tokens), contents(tokens.to_text(tokenizer)), plain(back.content)
+
+    def stacked(module: Any, history: Any, library: Any, tokenizer: Any) -> Any:
+        both = history.from_chats([SHORT, LONG])
+        chat = library.lazy_stack([module.ChatHistory(full=both[i : i + 1]) for i in range(2)])
+        text = chat.to_text(tokenizer, chat_template_name="chatml_format")
+        tokens = chat.to_tokens(tokenizer, chat_template_name="chatml_format")
+        return contents(text), contents(tokens), tuple(text.batch_size), tuple(tokens.batch_size)
+
+    for call in (one, stacked):
+        mine, other = both(call)
+        assert mine == other
+
+
+def test_responses_without_their_prompt(tokenizers: Any) -> None:
+    with pytest.raises(RuntimeError, match="Couldn't get a single item out of text"):
+        common.Text(response=["Hi<|im_end|>"], batch_size=[1]).to_history(tokenizers[1], "chatml_format")
+    got = models.Text(response=["Hi<|im_end|>"], batch_size=[1]).to_history(tokenizers[0], "chatml_format")
+    assert got.response.to_chats() == [[{"role": "assistant", "content": "Hi", "is_complete": True}]]

@@ -1,0 +1,193 @@
+"""Options of generation against transformers' `generate`, on a model whose logits are a random table."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.models.table_model import TableModel
+
+from lite.models import GenerationConfig, generate
+
+torch = pytest.importorskip("torch", reason="needs the parity extra")
+transformers = pytest.importorskip("transformers", reason="needs the parity extra")
+hf = pytest.importorskip("transformers.generation", reason="needs the parity extra")
+outputs = pytest.importorskip("transformers.modeling_outputs", reason="needs the parity extra")
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class _Config(transformers.PretrainedConfig):  # type: ignore[misc,name-defined]
+    model_type = "table"
+
+
+class _Table(transformers.PreTrainedModel, transformers.GenerationMixin):  # type: ignore[misc,name-defined]
+    """The same table as a model of the reference."""
+
+    config_class = _Config
+
+    def __init__(self, table: Any) -> None:
+        super().__init__(_Config(vocab_size=table.shape[1]))
+        self.table = torch.from_numpy(table)
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+
+    def forward(self, input_ids: Any, **_: Any) -> Any:
+        places = torch.arange(1, input_ids.shape[1] + 1)
+        keys = (input_ids * places).sum(1) % len(self.table)
+        return outputs.CausalLMOutput(logits=self.table[keys][:, None])
+
+
+PROMPT = [1, 2, 3, 2, 5]
+
+
+def theirs(model: TableModel, prompt: list[int], **options: Any) -> tuple[list[list[int]], Any]:
+    """The responses, and their scores where there are beams."""
+    eos = options.get("eos_token_id")
+    config = transformers.GenerationConfig(
+        use_cache=False, return_dict_in_generate=True, output_scores=True, pad_token_id=999, **options
+    )
+    ids = torch.tensor([prompt])
+    out = _Table(model.table).generate(ids, attention_mask=torch.ones_like(ids), generation_config=config)
+    ends = set(eos if isinstance(eos, list) else [eos])
+    rows = []
+    for row in out.sequences[:, len(prompt) :].tolist():
+        end = next((i + 1 for i, token in enumerate(row) if token in ends), len(row))
+        rows.append([token for token in row[:end] if token != 999])
+    return rows, None if out.get("sequences_scores") is None else out.sequences_scores.numpy()
+
+
+def ours(model: TableModel, prompts: list[list[int]], count: int = 1, **options: Any) -> list[Any]:
+    return generate(model, prompts, GenerationConfig.from_kwargs(options), num_samples=count)
+
+
+# -- beams -------------------------------------------------------------------------------------
+
+GRID = list(
+    itertools.product([2, 3, 5], [1.0, 0.0, 2.0, -0.7], [False, True, "never"], [0, [0], [0, 4, 7], None])
+)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("beams", "penalty", "early", "eos"), GRID)
+def test_beams(seed: int, beams: int, penalty: float, early: Any, eos: Any) -> None:
+    model = TableModel.random(seed + 10 * beams, vocab_size=13, spread=1.0 + seed)
+    options = {
+        "num_beams": beams,
+        "length_penalty": penalty,
+        "early_stopping": early,
+        "eos_token_id": eos,
+        "max_new_tokens": 9,
+        "num_return_sequences": beams,
+        "do_sample": False,
+    }
+    tokens, scores = theirs(model, PROMPT, **options)
+    found = ours(model, [PROMPT], beams, **options)
+    assert [one.tokens.tolist() for one in found] == tokens
+    np.testing.assert_allclose([one.score for one in found], scores, atol=1e-5, rtol=1e-5)
+    assert not model.rows
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"repetition_penalty": 1.7},
+        {"repetition_penalty": 0.6},
+        {"no_repeat_ngram_size": 1},
+        {"no_repeat_ngram_size": 2},
+        {"no_repeat_ngram_size": 3},
+        {"bad_words_ids": [[4], [2, 5], [1, 2, 3], [0]]},
+        {"min_new_tokens": 6},
+        {"sequence_bias": {(3,): 2.5, (5, 6): -4.0, (2, 5, 7): 9.0}},
+        {
+            "sequence_bias": {(3,): 2.5, (5, 6): 4.0},
+            "repetition_penalty": 1.4,
+            "no_repeat_ngram_size": 2,
+            "bad_words_ids": [[9], [3, 8]],
+            "min_new_tokens": 4,
+        },
+    ],
+)
+def test_processors(seed: int, beams: int, options: dict[str, Any]) -> None:
+    model = TableModel.random(seed, vocab_size=14)
+    common = {"max_new_tokens": 8, "eos_token_id": [0, 6], "num_beams": beams, "do_sample": False, **options}
+    tokens, scores = theirs(model, PROMPT, **common)
+    (found,) = ours(model, [PROMPT], **common)
+    assert found.tokens.tolist() == tokens[0]
+    if beams > 1:
+        np.testing.assert_allclose(found.score, scores[0], atol=1e-5, rtol=1e-5)
+
+
+# -- draws -------------------------------------------------------------------------------------
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"temperature": 0.7},
+    {"top_k": 5},
+    {"top_p": 0.8},
+    {"min_p": 0.15},
+    {"typical_p": 0.7},
+    {"typical_p": 0.3, "top_k": 9, "temperature": 1.6},
+    {"repetition_penalty": 1.6},
+    {"repetition_penalty": 0.7, "top_p": 0.9},
+    {"no_repeat_ngram_size": 2},
+    {"no_repeat_ngram_size": 1},
+    {"bad_words_ids": [[4], [2, 5], [1, 2, 3], [0]]},
+    {"min_new_tokens": 6, "top_k": 4},
+    {"sequence_bias": {(3,): 2.5, (5, 6): -4.0, (2, 5): 9.0, (2, 5, 7): 6.0}},
+    {
+        "sequence_bias": {(3,): 2.5, (5, 6): 4.0},
+        "repetition_penalty": 1.4,
+        "no_repeat_ngram_size": 2,
+        "bad_words_ids": [[9], [3, 8]],
+        "min_new_tokens": 4,
+        "temperature": 1.3,
+        "top_k": 10,
+        "top_p": 0.9,
+        "min_p": 0.05,
+        "typical_p": 0.8,
+    },
+]
+
+
+def processed(model: TableModel, ids: list[int], start: int, **options: Any) -> Any:
+    """The reference's scores of the next token, after all of its processors."""
+    config = transformers.GenerationConfig(do_sample=True, **{"top_k": None, **options})
+    table = _Table(model.table)
+    table._prepare_special_tokens(config, True, device="cpu")
+    processors = table._get_logits_processor(config, input_ids_seq_length=start, device="cpu")
+    logits = torch.from_numpy(model.logits(ids).copy())[None]
+    return torch.log_softmax(processors(torch.tensor([ids]), logits)[0].double(), -1).numpy()
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_distributions_that_tokens_are_drawn_from(options: dict[str, Any]) -> None:
+    """Each token's support and log-prob are those of the reference's scores after the same ids."""
+    model = TableModel.random(7, vocab_size=14)
+    common = {"max_new_tokens": 10, "eos_token_id": [0, 6], **options}
+    config = GenerationConfig.from_kwargs({"do_sample": True, "kept_ids": True, **common})
+    prompts = [PROMPT, [3, 1], [5, 6, 7, 5]]
+    for i, response in enumerate(generate(model, prompts, config, num_samples=4)):
+        known, ids = response.details, list(prompts[i // 4])
+        for t, token in enumerate(response.tokens.tolist()):
+            expected = processed(model, ids, len(prompts[i // 4]), **{**common, "pad_token_id": 999})
+            kept = known.kept_ids[known.kept_offsets[t] : known.kept_offsets[t + 1]].tolist()
+            assert (kept or list(range(14))) == np.flatnonzero(np.isfinite(expected)).tolist()
+            np.testing.assert_allclose(known.sampled_log_probs[t], expected[token], atol=2e-6)
+            ids.append(token)
+
+
+def test_beams_of_a_batch_are_what_they_are_alone() -> None:
+    model = TableModel.random(5)
+    prompts = [[1, 2, 3], [4], [5, 6, 7, 8, 9], [2, 2]]
+    options = {"num_beams": 4, "max_new_tokens": 7, "eos_token_id": 0, "no_repeat_ngram_size": 2}
+    together = ours(model, prompts, 3, **options)
+    for i, prompt in enumerate(prompts):
+        alone = ours(model, [prompt], 3, **options)
+        for one, other in zip(together[3 * i : 3 * i + 3], alone, strict=True):
+            np.testing.assert_array_equal(one.tokens, other.tokens)
+            assert one.score == other.score
+            np.testing.assert_array_equal(one.log_probs, other.log_probs)

@@ -1,0 +1,194 @@
+"""RetrieveLogProb, RetrieveKL and KLComputation against torchrl's, around one real export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lite
+from lite import models
+from lite.models import OnnxDecoder, OnnxWrapper, Tokenizer, full_logits
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+torch = pytest.importorskip("torch", reason="needs the parity extra")
+transformers = pytest.importorskip("transformers", reason="needs the parity extra")
+tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
+llm = pytest.importorskip("torchrl.modules.llm", reason="needs the parity extra")
+data = pytest.importorskip("torchrl.data.llm", reason="needs the parity extra")
+common = pytest.importorskip("torchrl.modules.llm.policies.common", reason="needs the parity extra")
+kl = pytest.importorskip("torchrl.envs.llm.transforms.kl", reason="needs the parity extra")
+
+EXPORTS = Path(__file__).parents[1] / "models" / "exports"
+# two models of one tokenizer
+FOLDERS = {"gen": "optimum-llama", "ref": "optimum-gpt2"}
+CHATS = [
+    [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello there!"}],
+    [{"role": "user", "content": "12 + 30?"}, {"role": "assistant", "content": "42, as ever."}],
+]
+TEXTS = ["Hi", "Hello there, 12 + 30?"]
+MODES = [("history", True), ("history", False), ("text", False)]
+
+
+class _TorchFace(torch.nn.Module):  # type: ignore[misc,name-defined]
+    """An export behind the call that the reference wrapper makes to score."""
+
+    def __init__(self, decoder: OnnxDecoder) -> None:
+        super().__init__()
+        self.decoder = decoder
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+
+    def forward(self, ids: Any, mask: Any, **_: Any) -> dict[str, Any]:
+        out = torch.zeros(*ids.shape, self.decoder.vocab_size)
+        for row, real, values in zip(ids, mask.bool(), out, strict=True):
+            values[real] = torch.tensor(
+                full_logits(self.decoder, [np.array([*row[real].tolist(), 0])])[0][1:]
+            )
+        return {"logits": out}
+
+
+@pytest.fixture(scope="module")
+def sides() -> Any:
+    """Makes a wrapper of one of the two models, ours and the reference's."""
+    decoders = {name: OnnxDecoder(EXPORTS / folder) for name, folder in FOLDERS.items()}
+    folder = EXPORTS / FOLDERS["gen"]
+    ours, theirs = Tokenizer.from_pretrained(folder), transformers.AutoTokenizer.from_pretrained(folder)
+
+    def make(name: str, **options: Any) -> tuple[Any, Any]:
+        options = {"generate": False, "log_probs_key": f"{name}_log_probs", **options}
+        if options["input_mode"] == "history":
+            options["chat_template_name"] = "chatml_format"
+        return (
+            OnnxWrapper(decoders[name], tokenizer=ours, **options),
+            llm.TransformersWrapper(_TorchFace(decoders[name]), tokenizer=theirs, **options),
+        )
+
+    return make
+
+
+@pytest.fixture(autouse=True, scope="module")
+def lists_as_batches() -> Any:
+    with tensordict.set_list_to_stack(True):
+        yield
+
+
+def batches(mode: str, reward: np.ndarray) -> tuple[Any, Any]:
+    """Data with rewards below "next"; the reference's in lazy stacks, which hold its ragged results."""
+    if mode == "history":
+        ours = models.ChatHistory(full=models.History.from_chats(CHATS), batch_size=[2])
+        theirs = common.ChatHistory(full=data.History.from_chats(CHATS), batch_size=[2])
+    else:
+        ours, theirs = models.Text(full=TEXTS, batch_size=[2]), common.Text(full=TEXTS, batch_size=[2])
+    mine = lite.TensorDict({mode: ours}, batch_size=[2])
+    mine["next"] = lite.TensorDict({"reward": reward}, batch_size=[2])
+    other = tensordict.TensorDict({mode: theirs}, batch_size=[2]).to_lazystack(0)
+    other["next"] = tensordict.TensorDict({"reward": torch.tensor(reward)}, batch_size=[2]).to_lazystack(0)
+    return mine, other
+
+
+def assert_rows(mine: Any, other: Any, *key: str) -> None:
+    found = [td.get(key if len(key) > 1 else key[0], as_list=True) for td in (mine, other)]
+    assert len(found[0]) == len(found[1]) == 2
+    for a, b in zip(*found, strict=True):
+        assert np.any(np.asarray(a))
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), atol=1e-5, err_msg=str(key))
+        assert np.asarray(a).dtype == np.asarray(b).dtype
+
+
+@pytest.mark.parametrize(("mode", "assistant_only"), MODES)
+@pytest.mark.parametrize("padded", [True, False])
+def test_kl(sides: Any, mode: str, assistant_only: bool, padded: bool) -> None:
+    pairs = [sides(name, input_mode=mode, pad_output=padded) for name in FOLDERS]
+    reward = np.random.default_rng(0).normal(size=(2, 1, 1)).astype(np.float32)
+    results = []
+    for module, td, wrappers in zip(
+        (models, kl), batches(mode, reward), zip(*pairs, strict=True), strict=True
+    ):
+        transform = module.RetrieveKL(*wrappers, assistant_only=assistant_only, coeff=0.3)
+        results.append(transform(td)["next"])
+    for key in (("log_probs", "full"), ("ref_log_probs", "full"), ("kl_penalty",), ("reward",)):
+        assert_rows(*results, *key)
+    ours, theirs = models.KLComputation(), kl.KLComputation()
+    assert (ours.in_keys, ours.out_keys) == (theirs.in_keys, theirs.out_keys)
+
+
+@pytest.mark.parametrize(("mode", "assistant_only"), MODES)
+@pytest.mark.parametrize("padded", [True, False])
+def test_log_probs(sides: Any, mode: str, assistant_only: bool, padded: bool) -> None:
+    results = []
+    for module, td, wrapper in zip(
+        (models, kl),
+        batches(mode, np.zeros((2, 1, 1), np.float32)),
+        sides("gen", input_mode=mode, pad_output=padded),
+        strict=True,
+    ):
+        transform = module.RetrieveLogProb(wrapper, assistant_only=assistant_only)
+        assert transform.in_keys == [(mode, "full")]
+        assert transform.out_keys == [("gen_log_probs", "full")]
+        results.append(transform(td.exclude("next")))
+    assert_rows(*results, "gen_log_probs", "full")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"gen": {"pad_output": True}},
+            "pad_output mismatch: gen_model.pad_output=True, ref_model.pad_output=False",
+        ),
+        ({"ref": {"log_probs_key": "gen_log_probs"}}, "different `log_prob_key` values"),
+        ({"gen": {"generate": True}}, "The generation model must have `generate=False`"),
+        ({"ref": {"generate": True}}, "The reference model must have `generate=False`"),
+        ({}, "The model must have `input_mode='history'` when"),
+    ],
+)
+def test_the_same_messages(sides: Any, options: dict[str, Any], message: str) -> None:
+    pairs = [sides(name, **{"input_mode": "text", **options.get(name, {})}) for name in FOLDERS]
+    for module, wrappers in zip((models, kl), zip(*pairs, strict=True), strict=True):
+        with pytest.raises(ValueError, match=message):
+            module.RetrieveKL(*wrappers)
+
+
+@pytest.mark.parametrize(
+    ("gen", "ref", "reward", "message"),
+    [
+        ((2, 3), (2, 4), (2, 1, 1), r"Sample 0 has different shapes: gen_log_probs\[0\]\.shape="),
+        ((2, 3), (2, 3), (2, 1), r"The rewards have shape .* but the kl has shape"),
+    ],
+)
+def test_the_same_messages_of_log_probs(gen: Any, ref: Any, reward: Any, message: str) -> None:
+    for library, module, zeros in ((lite, models, np.zeros), (tensordict, kl, torch.zeros)):
+        td = library.TensorDict(
+            log_probs=library.TensorDict(full=zeros(gen), batch_size=[2]),
+            ref_log_probs=library.TensorDict(full=zeros(ref), batch_size=[2]),
+            reward=zeros(reward),
+            batch_size=[2],
+        )
+        # of dense rewards the reference cannot give the message: its KL is a nested tensor
+        with pytest.raises(ValueError, match=message):
+            module.KLComputation()(library.lazy_stack(list(td.unbind(0))))
+
+
+def test_samples_that_differ_in_number() -> None:
+    for library, module, zeros in ((lite, models, np.zeros), (tensordict, kl, torch.zeros)):
+        td = library.TensorDict(
+            log_probs=library.TensorDict(full=zeros((2, 3))),
+            ref_log_probs=library.TensorDict(full=zeros((3, 3))),
+        )
+        with pytest.raises(
+            ValueError, match="Batch size mismatch: gen_log_probs has 2 samples, ref_log_probs has 3 samples"
+        ):
+            module.KLComputation()(td)
+
+
+def test_nan() -> None:
+    values = np.array([[np.nan, -1, -np.inf, -2.5]]), np.array([[-1, np.nan, -1, -0.5]])
+    found = []
+    for library, module, array in ((lite, models, np.array), (tensordict, kl, torch.tensor)):
+        gen, ref = (library.TensorDict(full=array(value), batch_size=[1]) for value in values)
+        td = library.TensorDict(log_probs=gen, ref_log_probs=ref, batch_size=[1])
+        found.append(module.KLComputation(add_to_reward=False)(td).get("kl_penalty", as_list=True))
+    np.testing.assert_array_equal(np.asarray(found[0][0]), np.asarray(found[1][0]))
