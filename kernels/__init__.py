@@ -7,8 +7,8 @@ documents, checks and prepares, and calls a compiled half in `cpu/` or `cuda/`. 
 
 What they share: `_device` says where arrays lie, `_arrays` makes plain memory of them, `_integer` reads whole
 numbers. `_estimates` checks what recursions in time take, `_sequences` lays it out; `_logits` checks logits,
-`_row_numbers` runs kernels over their rows, `_supports` checks which tokens these were drawn from, `_outcomes`
-names what becomes of a draw. `_threads` hands rows to threads, and `_jit` is how everything is compiled.
+`_row_numbers` runs kernels over their rows, `_supports` checks what these were drawn from, `_outcomes` names
+what becomes of a draw. `_threads` hands rows to threads, and `_jit` is how everything is compiled.
 """
 
 from lite.kernels._threads import get_num_threads, set_num_threads

@@ -93,10 +93,11 @@ def for_rows(run: Callable[[int, int], None], rows: int, chunk: int) -> None:
             run(0, rows)
         return
     tickets = itertools.count()  # next() on it is atomic
+    left = [run]  # emptied in the end: the pool drops its work when a thread next wakes, too late for arrays
 
     def work() -> None:
         while (ticket := next(tickets)) < chunks:
-            run(ticket * chunk, min((ticket + 1) * chunk, rows))
+            left[0](ticket * chunk, min((ticket + 1) * chunk, rows))
 
     pool = _pool
     if pool is None:
@@ -112,3 +113,4 @@ def for_rows(run: Callable[[int, int], None], rows: int, chunk: int) -> None:
     for helper in helpers:
         if not helper.cancelled():
             helper.result()
+    left.clear()

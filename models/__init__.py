@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from lite.models.decoder.choices import ChoiceScores, score_choices
     from lite.models.decoder.conventions import GraphSpec, Padding
     from lite.models.decoder.decoder import OnnxDecoder
-    from lite.models.decoder.protocol import Decoder
+    from lite.models.decoder.protocol import Decoder, RewindableDecoder
     from lite.models.decoder.scoring import full_logits, score, score_details
-    from lite.models.generation.loop import Generated, Step, generate, stream
+    from lite.models.generation.loop import Generated, Step, generate, generate_each, stream
     from lite.models.generation.options import GenerationConfig
+    from lite.models.generation.prefix_cache import PrefixCache
     from lite.models.graph.model_config import ModelConfig
     from lite.models.graph.module import OnnxModule
     from lite.models.text.builtin_templates import add_chat_template
@@ -47,12 +48,13 @@ _NAMES = {
     "decoder.choices": ["ChoiceScores", "score_choices"],
     "decoder.conventions": ["GraphSpec", "Padding"],
     "decoder.decoder": ["OnnxDecoder"],
-    "decoder.protocol": ["Decoder"],
+    "decoder.protocol": ["Decoder", "RewindableDecoder"],
     "decoder.scoring": ["full_logits", "score", "score_details"],
     "comparison.logged": ["LoggedResponse", "read_log_probs"],
     "comparison.mismatch": ["Mismatch", "mismatch"],
-    "generation.loop": ["Generated", "Step", "generate", "stream"],
+    "generation.loop": ["Generated", "Step", "generate", "generate_each", "stream"],
     "generation.options": ["GenerationConfig"],
+    "generation.prefix_cache": ["PrefixCache"],
     "text.builtin_templates": ["add_chat_template"],
     "text.data": ["ChatHistory", "LogProbs", "Masks", "Sampling", "Text", "Tokens"],
     "text.history": ["ContentBase", "History"],
@@ -85,9 +87,11 @@ __all__ = [
     "OnnxModule",
     "OnnxWrapper",
     "Padding",
+    "PrefixCache",
     "Rendered",
     "RetrieveKL",
     "RetrieveLogProb",
+    "RewindableDecoder",
     "Sampling",
     "Step",
     "Text",
@@ -97,6 +101,7 @@ __all__ = [
     "embedded_model_path",
     "full_logits",
     "generate",
+    "generate_each",
     "mismatch",
     "read_log_probs",
     "render_chat",

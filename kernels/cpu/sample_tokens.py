@@ -22,6 +22,7 @@ from lite.kernels._jit import jit
 from lite.kernels._outcomes import DRAWN, NOTHING, OUTSIDE, UNKNOWN, uniform
 from lite.kernels.cpu.thresholds import (
     GROUP,
+    SLACK,
     count_equal,
     count_from,
     likely,
@@ -36,7 +37,6 @@ from lite.kernels.cpu.vectors.width import full_width
 
 OPTIONS, NUMBERS = 7, 3  # of a row
 _LISTED = BLOCK  # candidates at most
-_SLACK = 1e-3  # by which bounds are loosened against rounding
 _TINY = 5e-324
 _FAR = -700.0  # whose exp is nothing beside 1
 _LOWEST = np.float32(np.finfo(np.float32).min)  # which -inf does not reach
@@ -265,7 +265,9 @@ def _from_list(
             near = -abs(work[listed + j] - usual)
             work[listed + j] = near if weights[j] > 0.0 else np.float32(-np.inf)
         work[cut], work[cut - 1] = _LOWEST, np.float32(0.0)
-        threshold(bits, listed, n, weights, 0.0, typical * total, cut)
+        target = typical * total
+        target = target if target > _TINY else _TINY
+        threshold(bits, listed, n, weights, 0.0, target, cut)
         for j in range(n):
             weights[j] = weights[j] if work[listed + j] >= work[cut] else 0.0
         total = _sum(weights, n)
@@ -336,10 +338,16 @@ def _from_row(
         edge = score if score > edge else edge
     if typical < 1.0:
         total, spread = _moments(work, light, end, edge, highest)
-        _surprise(work, end, edge, np.float32(np.float64(highest) + spread / total))
+        usual = np.float64(highest) + spread / total
+        _surprise(work, end, edge, np.float32(usual))
         maxima(bits, groups)
-        work[cut] = _LOWEST
-        _cut_row(work, bits, light, groups, typical * total, 0.0, cut, totals, candidates, weights, listed)
+        # What is below the mean of what is dropped, as above, is farther than what has to be kept.
+        farthest = np.float64(highest) + math.log((1.0 - typical) * total / end) - usual
+        farthest = farthest if farthest < spread / total else spread / total
+        work[cut] = farthest - SLACK * (1.0 + abs(usual) - farthest)
+        target = typical * total
+        target = target if target > _TINY else _TINY
+        _cut_row(work, bits, light, groups, target, 0.0, cut, totals, candidates, weights, listed)
         edge = work[cut]
     _, total = reach(work, light, end, edge, totals)
     goal, reached, before, begin = share * total, 0.0, 0.0, 0
@@ -543,7 +551,7 @@ def rows(
                 elif p < 1.0 or least > 0.0:
                     # Tokens below the mean of what top-p drops hold no more than that together.
                     fewest = (1.0 - p) * total / size if p < 1.0 else least
-                    lowest = highest + math.log(fewest) - _SLACK * (1.0 + abs(highest))
+                    lowest = highest + math.log(fewest) - SLACK * (1.0 + abs(highest))
                     work[cut] = lowest if lowest > _LOWEST else _LOWEST
             reaching = np.int64(0)
             if filtered:

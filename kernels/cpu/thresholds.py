@@ -18,6 +18,7 @@ from lite.kernels.cpu.vectors.blocks import BLOCK
 from lite.kernels.cpu.vectors.width import full_width
 
 GROUP = 64  # entries per maximum
+SLACK = 1e-3  # by which bounds are loosened against rounding
 _FEW = 64  # scores in the interval of a threshold, from which on they are listed
 _HALVINGS = 16  # by scores; bits come to an end
 
@@ -167,15 +168,18 @@ def count_equal(work: Any, light: Any, n: Any, score: Any) -> Any:
 @jit
 def likely(work: Any, bits: Any, highest: Any, least: Any, place: Any) -> Any:
     """The lowest score whose exp(score - highest) is `least` or more; `place` is for working in."""
-    work[place] = highest + math.log(least)
-    key = np.int64(bits[place])
-    key = key ^ ((key >> 63) & 0x7FFFFFFF)
-    step = 1
-    while True:  # down as long as it holds, then up until it does
-        bits[place] = key ^ ((key >> 63) & 0x7FFFFFFF)
-        enough = math.exp(np.float64(work[place]) - np.float64(highest)) >= least
-        if enough and step < 0:
-            return work[place]
-        if not enough:
-            step = -1
-        key += -1 if step > 0 else 1
+    full_width()
+    work[place] = highest + math.log(least) - SLACK * (1.0 + abs(highest))
+    low = np.int64(bits[place])
+    work[place] = highest
+    high = np.int64(bits[place])
+    low, high = low ^ ((low >> 63) & 0x7FFFFFFF), high ^ ((high >> 63) & 0x7FFFFFFF)
+    while low < high:
+        middle = (low + high) >> 1
+        bits[place] = middle ^ ((middle >> 63) & 0x7FFFFFFF)
+        if math.exp(np.float64(work[place]) - np.float64(highest)) >= least:
+            high = middle
+        else:
+            low = middle + 1
+    bits[place] = low ^ ((low >> 63) & 0x7FFFFFFF)
+    return work[place]

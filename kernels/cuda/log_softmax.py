@@ -50,7 +50,8 @@ class RowLayout:
         if logits.counted is not None:
             masks |= POSITIONS
             counted = flat(gpu, logits.counted)
-        inverse, inverses = logits.inverse, nothing(gpu, np.float64)
+        inverse: Any = logits.inverse
+        inverses = nothing(gpu, np.float64)
         if isinstance(inverse, np.ndarray):
             masks |= TEMPERATURES
             inverse, inverses = 1.0, gpu.upload(inverse.reshape(-1))

@@ -32,8 +32,13 @@ def run(args: argparse.Namespace) -> int:
     model = load(args)
     if model.tokenizer.chat_template is None:
         raise ValueError(f"--chat needs a chat template, and the model in {model.path} has none")
+    config = config_of(args, model)
+    if config.wants_details or config.num_beams > 1:
+        raise ValueError(
+            "--chat does not go with --num-beams, nor with flags that ask for numbers of each token"
+        )
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    conversation = _Conversation(model, config_of(args, model), args)
+    conversation = _Conversation(model, config, args)
     if at_terminal:
         print(f"{model.path}: {_INTRODUCTION}")
     for line in _lines(args.prompt, at_terminal):

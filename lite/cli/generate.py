@@ -19,7 +19,7 @@ from lite.cli.model import LoadedModel, load
 from lite.cli.options import config_of
 from lite.cli.prompts import read_prompts
 from lite.cli.reply import Reply, reply
-from lite.models import GenerationConfig, generate
+from lite.models import Generated, GenerationConfig, generate
 
 
 def run(args: argparse.Namespace) -> int:
@@ -33,16 +33,21 @@ def run(args: argparse.Namespace) -> int:
     one_by_one = args.stream is None and count == 1 and not args.json and sys.stdout.isatty()
     model = load(args)
     config = config_of(args, model)
+    if config.wants_details and not args.json:
+        raise ValueError(
+            "--logprobs, --sampled-log-probs, --kept-ids and --entropy are printed with --json only"
+        )
+    one_by_one = args.stream or (one_by_one and config.num_beams == 1)
     ids = [prompt.ids(model, args) for prompt in prompts]
     seeds = np.random.default_rng(args.seed).integers(0, 2**63, count, dtype=np.uint64)
     warm = time.perf_counter()
     # The first step compiles the sampling kernel, or loads it from the cache: not part of the speed.
     first = model.decoder.check_ids(ids[0])[:1]
-    generate(model.decoder, [first], dataclasses.replace(config, max_new_tokens=1, stop_sequences=()))
+    generate(model.decoder, [first], _plain(config))
     start = time.perf_counter()
     ready = model.seconds + start - warm
 
-    if args.stream or one_by_one:
+    if one_by_one:
         replies = iter([reply(model, ids[0], config, seeds[0], partial(print, end="", flush=True))])
     else:
         replies = _batches(model, ids, config, seeds, args)
@@ -52,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.json:
             if count > 1:
                 print(f">>> {prompts[(len(records) - 1) // args.samples].text}")
-            print("" if args.stream or one_by_one else said.text)
+            print("" if one_by_one else said.text)
     seconds = time.perf_counter() - start
     tokens = sum(record["tokens"] for record in records)
     speed = tokens / seconds if seconds else 0.0
@@ -82,17 +87,48 @@ def _batches(
     for first in range(0, len(ids), args.batch_size):
         some = ids[first : first + args.batch_size]
         own = seeds[first * args.samples : (first + len(some)) * args.samples]
-        for response in generate(
+        responses = generate(
             model.decoder,
             some,
             config,
             seeds=own,
             num_samples=args.samples,
             decode_text=model.tokenizer.decode,
-        ):
+        )
+        for i, response in enumerate(responses):
             yield Reply(
                 response.tokens.tolist(),
                 model.tokenizer.decode(response.tokens, skip_special_tokens=True),
                 float(response.log_probs.sum()),
                 response.finish_reason,
+                _more(response, some[i // args.samples]),
             )
+
+
+def _plain(config: GenerationConfig) -> GenerationConfig:
+    """One token of the same kind of sampling."""
+    return dataclasses.replace(
+        config, max_new_tokens=1, min_new_tokens=0, stop_sequences=(), num_beams=1, grammar=None
+    )
+
+
+def _more(response: Generated, prompt: NDArray[np.int64]) -> dict[str, Any]:
+    """What JSON has of a response where its options ask for it: the score of a search, details of each token.
+
+    With details come the ids, named so that `lite mismatch` reads them.
+    """
+    more: dict[str, Any] = {}
+    if response.score is not None:
+        more["score"] = response.score
+    if response.details is not None:
+        more |= {
+            "prompt_ids": prompt.tolist(),
+            "response_ids": response.tokens.tolist(),
+            "logprobs": response.log_probs.tolist(),
+        }
+        columns = {
+            entry.name: getattr(response.details, entry.name)
+            for entry in dataclasses.fields(response.details)
+        }
+        more |= {name: value.tolist() for name, value in columns.items() if value is not None}
+    return more

@@ -59,8 +59,8 @@ def run(args: argparse.Namespace) -> int:
 def _plan(decoder: OnnxDecoder, args: argparse.Namespace) -> dict[str, Any]:
     """How the model will be run."""
     spec, context = decoder.spec, decoder.context_length
-    providers = getattr(decoder.session, "get_providers", list)()
-    each = decoder.cache_bytes_per_token
+    providers: list[str] = getattr(decoder.session, "get_providers", list)()
+    each = decoder.bytes_per_token
     return {
         "provider": providers[0] if providers else None,
         "onnxruntime": import_onnxruntime().__version__,

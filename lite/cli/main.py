@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Sequence
 
 from lite.cli.options import add_options
@@ -72,6 +73,39 @@ def build_parser() -> argparse.ArgumentParser:
     _add_model(score, required=True)
     _add_threads(score)
 
+    mismatch = commands.add_parser("mismatch", help="how far log-probs of two sides are apart, and why")
+    mismatch.add_argument("a", metavar="A", help="directory of a model, the side that trains")
+    mismatch.add_argument(
+        "b",
+        metavar="B",
+        help="the side that drew the tokens: a model, or JSON lines of vLLM, TRL, transformers",
+    )
+    mismatch.add_argument(
+        "--data",
+        metavar="FILE",
+        help="responses to compare two models on: JSON lines with token ids, or as for score (B draws some)",
+    )
+    mismatch.add_argument("--raw", action="store_true", help="use prompts as they are, without chat template")
+    mismatch.add_argument(
+        "--samples", type=_positive, default=4, metavar="N", help="responses B draws per prompt (4)"
+    )
+    mismatch.add_argument(
+        "--max-new-tokens", type=_positive, default=64, metavar="N", help="tokens of each (64)"
+    )
+    mismatch.add_argument(
+        "--divergence",
+        type=float,
+        default=0.1,
+        metavar="X",
+        help="difference at which a response diverges (0.1)",
+    )
+    mismatch.add_argument(
+        "--bos-token-id", type=_not_negative, metavar="ID", help="token that begins texts (A's)"
+    )
+    mismatch.add_argument("--html", metavar="FILE", help="write a page with charts, too")
+    _add_run(mismatch)
+    _add_threads(mismatch)
+
     info = commands.add_parser("info", help="what a model directory holds and how it will be run")
     _add_model(info, required=True)
     _add_threads(info)
@@ -89,6 +123,10 @@ def _add_model(parser: argparse.ArgumentParser, required: bool) -> None:
         help="directory with the ONNX graph, tokenizer and configuration"
         + ("" if required else " (default: the embedded model)"),
     )
+    _add_run(parser)
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
     parser.add_argument("--seed", type=_not_negative, default=0, help="seed of the sampling (0)")
     parser.add_argument("--json", action="store_true", help="print JSON for machines")
@@ -125,6 +163,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         error), 2 for wrong arguments.
     """
     args = build_parser().parse_args(argv)
+    with warnings.catch_warnings():  # restores what shows them
+        warnings.showwarning = _warn
+        return _run(args)
+
+
+def _warn(message: Warning | str, *where: object, **options: object) -> None:
+    """A warning as one line, without the place in the code that it came from."""
+    print(f"lite: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+def _run(args: argparse.Namespace) -> int:
     try:
         if args.command == "demo":
             from lite.cli.demo import run
@@ -132,6 +181,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             from lite.cli.generate import run
         elif args.command == "score":
             from lite.cli.score import run
+        elif args.command == "mismatch":
+            from lite.cli.mismatch import run
         elif args.command == "info":
             from lite.cli.info import run
         else:

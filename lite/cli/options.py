@@ -6,11 +6,12 @@ import argparse
 import inspect
 import json
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from lite.cli.model import LoadedModel
 from lite.models import GenerationConfig
+from lite.models.generation.options import SAMPLING_KEYS
 
 # Fields that are no flag: said in another way, belonging to the model, or settled by how text is printed.
 _NO_FLAG = {
@@ -40,19 +41,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         kind = str(field.type)
         if field.name in _NO_FLAG or "Callable" in kind or "Processor" in kind:
             continue
-        parser.add_argument(
-            f"--{field.name.replace('_', '-')}",
-            type=_NUMBERS.get(kind, _value),
-            metavar={"int": "N", "float": "X"}.get(kind.removesuffix(" | None"), "VALUE"),
-            help=said.get(field.name, "").replace("%", "%%")
-            + ("; greedy unless something of sampling is asked for" if field.name == "temperature" else ""),
-        )
+        flag, text = f"--{field.name.replace('_', '-')}", said.get(field.name, "").replace("%", "%%")
+        if field.name == "temperature":
+            text += "; greedy unless something of sampling is asked for"
+        if kind == "bool":
+            parser.add_argument(flag, action="store_const", const=True, help=text)
+        else:
+            metavar = {"int": "N", "float": "X"}.get(kind.removesuffix(" | None"), "VALUE")
+            parser.add_argument(flag, type=_NUMBERS.get(kind, _value), metavar=metavar, help=text)
 
 
 def config_of(args: argparse.Namespace, model: LoadedModel) -> GenerationConfig:
     """The configuration that the flags ask for, on top of what the model's files say.
 
-    Without a word about sampling, and for one sample, generation is greedy whatever the model's files say.
+    Without a word about sampling, one sample, or beams, are greedy whatever the model's files say.
 
     Raises:
         ValueError, TypeError: a value is out of range; the message names the option.
@@ -65,10 +67,12 @@ def config_of(args: argparse.Namespace, model: LoadedModel) -> GenerationConfig:
         options["max_new_tokens"] = NEW_TOKENS_OF_CHAT if args.chat else NEW_TOKENS
     if args.stop:
         options["stop_sequences"] = args.stop
+    if not SAMPLING_KEYS & set(options):
+        options["do_sample"] = args.samples > 1 and options.get("num_beams", 1) == 1
     config = GenerationConfig.from_kwargs(options, model.decoder.config)
-    if "temperature" in options or GenerationConfig.from_kwargs(options).do_sample:
-        return config
-    return GenerationConfig.from_kwargs({**options, "do_sample": args.samples > 1}, model.decoder.config)
+    if config.grammar is not None:
+        config = replace(config, grammar=config.grammar.bound(model.tokenizer))
+    return config
 
 
 def _value(text: str) -> Any:

@@ -27,12 +27,14 @@ class Reply:
         text: its text, without special tokens.
         log_prob: the sum of its tokens' log-probs under the raw model distribution.
         finish_reason: as in `Generated`, or "interrupted".
+        more: further entries of `record`.
     """
 
     tokens: list[int] = field(default_factory=list)
     text: str = ""
     log_prob: float = 0.0
     finish_reason: str = "length"
+    more: dict[str, Any] = field(default_factory=dict)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -42,6 +44,7 @@ class Reply:
             "tokens": len(self.tokens),
             "log_prob": self.log_prob,
             "finish_reason": self.finish_reason,
+            **self.more,
         }
 
 

@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--output {args.output} is the file to be scored: give another one.")
     done = _lines_done(args.output)
     with _open(args.file) as source:
-        records = _read(source)
+        records = read_records(source)
         for _ in islice(records, done):
             pass
         model = load(args)
@@ -78,7 +78,7 @@ def _lines_done(output: str | None) -> int:
     return data[:whole].count(b"\n")
 
 
-def _read(source: TextIO) -> Iterator[dict[str, Any]]:
+def read_records(source: TextIO) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(source, 1):
         if not line.strip():
             continue
@@ -110,7 +110,7 @@ def _check(record: Any, number: int) -> dict[str, Any]:
     )
 
 
-def _row_of(model: LoadedModel, record: dict[str, Any], raw: bool) -> tuple[NDArray[np.int64], int]:
+def row_of(model: LoadedModel, record: dict[str, Any], raw: bool) -> tuple[NDArray[np.int64], int]:
     """Prompt and response ids in one row, and how many of them are the prompt."""
     tokenizer = model.tokenizer
     if "messages" in record:
@@ -131,7 +131,7 @@ def _row_of(model: LoadedModel, record: dict[str, Any], raw: bool) -> tuple[NDAr
 
 
 def _score(model: LoadedModel, batch: list[dict[str, Any]], raw: bool) -> Iterator[dict[str, Any]]:
-    rows = [_row_of(model, record, raw) for record in batch]
+    rows = [row_of(model, record, raw) for record in batch]
     for record, (_, start), log_probs in zip(
         batch, rows, score(model.decoder, [ids for ids, _ in rows]), strict=True
     ):

@@ -1,7 +1,7 @@
 """Which of the usual mistakes makes two columns of log-probs differ.
 
 Each mistake is tried out: what would B have written if it were A with this mistake? The one that comes
-nearest to what B did write is named, if it explains most of the difference. All is done on a part of the tokens.
+nearest to what B did write is named, if it explains most of the difference. A part of the tokens is enough.
 """
 
 from __future__ import annotations
@@ -194,9 +194,8 @@ def _sampling(decoder: Decoder, evidence: _Evidence) -> tuple[Cause, Cause, Caus
     coarse = _fitted(decoder, evidence, dict.fromkeys(_TEMPERATURES, (WHOLE, *every)))
     grid: dict[float, set[Support]] = {}
     for pairs in _kinds(coarse):
-        for kind in {
-            support.kind for _, support in pairs
-        }:  # one between two values may beat the best of others
+        # Each kind has its turn, as what lies between two values of one may beat the best of another.
+        for kind in {support.kind for _, support in pairs}:
             temperature, support = min((p for p in pairs if p[1].kind == kind), key=coarse.__getitem__)
             for t in _near(temperature) if temperature != 1 else [1.0]:
                 grid.setdefault(t, set()).update(finer(support))
@@ -204,12 +203,11 @@ def _sampling(decoder: Decoder, evidence: _Evidence) -> tuple[Cause, Cause, Caus
     out = []
     a = np.concatenate([row[: len(own)] for row, own in zip(evidence.a, evidence.b, strict=True)])
     before = float(_size(np.concatenate(evidence.b) - a).sum())
-    for name, kind in zip(
-        ("temperature", "truncated support", "temperature and truncated support"), _kinds(fine), strict=True
-    ):
-        temperature, support = min(kind, key=fine.__getitem__)
+    names = ("temperature", "truncated support", "temperature and truncated support")
+    for name, pairs in zip(names, _kinds(fine), strict=True):
+        temperature, support = min(pairs, key=fine.__getitem__)
         parameters = {} if temperature == 1 else {"temperature": temperature}
-        parameters |= {} if support is WHOLE else {support.kind: support.value}
+        parameters |= {} if support == WHOLE else {support.kind: support.value}
         said = " and ".join(f"{key} {value:g}" for key, value in parameters.items())
         out.append(
             Cause(
@@ -225,9 +223,9 @@ def _sampling(decoder: Decoder, evidence: _Evidence) -> tuple[Cause, Cause, Caus
 def _kinds(pairs: Mapping[tuple[float, Support], float]) -> tuple[list[tuple[float, Support]], ...]:
     """The pairs with another temperature, with another support, and with both."""
     return (
-        [(t, s) for t, s in pairs if t != 1 and s is WHOLE],
-        [(t, s) for t, s in pairs if t == 1 and s is not WHOLE],
-        [(t, s) for t, s in pairs if t != 1 and s is not WHOLE],
+        [(t, s) for t, s in pairs if t != 1 and s == WHOLE],
+        [(t, s) for t, s in pairs if t == 1 and s != WHOLE],
+        [(t, s) for t, s in pairs if t != 1 and s != WHOLE],
     )
 
 

@@ -64,8 +64,9 @@ class LoggedResponse:
 def read_log_probs(path: str | Path, *, needed: bool = True) -> list[LoggedResponse]:
     """Read responses with log-probs from a file of JSON lines.
 
-    A line is an object with token ids and a log-prob (natural logarithm) for each token of the response:
-    `{"prompt_ids": [5, 9], "response_ids": [7, 2], "logprobs": [-0.5, -1.25]}`. Taken as they are written:
+    A line is an object with token ids and a log-prob (natural logarithm) for each token of the response, or
+    of prompt and response: `{"prompt_ids": [5, 9], "response_ids": [7, 2], "logprobs": [-0.5, -1.25]}`.
+    Taken as they are written:
 
     - vLLM: a response of its server (`choices` with `token_ids`, `prompt_token_ids` and `logprobs`, of
       completions or of chats, asked for with `return_token_ids`; `"token_id:7"` as tokens will do as well),
@@ -76,6 +77,7 @@ def read_log_probs(path: str | Path, *, needed: bool = True) -> list[LoggedRespo
       `prompt_mask` and `completion_mask` where rows are padded.
     - transformers: `sequences` and the `transition_scores` that `compute_transition_scores(...,
       normalize_logits=True)` gave; with `completion_mask` where a response is padded.
+    - lite: what `lite generate --json` prints with `--logprobs N`, `--entropy` or the like.
 
     Other fields are ignored, and so are empty lines.
 
@@ -138,7 +140,7 @@ def _parsed(line: bytes) -> Mapping[str, Any]:
 
 def _flat(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """One mapping for each response of a record."""
-    for name in ("choices", "outputs"):
+    for name in ("choices", "outputs", "responses"):
         parts = record.get(name)
         if isinstance(parts, list):
             if not parts or not all(isinstance(part, dict) for part in parts):

@@ -42,7 +42,7 @@ def supports(vocab_size: int) -> tuple[Support, ...]:
 
 def finer(support: Support) -> tuple[Support, ...]:
     """Supports between the neighbours of one that `supports` gave, itself included; `WHOLE` for itself."""
-    if support is WHOLE:
+    if support == WHOLE:
         return (WHOLE,)
     values = _VALUES[support.kind]
     at = values.index(support.value)

@@ -84,6 +84,12 @@ class BlockCache:
             self._spans[row] = None  # lets go of the block
         self.lengths[row] = length
 
+    def settle(self, row: int) -> None:
+        """Take the row out of a block that other rows, or none, have left in it."""
+        if self._spans[row] is not None:
+            self._changed()
+            self._spans[row] = _Span(self._gather([row]), 0, 0)
+
     def resize(self, rows: int) -> None:
         new = rows - len(self._spans)
         if new > 0:

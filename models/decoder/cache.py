@@ -58,6 +58,9 @@ class KVCache(Protocol):
     def truncate(self, row: int, length: int) -> None:
         """Forget what follows the first `length` tokens."""
 
+    def settle(self, row: int) -> None:
+        """Hold a row that is to rest in no more memory than its tokens need."""
+
     def resize(self, rows: int) -> None:
         """Have room for `rows` rows."""
 

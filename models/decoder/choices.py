@@ -28,6 +28,18 @@ class ChoiceScores(NamedTuple):
     token_log_probs: list[list[NDArray[np.float32]]]
     """Of each token of each choice, in arrays (L,)."""
 
+    @classmethod
+    def of(cls, token_log_probs: list[list[NDArray[np.float32]]]) -> ChoiceScores:
+        """What follows from the log-probs of the tokens."""
+        shape = len(token_log_probs), max(map(len, token_log_probs), default=0)
+        log_probs = np.full(shape, -np.inf)
+        for row, parts in zip(log_probs, token_log_probs, strict=True):
+            row[: len(parts)] = [part.sum(dtype=np.float64) for part in parts]
+        top = log_probs.max(1, keepdims=True, initial=-np.inf)
+        weights = np.exp(log_probs - np.where(np.isinf(top), 0.0, top))
+        with np.errstate(invalid="ignore"):  # where no choice is possible
+            return cls(log_probs, weights / weights.sum(1, keepdims=True), token_log_probs)
+
 
 def score_choices(decoder: Decoder, prompts: Sequence[ArrayLike], choices: Sequence[Any]) -> ChoiceScores:
     """Log-probs of given continuations under the raw model distribution.
@@ -59,49 +71,52 @@ def score_choices(decoder: Decoder, prompts: Sequence[ArrayLike], choices: Seque
         >>> bool(np.allclose(scores.probabilities.sum(1), 1))
         True
     """
-    ids = [np.asarray(prompt) for prompt in prompts]
-    lists = _lists(choices, len(ids))
-    for i, (prompt, own) in enumerate(zip(ids, lists, strict=True)):
-        for j, choice in enumerate(own):
-            _check(decoder, prompt, choice, f"choices[{j}] of prompt {i}")
-    ids = [decoder.check_ids(prompt) for prompt in ids]
+    lists = checked_choices(decoder, prompts, choices)
+    ids = [decoder.check_ids(prompt) for prompt in prompts]
     out = [[np.zeros(len(choice), np.float32) for choice in own] for own in lists]
     order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))  # memory for the longest serves the others
     for first in range(0, len(ids), decoder.rows_per_run):
         _score_group(decoder, ids, lists, out, order[first : first + decoder.rows_per_run])
-    log_probs = np.full((len(ids), max(map(len, lists), default=0)), -np.inf)
-    for i, parts in enumerate(out):
-        log_probs[i, : len(parts)] = [part.sum(dtype=np.float64) for part in parts]
-    top = log_probs.max(1, keepdims=True, initial=-np.inf)
-    weights = np.exp(log_probs - np.where(np.isinf(top), 0.0, top))
-    with np.errstate(invalid="ignore"):  # where no choice is possible
-        return ChoiceScores(log_probs, weights / weights.sum(1, keepdims=True), out)
+    return ChoiceScores.of(out)
 
 
-def _lists(choices: Sequence[Any], count: int) -> list[list[NDArray[np.int64]]]:
-    """One list of choices per prompt."""
+def checked_choices(
+    decoder: Decoder, prompts: Sequence[ArrayLike], choices: Sequence[Any]
+) -> list[list[NDArray[np.int64]]]:
+    """One list of choices per prompt, all of which can be run; raises the errors of `score_choices`."""
     if isinstance(choices, str) or not len(choices):
         raise ValueError(f"choices must be a list of at least one choice, got {choices!r}")
-    first = choices[0]
-    depth = 1 if np.ndim(first) == 0 else 2 if not len(first) or np.ndim(first[0]) == 0 else 3
+    depth = 1 + _depth(choices[0])
     if depth == 1:
-        raise ValueError(f"choices must hold arrays of token ids, one per choice, got {first!r}")
-    if depth == 2:
-        return [[np.asarray(choice) for choice in choices]] * count
-    if len(choices) != count:
-        raise ValueError(f"choices must be one list for all prompts or {count} lists, got {len(choices)}")
-    for i, own in enumerate(choices):
-        if not len(own):
+        raise ValueError(f"choices must hold arrays of token ids, one per choice, got {choices[0]!r}")
+    if depth > 2 and len(choices) != len(prompts):
+        raise ValueError(
+            f"choices must be one list for all prompts or {len(prompts)} lists, got {len(choices)}"
+        )
+    lists = []
+    for i, prompt in enumerate(prompts):
+        own = [np.asarray(choice) for choice in (choices[i] if depth > 2 else choices)]
+        if not own:
             raise ValueError(f"choices[{i}] must hold at least one choice, got none")
-    return [[np.asarray(choice) for choice in own] for own in choices]
+        row = decoder.check_ids(prompt)
+        for j, choice in enumerate(own):
+            _check(decoder, row, choice, f"choices[{j}] of prompt {i}")
+        lists.append(own)
+    return lists
 
 
-def _check(decoder: Decoder, prompt: NDArray[Any], choice: NDArray[Any], name: str) -> None:
+def _depth(value: Any) -> int:
+    """How deep lists are nested, arrays counted by their dimensions."""
+    if isinstance(value, list | tuple):
+        return 1 + (_depth(value[0]) if value else 0)
+    return int(np.ndim(value))
+
+
+def _check(decoder: Decoder, prompt: NDArray[np.int64], choice: NDArray[Any], name: str) -> None:
     if choice.ndim != 1 or not choice.size or choice.dtype.kind not in "iu":
         raise ValueError(
-            f"{name} must be at least one token id, in one dimension; got {choice.dtype}, shape {choice.shape}"
+            f"{name} must be at least one token id, in one dimension; got {choice.dtype} {choice.shape}"
         )
-    decoder.check_ids(prompt)
     try:
         decoder.check_ids(np.concatenate([prompt, choice]))
     except ValueError as error:

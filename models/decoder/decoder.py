@@ -228,8 +228,8 @@ class OnnxDecoder:
         return sum(cache.nbytes for cache in self._caches())
 
     @property
-    def cache_bytes_per_token(self) -> int:
-        """Bytes of key/value cache for one token of one row; 0 for a graph without a cache.
+    def bytes_per_token(self) -> int:
+        """Bytes of keys and values that each token takes in its row; 0 for a graph without a cache.
 
         Graphs that concatenate (every padding but `Padding.SLOTS`) have two sets of buffers, so that rows
         take twice as much while they run.
@@ -269,6 +269,19 @@ class OnnxDecoder:
         at = self._rows(rows, grow=True)
         for row in at:
             self._forget(row)
+        if not at:
+            return np.empty((0, self._vocab_size), np.float32)
+        return np.stack([logits[-1] for logits in self._extend(at, checked, last=True)])
+
+    @_in_turn
+    def continue_rows(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> NDArray[np.float32]:
+        """Append tokens to rows, as `prefill_rows` to empty ones; returns the logits after each, (n, V)."""
+        at = self._rows(rows)
+        if len(at) != len(ids):
+            raise ValueError(f"ids must have one entry per row, got {len(ids)} for {len(at)} rows")
+        self._check_adapter(at)
+        lengths = self._cache.lengths
+        checked = [self._checked(new, int(lengths[row])) for row, new in zip(at, ids, strict=True)]
         if not at:
             return np.empty((0, self._vocab_size), np.float32)
         return np.stack([logits[-1] for logits in self._extend(at, checked, last=True)])
@@ -366,6 +379,13 @@ class OnnxDecoder:
     def reset(self, row: int) -> None:
         """Empty `row`."""
         self.truncate(row, 0)
+
+    @_in_turn
+    def settle(self, row: int) -> None:
+        """Let `row` take no more memory than its tokens need, as it is going to rest."""
+        (row,) = self._rows([row])
+        self._check_adapter([row])
+        self._cache.settle(row)
 
     @_in_turn
     def reserve(self, length: int, rows: int = 1) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -85,6 +85,34 @@ class Decoder(Protocol):
 
     def chunk_length(self, rows: int = 1) -> int:
         """Most tokens per row to give `extend` at once when it gets that many rows."""
+
+
+@runtime_checkable
+class RewindableDecoder(Decoder, Protocol):
+    """A decoder whose rows can be cut and continued, which is what saves running tokens twice.
+
+    `OnnxDecoder` is one. Prefixes that prompts share, `PrefixCache` and speculation need these members; a
+    decoder without them generates the same tokens and does more work for them.
+
+    Example:
+        >>> from lite.models import OnnxDecoder, embedded_model_path
+        >>> decoder = OnnxDecoder(embedded_model_path())
+        >>> isinstance(decoder, RewindableDecoder), decoder.bytes_per_token > 0
+        (True, True)
+    """
+
+    @property
+    def bytes_per_token(self) -> int:
+        """What a row keeps of each token; 0 if it keeps nothing that would be work to compute."""
+
+    def truncate(self, row: int, length: int) -> None:
+        """Forget all but the first ``length`` tokens of a row."""
+
+    def continue_rows(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> NDArray[np.float32]:
+        """Append tokens (L_i,) to different rows; the logits after each row's last one, float32 (n, V)."""
+
+    def settle(self, row: int) -> None:
+        """Let a row that is to rest take no more memory than its tokens need."""
 
 
 def check_decoder(model: Any) -> None:

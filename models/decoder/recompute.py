@@ -55,6 +55,8 @@ class RecomputeCache:
         self._ids[row] = self._ids[row][:length]
         self.lengths[row] = length
 
+    def settle(self, row: int) -> None: ...  # tokens are small
+
     def resize(self, rows: int) -> None:
         new = max(0, rows - len(self._ids))
         self._ids += [_NOTHING] * new

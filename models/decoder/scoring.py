@@ -155,8 +155,8 @@ def _run(
     note: Callable[[int, slice, NDArray[np.float32], dict[str, Any]], None],
 ) -> None:
     """Call `note(row, positions, logits, options of the kernel)` for all positions that have logits."""
-    temperatures = _temperatures(temperature, len(rows))
-    kept = _checked_supports(supports, [len(row) for row in rows], decoder.vocab_size)
+    lengths = [len(row) for row in rows]
+    temperatures, kept = checked_sampling(temperature, supports, lengths, decoder.vocab_size)
     for i, start, logits in _chunks(decoder, rows, equal_lengths):
         stop = min(start + len(logits), len(rows[i]) - 1)  # the last logits score a token that is not given
         if stop > start:
@@ -166,20 +166,30 @@ def _run(
                 here = offsets[start + 1 : stop + 2]
                 sampled["support"] = here - here[0], ids[here[0] : here[-1]]
             note(i, slice(start + 1, stop + 1), logits[: stop - start], sampled)
+        del logits  # the next run needs as much memory
 
 
-def _temperatures(temperature: ArrayLike, count: int) -> NDArray[np.float64]:
+def checked_sampling(
+    temperature: ArrayLike,
+    supports: Sequence[Support | None] | None,
+    lengths: Sequence[int],
+    vocab_size: int,
+) -> tuple[NDArray[np.float64], list[tuple[NDArray[np.int64], NDArray[np.int32]] | None]]:
+    """A temperature of each row, and offsets (L_i + 1,) and ids or None; raises the errors of `score`."""
     given = np.asarray(temperature)
     if given.dtype.kind not in "fiu":
         raise TypeError(f"temperature must be a number, or one per row, got {temperature!r}")
-    if given.shape not in ((), (count,)):
-        raise ValueError(f"temperature must be one number or one for each of {count} rows, got {given.shape}")
+    if given.shape not in ((), (len(lengths),)):
+        raise ValueError(
+            f"temperature must be one number or one for each of {len(lengths)} rows, got shape {given.shape}"
+        )
     if not (fits := (given >= 2.0**-126) & (given <= 2.0**100)).all():
         raise ValueError(f"temperature must be positive and finite, got {given[~fits].flat[0]}")
-    return np.broadcast_to(given.astype(np.float64), (count,))
+    temperatures = np.broadcast_to(given.astype(np.float64), (len(lengths),))
+    return temperatures, _whole(supports, lengths, vocab_size)
 
 
-def _checked_supports(
+def _whole(
     supports: Sequence[Support | None] | None, lengths: Sequence[int], vocab_size: int
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int32]] | None]:
     """Supports of whole rows: offsets (L_i + 1,) and ids, or None."""
@@ -219,6 +229,7 @@ def _chunks(
                 ids = [arrays[i][start : start + chunk] for _, i in live]
                 for (_, i), logits in zip(live, decoder.extend([row for row, _ in live], ids), strict=True):
                     yield i, start, logits
+                    del logits
         finally:
             decoder.release(held)
 
@@ -226,8 +237,8 @@ def _chunks(
 def _batches(decoder: Decoder, lengths: list[int], equal: bool) -> Iterator[list[int]]:
     """Indices of rows to run together: of similar length, which wastes no padding, or of equal length.
 
-    As many as fit one chunk: sharing runs would cut longer rows into more pieces, each of which reads the
-    past again. A graph that takes token after token gains from every row.
+    No more than leave the chunks as long as a row needs them: more would cut long rows into more pieces, each
+    of which reads the past again.
     """
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     groups = [list(group) for _, group in groupby(order, key=lengths.__getitem__)] if equal else [order]
@@ -235,7 +246,7 @@ def _batches(decoder: Decoder, lengths: list[int], equal: bool) -> Iterator[list
     for group in groups:
         while group:
             size = most
-            while single > 1 and size > 1 and decoder.chunk_length(size) < lengths[group[:size][-1]]:
+            while size > 1 and decoder.chunk_length(size) < min(single, lengths[group[:size][-1]]):
                 size -= 1
             yield group[:size]
             group = group[size:]

@@ -84,6 +84,8 @@ class SlotCache:
         if length == 0:
             self._slots[row] = -1
 
+    def settle(self, row: int) -> None: ...  # a slot is its own
+
     def resize(self, rows: int) -> None:
         new = max(0, rows - len(self._slots))
         self._slots = np.concatenate([self._slots, np.full(new, -1)])

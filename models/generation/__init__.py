@@ -7,8 +7,12 @@
 - `stops`: texts that end a response
 - `sampling`: the next token of every open response
 - `beams`: beam search
+- `prefix_cache`, `rows`: rows kept after a call; rows filled so that what they share runs once
+- `speculation`: guessed tokens
+- `run`: rows are filled, drawn for and stepped, and replaced when they have ended
 - `loop`: prompts in, tokens and their log-probs out
 - `batching`: rows of several threads in one run
+- `pool`: several decoders of one model
 - `calls`: what a wrapper asks of its model
 """
 

@@ -6,6 +6,7 @@ those of several prompts side by side over a decoder.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from lite.kernels import masked_log_softmax
 from lite.models.decoder.protocol import Decoder
 from lite.models.generation.options import GenerationConfig
 from lite.models.generation.processors import Processors
-from lite.models.generation.response import AHEAD
+from lite.models.generation.response import AHEAD, Response
 from lite.models.generation.stops import DecodeText, has_stopped
 
 _OUT = np.float32(-np.inf)  # the score of a beam that does not count
@@ -171,30 +172,30 @@ class Search:
 
 def search(
     decoder: Decoder,
-    prompts: Sequence[NDArray[np.int64]],
-    configs: Sequence[GenerationConfig],
-    limits: Sequence[int],
+    responses: Sequence[Response],
+    max_rows: int | None = None,
     decode_text: DecodeText | None = None,
 ) -> list[list[Found]]:
-    """Search for the responses to each prompt; a prompt's do not depend on the others.
+    """Search for the most probable responses; those to one prompt do not depend on the others.
 
     Args:
         decoder: the model; rows that are in use stay as they are.
-        prompts: ids that `check_ids` accepts.
-        configs: one per prompt, each with several beams.
-        limits: most tokens of the responses to each prompt.
+        responses: a prompt with its options each, which say how many beams; they stay as they are.
+        max_rows: most beams at a time, though all of a prompt's in any case; None for any number.
         decode_text: turns ids into text, for stop sequences.
 
     Returns:
         The responses to each prompt, `num_beams` of them or fewer if there are no more, the best first.
     """
     searches = [
-        Search(prompt, config, limit, decoder.vocab_size, decode_text)
-        for prompt, config, limit in zip(prompts, configs, limits, strict=True)
+        Search(one.prompt, one.config, one.limit, decoder.vocab_size, decode_text) for one in responses
     ]
-    live = [one for one in searches if one.limit > 0]
-    if live:
-        _run(decoder, live)
+    waiting = [one for one in searches if one.limit > 0]
+    while waiting:
+        rows = itertools.accumulate(one.config.num_beams for one in waiting)
+        fit = len(waiting) if max_rows is None else sum(count <= max_rows for count in rows)
+        _run(decoder, waiting[: max(fit, 1)])
+        del waiting[: max(fit, 1)]
     return [one.found for one in searches]
 
 

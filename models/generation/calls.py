@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lite.models.decoder.choices import ChoiceScores, checked_choices, score_choices
 from lite.models.decoder.protocol import Decoder
-from lite.models.decoder.scoring import full_logits, score
+from lite.models.decoder.scoring import checked_sampling, full_logits, score
 from lite.models.generation.batching import Batcher, BatchSizes
-from lite.models.generation.loop import Generated, generate
+from lite.models.generation.loop import Generated, check_options, generate
 from lite.models.generation.options import GenerationConfig
 from lite.models.generation.pool import Pool
+from lite.models.generation.prefix_cache import PrefixCache
 from lite.models.generation.stops import DecodeText
 
-Task = GenerationConfig | Literal["generate", "score", "logits"]
-"""What to do with rows; only rows of equal tasks can share a run. "generate": each under its own options."""
+Task = Hashable
+"""What to do with rows: "score", "choices", "logits", or to generate; only equal ones can share a run."""
 
 
 class _Row(NamedTuple):
     ids: NDArray[np.int64]
     seeds: NDArray[np.uint64] | None = None  # one per sample
-    config: GenerationConfig | None = None
+    config: GenerationConfig = GenerationConfig()
+    temperature: float = 1.0
+    support: Any = None
+    choices: Sequence[NDArray[np.int64]] = ()
 
 
 class ModelCalls:
@@ -43,6 +49,14 @@ class ModelCalls:
         timeout: seconds that a row waits for others.
         sessions: how many parts of a call may run at the same time.
         adapter: the decoder's adapter to run with, None for the model as it is.
+        max_rows: most responses that each of them writes at a time; None for all.
+        prefix_cache: bytes of keys and values that are kept from call to call, by all of them together; None
+            for none.
+        assistant_model: guesses tokens.
+
+    Raises:
+        ValueError: `max_rows`, `prefix_cache` or a size is out of range.
+        TypeError: the model cannot keep rows (it is no `RewindableDecoder`), or is to run several times.
     """
 
     def __init__(
@@ -56,44 +70,90 @@ class ModelCalls:
         timeout: float = 10.0,
         sessions: int = 1,
         adapter: str | None = None,
+        max_rows: int | None = None,
+        prefix_cache: int | None = None,
+        assistant_model: Decoder | None = None,
     ) -> None:
+        if max_rows is not None and operator.index(max_rows) < 1:
+            raise ValueError(f"max_rows must be at least 1, got {max_rows}")
+        kept = 0 if prefix_cache is None else prefix_cache
+        if isinstance(kept, bool) or operator.index(kept) < 0:
+            raise ValueError(f"prefix_cache must be a number of bytes of at least 0, got {prefix_cache!r}")
         self.model = model
         self.num_samples = num_samples
         self.decode_text = decode_text
         self.equal_lengths = equal_lengths
         self.adapter = adapter
         self.sessions = sessions
+        self.max_rows = max_rows
+        self.assistant_model = assistant_model
         self.pool = Pool.of(model, sessions)  # that of all wrappers of the model
+        self._kept_bytes = kept // sessions
+        self._caches: dict[Decoder, PrefixCache] = {}
+        if kept:
+            self._caches[model] = PrefixCache(model, self._kept_bytes)  # type: ignore[arg-type]  # it checks
         batcher = Batcher(self._run, sizes or BatchSizes(1, None), timeout)  # checks the timeout
         self.batcher: Batcher[_Row, Any] | None = None if sizes is None else batcher
 
     def generate(
         self,
         prompts: Sequence[NDArray[np.int64]],
-        configs: Sequence[GenerationConfig],
+        config: GenerationConfig | Sequence[GenerationConfig],
         seeds: NDArray[np.uint64] | None,
     ) -> list[Generated]:
-        """Responses, as `lite.models.generate` gives them, to prompts with options of their own."""
+        """Responses, as `lite.models.generate` gives them."""
         n = self.num_samples
-        own = [None if seeds is None else seeds[i * n : (i + 1) * n] for i in range(len(prompts))]
-        shared = set(configs)
-        task: Task = shared.pop() if len(shared) == 1 else "generate"
-        rows = self._call(task, [_Row(*row) for row in zip(prompts, own, configs, strict=True)])
+        given: NDArray[Any] = (
+            np.random.SeedSequence().generate_state(max(1, n * len(prompts)), np.uint64)
+            if seeds is None
+            else seeds
+        )
+        own = [given[i * n : (i + 1) * n] for i in range(len(prompts))]
+        configs = [config] * len(prompts) if isinstance(config, GenerationConfig) else config
+        rows = self._call(_task_of(configs), [_Row(*row) for row in zip(prompts, own, configs, strict=True)])
         return [response for row in rows for response in row]
 
-    def score(self, rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
+    def score(
+        self,
+        rows: Sequence[NDArray[np.int64]],
+        temperatures: Sequence[float] | None = None,
+        supports: Sequence[Any] | None = None,
+    ) -> list[NDArray[np.float32]]:
         """Log-probs, as `lite.models.score` gives them."""
-        return self._call("score", [_Row(ids) for ids in rows])
+        warmths = [1.0] * len(rows) if temperatures is None else temperatures
+        kept = [None] * len(rows) if supports is None else supports
+        checked_sampling(warmths, kept, [len(row) for row in rows], self.model.vocab_size)
+        own = zip(rows, warmths, kept, strict=True)
+        return self._call("score", [_Row(ids, temperature=t, support=k) for ids, t, k in own])
+
+    def score_choices(
+        self, prompts: Sequence[NDArray[np.int64]], choices: Sequence[Sequence[NDArray[np.int64]]]
+    ) -> ChoiceScores:
+        """Log-probs of each prompt's choices, as `lite.models.score_choices` gives them."""
+        own = checked_choices(self.model, prompts, choices) if len(prompts) else []
+        rows = [_Row(ids, choices=lists) for ids, lists in zip(prompts, own, strict=True)]
+        return ChoiceScores.of(self._call("choices", rows) if rows else [])
 
     def full_logits(self, rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
         """Logits, as `lite.models.full_logits` gives them."""
         return self._call("logits", [_Row(ids) for ids in rows])
+
+    def prefix_cache_state(self) -> dict[str, int]:
+        """The counters of `PrefixCache`, of all sessions together."""
+        states = [cache.state() for cache in list(self._caches.values())]
+        return {name: sum(state[name] for state in states) for name in (states[0] if states else ())}
+
+    def clear_prefix_cache(self) -> None:
+        """Give what is kept back to the model."""
+        for cache in list(self._caches.values()):
+            cache.clear()
 
     def _call(self, task: Task, rows: list[_Row]) -> list[Any]:
         if self.batcher is None:
             return self._run(task, rows)
         for row in rows:  # a bad row is its caller's alone
             self.model.check_ids(row.ids)
+            check_options(row.config, self.model, self.decode_text, self.num_samples)
         return self.batcher(task, rows)
 
     def _run(self, task: Task, rows: Sequence[_Row]) -> list[Any]:
@@ -106,20 +166,49 @@ class ModelCalls:
     def _with_adapter(self, task: Task, model: Decoder, rows: Sequence[_Row]) -> list[Any]:
         ids = [row.ids for row in rows]
         if task == "score":
-            return score(model, ids, equal_lengths=self.equal_lengths)
+            return score(
+                model,
+                ids,
+                temperature=[row.temperature for row in rows],
+                supports=[row.support for row in rows],
+                equal_lengths=self.equal_lengths,
+            )
+        if task == "choices":
+            return score_choices(model, ids, [row.choices for row in rows]).token_log_probs
         if task == "logits":
             return full_logits(model, ids, equal_lengths=self.equal_lengths)
         seeds = [row.seeds for row in rows if row.seeds is not None]
         responses = generate(
             model,
             ids,
-            [row.config for row in rows if row.config is not None],
+            [row.config for row in rows],
             seeds=np.concatenate(seeds) if seeds else None,
             num_samples=self.num_samples,
             decode_text=self.decode_text,
+            max_rows=self.max_rows,
+            prefix_cache=self._cache_of(model),
+            assistant_model=self.assistant_model,
         )
         n = self.num_samples
         return [responses[i * n : (i + 1) * n] for i in range(len(rows))]
+
+    def _cache_of(self, model: Decoder) -> PrefixCache | None:
+        if not self._caches:
+            return None
+        if model not in self._caches:  # another session
+            self._caches[model] = PrefixCache(model, self._kept_bytes)  # type: ignore[arg-type]
+        return self._caches[model]
+
+
+def _task_of(configs: Sequence[GenerationConfig]) -> Task:
+    """What rows must have in common to share a run.
+
+    Options may differ. But grammars and functions of the user may fail while a response is written, and that
+    fails all rows of the run: they share it with rows of the same options only.
+    """
+    if not any(config.grammar or config.logits_processor for config in configs):
+        return "generate"
+    return configs[0] if len(set(configs)) == 1 else object()
 
 
 @contextmanager

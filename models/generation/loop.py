@@ -1,11 +1,11 @@
-"""The token loop: prompts in, sampled or greedy tokens and their log-probs out."""
+"""Prompts in, sampled or greedy tokens and their log-probs out."""
 
 from __future__ import annotations
 
-import itertools
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,12 @@ from lite.kernels import DrawDetails
 from lite.models.decoder.protocol import Decoder
 from lite.models.generation.beams import search
 from lite.models.generation.options import GenerationConfig
+from lite.models.generation.prefix_cache import PrefixCache
 from lite.models.generation.response import AHEAD, Response
-from lite.models.generation.sampling import Sampler, joined
-from lite.models.generation.stops import DecodeText, has_stopped
+from lite.models.generation.run import Round, Run
+from lite.models.generation.sampling import joined
+from lite.models.generation.speculation import Speculation
+from lite.models.generation.stops import DecodeText
 
 _ENDLESS = 2**31  # stands for any larger limit
 
@@ -31,6 +34,8 @@ class Generated:
         log_probs: float32 (L,), of each token under the raw model distribution: no temperature, no filter,
             no penalty.
         finish_reason: `"eos"`, `"stop"` (a stop sequence) or `"length"`.
+        drafted: tokens that were guessed for it (prompt lookup or an assistant model).
+        accepted: those of them that were right, each of which saved a step.
         score: of a beam search: the sum of its log-probs after biases, penalties and bans, divided by its
             length to the power of `length_penalty`; otherwise None.
         details: of each token, what the options `logprobs`, `sampled_log_probs`, `kept_ids` and `entropy` ask
@@ -40,6 +45,8 @@ class Generated:
     tokens: NDArray[np.int64]
     log_probs: NDArray[np.float32]
     finish_reason: str
+    drafted: int = 0
+    accepted: int = 0
     score: float | None = None
     details: DrawDetails | None = None
 
@@ -73,11 +80,15 @@ def generate(
     seeds: NDArray[np.uint64] | None = None,
     num_samples: int = 1,
     decode_text: DecodeText | None = None,
+    max_rows: int | None = None,
+    prefix_cache: PrefixCache | None = None,
+    assistant_model: Decoder | None = None,
 ) -> list[Generated]:
     """Generate responses to prompts.
 
-    A prompt is run once for all of its samples, and responses that end leave the batch. A row's response
-    depends on its prompt and its seed only, not on the batch.
+    A prompt is run once for all of its samples, and so is what prompts have in common from their start.
+    Responses that end leave the batch, and with `max_rows` the next ones take their place. A row's response
+    depends on its prompt, its options and its seed only, not on the batch nor on any of these.
 
     Args:
         decoder: the model; rows that are in use stay as they are.
@@ -87,6 +98,11 @@ def generate(
             system.
         num_samples: responses per prompt; of a beam search, the best ones, the best first.
         decode_text: turns tokens (L,) into text; needed for stop sequences.
+        max_rows: most responses that are written at a time, which bounds the memory; default: all.
+        prefix_cache: keeps what the model has read beyond this call.
+        assistant_model: a smaller model of the same vocabulary that guesses tokens for this one to check
+            (`num_assistant_tokens` of the options). With `prompt_lookup_num_tokens` they are looked up
+            instead. Both save time and change nothing else. Beam searches use neither, nor a prefix cache.
 
     Returns:
         The responses, prompt by prompt: response s of prompt p is number `p * num_samples + s`. For no
@@ -94,7 +110,10 @@ def generate(
 
     Raises:
         ValueError: if a prompt is empty, longer than the context or holds unknown ids, if there is not one
-            seed per response, for stop sequences without `decode_text`, or more samples than beams.
+            seed per response, for stop sequences without `decode_text`, more samples than beams, ids in
+            options that the vocabulary has not, or a `prefix_cache` or
+            `assistant_model` that does not fit the decoder.
+        TypeError: if the decoder is to guess and cannot go back (it is no `RewindableDecoder`).
 
     Example:
         >>> import numpy as np
@@ -106,35 +125,62 @@ def generate(
         >>> len(responses), responses[0].tokens.shape, responses[0].finish_reason
         (4, (5,), 'length')
     """
-    configs = _one_each(config, len(prompts))
-    if any(own.num_beams > 1 for own in configs):
-        return _with_beams(decoder, prompts, configs, seeds, num_samples, decode_text)
-    steps = list(
-        stream(decoder, prompts, configs, seeds=seeds, num_samples=num_samples, decode_text=decode_text)
-    )
-    count = len(prompts) * num_samples
-    tokens = np.zeros((count, len(steps)), np.int64)
-    log_probs = np.zeros((count, len(steps)), np.float32)
-    lengths = np.zeros(count, np.int64)
-    reasons = ["length"] * count  # also of a prompt that leaves no room for a response
-    draws: list[list[tuple[Step, int]]] = [[] for _ in range(count)]
-    for step in steps:
-        tokens[step.rows, step.index] = step.tokens
-        log_probs[step.rows, step.index] = step.log_probs
-        lengths[step.rows] += 1
-        for i, row in enumerate(step.rows.tolist()):
-            draws[row].append((step, i))
-        for row, reason in step.finished.items():
-            reasons[row] = reason
-    return [
-        Generated(
-            tokens[row, :length].copy(),
-            log_probs[row, :length].copy(),
-            reasons[row],
-            details=joined(draws[row], configs[row // num_samples]),
-        )
-        for row, length in enumerate(lengths)
-    ]
+    responses = _checked(decoder, prompts, config, seeds, num_samples, decode_text, beams=True)
+    drawn = [response for response in responses if response.config.num_beams == 1]
+    run = _run(decoder, drawn, max_rows, decode_text, prefix_cache, assistant_model)
+    ended = {response.number: _generated(response) for turn in run.rounds() for response in turn.ended}
+    searched = [response for response in responses if response.config.num_beams > 1]
+    ended.update(_searched(decoder, searched, num_samples, max_rows, decode_text))
+    return [ended[number] for number in range(len(responses))]
+
+
+def generate_each(
+    decoder: Decoder,
+    prompts: Iterable[ArrayLike],
+    config: GenerationConfig | Iterable[GenerationConfig],
+    *,
+    seeds: Iterable[int] | None = None,
+    num_samples: int = 1,
+    decode_text: DecodeText | None = None,
+    max_rows: int = 8,
+    prefix_cache: PrefixCache | None = None,
+    assistant_model: Decoder | None = None,
+) -> Iterator[tuple[int, Generated]]:
+    """Generate responses to any number of prompts, and yield each as soon as it has ended.
+
+    A prompt is asked for when there is room for it, so `prompts` may be endless, and memory is that of
+    `max_rows` responses. A response that ends is replaced at once; which ones are written together does not
+    show in them.
+
+    Args:
+        decoder: the model, as all other arguments that are not listed here, as for `generate`.
+        prompts: token ids, one integer array (L,) per prompt.
+        config: the options, of all prompts or one for each, read along with the prompts.
+        seeds: one integer of 64 bits per response, read along with the prompts (`itertools.count(7)`, say);
+            default: drawn from the operating system.
+        max_rows: most responses that are written at a time.
+
+    Yields:
+        The number of a response, `p * num_samples + s` for sample s of prompt p, and the response. They
+            come in the order in which they end.
+
+    Raises:
+        ValueError: as `generate`; of a prompt, when it is its turn. The decoder's rows are given back then,
+            and also when the iterator is closed.
+
+    Example:
+        >>> import itertools
+        >>> from lite.models import GenerationConfig, OnnxDecoder, embedded_model_path, generate_each
+        >>> decoder = OnnxDecoder(embedded_model_path())
+        >>> prompts = ([10, i] for i in range(5))
+        >>> config = [GenerationConfig(max_new_tokens=n) for n in (3, 1, 1, 2, 1)]
+        >>> [i for i, _ in generate_each(decoder, prompts, config, seeds=itertools.count(7), max_rows=2)]
+        [1, 2, 3, 4, 0]
+    """
+    _check_counts(num_samples, max_rows)
+    responses = _responses(decoder, prompts, config, seeds, num_samples, decode_text)
+    run = _run(decoder, responses, max_rows, decode_text, prefix_cache, assistant_model)
+    return ((response.number, _generated(response)) for drawn in run.rounds() for response in drawn.ended)
 
 
 def stream(
@@ -145,11 +191,15 @@ def stream(
     seeds: NDArray[np.uint64] | None = None,
     num_samples: int = 1,
     decode_text: DecodeText | None = None,
+    max_rows: int | None = None,
+    prefix_cache: PrefixCache | None = None,
+    assistant_model: Decoder | None = None,
 ) -> Iterator[Step]:
     """Generate as `generate` does, and yield one `Step` per token as soon as it is there.
 
     Arguments are checked at once, before the first step is asked for. The decoder's rows are given back
-    when the iterator ends or is closed.
+    when the iterator ends or is closed. With `max_rows`, the first tokens of responses that take the place of
+    others come in a step of their own; guessed tokens come in several steps, one after the other.
 
     Example:
         >>> from lite.models import GenerationConfig, OnnxDecoder, embedded_model_path, stream
@@ -159,154 +209,157 @@ def stream(
         0 (2,) {}
         1 (2,) {0: 'length', 1: 'length'}
     """
-    if operator.index(num_samples) < 1:
-        raise ValueError(f"num_samples must be at least 1, got {num_samples}")
-    configs = _one_each(config, len(prompts))
-    if any(own.num_beams > 1 for own in configs):
-        raise ValueError("num_beams must be 1: what a search finds is known at its end, see `generate`")
-    _check_configs(decoder, configs, decode_text)
-    ids = [decoder.check_ids(prompt) for prompt in prompts]
-    count = len(ids) * num_samples
-    given: NDArray[Any] = (
-        np.random.SeedSequence().generate_state(max(count, 1), np.uint64)[:count]
-        if seeds is None
-        else np.asarray(seeds)
+    responses = _checked(decoder, prompts, config, seeds, num_samples, decode_text)
+    run = _run(decoder, responses, max_rows, decode_text, prefix_cache, assistant_model)
+    return _steps(run.rounds())
+
+
+def _steps(rounds: Iterator[Round]) -> Iterator[Step]:
+    index, last, numbers = 0, None, np.empty(0, np.int64)
+    for responses, drawn, ended in rounds:
+        if drawn is None:
+            continue
+        if responses is not last:
+            last, numbers = responses, np.array([response.number for response in responses])
+        finished = {response.number: response.reason or "" for response in ended if response.count}
+        yield Step(index, numbers, drawn.tokens, drawn.log_probs, finished, drawn.details)
+        index += 1
+
+
+def _generated(response: Response) -> Generated:
+    log_probs = [drawn.log_probs[place] for drawn, place in response.draws]
+    return Generated(
+        response.tokens.copy(),
+        np.array(log_probs, np.float32),
+        response.reason or "length",
+        response.drafted,
+        response.accepted,
+        details=joined(response.draws, response.config),
     )
-    if given.shape != (count,) or given.dtype.kind not in "iu":
-        raise ValueError(
-            f"seeds must be {count} integers, one per response, got {given.dtype} of shape {given.shape}"
-        )
-    room = decoder.context_length or _ENDLESS
-    responses = [
-        Response(
-            number, ids[number // num_samples], configs[number // num_samples], np.uint64(given[number]), room
-        )
-        for number in range(count)
-    ]
-    return _Batch(decoder, responses, num_samples, decode_text).steps()
 
 
-def _one_each(config: GenerationConfig | Sequence[GenerationConfig], count: int) -> list[GenerationConfig]:
-    configs = [config] * count if isinstance(config, GenerationConfig) else list(config)
-    if len(configs) != count:
-        raise ValueError(f"config must be one or one per prompt, got {len(configs)} for {count} prompts")
-    return configs
-
-
-def _check_configs(
-    decoder: Decoder, configs: Sequence[GenerationConfig], decode_text: DecodeText | None
-) -> None:
-    if decode_text is None and any(own.stop_sequences for own in configs):
-        raise ValueError("stop_sequences need decode_text, the function that turns tokens into text")
-    for own in dict.fromkeys(configs):
-        own.check_vocabulary(decoder.vocab_size)
-
-
-def _with_beams(
+def _searched(
     decoder: Decoder,
-    prompts: Sequence[ArrayLike],
-    configs: list[GenerationConfig],
-    seeds: NDArray[np.uint64] | None,
+    responses: Sequence[Response],
     num_samples: int,
+    max_rows: int | None,
     decode_text: DecodeText | None,
-) -> list[Generated]:
-    """`generate` where some prompts are to be searched: these first, and then the others."""
-    searched = [i for i, own in enumerate(configs) if own.num_beams > 1]
-    fewest = min(configs[i].num_beams for i in searched)
-    if num_samples > fewest:
-        raise ValueError(f"num_samples must be at most num_beams, got {num_samples} and {fewest}")
-    _check_configs(decoder, configs, decode_text)
-    ids = [decoder.check_ids(prompt) for prompt in prompts]
-    others = [i for i in range(len(prompts)) if i not in set(searched)]
-    by_prompt = None if seeds is None else np.asarray(seeds).reshape(len(prompts), num_samples)
-    rest = generate(
-        decoder,
-        [ids[i] for i in others],
-        [configs[i] for i in others],
-        seeds=None if by_prompt is None else by_prompt[others].ravel(),
-        num_samples=num_samples,
-        decode_text=decode_text,
-    )
-    room = decoder.context_length or _ENDLESS
-    found = search(
-        decoder,
-        [ids[i] for i in searched],
-        [configs[i] for i in searched],
-        [min(configs[i].max_new_tokens, room - len(ids[i])) for i in searched],
-        decode_text,
-    )
-    none = Generated(np.zeros(0, np.int64), np.zeros(0, np.float32), "length", -np.inf)  # there is no other
-    out = [none] * (len(prompts) * num_samples)
-    for at, i in enumerate(others):
-        out[i * num_samples : (i + 1) * num_samples] = rest[at * num_samples : (at + 1) * num_samples]
-    for i, responses in zip(searched, found, strict=True):
-        for s, response in enumerate(responses[:num_samples]):
-            out[i * num_samples + s] = Generated(*response)
+) -> dict[int, Generated]:
+    """What is found in place of these responses, all samples of each prompt, by their numbers."""
+    firsts = responses[::num_samples]
+    none = Generated(np.zeros(0, np.int64), np.zeros(0, np.float32), "length", score=-np.inf)
+    out = {response.number: none for response in responses}  # where there is no other
+    for first, found in zip(firsts, search(decoder, firsts, max_rows, decode_text), strict=True):
+        for s, one in enumerate(found[:num_samples]):
+            out[first.number + s] = Generated(one.tokens, one.log_probs, one.finish_reason, score=one.score)
     return out
 
 
-class _Batch:
-    """The state of one call: which responses are open, and on which rows of the decoder."""
+def _checked(
+    decoder: Decoder,
+    prompts: Sequence[ArrayLike],
+    config: GenerationConfig | Sequence[GenerationConfig],
+    seeds: NDArray[np.uint64] | None,
+    num_samples: int,
+    decode_text: DecodeText | None,
+    *,
+    beams: bool = False,
+) -> list[Response]:
+    """All responses of a call, among them those to be searched for if there may be any."""
+    _check_counts(num_samples, None)
+    count = len(prompts) * num_samples
+    if not isinstance(config, GenerationConfig) and len(config) != len(prompts):
+        raise ValueError(
+            f"config must be one or one per prompt, got {len(config)} for {len(prompts)} prompts"
+        )
+    given: NDArray[Any] | None = None if seeds is None else np.asarray(seeds)
+    if given is not None and (given.shape != (count,) or given.dtype.kind not in "iu"):
+        raise ValueError(
+            f"seeds must be {count} integers, one per response, got {given.dtype} of shape {given.shape}"
+        )
+    return list(_responses(decoder, prompts, config, given, num_samples, decode_text, beams=beams))
 
-    def __init__(
-        self, decoder: Decoder, responses: list[Response], num_samples: int, decode_text: DecodeText | None
-    ) -> None:
-        self.decoder = decoder
-        self.responses = responses
-        self.num_samples = num_samples
-        self.decode_text = decode_text
-        self.sampler = Sampler()
 
-    def steps(self) -> Iterator[Step]:
-        live = [response for response in self.responses if response.limit > 0]
-        if not live:
-            return
-        held = self.decoder.acquire(len(self.responses))
-        try:
-            logits, on = self._prefill(held, live), [held[response.number] for response in live]
-            for t in itertools.count():
-                drawn = self.sampler.draw(logits, live)
-                finished = self._remember(live, drawn.tokens)
-                numbers = np.array([response.number for response in live])
-                yield Step(t, numbers, drawn.tokens, drawn.log_probs, finished, drawn.details)
-                tokens = drawn.tokens
-                if finished:
-                    for number in finished:
-                        self.decoder.reset(held[number])
-                    going = np.array([response.number not in finished for response in live])
-                    live, tokens = [live[i] for i in np.flatnonzero(going)], tokens[going]
-                    if not live:
-                        return
-                    on = [held[response.number] for response in live]
-                logits = self.decoder.decode_unchecked(tokens, on)
-        finally:
-            self.decoder.release(held)
+def _responses(
+    decoder: Decoder,
+    prompts: Iterable[ArrayLike],
+    config: GenerationConfig | Iterable[GenerationConfig],
+    seeds: Iterable[Any] | None,
+    num_samples: int,
+    decode_text: DecodeText | None,
+    *,
+    beams: bool = False,
+) -> Iterator[Response]:
+    """The responses, made when they are asked for."""
+    room = decoder.context_length or _ENDLESS
+    configs = repeat(config) if isinstance(config, GenerationConfig) else iter(config)
+    numbers = _random_seeds() if seeds is None else iter(seeds)
+    for p, prompt in enumerate(prompts):
+        ids = decoder.check_ids(prompt)
+        own = next(configs, None)
+        if own is None:
+            raise ValueError(f"config must be one or one per prompt, there is none for prompt {p}")
+        check_options(own, decoder, decode_text, num_samples, beams=beams)
+        for number in range(p * num_samples, (p + 1) * num_samples):
+            seed = next(numbers, None)
+            if seed is None:
+                raise ValueError(f"seeds must be one integer per response, there is none for number {number}")
+            yield Response(number, ids, own, np.uint64(operator.index(seed) % 2**64), room)
 
-    def _prefill(self, held: Sequence[int], live: Sequence[Response]) -> NDArray[np.float32]:
-        """Run each prompt once and give every sample its cache; returns the logits of the live rows."""
-        self.decoder.reserve(max(len(r.prompt) + min(r.limit, AHEAD) for r in live), len(live))
-        first = [response for response in live if response.number % self.num_samples == 0]
-        logits = self.decoder.prefill_rows([held[r.number] for r in first], [r.prompt for r in first])
-        for number in (response.number for response in live):
-            source = number - number % self.num_samples
-            if source != number:
-                self.decoder.fork(held[source], held[number])
-        return np.repeat(logits, self.num_samples, axis=0)
 
-    def _remember(self, live: Sequence[Response], tokens: NDArray[np.int64]) -> dict[int, str]:
-        """Append the new tokens; which responses end with them, and why."""
-        finished: dict[int, str] = {}
-        for response, token in zip(live, tokens.tolist(), strict=True):
-            response.append(token)
-            if token in response.config.eos_token_ids:
-                finished[response.number] = "eos"
-            elif response.config.stop_sequences and self._stopped(response):
-                finished[response.number] = "stop"
-            elif response.count == response.limit:
-                finished[response.number] = "length"
-        return finished
+def check_options(
+    config: GenerationConfig,
+    decoder: Decoder,
+    decode_text: DecodeText | None,
+    num_samples: int,
+    *,
+    beams: bool = True,
+) -> None:
+    """Raise ValueError if options do not fit the model or the call, which knows a search with `beams`."""
+    if config.stop_sequences and decode_text is None:
+        raise ValueError("stop_sequences need decode_text, the function that turns tokens into text")
+    if config.num_beams > 1 and not beams:
+        raise ValueError("num_beams must be 1: what a search finds is known at its end, see `generate`")
+    if 1 < config.num_beams < num_samples:
+        raise ValueError(f"num_samples must be at most num_beams, got {num_samples} and {config.num_beams}")
+    config.check(decoder.vocab_size)
 
-    def _stopped(self, response: Response) -> bool:
-        """Whether a stop sequence has just been completed."""
-        assert self.decode_text is not None  # checked by `stream`
-        return has_stopped(response.tokens, response.config.stop_sequences, self.decode_text)
+
+def _random_seeds() -> Iterator[int]:
+    words = np.random.SeedSequence()
+    while True:
+        yield from words.spawn(1)[0].generate_state(64, np.uint64).tolist()
+
+
+def _check_counts(num_samples: int, max_rows: int | None) -> None:
+    for name, count in (("num_samples", num_samples), ("max_rows", max_rows)):
+        if count is not None and operator.index(count) < 1:
+            raise ValueError(f"{name} must be at least 1, got {count}")
+
+
+def _run(
+    decoder: Decoder,
+    responses: Iterable[Response],
+    max_rows: int | None,
+    decode_text: DecodeText | None,
+    prefix_cache: PrefixCache | None,
+    assistant_model: Decoder | None,
+) -> Run:
+    """The run of responses; of a list of them it is known how many and how long they get."""
+    _check_counts(1, max_rows)
+    if prefix_cache is not None and prefix_cache.decoder is not decoder:
+        raise ValueError("prefix_cache must be one of this decoder: it holds rows of another")
+    longest, guesses, rows = 0, assistant_model is not None, max_rows or 0
+    if isinstance(responses, list):
+        rows = min(len(responses), max_rows or len(responses))
+        longest = max((len(r.prompt) + min(r.limit, AHEAD) for r in responses), default=0)
+        guesses |= any(r.config.prompt_lookup_num_tokens is not None for r in responses)
+    return Run(
+        decoder,
+        iter(responses),
+        max_rows=rows,
+        longest=longest,
+        decode_text=decode_text,
+        cache=prefix_cache,
+        speculation=Speculation(decoder, assistant_model, rows) if guesses else None,
+    )

@@ -69,6 +69,10 @@ class GenerationConfig:
         skip_special_tokens: leave special tokens out when the response is decoded.
         eos_token_ids: ids that end a response; the id stays in it.
         pad_token_id: filler for padded outputs, None to leave that to the tokenizer.
+        prompt_lookup_num_tokens: most tokens to guess at once from where the last ones came before; None
+            for no guesses. They save time where text is copied, and never change a response.
+        max_matching_ngram_size: most tokens that are looked up for that.
+        num_assistant_tokens: most tokens that an assistant model guesses at once.
 
     Example:
         >>> GenerationConfig.from_kwargs({"max_tokens": 8, "temperature": 0.0}).greedy
@@ -104,6 +108,9 @@ class GenerationConfig:
     skip_special_tokens: bool = False
     eos_token_ids: tuple[int, ...] = ()
     pad_token_id: int | None = None
+    prompt_lookup_num_tokens: int | None = None
+    max_matching_ngram_size: int = 2
+    num_assistant_tokens: int = 20
 
     @property
     def greedy(self) -> bool:
@@ -120,16 +127,21 @@ class GenerationConfig:
         """Whether responses come with more than tokens and their log-probs: details, or scores of beams."""
         return self.wants_details or self.num_beams > 1
 
-    def check_vocabulary(self, size: int) -> None:
-        """Raise ValueError if an option names an id that a vocabulary of that size does not have."""
+    def check(self, vocab_size: int) -> None:
+        """Check what generation relies on.
+
+        Raises:
+            ValueError: options contradict each other, or one names an id that the vocabulary does not have.
+        """
+        _check_together(self)
         named = {
             "bad_words_ids": [i for word in self.bad_words_ids for i in word],
             "logit_bias": [i for i, _ in self.logit_bias],
             "sequence_bias": [i for ids, _ in self.sequence_bias for i in ids],
         }
         for name, ids in named.items():
-            if unknown := sorted({i for i in ids if i >= size}):
-                raise ValueError(f"{name} must hold ids below {size} (the vocabulary), got {unknown}")
+            if unknown := sorted({i for i in ids if i >= vocab_size}):
+                raise ValueError(f"{name} must hold ids below {vocab_size} (the vocabulary), got {unknown}")
 
     @classmethod
     def from_kwargs(
@@ -187,6 +199,11 @@ class GenerationConfig:
             values["do_sample"] = True
         config = replace(base, **{name: value for name, value in values.items() if name in names})
         _check_together(config)
+        if config.min_new_tokens > config.max_new_tokens:
+            raise ValueError(
+                "min_new_tokens must be at most max_new_tokens, "
+                f"got {config.min_new_tokens} and {config.max_new_tokens}"
+            )
         return config
 
     @classmethod
@@ -245,6 +262,9 @@ _LEAST = {
     "num_return_sequences": 1,
     "num_beams": 1,
     "top_k": 1,
+    "prompt_lookup_num_tokens": 1,
+    "max_matching_ngram_size": 1,
+    "num_assistant_tokens": 1,
 }
 _RANGES = {
     "min_p": (0.0, 1.0),
@@ -318,11 +338,6 @@ def _converted(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_together(config: GenerationConfig) -> None:
     """Raise ValueError for options that contradict each other."""
-    if config.min_new_tokens > config.max_new_tokens:
-        raise ValueError(
-            "min_new_tokens must be at most max_new_tokens, "
-            f"got {config.min_new_tokens} and {config.max_new_tokens}"
-        )
     if config.grammar is not None and not config.eos_token_ids:
         raise ValueError("grammar needs an eos_token_id, with which the response ends where it may")
     if config.num_beams == 1:

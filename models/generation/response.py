@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,10 +26,27 @@ class Response:
     Attributes:
         limit: most tokens it may get.
         count: tokens it has.
+        draws: for each token what the sampler gave, and the row's place in that.
+        reason: why it has ended; None as long as it has not.
+        drafted: tokens that were guessed for it.
+        accepted: those of them that were right.
         processors: what its options do to scores, with what they remember of it; the sampler sets them.
     """
 
-    __slots__ = ("_ids", "config", "count", "limit", "number", "processors", "prompt", "seed")
+    __slots__ = (
+        "_ids",
+        "accepted",
+        "config",
+        "count",
+        "drafted",
+        "draws",
+        "limit",
+        "number",
+        "processors",
+        "prompt",
+        "reason",
+        "seed",
+    )
 
     def __init__(
         self, number: int, prompt: NDArray[np.int64], config: GenerationConfig, seed: np.uint64, room: int
@@ -38,9 +57,11 @@ class Response:
         self.seed = seed
         self.limit = min(config.max_new_tokens, room - len(prompt))
         self.count = 0
+        self.draws: list[tuple[Any, int]] = []
+        self.reason: str | None = None
+        self.drafted = self.accepted = 0
         self.processors: Processors | None = None
-        self._ids = np.empty(len(prompt) + max(0, min(self.limit, AHEAD)), np.int64)
-        self._ids[: len(prompt)] = prompt
+        self._ids = prompt  # until the first token: many responses may wait
 
     @property
     def ids(self) -> NDArray[np.int64]:
@@ -55,6 +76,14 @@ class Response:
     def append(self, token: int) -> None:
         at = len(self.prompt) + self.count
         if at == len(self._ids):
-            self._ids = np.concatenate([self._ids, np.empty(max(at, AHEAD), np.int64)])
+            room = min(self.limit, AHEAD) if self.count == 0 else max(at, AHEAD)
+            self._ids = np.concatenate([self._ids, np.empty(max(1, room), np.int64)])
         self._ids[at] = token
         self.count += 1
+
+    def ahead(self, config: GenerationConfig) -> Response:
+        """A copy that goes on under other options, for guesses of what this one will get."""
+        copy = Response(self.number, self.prompt, config, self.seed, len(self.prompt))
+        copy._ids = self.ids.copy()
+        copy.count = self.count
+        return copy

@@ -38,6 +38,7 @@ class Sampler:
     def __init__(self) -> None:
         self._of: Sequence[Response] | None = None
         self._rows: list[tuple[int, Processors]] = []  # that have some
+        self._penalised: list[bool] | None = None
 
     def draw(self, logits: NDArray[np.float32], responses: Sequence[Response]) -> Drawn:
         """The next token of each response.
@@ -73,18 +74,20 @@ class Sampler:
                 one.processors = Processors(one.config, len(one.prompt), shape[1])
         self._rows = [(i, one.processors) for i, one in enumerate(responses) if one.processors is not None]
         configs = [response.config for response in responses]
-        penalties = np.array([config.repetition_penalty for config in configs])
-        penalties[[i for i, own in self._rows if own.whole]] = 1.0  # applied with the rest
-        self._penalised = (penalties != 1).tolist() if (penalties != 1).any() else None
+        whole = {i for i, own in self._rows if own.whole}  # these apply it with the rest
+        penalties = [1.0 if i in whole else c.repetition_penalty for i, c in enumerate(configs)]
+        self._penalised = [penalty != 1 for penalty in penalties]
+        if not any(self._penalised):
+            self._penalised = None
         self._plan = SamplingPlan(
             (len(responses), shape[1]),
             np.array([response.seed for response in responses], np.uint64),
-            temperature=np.array([0.0 if c.greedy else c.temperature for c in configs]),
-            top_k=np.array([c.top_k or 0 for c in configs]),
-            top_p=np.array([c.top_p for c in configs]),
-            min_p=np.array([c.min_p for c in configs]),
-            typical_p=np.array([c.typical_p for c in configs]),
-            repetition_penalty=penalties,
+            temperature=_shared([0.0 if c.greedy else c.temperature for c in configs]),
+            top_k=_shared([c.top_k or 0 for c in configs]),
+            top_p=_shared([c.top_p for c in configs]),
+            min_p=_shared([c.min_p for c in configs]),
+            typical_p=_shared([c.typical_p for c in configs]),
+            repetition_penalty=_shared(penalties),
             details=any(c.wants_details for c in configs),
             kept_ids=any(c.kept_ids for c in configs),
             top_n=min(max(c.logprobs for c in configs), shape[1]),
@@ -158,6 +161,11 @@ def joined(draws: Sequence[tuple[Any, int]], config: GenerationConfig) -> DrawDe
         top_ids=top_ids,
         top_log_probs=top_log_probs,
     )
+
+
+def _shared(values: list[Any]) -> Any:
+    """What is the same for all rows as one value, which is quicker to check."""
+    return values[0] if values.count(values[0]) == len(values) else np.array(values)
 
 
 def _copy(details: DrawDetails) -> DrawDetails:

@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import NestedKey
+from lite.models.decoder.choices import ChoiceScores
 from lite.models.generation.batching import BatchSizes
 from lite.models.generation.calls import ModelCalls
 from lite.models.generation.loop import Generated
 from lite.models.generation.options import GenerationConfig
 from lite.models.text.data import ChatHistory, LogProbs, Masks, Sampling, Tokens
+from lite.models.text.nesting import nest
 from lite.models.text.rows import TokenRows
 from lite.models.wrapper.distributions import DistributionMethods
 from lite.models.wrapper.entries import holding, is_entry
@@ -25,6 +27,7 @@ from lite.models.wrapper.loading import check_adapter, load_model, load_tokenize
 from lite.models.wrapper.options import SAMPLES_NAMES, Inplace, InputMode, WrapperOptions
 from lite.models.wrapper.output import Layout, assistant_turn, choose_target, sampling_fields, write
 from lite.models.wrapper.row_options import options_of_rows
+from lite.models.wrapper.sampled import SCORE_OPTIONS, per_row, read_sampled
 from lite.models.wrapper.versions import new_arguments
 from lite.nn.settings import dispatching
 
@@ -79,6 +82,10 @@ class OnnxWrapper(DistributionMethods):
             the last one's `Sampling` only if options of generation ask for what it holds.
         prefer_tokens: in history mode, generate from the ids at ``(tokens_key, "prompt")`` or
             ``(tokens_key, "full")`` where there are any, instead of rendering the conversation again.
+        score_kwargs: only with ``generate=False``: score under the distribution that was sampled from, by its
+            "temperature" (a number, or an array of the batch size) and by the supports recorded at its
+            "supports_key": ``(supports_key, "offsets")`` and ``(supports_key, "ids")``, of the last tokens of
+            each row, as `score` takes them.
         batching: run rows of several threads together; on when a size is given.
         min_batch_size: rows to wait for before a run; by default 1, with which a caller never waits for
             company, but rows that come while the model runs share the next run.
@@ -93,6 +100,12 @@ class OnnxWrapper(DistributionMethods):
         adapters: LoRA adapters for a model given as a path: onnxruntime's files, by name.
         adapter: the name of the one to run with; None for the model as it is. Wrappers of one model may have
             different ones: they take turns, whatever `adapter` the decoder itself is set to.
+        max_rows: most responses that are written at a time: one that ends is replaced by the next that waits,
+            which bounds the memory of large batches; None for all.
+        prefix_cache: bytes of keys and values to keep from call to call, so that a conversation that grows is
+            not read again; None for none. See `PrefixCache`.
+        assistant_model: a smaller model of the same vocabulary (path or `Decoder`) that guesses tokens for
+            this one to check, ``num_assistant_tokens`` at a time.
 
     Raises:
         FileNotFoundError: there is no model, no such adapter, or no tokenizer where one is needed.
@@ -146,11 +159,15 @@ class OnnxWrapper(DistributionMethods):
         max_batch_size: int | None = None,
         batching_timeout: float = 10.0,
         prefer_tokens: bool = False,
+        score_kwargs: Mapping[str, Any] | None = None,
         seed: int | np.random.Generator | None = None,
         num_threads: int | None = None,
         sessions: int = 1,
         adapters: Mapping[str, str | Path] | None = None,
         adapter: str | None = None,
+        max_rows: int | None = None,
+        prefix_cache: int | None = None,
+        assistant_model: Any = None,
     ) -> None:
         arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         super().__init__()
@@ -166,6 +183,7 @@ class OnnxWrapper(DistributionMethods):
         self.layout = layout
         self.model = load_model(model, device, sessions=sessions, num_threads=num_threads, adapters=adapters)
         check_adapter(self.model, adapter)
+        self.assistant_model = None if assistant_model is None else load_model(assistant_model, device)
         self.tokenizer = load_tokenizer(tokenizer, model, input_mode)
         self.generation = self._generation_config(given)
         self.pad_token_id = self._choose_pad_id(given)
@@ -188,6 +206,9 @@ class OnnxWrapper(DistributionMethods):
             timeout=self._arguments["batching_timeout"],
             sessions=self._arguments["sessions"],
             adapter=self._arguments["adapter"],
+            max_rows=self._arguments["max_rows"],
+            prefix_cache=self._arguments["prefix_cache"],
+            assistant_model=self.assistant_model,
         )
 
     # -- copies and pickles ----------------------------------------------------------------------
@@ -205,7 +226,7 @@ class OnnxWrapper(DistributionMethods):
             self._rng = np.random.default_rng()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> OnnxWrapper:
-        memo[id(self.model)] = self.model
+        memo |= {id(model): model for model in (self.model, self.assistant_model)}
         copied = memo[id(self)] = object.__new__(type(self))
         copied.__setstate__(copy.deepcopy(self.__getstate__(), memo))
         return copied
@@ -244,6 +265,14 @@ class OnnxWrapper(DistributionMethods):
         if self._calls.batcher is not None:
             self._calls.batcher.cleanup(flush=flush)
 
+    def get_prefix_cache_state(self) -> dict[str, int]:
+        """Hits, misses, tokens_reused, rows and nbytes of the prefix cache; empty if there is none."""
+        return self._calls.prefix_cache_state()
+
+    def clear_prefix_cache(self) -> None:
+        """Forget what was kept from earlier calls."""
+        self._calls.clear_prefix_cache()
+
     def get_new_version(self, **changes: Any) -> OnnxWrapper:
         """A wrapper of the same model and tokenizer, made with other constructor arguments.
 
@@ -278,7 +307,7 @@ class OnnxWrapper(DistributionMethods):
             raise ValueError(
                 f"{'stop_sequences need' if config.stop_sequences else 'grammar needs'} a tokenizer"
             )
-        config.check_vocabulary(self.model.vocab_size)
+        config.check(self.model.vocab_size)
         if config.grammar is not None:
             config = replace(config, grammar=config.grammar.bound(self.tokenizer))
             config.grammar.check(self.model.vocab_size, config.eos_token_ids)  # type: ignore[union-attr]
@@ -332,9 +361,10 @@ class OnnxWrapper(DistributionMethods):
             tensordict_out: a TensorDict to write to instead, of the result's batch size.
             logits_only: with ``generate=False``, write "logits" (row j is the distribution token j was
                 drawn from, zeros for the first) instead of log-probs.
-            **kwargs: with ``generate=True``, options of generation for this call, on top of those of the
-                constructor; also ``seed`` (an integer) or ``generator`` (a ``numpy.random.Generator``), and
-                ``row_options``: a mapping of options for each row, on top of those of the call.
+            **kwargs: options for this call, on top of those of the constructor: with ``generate=True``,
+                options of generation, also ``seed`` (an integer) or ``generator`` (a
+                ``numpy.random.Generator``), and ``row_options``: a mapping of options for each row, on top
+                of those of the call; with ``generate=False``, those of ``score_kwargs``.
 
         Returns:
             The input, ``tensordict_out`` or a new TensorDict, as ``inplace`` says.
@@ -356,12 +386,11 @@ class OnnxWrapper(DistributionMethods):
                 raise ValueError("logits_only can only be used with generate=False")
             written = self._generate(tensordict, layout, kwargs)
         else:
-            if kwargs:
-                raise TypeError(
-                    f"with generate=False there are no options of generation, got {sorted(kwargs)}"
-                )
-            written = self._score(tensordict, layout, logits_only)
-        keys, replaced = list(self.out_keys), list(self.out_keys)
+            if unknown := sorted(set(kwargs) - SCORE_OPTIONS):
+                raise TypeError(f"with generate=False there are no options of generation, got {unknown}")
+            sampled = {**(self.options.score_kwargs or {}), **kwargs}
+            written = self._score(tensordict, layout, logits_only, sampled)
+        keys, replaced = list(self.out_keys), list(self.out_keys_source)
         own = self.options.sampling_key
         if own in written and not self.generation.tells_more:  # the call asks for more than the constructor
             keys.append(own)
@@ -443,7 +472,9 @@ class OnnxWrapper(DistributionMethods):
 
     # -- scoring -------------------------------------------------------------------------------
 
-    def _score(self, td: Any, layout: Layout, logits_only: bool) -> dict[NestedKey, Any]:
+    def _score(
+        self, td: Any, layout: Layout, logits_only: bool, sampled: Mapping[str, Any] | None = None
+    ) -> dict[NestedKey, Any]:
         options = self.options
         inputs = self._read(td)
         rows = inputs.rows
@@ -469,11 +500,66 @@ class OnnxWrapper(DistributionMethods):
                 rows, dict(zip(present, self._calls.full_logits(real), strict=True))
             )
         else:
-            scores = dict(zip(present, self._calls.score(real), strict=True))
+            temperatures, supports = read_sampled(td, sampled or {}, rows)
+            found = self._calls.score(
+                real,
+                temperatures and [temperatures[i] for i in present],
+                supports and [supports[i] for i in present],
+            )
+            scores = dict(zip(present, found, strict=True))
             none = np.zeros(0, np.float32)
             log_probs = rows.spread([scores.get(i, none) for i in range(len(rows.ids))], np.float32)
             written[options.log_probs_key] = layout.make(LogProbs, full=(log_probs, rows.mask))
         return written
+
+    def score_choices(self, tensordict: Any, choices: Any) -> ChoiceScores:
+        """Log-probs of given continuations of the prompts, under the raw model distribution.
+
+        A prompt is run once, whatever the number of choices. The ids of a choice follow those of the prompt:
+        a text is encoded by itself, without special tokens around it, so write the space that the model would
+        write (" yes"), and the end of the turn if that is a part of the question ("yes<|im_end|>").
+
+        Args:
+            tensordict: holds the prompts, as for a call.
+            choices: texts, or integer ids (L,): one list for all rows, or lists nested to the batch.
+
+        Returns:
+            `ChoiceScores` with ``log_probs`` and ``probabilities`` of shape (*batch, C), and the log-probs of
+            the tokens in lists nested to the batch.
+
+        Raises:
+            ValueError: the wrapper does not generate, so that there is nothing to continue; there are no
+                choices; one has no token; a prompt does not fit the context with one of its choices.
+            TypeError: as for a call.
+
+        Example:
+            >>> from lite import TensorDict
+            >>> from lite.models import OnnxWrapper, Text, embedded_model_path
+            >>> policy = OnnxWrapper(embedded_model_path(), input_mode="text")
+            >>> td = TensorDict(text=Text(prompt=["1 + 1 = ", "Copy: sun "], batch_size=[2]), batch_size=[2])
+            >>> scores = policy.score_choices(td, ["2", "sun"])
+            >>> scores.log_probs.shape, scores.probabilities.sum(-1).round(6).tolist()
+            ((2, 2), [1.0, 1.0])
+        """
+        if not self.options.generate:
+            raise ValueError("choices follow a prompt: use a wrapper with generate=True")
+        self._read.check(tensordict)
+        shape = tuple(tensordict.batch_size)
+        prompts = self._read(tensordict).rows.rows
+        lists = per_row(choices, len(shape), len(prompts))
+        scores = self._calls.score_choices(prompts, [[self._choice_ids(c) for c in own] for own in lists])
+        return ChoiceScores(
+            scores.log_probs.reshape(*shape, -1) if prompts else np.zeros((*shape, 0)),
+            scores.probabilities.reshape(*shape, -1) if prompts else np.zeros((*shape, 0)),
+            nest(scores.token_log_probs, shape),
+        )
+
+    def _choice_ids(self, choice: Any) -> NDArray[Any]:
+        if not isinstance(choice, str):
+            return np.asarray(choice)
+        if self.tokenizer is None:
+            raise ValueError(f"choices must be ids without a tokenizer, got {choice!r}")
+        return np.asarray(self.tokenizer([choice], add_special_tokens=False)["input_ids"][0], np.int64)
 
 
 def seeds_from(generator: np.random.Generator, count: int) -> NDArray[np.uint64]:

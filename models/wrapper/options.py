@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from weakref import ref
 
 from lite import NestedKey
+from lite.models.wrapper.sampled import SCORE_OPTIONS
 from lite.nn import TensorDictModuleBase
 
 InputMode = Literal["history", "text", "tokens"]
@@ -102,6 +103,7 @@ class WrapperOptions:
     log_probs_key: NestedKey = "log_probs"
     sampling_key: NestedKey = "sampling"
     prefer_tokens: bool = False
+    score_kwargs: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.input_mode not in get_args(InputMode):
@@ -118,6 +120,10 @@ class WrapperOptions:
             raise ValueError("return_log_probs must be True when generate=False.")
         if decided := sorted(_DECIDED & set(self.chat_template_kwargs)):
             raise ValueError(f"chat_template_kwargs: the wrapper decides {decided} itself")
+        if self.score_kwargs and self.generate:
+            raise ValueError("score_kwargs can only be given with generate=False")
+        if unknown := sorted(set(self.score_kwargs or ()) - SCORE_OPTIONS):
+            raise ValueError(f"score_kwargs must be of {sorted(SCORE_OPTIONS)}, got {unknown}")
         self._check_samples()
         self._check_tokenizer_kwargs()
 

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 # What can only be given to wrappers that generate, or that do not.
-_ONLY_FOR = {"num_samples": True, "return_log_probs": True, "pad_model_input": False}
+_ONLY_FOR = {
+    **dict.fromkeys(("num_samples", "return_log_probs", "max_rows", "prefix_cache", "assistant_model"), True),
+    **dict.fromkeys(("pad_model_input", "score_kwargs"), False),
+}
 
 _OPENED_WITH = ("device", "num_threads", "adapters")  # if these change, a path is opened again
 

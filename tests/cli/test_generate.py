@@ -92,3 +92,52 @@ def test_threads_change_nothing_but_speed(capsys: pytest.CaptureFixture[str]) ->
         assert main([*command, *flags]) == 0
         texts.append(json.loads(capsys.readouterr().out)["responses"][0]["text"])
     assert texts[0] == texts[1]
+
+
+def test_flags_that_ask_for_tokens_put_them_into_json(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    command = ["generate", "--model", str(MODEL), "hello", "--max-new-tokens", "5", "--samples", "2"]
+    details = ["--top-k", "3", "--entropy", "--kept-ids", "--logprobs", "2", "--sampled-log-probs"]
+    assert main([*command, "--top-k", "3", "--json"]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert set(plain["responses"][0]) == {"prompt", "text", "tokens", "log_prob", "finish_reason"}
+    assert main([*command, *details, "--json"]) == 0
+    printed = capsys.readouterr().out
+    for with_more, without in zip(json.loads(printed)["responses"], plain["responses"], strict=True):
+        assert with_more["text"] == without["text"]
+        np.testing.assert_allclose(sum(with_more["logprobs"]), without["log_prob"], rtol=1e-5)
+        assert len(with_more["response_ids"]) == len(with_more["entropy"]) == 5
+        assert np.shape(with_more["top_ids"]) == np.shape(with_more["top_log_probs"]) == (5, 2)
+        assert with_more["kept_offsets"] == [0, 3, 6, 9, 12, 15]
+        tokenizer = Tokenizer.from_pretrained(MODEL)
+        assert tokenizer.decode(with_more["response_ids"], skip_special_tokens=True) == with_more["text"]
+    assert main([*command, *details]) == 1
+    assert "are printed with --json only" in capsys.readouterr().err
+    (tmp_path / "log.json").write_text(printed)  # and `lite mismatch` reads it
+    assert main(["mismatch", str(MODEL), str(tmp_path / "log.json"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["rows"], found["tokens"], found["cause"]) == (2, 10, None)
+
+
+def test_beams_have_a_score_and_no_stream(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["generate", "--model", str(MODEL), "hello", "--max-new-tokens", "4", "--num-beams", "3"]
+    assert main([*command, "--samples", "2", "--json"]) == 0
+    best, second = json.loads(capsys.readouterr().out)["responses"]
+    assert best["score"] > second["score"]
+    for flags, message in (
+        (["--stream"], "num_beams must be 1"),
+        (["--samples", "4"], "at most num_beams"),
+        (["--chat"], "--chat does not go with --num-beams"),
+    ):
+        assert main([*command, *flags]) == 1
+        assert message in capsys.readouterr().err
+
+
+def test_a_grammar_is_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("llguidance", reason="needs the grammar extra")
+    command = ["generate", "--model", str(MODEL), "hello", "--json"]
+    assert main([*command, "--grammar", '{"regex": "yes|no"}']) == 0
+    assert json.loads(capsys.readouterr().out)["responses"][0]["text"] in ("yes", "no")
+    assert main([*command, "--grammar", "yes|no"]) == 1
+    assert "grammar must be {'json': schema}" in capsys.readouterr().err

@@ -1,7 +1,9 @@
 """The `lite` command: wrong arguments, and errors in one line."""
 
+import argparse
 import subprocess
 import sys
+import warnings
 
 import pytest
 from helpers.models.real_models import MODELS
@@ -35,7 +37,7 @@ def test_the_module_runs_as_a_program() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "lite", "--help"], capture_output=True, text=True, check=True
     )
-    for command in ("demo", "generate", "score", "info", "warmup"):
+    for command in ("demo", "generate", "score", "mismatch", "info", "warmup"):
         assert command in done.stdout
 
 
@@ -49,3 +51,21 @@ def test_a_negative_seed_is_a_wrong_argument(capsys: pytest.CaptureFixture[str])
     with pytest.raises(SystemExit, match="2"):
         main(["generate", "--model", str(MODEL), "--seed", "-1", "a"])
     assert "must be at least 0, got -1" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("always")
+def test_warnings_and_errors_are_a_line_each(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(args: argparse.Namespace) -> int:
+        warnings.warn("slow\n  here", UserWarning, stacklevel=1)
+        raise ValueError("bad\n\tthing")
+
+    monkeypatch.setattr("lite.cli.warmup.run", run)
+    shown = warnings.showwarning
+    assert main(["warmup"]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "lite: warning: slow here",
+        "lite warmup: ValueError: bad thing",
+    ]
+    assert warnings.showwarning is shown

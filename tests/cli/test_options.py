@@ -39,12 +39,19 @@ def config(model: LoadedModel, *flags: str, chat: bool = False, samples: int = 1
         ("top_p", 0.9),
         ("min_p", 0.1),
         ("repetition_penalty", 1.2),
+        ("no_repeat_ngram_size", 2),
+        ("bad_words_ids", ((5, 6), (7,))),
+        ("logit_bias", ((5, -2.0),)),
+        ("num_beams", 3),
+        ("early_stopping", "never"),
+        ("entropy", True),
     ],
 )
 def test_each_flag_is_the_option_of_its_name(flag: str, value: Any, model: LoadedModel) -> None:
-    got = config(model, f"--{flag.replace('_', '-')}", str(value))
+    text = {"bad_words_ids": "[[5, 6], [7]]", "logit_bias": '{"5": -2}'}.get(flag, str(value))
+    got = config(model, f"--{flag.replace('_', '-')}", *([] if value is True else [text]))
     assert getattr(got, flag) == value
-    assert got.greedy is (flag in ("max_new_tokens", "repetition_penalty"))
+    assert got.greedy is (flag not in ("temperature", "top_k", "top_p", "min_p"))
 
 
 def test_generation_is_greedy_until_sampling_is_asked_for(model: LoadedModel) -> None:

@@ -97,8 +97,10 @@ def entropy(logits: NDArray[Any], temperature: float = 1.0) -> NDArray[np.float6
     return result
 
 
-def kept_tokens(scores: NDArray[Any], *, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0) -> set[int]:
-    """The tokens that top-k, top-p and min-p leave of one row."""
+def kept_tokens(
+    scores: NDArray[Any], *, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0, typical_p: float = 1.0
+) -> set[int]:
+    """The tokens that top-k, top-p, min-p and typical-p leave of one row."""
     kept = [int(i) for i in np.argsort(scores, kind="stable") if scores[i] > -np.inf]  # ascending
     if top_k and top_k < len(kept):
         kept = [i for i in kept if scores[i] >= scores[kept[-top_k]]]
@@ -112,4 +114,37 @@ def kept_tokens(scores: NDArray[Any], *, top_k: int = 0, top_p: float = 1.0, min
             nucleus.append(i)
             above += weights[i]
         kept = nucleus
-    return {i for i in kept if weights[i] >= min_p}
+    kept = [i for i in kept if weights[i] >= min_p]
+    if typical_p < 1.0:
+        total = sum(weights[i] for i in kept)
+        surprise = {i: -float(np.log(weights[i] / total)) for i in kept}
+        mean = sum(weights[i] / total * surprise[i] for i in kept)
+        kept.sort(key=lambda i: abs(surprise[i] - mean))
+        held = np.cumsum([weights[i] / total for i in kept])
+        last = kept[min(int((held < typical_p).sum()), len(kept) - 1)]
+        kept = [i for i in kept if abs(surprise[i] - mean) <= abs(surprise[last] - mean)]
+    return set(kept)
+
+
+def processed_scores(
+    logits: NDArray[Any], previous: Any = (), penalty: float = 1.0, bias: NDArray[Any] | None = None
+) -> NDArray[np.float64]:
+    """One row after repetition penalty and finite `bias`, which has an entry for each token; no bans."""
+    scores = logits.astype(np.float64)
+    for token in {int(t) for t in previous if 0 <= t < len(scores)}:
+        scores[token] = scores[token] * penalty if scores[token] < 0 else scores[token] / penalty
+    return scores if bias is None else scores + np.where(np.isfinite(bias), bias, 0.0)
+
+
+def draw_details(
+    scores: NDArray[Any], allowed: NDArray[Any], temperature: float, **filters: Any
+) -> tuple[NDArray[np.int64], float, NDArray[np.float64]]:
+    """Of one row of processed scores: kept tokens, the log of their mass, the log-probs drawn from."""
+    heated = scores / temperature
+    kept = np.array(sorted(kept_tokens(np.where(allowed, heated, -np.inf), **filters)), np.int64)
+    mass = float(_log_sum(heated[kept]) - _log_sum(heated))
+    return kept, mass, heated - _log_sum(heated) - mass
+
+
+def _log_sum(x: NDArray[Any]) -> Any:
+    return x.max() + np.log(np.exp(x - x.max()).sum())

@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -95,3 +97,25 @@ def test_the_number_of_threads_is_checked():
 def test_the_number_of_threads_is_an_integer():
     with pytest.raises(TypeError):
         set_num_threads(2.5)
+
+
+def test_arrays_are_let_go_at_once():
+    """Also by helpers that came too late, whose work waits in the pool to be dropped."""
+
+    class Large:
+        pass
+
+    before = get_num_threads()
+    set_num_threads(2)
+    try:
+        for _ in range(200):
+            large = Large()
+            gone = weakref.ref(large)
+
+            def run(start: int, stop: int, large: Any = large) -> None: ...
+
+            for_rows(run, 8, 1)
+            del large, run
+            assert gone() is None
+    finally:
+        set_num_threads(before)

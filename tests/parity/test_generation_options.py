@@ -180,6 +180,36 @@ def test_distributions_that_tokens_are_drawn_from(options: dict[str, Any]) -> No
             ids.append(token)
 
 
+@pytest.mark.parametrize("beams", [1, 3])
+def test_functions_of_the_user_come_after_the_rest(beams: int) -> None:
+    """As the reference's `logits_processor`: after biases, penalties and bans, before the temperature."""
+    model, seen = TableModel.random(8, vocab_size=14), {}
+    options = {"repetition_penalty": 1.7, "bad_words_ids": [[9], [2, 5]], "max_new_tokens": 6}
+
+    class Theirs(transformers.LogitsProcessor):  # type: ignore[misc,name-defined]
+        def __call__(self, ids: Any, scores: Any) -> Any:
+            for row, own in zip(ids, scores, strict=True):
+                seen[tuple(row.tolist())] = own.numpy().copy()
+            return scores - scores.clamp(min=-3) * (torch.arange(14) % 3)
+
+    def our(ids: Any, scores: Any) -> Any:
+        if tuple(ids.tolist()) in seen:
+            np.testing.assert_allclose(scores, seen[tuple(ids.tolist())], atol=1e-5)
+        return scores - scores.clip(min=-3) * (np.arange(14, dtype=np.float32) % 3)
+
+    ids = torch.tensor([PROMPT])
+    config = transformers.GenerationConfig(
+        use_cache=False, pad_token_id=99, do_sample=False, num_beams=beams, **options
+    )
+    processors = transformers.LogitsProcessorList([Theirs()])
+    out = _Table(model.table).generate(
+        ids, attention_mask=torch.ones_like(ids), generation_config=config, logits_processor=processors
+    )
+    (found,) = ours(model, [PROMPT], logits_processor=our, num_beams=beams, **options)
+    assert found.tokens.tolist() == out[0, len(PROMPT) :].tolist()
+    assert len(seen) >= 6
+
+
 def test_beams_of_a_batch_are_what_they_are_alone() -> None:
     model = TableModel.random(5)
     prompts = [[1, 2, 3], [4], [5, 6, 7, 8, 9], [2, 2]]

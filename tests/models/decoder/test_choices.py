@@ -47,8 +47,10 @@ def test_equal_the_scores_of_whole_rows(name: str, rng: np.random.Generator) -> 
 def test_on_every_kind_of_graph(name: str, rng: np.random.Generator) -> None:
     decoder, _, _ = make(name)
     prompts = rows_of(rng, VOCABULARY, 4, 7, 2)
-    lists = [rows_of(rng, VOCABULARY, *lengths) for lengths in ((1, 1), (2, 2, 1), (3, 5, 1, 4))]
+    lists = [rows_of(rng, VOCABULARY, *lengths) for lengths in ((1, 3), (2, 2, 1), (3, 5, 1, 4))]
     check(decoder, prompts, lists, lists, 1e-5)
+    plain = [[choice.tolist() for choice in own] for own in lists]
+    check(decoder, prompts, plain, lists, 1e-5)
 
 
 def test_choices_of_two_tokens_decode_together(rng: np.random.Generator) -> None:

@@ -2,47 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
-from typing import Any
-
 import numpy as np
 import pytest
+from helpers.models.stand_in_gpu import HostRuntime
 
 from lite.models.decoder import memory
 from lite.models.decoder.memory import DeviceBuffer, copy_runs
 
 pytest.importorskip("onnxruntime")
-
-
-class HostRuntime:
-    """The calls of the CUDA runtime that are used, on host memory."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-
-    def cudaSetDevice(self, index: int) -> int:
-        self.calls.append(f"set {index}")
-        return 0
-
-    def cudaMemcpy2D(
-        self, to: Any, pitch: Any, source: Any, source_pitch: Any, width: Any, height: Any, kind: int
-    ) -> int:
-        assert kind == 3
-        for line in range(height.value):
-            ctypes.memmove(
-                to.value + line * pitch.value, source.value + line * source_pitch.value, width.value
-            )
-        self.calls.append("copy")
-        return 0
-
-    def cudaMemset(self, at: Any, value: int, size: Any) -> int:
-        ctypes.memset(at.value, value, size.value)
-        self.calls.append("set memory")
-        return 0
-
-    def cudaDeviceSynchronize(self) -> int:
-        self.calls.append("synchronise")
-        return 0
 
 
 def filled(size: int) -> DeviceBuffer:

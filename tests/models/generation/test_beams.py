@@ -69,6 +69,16 @@ def test_rows_are_copied_only_for_beams_that_part() -> None:
     assert not model.rows
 
 
+@pytest.mark.parametrize(("max_rows", "expected"), [(None, [9, 9]), (7, [6, 6, 3, 3]), (1, [3] * 6)])
+def test_rows_at_a_time(max_rows: int | None, expected: list[int]) -> None:
+    model, prompts = TableModel.random(3), [PROMPT, [4], [5, 6]]
+    found = generate(model, prompts, of(max_new_tokens=3), max_rows=max_rows)
+    assert model.runs == expected
+    for prompt, one in zip(prompts, found, strict=True):
+        (alone,) = generate(model, [prompt], of(max_new_tokens=3))
+        np.testing.assert_array_equal(one.tokens, alone.tokens)
+
+
 def test_a_search_that_is_over_leaves_the_run() -> None:
     model = TableModel.random(3)
     short, long = of(max_new_tokens=2), of(max_new_tokens=6)

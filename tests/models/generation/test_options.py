@@ -107,8 +107,15 @@ def test_options_that_name_ids_in_any_form() -> None:
     assert hash(config) == hash(GenerationConfig.from_kwargs({}, config))
     for name in ("logit_bias", "sequence_bias", "bad_words_ids"):
         with pytest.raises(ValueError, match=f"{name} must hold ids below 1 "):
-            replace(GenerationConfig(), **{name: getattr(config, name)}).check_vocabulary(1)
-    config.check_vocabulary(5)
+            replace(GenerationConfig(), **{name: getattr(config, name)}).check(1)
+    config.check(5)
+
+
+def test_generation_checks_what_the_constructor_does_not() -> None:
+    with pytest.raises(ValueError, match="num_beams=2 searches and draws nothing"):
+        GenerationConfig(num_beams=2, do_sample=True).check(5)
+    with pytest.raises(ValueError, match="grammar needs an eos_token_id"):
+        GenerationConfig(grammar=Grammar("regex", "a")).check(5)
 
 
 def test_functions() -> None:

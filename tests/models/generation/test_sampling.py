@@ -162,3 +162,27 @@ def test_nothing_left_to_draw() -> None:
     with pytest.raises(ValueError, match="has no token left that may be drawn"):
         generate(model, [[1]], config)
     assert not model.rows
+
+
+@pytest.mark.parametrize("options", [{}, {"temperature": 0.9, "top_p": 0.95}])
+@pytest.mark.parametrize("saving", [{"prompt_lookup_num_tokens": 4}, {"max_rows": 2}])
+def test_rows_that_are_replaced_and_guessed_tokens(options: dict[str, Any], saving: dict[str, Any]) -> None:
+    """What changes scores and what is told of tokens are those of each token, in whatever run it is drawn."""
+    decoder = OnnxDecoder(MODELS / "genai-llama-fp32", num_threads=1)
+    prompts = [[3, 4, 5, 3, 4, 5, 3, 4], [6, 7, 6, 7, 6], [8, 9, 8, 9, 8, 9], [3, 3, 3], [5, 6, 5, 6]]
+    seeds = np.arange(5, dtype=np.uint64)
+    changes = {"no_repeat_ngram_size": 4, "presence_penalty": 0.3, "logit_bias": {3: 9.0, 4: 9.0, 6: 8.0}}
+    own = {"max_new_tokens": 12, "max_matching_ngram_size": 1, **changes, **ASKED, **options}
+    plain = generate(decoder, prompts, GenerationConfig.from_kwargs(own), seeds=seeds)
+    if "max_rows" in saving:
+        found = generate(decoder, prompts, GenerationConfig.from_kwargs(own), seeds=seeds, **saving)
+    else:  # one by one, as guesses pay there
+        config = GenerationConfig.from_kwargs({**own, **saving})
+        found = [generate(decoder, prompts[i : i + 1], config, seeds=seeds[i : i + 1])[0] for i in range(5)]
+        assert sum(one.drafted for one in found)
+    for one, other in zip(found, plain, strict=True):
+        np.testing.assert_array_equal(one.tokens, other.tokens)
+        np.testing.assert_array_equal(one.details.kept_offsets, other.details.kept_offsets)
+        np.testing.assert_array_equal(one.details.kept_ids, other.details.kept_ids)
+        np.testing.assert_allclose(one.details.sampled_log_probs, other.details.sampled_log_probs, atol=1e-4)
+        np.testing.assert_array_equal(one.details.top_ids, other.details.top_ids)

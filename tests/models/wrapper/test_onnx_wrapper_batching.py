@@ -35,7 +35,7 @@ def test_two_threads_share_a_run(wrap: Make, scripted_model: Make) -> None:
     tds = [text_td("Hi", "Hello"), text_td("Hello", "Hi")]
     with ThreadPoolExecutor(2) as pool:
         outs = list(pool.map(wrapper, tds, timeout=20))
-    assert calls == [4]
+    assert calls == [2]  # each text is read once
     assert [list(out["text", "response"]) for out in outs] == [["ab<eos>", "abcd"], ["abcd", "ab<eos>"]]
     assert outs[0] is tds[0]  # in place, as without batching
 

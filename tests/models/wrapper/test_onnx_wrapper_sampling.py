@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 
 from lite import TensorDict
-from lite.models import Sampling, Text
+from lite.models import (
+    OnnxDecoder,
+    OnnxWrapper,
+    Sampling,
+    Text,
+    Tokenizer,
+    embedded_model_path,
+    score_details,
+)
 
 Make = Callable[..., Any]
 EVERYTHING = {"sampled_log_probs": True, "kept_ids": True, "entropy": True, "logprobs": 3}
@@ -118,6 +126,29 @@ def test_several_samples_and_batch_dims(wrap: Make) -> None:
     assert all(len(tokens[i][j][k]) == len(masses[i][j][k]) for i, j, k in np.ndindex(2, 2, 3))
 
 
+def test_scoring_gives_the_same_numbers() -> None:
+    """What generation records is what scoring makes of the recorded ids."""
+    decoder = OnnxDecoder(embedded_model_path(), num_threads=1)
+    options = {"max_new_tokens": 12, "temperature": 0.8, "top_p": 0.9, "min_p": 0.02, "seed": 3}
+    policy = OnnxWrapper(
+        decoder, tokenizer=Tokenizer.from_pretrained(embedded_model_path()), input_mode="text"
+    )
+    td = policy(text_td("What is 3 + 4?", "Copy: sun sea"), **options, **EVERYTHING)
+    for row in td.unbind(0):
+        prompt, sampling = row["tokens", "prompt"], row["sampling"]
+        offsets = np.concatenate([np.zeros(len(prompt), np.int64), sampling.kept_offsets])
+        (scored,) = score_details(
+            decoder, [row["tokens", "full"]], temperature=0.8, supports=[(offsets, sampling.kept_ids)]
+        )
+        for name, ours in (
+            ("log_probs", row["log_probs", "response"]),
+            ("sampled_log_probs", sampling.sampled_log_probs),
+            ("kept_log_mass", sampling.kept_log_mass),
+            ("entropy", sampling.entropy),
+        ):
+            np.testing.assert_allclose(getattr(scored, name)[len(prompt) :], ours, atol=1e-4, err_msg=name)
+
+
 # -- options of rows -----------------------------------------------------------------------------
 
 
@@ -184,8 +215,6 @@ def test_grammars(wrap: Make) -> None:
 
 
 def test_grammars_need_a_tokenizer(scripted_model: Make) -> None:
-    from lite.models import OnnxWrapper
-
     options = {"grammar": {"regex": "a"}, "eos_token_id": 256}
     with pytest.raises(ValueError, match="grammar needs a tokenizer"):
         OnnxWrapper(scripted_model(), input_mode="tokens", generate_kwargs=options)

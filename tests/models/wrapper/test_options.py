@@ -33,7 +33,7 @@ pytest.importorskip("jinja2")
         ({"num_samples": 2, "inplace": True}, r"inplace must be False \(or None\)"),
         ({"num_samples": 2, "inplace": "empty"}, r"inplace must be False \(or None\)"),
         ({"num_samples": 2, "generate_kwargs": {"n": 3}}, r"num_samples differs from generate_kwargs\['n'\]"),
-        ({"generate_kwargs": {"num_beams": 2}}, "num_beams must be 1"),
+        ({"generate_kwargs": {"num_beams": 2, "n": 3}}, "num_return_sequences must be at most num_beams"),
         ({"generate_kwargs": {"top_p": 2}}, "top_p must be between 0 and 1"),
         (
             {"chat_template_kwargs": {"messages": [], "x": 1}},

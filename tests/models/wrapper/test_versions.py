@@ -36,6 +36,7 @@ EVERY: dict[str, Any] = {
     "tokens_key": "t",
     "masks_key": "m",
     "log_probs_key": "l",
+    "sampling_key": "own_sampling",
     "batching": True,
     "min_batch_size": 2,
     "max_batch_size": 4,
@@ -48,8 +49,9 @@ EVERY: dict[str, Any] = {
 
 def test_every_argument_is_carried(scripted_model: Make, byte_tokenizer: Make) -> None:
     parameters = set(inspect.signature(OnnxWrapper).parameters)
-    elsewhere = {"num_threads", "adapters", "adapter"}  # of models given as paths
-    assert parameters == {"model", "tokenizer", "generate", "pad_model_input", *elsewhere, *EVERY}
+    special = {"model", "tokenizer", "generate", "pad_model_input", "score_kwargs"}
+    special |= {"num_threads", "adapters", "adapter"}  # of models given as paths
+    assert parameters == {*special, *EVERY}
     wrapper = OnnxWrapper(scripted_model(), tokenizer=byte_tokenizer(), **EVERY)
     new = wrapper.get_new_version()
     assert new is not wrapper

@@ -1,0 +1,150 @@
+"""`lite mismatch`: how far log-probs of two exports, or of one and of another tool, are apart, and why."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lite.cli.mismatch_page import bin_names, page
+from lite.cli.model import LoadedModel, prompt_ids
+from lite.cli.score import read_records, row_of
+from lite.models import (
+    GenerationConfig,
+    LoggedResponse,
+    Mismatch,
+    OnnxDecoder,
+    generate,
+    mismatch,
+    read_log_probs,
+)
+
+# What B responds to where no data are given.
+_PROMPTS = (
+    "Write a short story about a lighthouse.",
+    "Explain why the sky is blue.",
+    "List five uses of a paper clip.",
+    "def quicksort(items):",
+    "Translate to French: the weather is fine today.",
+    "What is 17 * 23? Think step by step.",
+)
+_WIDTH = 40  # of the longest bar
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what `mismatch` finds, as a table or JSON; `--html` writes a page as well."""
+    if not _is_model(args.a):
+        raise ValueError(
+            f"A must be the folder of a model, got {args.a}: log-probs of another tool come second"
+        )
+    rows: list[LoggedResponse] | None = None
+    a = OnnxDecoder(args.a, device=args.device, num_threads=args.threads)
+    b: Any
+    if _is_model(args.b):
+        b, rows = _model_and_rows(args)
+    elif args.data is not None:
+        raise ValueError(f"--data is for two models; the tokens to compare are those of {args.b}")
+    else:
+        b = read_log_probs(args.b)
+    if args.html is not None:
+        for name in (args.b, args.data):
+            if name is not None and os.path.exists(args.html) and os.path.samefile(name, args.html):
+                raise ValueError(f"--html {args.html} is what is read: give another file")
+    found = mismatch(a, b, rows, divergence=args.divergence, bos_token_id=args.bos_token_id)
+    if args.html is not None:
+        Path(args.html).write_text(page(found, args.a, args.b, _verdict(found)), encoding="utf-8")
+    if args.json:
+        print(json.dumps({"a": args.a, "b": args.b, **found.to_dict()}, ensure_ascii=False))
+    else:
+        _print(found, args)
+    return 0
+
+
+def _is_model(name: str) -> bool:
+    return os.path.isdir(name) or name.endswith(".onnx")
+
+
+def _model_and_rows(args: argparse.Namespace) -> tuple[OnnxDecoder, list[LoggedResponse]]:
+    """Model B and the responses to compare: those of `--data`, or else some that B draws."""
+    if args.data is not None and not _is_text(args.data):
+        b = OnnxDecoder(args.b, device=args.device, num_threads=args.threads)
+        return b, read_log_probs(args.data, needed=False)
+    model = LoadedModel(Path(args.b), args.device, args.threads)
+    if args.data is not None:
+        rows = []
+        with open(args.data, encoding="utf-8-sig") as file:
+            for record in read_records(file):
+                ids, start = row_of(model, record, args.raw)
+                rows.append(LoggedResponse(ids[:start], ids[start:], where=f"line {record['line']}"))
+        return model.decoder, rows
+    prompts = [prompt_ids(model.tokenizer, text, raw=args.raw) for text in _PROMPTS]
+    config = GenerationConfig(
+        max_new_tokens=args.max_new_tokens,
+        do_sample=True,
+        eos_token_ids=model.decoder.config.eos_token_ids if model.decoder.config else (),
+    )
+    seeds = np.random.default_rng(args.seed).integers(0, 2**63, len(prompts) * args.samples, dtype=np.uint64)
+    responses = generate(model.decoder, prompts, config, seeds=seeds, num_samples=args.samples)
+    return model.decoder, [
+        LoggedResponse(prompts[i // args.samples], response.tokens)
+        for i, response in enumerate(responses)
+        if len(response.tokens)
+    ]
+
+
+def _is_text(name: str) -> bool:
+    """Whether the first line of a file has texts, as `lite score` takes them, and no token ids."""
+    with open(name, encoding="utf-8-sig", errors="replace") as file:
+        line = next((line for line in file if line.strip()), "")
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return False  # whoever reads it says what is wrong
+    return isinstance(record, dict) and (
+        isinstance(record.get("response"), str) or isinstance(record.get("messages"), list)
+    )
+
+
+def _print(found: Mismatch, args: argparse.Namespace) -> None:
+    numbers, late = found.estimates, found.first_divergence
+    diverged = late[late >= 0]
+    sizes = ", ".join(f"{p:g}%: {value:.4f}" for p, value in numbers.percentiles.items())
+    lines = {
+        "A": args.a,
+        "B": args.b,
+        "compared": f"{found.tokens} tokens of {len(found.rows)} responses",
+        "log A - log B": f"mean {numbers.mean:+.5f}, deviation {numbers.deviation:.5f}",
+        "its size": f"mean {numbers.mean_abs:.5f}, {sizes}, max {numbers.max_abs:.4f}",
+        "KL(B, A)": f"k1 {numbers.k1:.3g}, k3 {numbers.k3:.3g}; chi-square {numbers.chi_square:.3g}",
+        "ratio A / B": f"mean {numbers.ratio_mean:.4f}, median {numbers.ratio_median:.4f}, "
+        f"{numbers.outside:.2%} outside [0.9, 1.1]",
+        "diverged": f"{len(diverged)} responses have a difference above {found.divergence:g}"
+        + (f", the first at position {diverged.min()}" if len(diverged) else ""),
+    }
+    for name, text in lines.items():
+        print(f"{name:<14} {text}")
+    print("\nratio A / B")
+    most = max(numbers.histogram)
+    for name, count in zip(bin_names(), numbers.histogram, strict=True):
+        print(f"{name:>14} {count:>9}  {'#' * round(_WIDTH * count / most)}".rstrip())
+    for title, groups in (("position", found.by_position), ("probability", found.by_probability)):
+        print(f"\n{title:<14} {'tokens':>9} {'mean':>9} {'mean size':>10}")
+        for g in groups:
+            print(f"{f'{g.low:g} to {g.high:g}':<14} {g.tokens:>9} {g.mean:>+9.4f} {g.mean_abs:>10.4f}")
+    print(f"\ncause: {_verdict(found)}")
+    for cause in found.tried:
+        if cause.explained > 0:
+            print(f"  {cause.explained:>6.1%} {cause.name}: {cause.detail}")
+
+
+def _verdict(found: Mismatch) -> str:
+    """The likely cause in a sentence."""
+    cause = found.cause
+    if cause is None:
+        return "none: the two agree to rounding"
+    share = f" ({cause.explained:.1%} of the difference)" if cause.explained else ""
+    return f"{cause.name}: {cause.detail}{share}"

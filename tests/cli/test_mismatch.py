@@ -1,0 +1,136 @@
+"""`lite mismatch` on real exports and on files of other tools."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.models.real_models import MODELS
+
+from lite.cli import main
+from lite.models import OnnxDecoder, full_logits, read_log_probs, score
+
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+A, SAME = str(MODELS / "optimum-llama"), str(MODELS / "genai-llama-fp32")
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What TRL would write at temperature 0.6, of random tokens."""
+    rng, lines = np.random.default_rng(0), []
+    rows = [rng.integers(5, 500, 40) for _ in range(8)]
+    for ids, logits in zip(rows, full_logits(OnnxDecoder(A), rows), strict=True):
+        z = logits[4:].astype(np.float64) / 0.6
+        z -= np.log(np.exp(z).sum(1, keepdims=True))
+        own = z[np.arange(36), ids[4:]]
+        line = {"prompt_ids": ids[:4].tolist(), "completion_ids": ids[4:].tolist(), "logprobs": own.tolist()}
+        lines.append(json.dumps(line))
+    file = tmp_path_factory.mktemp("logs") / "trl.jsonl"
+    file.write_text("\n".join(lines))
+    return str(file)
+
+
+def out(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main(["mismatch", *arguments, "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_two_exports_of_one_model_agree(capsys: pytest.CaptureFixture[str]) -> None:
+    found = out(capsys, A, SAME, "--samples", "2", "--max-new-tokens", "9")
+    assert (found["a"], found["b"], found["cause"]) == (A, SAME, None)
+    assert found["rows"] == 12
+    assert 60 < found["tokens"] <= 12 * 9
+    assert found["max_abs"] < 1e-4
+    assert found["outside"] == 0
+
+
+def test_the_cause_is_named(log: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = out(capsys, A, log)
+    assert found["cause"]["parameters"] == {"temperature": 0.6}
+    assert main(["mismatch", A, log]) == 0
+    text = capsys.readouterr().out
+    assert "cause: temperature: B's log-probs are those of A under temperature 0.6 (100.0%" in text
+    assert "compared       288 tokens of 8 responses" in text
+    assert "0.99 to 1.01 " in text
+    assert f"k1 {found['k1']:.3g}, k3 {found['k3']:.3g}" in text
+
+
+def test_two_exports_on_given_tokens_and_texts(
+    log: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    found = out(capsys, A, SAME, "--data", log)
+    assert (found["rows"], found["tokens"], found["cause"]) == (8, 288, None)
+    file = tmp_path / "texts.jsonl"
+    turns = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
+    file.write_text(json.dumps({"messages": turns}) + "\n" + json.dumps({"prompt": "a", "response": "b c"}))
+    found = out(capsys, A, SAME, "--data", str(file))
+    assert (found["rows"], found["cause"]) == (2, None)
+
+
+def test_divergence_and_the_token_that_begins_texts(
+    log: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    strict, lax = (out(capsys, A, log, "--divergence", x)["rows_that_diverge"] for x in ("0.01", "1000"))
+    assert (strict, lax) == (8, 0)
+    rows, file = read_log_probs(log), tmp_path / "begun.jsonl"
+    begun = score(OnnxDecoder(A), [np.append(77, row.ids) for row in rows])
+    lines = [
+        {
+            "prompt_ids": r.prompt_ids.tolist(),
+            "response_ids": r.response_ids.tolist(),
+            "logprobs": s[5:].tolist(),
+        }
+        for r, s in zip(rows, begun, strict=True)
+    ]
+    file.write_text("\n".join(map(json.dumps, lines)))
+    assert out(capsys, A, str(file), "--bos-token-id", "77")["cause"]["parameters"] == {"added": 77}
+
+
+def test_a_page_is_written(log: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    assert main(["mismatch", A, log, "--html", str(file)]) == 0
+    assert "temperature: B&#x27;s log-probs are those of A" in file.read_text()
+    capsys.readouterr()
+    assert main(["mismatch", A, log, "--html", log]) == 1
+    assert "is what is read: give another file" in capsys.readouterr().err
+    assert len(read_log_probs(log)) == 8
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"prompt_ids": [1], "response_ids": [2], "logprobs": [-1', "line 1: not JSON"),
+        ('{"prompt_ids": [1], "response_ids": [2], "logprobs": [NaN]}', "line 1: 'logprobs' must be finite"),
+        (
+            '{"prompt_ids": [1], "response_ids": [2], "logprobs": [-1, -1, 0]}',
+            "line 1: 'logprobs' has 3 entries",
+        ),
+        (
+            '{"prompt_ids": [1], "response_ids": [999], "logprobs": [-1]}',
+            "line 1: ids must be between 0 and 511",
+        ),
+        ('{"prompt": "a", "response": "b"}', "line 1: no token ids"),
+    ],
+)
+def test_broken_files_are_one_line_of_error(
+    line: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "log.jsonl"
+    file.write_text(line)
+    assert main(["mismatch", A, str(file)]) == 1
+    err = capsys.readouterr().err
+    assert message in err
+    assert len(err.splitlines()) == 1
+
+
+def test_sides_in_the_wrong_place(log: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, message in (
+        ([log, A], "A must be the folder of a model"),
+        ([A, log, "--data", log], "--data is for two models"),
+        ([A, "/does/not/exist"], "FileNotFoundError"),
+        ([A, log, "--divergence", "0"], "divergence must be above 0"),
+    ):
+        assert main(["mismatch", *arguments]) == 1
+        assert message in capsys.readouterr().err

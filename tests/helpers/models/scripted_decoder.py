@@ -1,0 +1,134 @@
+"""A decoder in Python whose logits depend on everything a row holds, and that counts what it runs."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+VOCABULARY = 23
+
+
+class ScriptedDecoder:
+    """Rows of tokens; misuse of them fails.
+
+    Mostly the last two tokens decide what comes next, so that texts repeat themselves and guesses are often
+    right; the rest of the row and the adapter change every logit a little, so that wrong rows show.
+    """
+
+    vocab_size = VOCABULARY
+    config = None
+    adapter: str | None = None
+
+    def __init__(
+        self,
+        *,
+        context_length: int | None = 96,
+        rows_per_run: int = 1,
+        bytes_per_token: int = 10,
+        chunk: int = 64,
+        noise: float = 0.3,
+    ) -> None:
+        self.context_length = context_length
+        self.rows_per_run = rows_per_run
+        self.bytes_per_token = bytes_per_token
+        self.chunk = chunk
+        self.noise = noise
+        self.rows: dict[int, list[int]] = {}
+        self.free: list[int] = []
+        self.reserved: list[tuple[int, int]] = []
+        self.steps = 0
+        self.run_tokens = 0  # outside of steps
+        self.most_rows = 0  # with anything in them
+        self.fail_in = -1  # runs until one fails
+
+    # -- what a row says -------------------------------------------------------------------------
+
+    def logits(self, row: Sequence[int]) -> NDArray[np.float32]:
+        adapter = 0 if self.adapter is None else zlib.crc32(self.adapter.encode())
+        told = np.random.default_rng((*row[-2:], adapter)).normal(0, 3, VOCABULARY)
+        held = np.random.default_rng(zlib.crc32(np.array([*row, adapter]).tobytes()))
+        return (told + held.normal(0, self.noise, VOCABULARY)).astype(np.float32)
+
+    # -- the members of a decoder ----------------------------------------------------------------
+
+    def check_ids(self, ids: Any) -> NDArray[np.int64]:
+        row = np.asarray(ids, np.int64)
+        if not len(row) or row.min() < 0 or row.max() >= VOCABULARY:
+            raise ValueError(f"ids must be tokens, got {row}")
+        if self.context_length is not None and len(row) > self.context_length:
+            raise ValueError(f"ids has {len(row)} tokens, the model's context is {self.context_length}")
+        return row
+
+    def acquire(self, count: int) -> list[int]:
+        taken = [self.free.pop() if self.free else len(self.rows) + i for i in range(count)]
+        assert not set(taken) & set(self.rows)
+        self.rows |= {row: [] for row in taken}
+        return taken
+
+    def release(self, rows: Sequence[int]) -> None:
+        for row in rows:
+            del self.rows[row]
+            self.free.append(row)
+
+    def reserve(self, length: int, rows: int = 1) -> None:
+        self.reserved.append((length, rows))
+
+    def reset(self, row: int) -> None:
+        self.rows[row] = []
+
+    def fork(self, source: int, target: int) -> None:
+        assert self.rows[source]
+        assert source != target
+        assert target in self.rows
+        self.rows[target] = self.rows[source].copy()
+        self._ran()
+
+    def truncate(self, row: int, length: int) -> None:
+        assert 0 <= length <= len(self.rows[row])
+        del self.rows[row][length:]
+
+    def settle(self, row: int) -> None:
+        assert self.rows[row]
+
+    def prefill_rows(self, rows: Sequence[int], prompts: Sequence[Any]) -> NDArray[np.float32]:
+        for row in rows:
+            self.rows[row] = []
+        return self.continue_rows(rows, prompts)
+
+    def continue_rows(self, rows: Sequence[int], ids: Sequence[Any]) -> NDArray[np.float32]:
+        return np.stack([logits[-1] for logits in self.extend(rows, ids)])
+
+    def extend(self, rows: Sequence[int], ids: Sequence[Any]) -> list[NDArray[np.float32]]:
+        out = []
+        assert len(set(rows)) == len(rows) == len(ids)
+        for row, new in zip(rows, ids, strict=True):
+            assert len(new)
+            out.append(np.stack([self._append(row, token) for token in new]))
+            self.run_tokens += len(new)
+        self._ran()
+        return out
+
+    def decode_unchecked(self, tokens: NDArray[np.int64], rows: list[int]) -> NDArray[np.float32]:
+        self.steps += 1
+        assert len(set(rows)) == len(rows) == len(tokens)
+        logits = np.stack([self._append(row, token) for row, token in zip(rows, tokens, strict=True)])
+        self._ran()
+        return logits
+
+    def chunk_length(self, rows: int = 1) -> int:
+        return self.chunk
+
+    def _append(self, row: int, token: Any) -> NDArray[np.float32]:
+        self.rows[row].append(int(token))
+        assert self.context_length is None or len(self.rows[row]) <= self.context_length
+        return self.logits(self.rows[row])
+
+    def _ran(self) -> None:
+        self.most_rows = max(self.most_rows, sum(bool(row) for row in self.rows.values()))
+        self.fail_in -= 1
+        if self.fail_in == 0:
+            raise RuntimeError("the model fails")

@@ -1,0 +1,134 @@
+"""Wrappers that score what was sampled: temperatures and records from the TensorDict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.models.prompts import HELLO, HI, Make, text_td, token_td
+
+from lite import TensorDict, lazy_stack
+from lite.models import Tokens, score
+from lite.models.wrapper.sampled import per_row
+
+pytest.importorskip("tokenizers")
+
+RECORDS = [([0, 2], [HI[1], 7]), ([0, 1, 1, 4], [HELLO[2], 1, 2, HELLO[4]])]  # of the last tokens
+
+
+def recorded(td: TensorDict, records: list[Any] = RECORDS, key: str = "supports") -> TensorDict:
+    parts = [
+        TensorDict({"offsets": np.array(offsets, np.int64), "ids": np.array(ids, np.int32)})
+        for offsets, ids in records
+    ]
+    td[key] = lazy_stack(parts)
+    return td
+
+
+def log_probs(td: Any) -> list[np.ndarray]:
+    return [np.asarray(row) for row in td.get(("log_probs", "full"), as_list=True)]
+
+
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("batching", [None, True])
+def test_temperatures_and_records(wrap: Make, scripted_model: Make, padded: bool, batching: Any) -> None:
+    rows = [np.array(HI), np.array(HELLO)]
+    want = score(scripted_model(), rows, temperature=[0.5, 2.0], supports=RECORDS)
+    options = {"generate": False, "inplace": False, "pad_output": padded, "batching": batching}
+    td = recorded(token_td(HI, HELLO, field="full"))
+    judge = wrap("tokens", score_kwargs={"supports_key": "supports"}, **options)
+    got = log_probs(judge(td, temperature=np.array([0.5, 2.0])))
+    np.testing.assert_allclose(got[0][-2:], want[0], rtol=1e-6)
+    np.testing.assert_allclose(got[1], want[1], rtol=1e-6)
+    plain = log_probs(wrap("tokens", **options)(td))
+    assert not np.allclose(plain[1], want[1])
+    for one, other in zip(log_probs(judge(td, supports_key=None)), plain, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_records_of_texts(wrap: Make, scripted_model: Make) -> None:
+    judge = wrap("text", generate=False, inplace=False)
+    got = log_probs(judge(recorded(text_td("Hi", "Hello", field="full")), supports_key="supports"))
+    want = score(scripted_model(), [np.array(HI), np.array(HELLO)], supports=RECORDS)
+    for one, other in zip(got, want, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_padded_records(wrap: Make, scripted_model: Make) -> None:
+    """Prompts padded on the left, responses on the right, records of the response columns."""
+    ids = np.array([[0, 39, 72, 0], [39, 68, 75, 75]])
+    mask = np.array([[0, 1, 1, 0], [1, 1, 1, 1]], bool)
+    td = TensorDict({"tokens": Tokens(full=ids, batch_size=[2]), "attention_mask": mask}, batch_size=[2])
+    td["supports", "offsets"] = np.array([[0, 2, 2], [0, 1, 3]])
+    td["supports", "ids"] = np.array([[72, 7, -1], [75, 75, 1]], np.int32)
+    judge = wrap("tokens", generate=False, inplace=False, pad_output=True)
+    got = log_probs(judge(td, supports_key="supports", temperature=0.7))
+    supports = [(np.array([0, 2]), np.array([72, 7])), (np.array([0, 1, 3]), np.array([75, 75, 1]))]
+    want = score(scripted_model(), [ids[0, 1:3], ids[1]], temperature=0.7, supports=supports)
+    np.testing.assert_allclose(got[0][1:3], want[0], rtol=1e-6)
+    np.testing.assert_allclose(got[1], want[1], rtol=1e-6)
+    td["supports", "offsets"] = np.array([[0, 2, 3], [0, 1, 3]])
+    with pytest.raises(ValueError, match="row 0 holds kept ids of padding"):
+        judge(td, supports_key="supports")
+
+
+def test_empty_rows_and_batches(wrap: Make) -> None:
+    judge = wrap("text", generate=False, inplace=False)
+    td = recorded(text_td("", "Hi", field="full"), [([0], []), ([0, 1], [HI[1]])])
+    assert log_probs(judge(td, supports_key="supports", temperature=np.array([1.0, 0.5])))[1][1] > -1e-6
+    assert judge(td[:0], temperature=0.5).batch_size == (0,)
+
+
+def test_one_conversation(wrap: Make) -> None:
+    td = text_td("Hi", field="full")[0]
+    td["supports"] = TensorDict({"offsets": np.array([0, 1]), "ids": np.array([HI[1]])})
+    out = wrap("text", generate=False, inplace=False)(td, supports_key="supports", temperature=3.0)
+    np.testing.assert_allclose(out["log_probs", "full"], 0.0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"temperature": "hot"}, TypeError, "temperature must be a number"),
+        ({"temperature": np.ones(3)}, ValueError, r"temperature must be one number or have the batch size"),
+        ({"temperature": np.nan}, ValueError, "temperature must be positive and finite"),
+        ({"supports_key": "records"}, ValueError, r"Expected the entries \('records', 'offsets'\)"),
+        ({"top_k": 3}, TypeError, r"no options of generation, got \['top_k'\]"),
+    ],
+)
+@pytest.mark.parametrize("batching", [None, True])
+def test_errors(wrap: Make, options: Any, error: type[Exception], words: str, batching: Any) -> None:
+    judge = wrap("text", generate=False, batching=batching)
+    td = text_td("Hi", "Hello", field="full")
+    keys = set(td.keys(True))
+    with pytest.raises(error, match=words):
+        judge(td, **options)
+    assert set(td.keys(True)) == keys
+
+
+def test_records_that_do_not_fit(wrap: Make) -> None:
+    judge = wrap("text", generate=False, batching=True)
+    td = recorded(text_td("Hi", "Hello", field="full"), [([0, 0, 0, 1], [5]), ([0], [])])
+    with pytest.raises(ValueError, match=r"supports\[0\] is of 3 tokens, but the row has 2"):
+        judge(td, supports_key="supports")
+
+
+def test_constructor(wrap: Make) -> None:
+    judge = wrap("text", generate=False, score_kwargs={"temperature": 0.5})
+    assert judge.get_new_version(pad_output=True).score_kwargs == {"temperature": 0.5}
+    assert judge.get_new_version(generate=True).score_kwargs is None
+    with pytest.raises(ValueError, match="score_kwargs can only be given with generate=False"):
+        wrap("text", score_kwargs={"temperature": 0.5})
+    with pytest.raises(ValueError, match=r"score_kwargs must be of .*'temperature'.* got \['top_k'\]"):
+        wrap("text", generate=False, score_kwargs={"top_k": 3})
+
+
+def test_choices_of_each_row() -> None:
+    assert per_row(["a"], 2, 4) == [["a"]] * 4
+    assert per_row([[["a"], ["b", "c"]]], 2, 2) == [["a"], ["b", "c"]]
+    assert per_row([np.array([1, 2])], 1, 1)[0][0].tolist() == [1, 2]
+    assert per_row(["a", [1]], 0, 1) == [["a", [1]]]
+    for choices in ([["a"]], [["a"], "bc"], [], "ab", [5, 6]):
+        with pytest.raises(ValueError, match="choices must be"):
+            per_row(choices, 1, 2)
