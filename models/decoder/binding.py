@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,8 +64,6 @@ class BoundGraph:
             self._binding.bind_value(name, value)
         self._first = np.zeros((0, 1, 1), np.int64)
         self._held: dict[str, NDArray[Any]] = {}  # pointers do not keep arrays alive
-        self._given: NDArray[Any] | None = None  # what the graph writes
-        self._logits: NDArray[np.float32] | None = None
         self._run = self._binding.runner()
         self._limit: float | None = FIRST_RUN_SECONDS  # of the first run, in seconds
 
@@ -137,12 +135,11 @@ class BoundGraph:
         """Run the graph once, on arguments as those of `bind`; the logits are the caller's.
 
         Raises:
-            RuntimeError, TimeoutError: as `run_bound`.
+            RuntimeError, TimeoutError: as `BoundRun`.
         """
-        logits = self.bind(ids, mask, positions, wanted, last=last, with_past=with_past)
-        self.run_bound()
-        self._given = self._logits = None  # those of a prompt are large
-        return logits
+        bound = self.bind(ids, mask, positions, wanted, last=last, with_past=with_past)
+        bound()
+        return bound.logits
 
     def bind(
         self,
@@ -153,11 +150,12 @@ class BoundGraph:
         *,
         last: bool = False,
         with_past: bool = True,
-    ) -> NDArray[np.float32]:
-        """Bind everything but the cache; runs read these arrays as they are at that moment.
+    ) -> BoundRun:
+        """Bind everything but the cache, until something else is bound.
 
         Args:
-            ids: new tokens, (n, S).
+            ids: new tokens, (n, S). Like the others not copied if it has the graph's own type (`blank`):
+                runs read what it holds at that moment.
             mask: 1 for positions that exist, (n, past + S) or wider.
             positions: position of each new token, (n, S).
             wanted: positions in `ids` whose logits are needed, (n, K) (a hint: graphs without a gather give
@@ -167,8 +165,8 @@ class BoundGraph:
             with_past: there is a past (merged graphs have a branch for each case).
 
         Returns:
-            A new array that every run fills with logits: float32 (n, S, V), (n, K, V) through a gather, or
-            (n, 1, V) where the graph gives or was asked for the last position only.
+            What runs the graph. Its logits are float32 (n, S, V), (n, K, V) through a gather, or (n, 1, V)
+            where the graph gives or was asked for the last position only.
         """
         spec = self._spec
         count, steps = ids.shape
@@ -185,24 +183,14 @@ class BoundGraph:
             gathered = self._gathered(count, steps, wanted, last)
             self.bind_input(spec.gather, gathered)
             kept = gathered.shape[1]
-        given = self._given = np.empty((count, kept, self._vocab_size), self._logits_dtype)
-        half = given.dtype != np.float32
-        logits = self._logits = np.empty(given.shape, np.float32) if half else given
+        given = np.empty((count, kept, self._vocab_size), self._logits_dtype)
         # logits end on the CPU, also those of a GPU
         self._binding.bind_output(
             spec.logits, self._cpu, given.dtype.type, list(given.shape), given.ctypes.data
         )
-        return logits
+        return BoundRun(self._run_bound, given)
 
-    def run_bound(self) -> None:
-        """Run the graph on what is bound.
-
-        Raises:
-            RuntimeError: onnxruntime cannot run the graph on these sizes; the message has them.
-            TimeoutError: the first run does not end.
-        """
-        if self._given is None:
-            raise RuntimeError("no room for logits is bound")
+    def _run_bound(self) -> None:
         if not self._on_cpu:  # a binding copies to a GPU what arrays hold at that moment
             for name, array in self._held.items():
                 self._bind_array(name, array)
@@ -222,8 +210,6 @@ class BoundGraph:
                 "must declare that: input_ids [batch, 1]"
             ) from error
         self._limit = None
-        if self._logits is not None and self._logits is not self._given:
-            self._logits[...] = self._given  # of half or double precision
 
     def _shown(self, mask: NDArray[Any], steps: int, length: int) -> NDArray[Any]:
         """The mask over the whole of a fixed cache, with a row for each new token if the graph wants it."""
@@ -243,6 +229,28 @@ class BoundGraph:
         if wanted is None:
             wanted = np.tile(np.arange(steps - 1 if last else 0, steps), (count, 1))
         return wanted.astype(np.int64)[:, :, None]
+
+
+class BoundRun:
+    """Runs a graph on what was bound; bindings do not keep its logits alive.
+
+    Attributes:
+        logits: float32, filled by each run.
+
+    Raises:
+        RuntimeError: (when called) onnxruntime cannot run the graph on these sizes; the message has them.
+        TimeoutError: (when called) the first run does not end.
+    """
+
+    def __init__(self, run: Callable[[], None], given: NDArray[Any]) -> None:
+        self._run = run
+        self._given = given
+        self.logits = given if given.dtype == np.float32 else np.empty(given.shape, np.float32)
+
+    def __call__(self) -> None:
+        self._run()
+        if self.logits is not self._given:
+            self.logits[...] = self._given
 
 
 def _extra(kind: Extra, count: int, steps: int, total: int, rank: int) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.decoder.binding import BoundGraph, PlacedGraph
+from lite.models.decoder.binding import BoundGraph, BoundRun, PlacedGraph
 from lite.models.decoder.cache import (
     Line,
     copy_positions,
@@ -138,21 +138,22 @@ class BlockCache:
         block = run.block
         graph = self._graph if block.width else self._prompts
         width = block.width + 1
-        again = self._bound is run and width <= run.capacity
-        if not again:
+        if width > run.capacity:
             run.begin(self._graph, self._spec, self._capacity(width), self.lengths[run.rows])
-        self._bound = None  # if it fails
+            self._bound = None
+        capacity, run.capacity = run.capacity, 0  # begins anew if this fails
         mask = run.next(tokens, width)
-        block.bind(graph, 1, run.capacity, bool(self._spec.branch))
-        if not again:
-            run.logits = graph.bind(run.ids, mask, run.positions, last=True, with_past=width > 1)[:, 0]
+        block.bind(graph, 1, capacity, bool(self._spec.branch))
+        if self._bound is not run:
+            run.start = graph.bind(run.ids, mask, run.positions, last=True, with_past=width > 1)
+            run.logits = run.start.logits[:, 0]
         else:
             graph.bind_mask(mask, 1, run.mask_at)
-        graph.run_bound()
+        run.start()
         block.grown(1)
         self.lengths[run.rows] += 1
-        if width > 1:  # a run without a past may be another branch of the graph
-            self._bound = run
+        run.capacity = capacity
+        self._bound = run if width > 1 else None  # without a past it may be another branch of the graph
         return run.logits if run.lines is None else run.logits[run.lines]
 
     def _capacity(self, width: int) -> int:
@@ -295,9 +296,11 @@ class _Run:
         capacity: positions for which there are arrays.
         ids, positions: inputs of a step.
         mask_at: the address of the mask.
+        start: runs the graph on them.
         logits: what a step gives, line by line.
     """
 
+    start: BoundRun
     logits: NDArray[np.float32]
 
     def __init__(
@@ -307,6 +310,7 @@ class _Run:
         self.places = places
         self.rows = rows
         self.lines = None if (np.diff(lines) == 1).all() else lines
+        self.capacity = 0
 
     def begin(self, graph: BoundGraph, spec: GraphSpec, capacity: int, lengths: NDArray[np.int64]) -> None:
         """Make arrays for steps up to `capacity` positions; the rows have `lengths` now."""
@@ -317,8 +321,8 @@ class _Run:
         self.positions[:, 0] = lengths - 1
         self._line = self.ids[:, 0]
         self._columns = np.arange(capacity)
-        self._start = (self.block.width - lengths)[:, None]
-        self._filled = bool(self._start.any())
+        self._first = (self.block.width - lengths)[:, None]
+        self._filled = bool(self._first.any())
         self._mask = graph.blank(spec.mask, (count * capacity,))
         self._mask[:] = 1
         self.mask_at: int = self._mask.ctypes.data
@@ -333,5 +337,5 @@ class _Run:
         count = len(self._line)
         mask = self._mask[: count * width].reshape(count, width)
         if self._filled:
-            np.greater_equal(self._columns[:width], self._start, out=mask)
+            np.greater_equal(self._columns[:width], self._first, out=mask)
         return mask

@@ -155,8 +155,9 @@ class OnnxDecoder:
     def sibling(self) -> OnnxDecoder:
         """A decoder with rows of its own on the same session, so with the same weights in memory.
 
-        The two may run at the same time in different threads. A run is computed by the thread that asked for
-        it, helped by the session's own threads, `num_threads - 1` for both.
+        The two may run at the same time in different threads: runs of one session may overlap, while several
+        sessions would each hold the weights as onnxruntime rearranges them. A run is computed by the thread
+        that asked for it, helped by the session's own threads, `num_threads - 1` for both.
 
         Example:
             >>> from lite.models import OnnxDecoder, embedded_model_path

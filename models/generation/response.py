@@ -34,6 +34,7 @@ class Response:
     """
 
     __slots__ = (
+        "_end",
         "_ids",
         "accepted",
         "config",
@@ -62,28 +63,30 @@ class Response:
         self.drafted = self.accepted = 0
         self.processors: Processors | None = None
         self._ids = prompt  # until the first token: many responses may wait
+        self._end = len(prompt)  # where the next token goes
 
     @property
     def ids(self) -> NDArray[np.int64]:
         """Prompt and tokens, int64 (L + count,); a view."""
-        return self._ids[: len(self.prompt) + self.count]
+        return self._ids[: self._end]
 
     @property
     def tokens(self) -> NDArray[np.int64]:
         """The tokens, int64 (count,); a view."""
-        return self._ids[len(self.prompt) : len(self.prompt) + self.count]
+        return self._ids[self._end - self.count : self._end]
 
     def append(self, token: int) -> None:
-        at = len(self.prompt) + self.count
+        at = self._end
         if at == len(self._ids):
             room = min(self.limit, AHEAD) if self.count == 0 else max(at, AHEAD)
             self._ids = np.concatenate([self._ids, np.empty(max(1, room), np.int64)])
         self._ids[at] = token
+        self._end = at + 1
         self.count += 1
 
     def ahead(self, config: GenerationConfig) -> Response:
         """A copy that goes on under other options, for guesses of what this one will get."""
         copy = Response(self.number, self.prompt, config, self.seed, len(self.prompt))
-        copy._ids = self.ids.copy()
+        copy._ids, copy._end = self.ids.copy(), self._end
         copy.count = self.count
         return copy

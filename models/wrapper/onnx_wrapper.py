@@ -84,7 +84,7 @@ class OnnxWrapper(DistributionMethods):
             ``(tokens_key, "full")`` where there are any, instead of rendering the conversation again.
         score_kwargs: only with ``generate=False``: score under the distribution that was sampled from, by its
             "temperature" (a number, or an array of the batch size) and by the supports recorded at its
-            "supports_key": ``(supports_key, "offsets")`` and ``(supports_key, "ids")``, of the last tokens of
+            "supports_key" (a `Sampling`, or "kept_offsets" and "kept_ids" under it), of the last tokens of
             each row, as `score` takes them.
         batching: run rows of several threads together; on when a size is given.
         min_batch_size: rows to wait for before a run; by default 1, with which a caller never waits for
@@ -390,7 +390,7 @@ class OnnxWrapper(DistributionMethods):
                 raise TypeError(f"with generate=False there are no options of generation, got {unknown}")
             sampled = {**(self.options.score_kwargs or {}), **kwargs}
             written = self._score(tensordict, layout, logits_only, sampled)
-        keys, replaced = list(self.out_keys), list(self.out_keys_source)
+        keys, replaced = list(self.out_keys), list(self.out_keys)
         own = self.options.sampling_key
         if own in written and not self.generation.tells_more:  # the call asks for more than the constructor
             keys.append(own)

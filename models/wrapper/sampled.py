@@ -23,9 +23,10 @@ def read_sampled(
     """A temperature and a support of each row, as `lite.models.score` takes them, or None for the raw model.
 
     Args:
-        td: of any batch shape; records are its entries ``(supports_key, "offsets")`` and ``(supports_key,
-            "ids")``: rows of any lengths, or arrays. Offsets of an array (*batch, n + 1) are of the last n
-            columns of the rows, padding included; what lies behind the last offset in a row of ids is filler.
+        td: of any batch shape; records are its entries ``(supports_key, "kept_offsets")`` and
+            ``(supports_key, "kept_ids")`` (a `Sampling` has them): rows of any lengths, or arrays. Offsets of
+            an array (*batch, n + 1) are of the last n columns of the rows, padding included; what lies behind
+            the last offset in a row of ids is filler.
         options: "temperature", a number or one of each element of the batch, and "supports_key".
         rows: the rows to score.
 
@@ -52,11 +53,11 @@ def _temperatures(temperature: Any, shape: tuple[int, ...], count: int) -> list[
 
 def _supports(td: Any, key: NestedKey, rows: TokenRows, ndim: int) -> list[Support]:
     above = (key,) if isinstance(key, str) else tuple(key)
-    parts = [td.get((*above, name), None, as_list=True) for name in ("offsets", "ids")]
+    parts = [td.get((*above, name), None, as_list=True) for name in ("kept_offsets", "kept_ids")]
     if any(part is None for part in parts):
         raise ValueError(
-            f"Expected the entries {(*above, 'offsets')!r} and {(*above, 'ids')!r} of recorded supports, but"
-            f" found keys: {sorted(map(str, td.keys(True)))}"
+            f"Expected the entries {(*above, 'kept_offsets')!r} and {(*above, 'kept_ids')!r} of recorded"
+            f" supports, but found keys: {sorted(map(str, td.keys(True)))}"
         )
     padded = not (isinstance(parts[0], list) and ndim)
     offsets, ids = (rows_of(part, ndim) for part in parts)

@@ -111,7 +111,7 @@ def test_wrappers_pass_them_on(pair: tuple[Tokenizer, Any], variables: dict[str,
         plain = theirs.apply_chat_template(
             chat, add_generation_prompt=part == "prompt", chat_template=THINKING
         )
-        assert (
-            expected["input_ids"] != plain["input_ids"] or ("enable_thinking" in variables and part == "full")
+        assert expected["input_ids"] != plain["input_ids"] or (
+            "enable_thinking" in variables and part == "full"
         )
         np.testing.assert_array_equal(out["tokens", part][0], expected["input_ids"])

@@ -172,7 +172,7 @@ class FakeSession:
         for name in (name for name in feeds if name.startswith("past")):
             present = outputs[name.replace("past_key_values", "present")]
             for row, end in enumerate(ends):
-                where = np.arange(end - new, end)
+                where = feeds["position_ids"][row] if "position_ids" in feeds else np.arange(end - new, end)
                 present[row, :, end - new : end] = np.stack([ids[row], where], -1)
         return int(ends.max()) - new, lambda row, query: [
             tuple(present[row, 0, at].astype(np.float64)) for at in range(int(ends[row]) - new + query + 1)
@@ -279,6 +279,10 @@ BLOCKS = {
 _SLOTS: dict[str, Any] = {"group_query": True, "positions": False}
 SLOTS = {
     "slots": Convention(_SLOTS, {}, Padding.SLOTS),
+    "slots, positions": Convention({"group_query": True}, {}, Padding.SLOTS),
+    "slots, positions, 32-bit integers": Convention(
+        {"group_query": True, "integers": "int32"}, {}, Padding.SLOTS
+    ),
     "slots with gather": Convention({**_SLOTS, "gather": True}, {}, Padding.SLOTS),
     "slots, logits to keep": Convention({**_SLOTS, "keep": "num_logits_to_keep"}, {}, Padding.SLOTS),
     "slots, last logits only": Convention({**_SLOTS, "last_only": True}, {}, Padding.SLOTS),

@@ -82,6 +82,20 @@ def test_prompts_are_asked_for_when_there_is_room(rng: np.random.Generator) -> N
     assert not decoder.rows
 
 
+def test_prompts_may_come_in_one_buffer(rng: np.random.Generator) -> None:
+    texts = rng.integers(0, VOCABULARY, (6, 5))
+
+    def written_over() -> Iterator[Any]:
+        buffer = np.zeros(5, np.int64)
+        for text in texts:
+            buffer[:] = text
+            yield buffer
+
+    out = dict(generate_each(ScriptedDecoder(), written_over(), SAMPLED, seeds=itertools.count(50), max_rows=3))
+    for number, theirs in enumerate(generate(ScriptedDecoder(), list(texts), SAMPLED, seeds=seeds(6))):
+        same(out[number], theirs)
+
+
 def test_seeds_belong_to_prompts(rng: np.random.Generator) -> None:
     texts = prompts(11, rng)
     out = dict(generate_each(ScriptedDecoder(), texts, SAMPLED, seeds=itertools.count(50), max_rows=3))

@@ -14,7 +14,7 @@ from helpers.models.handmade_exports import ADAPTERS, NAMES, adapter, logits
 from helpers.models.real_models import EXPECTED, MODELS
 
 from lite import TensorDict
-from lite.models import OnnxDecoder, OnnxWrapper, Tokens
+from lite.models import GenerationConfig, OnnxDecoder, OnnxWrapper, PrefixCache, Tokens, generate
 
 pytest.importorskip("onnxruntime")
 FOLDER = MODELS / "handmade-lora"
@@ -71,6 +71,29 @@ def test_in_many_threads(wrapper: OnnxWrapper) -> None:
     with ThreadPoolExecutor(8) as pool:
         for (tokens, _), name in zip(pool.map(answer, made), (*ADAPTERS, None) * 6, strict=True):
             assert tokens == want(name)[0]
+
+
+def test_kept_prefixes_are_those_of_the_adapter(wrapper: OnnxWrapper) -> None:
+    """A prefix read under another adapter would be found again, and give wrong tokens."""
+    made = {name: wrapper.get_new_version(adapter=name, prefix_cache=2**20) for name in (*ADAPTERS, None)}
+    for _ in range(2):
+        for name, one in made.items():
+            check(one, name)
+    decoder = wrapper.model
+    cache = PrefixCache(decoder, 2**20)
+    prompt, config = np.tile(PROMPTS[0], 5), GenerationConfig(max_new_tokens=3)
+    for name in (*ADAPTERS, None) * 2:
+        decoder.adapter = name
+        fresh, kept = (generate(decoder, [prompt], config, prefix_cache=each)[0] for each in (None, cache))
+        np.testing.assert_array_equal(fresh.tokens, kept.tokens)
+        np.testing.assert_allclose(fresh.log_probs, kept.log_probs, atol=1e-5)
+    assert (cache.hits, cache.misses) == (3, 3)
+    cache.clear()
+
+
+def test_in_several_sessions(wrapper: OnnxWrapper) -> None:
+    for name in (*ADAPTERS, None):
+        check(wrapper.get_new_version(adapter=name, sessions=2), name)
 
 
 def test_the_decoders_own_adapter_stays(wrapper: OnnxWrapper) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.models.prompts import HELLO, HI, Make, text_td, token_td
+from helpers.models.real_models import MODELS
 
 from lite import TensorDict, lazy_stack
-from lite.models import Tokens, score
+from lite.models import OnnxWrapper, Tokens, score
 from lite.models.wrapper.sampled import per_row
 
 pytest.importorskip("tokenizers")
@@ -19,7 +20,7 @@ RECORDS = [([0, 2], [HI[1], 7]), ([0, 1, 1, 4], [HELLO[2], 1, 2, HELLO[4]])]  # 
 
 def recorded(td: TensorDict, records: list[Any] = RECORDS, key: str = "supports") -> TensorDict:
     parts = [
-        TensorDict({"offsets": np.array(offsets, np.int64), "ids": np.array(ids, np.int32)})
+        TensorDict({"kept_offsets": np.array(offsets, np.int64), "kept_ids": np.array(ids, np.int32)})
         for offsets, ids in records
     ]
     td[key] = lazy_stack(parts)
@@ -60,15 +61,15 @@ def test_padded_records(wrap: Make, scripted_model: Make) -> None:
     ids = np.array([[0, 39, 72, 0], [39, 68, 75, 75]])
     mask = np.array([[0, 1, 1, 0], [1, 1, 1, 1]], bool)
     td = TensorDict({"tokens": Tokens(full=ids, batch_size=[2]), "attention_mask": mask}, batch_size=[2])
-    td["supports", "offsets"] = np.array([[0, 2, 2], [0, 1, 3]])
-    td["supports", "ids"] = np.array([[72, 7, -1], [75, 75, 1]], np.int32)
+    td["supports", "kept_offsets"] = np.array([[0, 2, 2], [0, 1, 3]])
+    td["supports", "kept_ids"] = np.array([[72, 7, -1], [75, 75, 1]], np.int32)
     judge = wrap("tokens", generate=False, inplace=False, pad_output=True)
     got = log_probs(judge(td, supports_key="supports", temperature=0.7))
     supports = [(np.array([0, 2]), np.array([72, 7])), (np.array([0, 1, 3]), np.array([75, 75, 1]))]
     want = score(scripted_model(), [ids[0, 1:3], ids[1]], temperature=0.7, supports=supports)
     np.testing.assert_allclose(got[0][1:3], want[0], rtol=1e-6)
     np.testing.assert_allclose(got[1], want[1], rtol=1e-6)
-    td["supports", "offsets"] = np.array([[0, 2, 3], [0, 1, 3]])
+    td["supports", "kept_offsets"] = np.array([[0, 2, 3], [0, 1, 3]])
     with pytest.raises(ValueError, match="row 0 holds kept ids of padding"):
         judge(td, supports_key="supports")
 
@@ -82,7 +83,7 @@ def test_empty_rows_and_batches(wrap: Make) -> None:
 
 def test_one_conversation(wrap: Make) -> None:
     td = text_td("Hi", field="full")[0]
-    td["supports"] = TensorDict({"offsets": np.array([0, 1]), "ids": np.array([HI[1]])})
+    td["supports"] = TensorDict({"kept_offsets": np.array([0, 1]), "kept_ids": np.array([HI[1]])})
     out = wrap("text", generate=False, inplace=False)(td, supports_key="supports", temperature=3.0)
     np.testing.assert_allclose(out["log_probs", "full"], 0.0, atol=1e-6)
 
@@ -93,7 +94,7 @@ def test_one_conversation(wrap: Make) -> None:
         ({"temperature": "hot"}, TypeError, "temperature must be a number"),
         ({"temperature": np.ones(3)}, ValueError, r"temperature must be one number or have the batch size"),
         ({"temperature": np.nan}, ValueError, "temperature must be positive and finite"),
-        ({"supports_key": "records"}, ValueError, r"Expected the entries \('records', 'offsets'\)"),
+        ({"supports_key": "records"}, ValueError, r"Expected the entries \('records', 'kept_offsets'\)"),
         ({"top_k": 3}, TypeError, r"no options of generation, got \['top_k'\]"),
     ],
 )
@@ -132,3 +133,22 @@ def test_choices_of_each_row() -> None:
     for choices in ([["a"]], [["a"], "bc"], [], "ab", [5, 6]):
         with pytest.raises(ValueError, match="choices must be"):
             per_row(choices, 1, 2)
+
+
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("name", ["genai-llama-fp32", "optimum-llama"])
+def test_scoring_gives_what_was_sampled(name: str, padded: bool) -> None:
+    options = {"temperature": 1.7, "top_p": 0.8, "top_k": 40, "min_p": 0.01, "max_new_tokens": 12, "seed": 3}
+    details = {"sampled_log_probs": True, "kept_ids": True}
+    policy = OnnxWrapper(
+        MODELS / name, input_mode="tokens", pad_output=padded, generate_kwargs={**options, **details}
+    )
+    td = policy(token_td([5, 6, 7, 8], [9, 10], [11]))
+    judge = policy.get_new_version(
+        generate=False, inplace=False, score_kwargs={"temperature": 1.7, "supports_key": "sampling"}
+    )
+    drawn, scored = td["sampling"].get("sampled_log_probs", as_list=True), log_probs(judge(td))
+    masks = td.get(("masks", "all_attention_mask"), as_list=True)
+    assert len(drawn) == 3
+    for row, given, mask, prompt in zip(drawn, scored, masks, (4, 2, 1), strict=True):
+        np.testing.assert_allclose(given[np.asarray(mask)][prompt:], row, atol=1e-4)

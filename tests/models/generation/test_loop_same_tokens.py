@@ -1,0 +1,192 @@
+"""Same seed, same tokens: whatever is in the batch, kept from before, guessed, replaced or run again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.models.real_models import EXPECTED, MODELS, assert_same_response
+from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from lite.models import GenerationConfig, OnnxDecoder, PrefixCache, generate, generate_each, stream
+from lite.models.generation.batching import BatchSizes
+from lite.models.generation.calls import ModelCalls
+
+PIECES = [np.random.default_rng(i).integers(0, VOCABULARY, n) for i, n in enumerate((18, 20, 3, 1, 2))]
+
+prompts = st.lists(st.integers(0, len(PIECES) - 1), min_size=1, max_size=4).map(
+    lambda which: np.concatenate([PIECES[i] for i in which])
+)
+configs = st.builds(
+    GenerationConfig,
+    max_new_tokens=st.integers(0, 12),
+    do_sample=st.booleans(),
+    temperature=st.sampled_from([0.4, 1.0, 2.0]),
+    top_k=st.sampled_from([None, 5]),
+    top_p=st.sampled_from([1.0, 0.8]),
+    repetition_penalty=st.sampled_from([1.0, 1.3]),
+    no_repeat_ngram_size=st.sampled_from([0, 0, 3]),
+    sampled_log_probs=st.booleans(),
+    eos_token_ids=st.sampled_from([(), (3, 9)]),
+    prompt_lookup_num_tokens=st.sampled_from([None, 1, 4]),
+)
+asked = st.lists(st.tuples(prompts, configs), min_size=1, max_size=6)
+calls = st.fixed_dictionaries(
+    {
+        "asked": asked,
+        "seed": st.integers(0, 50),
+        "num_samples": st.sampled_from([1, 1, 2, 3]),
+        "max_rows": st.sampled_from([None, 1, 2, 3]),
+        "cached": st.booleans(),
+        "assisted": st.booleans(),
+        "adapter": st.sampled_from([None, None, "tuned"]),
+        "form": st.sampled_from(["generate", "each", "stream", "closed", "failed"]),
+    }
+)
+
+
+def alone(adapter: str | None, prompt: Any, config: GenerationConfig, seed: int) -> Any:
+    decoder = ScriptedDecoder(context_length=70)
+    decoder.adapter = adapter
+    plain = GenerationConfig(**{**vars(config), "prompt_lookup_num_tokens": None})
+    (response,) = generate(decoder, [prompt], plain, seeds=np.array([seed], np.uint64))
+    return response
+
+
+def same(ours: Any, theirs: Any) -> None:
+    assert ours.tokens.tolist() == theirs.tokens.tolist()
+    assert ours.finish_reason == theirs.finish_reason
+    np.testing.assert_array_equal(ours.log_probs, theirs.log_probs)
+    if theirs.details is not None:
+        np.testing.assert_array_equal(ours.details.sampled_log_probs, theirs.details.sampled_log_probs)
+        np.testing.assert_array_equal(ours.details.kept_log_mass, theirs.details.kept_log_mass)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    program=st.lists(calls, min_size=1, max_size=4),
+    rows_per_run=st.sampled_from([1, 8]),
+    room=st.sampled_from([300, 1000, 10_000]),
+)
+def test_any_program(program: list[dict[str, Any]], rows_per_run: int, room: int) -> None:
+    decoder = ScriptedDecoder(context_length=70, rows_per_run=rows_per_run)
+    assistant = ScriptedDecoder(context_length=60, noise=0.6)
+    cache = PrefixCache(decoder, room)
+    for call in program:
+        decoder.adapter = call["adapter"]
+        texts, options = zip(*call["asked"], strict=True)
+        texts = [text[:70] for text in texts]
+        count = len(texts) * call["num_samples"]
+        seeds = np.arange(call["seed"], call["seed"] + count, dtype=np.uint64)
+        more = {
+            "seeds": seeds,
+            "num_samples": call["num_samples"],
+            "prefix_cache": cache if call["cached"] else None,
+            "assistant_model": assistant if call["assisted"] else None,
+        }
+        form, max_rows = call["form"], call["max_rows"]
+        expected = [
+            alone(decoder.adapter, texts[i // call["num_samples"]], options[i // call["num_samples"]], int(seed))
+            for i, seed in enumerate(seeds)
+        ]
+        if form == "failed":
+            decoder.fail_in = 3
+            try:
+                generate(decoder, texts, options, max_rows=max_rows, **more)
+            except RuntimeError:
+                pass
+            decoder.fail_in = -1
+        elif form == "closed":
+            steps = stream(decoder, texts, options, max_rows=max_rows, **more)
+            next(steps, None)
+            next(steps, None)
+            steps.close()  # type: ignore[attr-defined]
+        elif form == "stream":
+            got: list[list[int]] = [[] for _ in range(count)]
+            for step in stream(decoder, texts, options, max_rows=max_rows, **more):
+                for row, token in zip(step.rows, step.tokens.tolist(), strict=True):
+                    got[row].append(token)
+            assert got == [response.tokens.tolist() for response in expected]
+        elif form == "each":
+            found = dict(generate_each(decoder, iter(texts), iter(options), max_rows=max_rows or 8, **more))
+            assert len(found) == count
+            for i, theirs in enumerate(expected):
+                same(found[i], theirs)
+        else:
+            out = generate(decoder, texts, options, max_rows=max_rows, **more)
+            for ours, theirs in zip(out, expected, strict=True):
+                same(ours, theirs)
+        assert len(decoder.rows) == cache.rows
+        assert cache.nbytes <= room
+        assert not assistant.rows
+
+
+@pytest.mark.parametrize("model", sorted(EXPECTED))
+def test_real_exports(model: str) -> None:
+    """Programs of several calls on one decoder and cache, each response against itself alone."""
+    decoder, assistant = (OnnxDecoder(MODELS / model, num_threads=1) for _ in range(2))
+    cache = PrefixCache(decoder, 40 * max(1, decoder.bytes_per_token) * 6)
+    rng = np.random.default_rng(4)
+    pieces = [rng.integers(3, 500, n) for n in (25, 17, 4, 1)]
+    for _ in range(8):
+        texts = [np.concatenate([pieces[i] for i in rng.integers(0, 4, 3)]) for _ in range(5)]
+        options = [
+            GenerationConfig(
+                max_new_tokens=int(rng.integers(1, 12)),
+                do_sample=bool(rng.integers(2)),
+                temperature=0.9,
+                prompt_lookup_num_tokens=[None, 4][rng.integers(2)],
+            )
+            for _ in texts
+        ]
+        seeds = rng.integers(0, 2**60, 5).astype(np.uint64)
+        out = generate(
+            decoder,
+            texts,
+            options,
+            seeds=seeds,
+            max_rows=[None, 1, 3][rng.integers(3)],
+            prefix_cache=[None, cache][rng.integers(2)],
+            assistant_model=[None, assistant][rng.integers(2)],
+        )
+        for i, ours in enumerate(out):
+            (theirs,) = generate(decoder, [texts[i]], options[i], seeds=seeds[i : i + 1])
+            assert_same_response(model, ours, theirs)
+    cache.clear()
+    assert (decoder.lengths == 0).all()
+
+
+def test_batching_shows_in_nothing(rng: np.random.Generator) -> None:
+    texts = [rng.integers(0, VOCABULARY, 20) for _ in range(4)]
+    config = GenerationConfig(max_new_tokens=9, do_sample=True, prompt_lookup_num_tokens=3)
+    expected = [alone(None, text, config, i) for i, text in enumerate(texts)]
+    for sizes in (None, BatchSizes(1, 2)):
+        calls = ModelCalls(ScriptedDecoder(), sizes=sizes, prefix_cache=1000, max_rows=2)
+        for _ in range(3):
+            out = calls.generate(texts, config, np.arange(4, dtype=np.uint64))
+            for ours, theirs in zip(out, expected, strict=True):
+                same(ours, theirs)
+
+
+def test_another_process() -> None:
+    code = (
+        "import sys, numpy as np\n"
+        "from lite.models import GenerationConfig, OnnxDecoder, generate\n"
+        "decoder = OnnxDecoder(sys.argv[1], num_threads=1)\n"
+        "config = GenerationConfig(max_new_tokens=12, do_sample=True)\n"
+        "print(generate(decoder, [[5, 6, 7]], config, seeds=np.array([9], np.uint64))[0].tokens.tolist())"
+    )
+    model = str(MODELS / "genai-llama-fp32")
+    command = [sys.executable, "-c", code, model]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    decoder = OnnxDecoder(model, num_threads=1)
+    config = GenerationConfig(max_new_tokens=12, do_sample=True, prompt_lookup_num_tokens=4)
+    seeds: NDArray[np.uint64] = np.array([9, 8], np.uint64)
+    (ours, _) = generate(decoder, [[5, 6, 7], [8]], config, seeds=seeds, max_rows=1)
+    assert printed.strip() == str(ours.tokens.tolist())
