@@ -24,8 +24,9 @@ def tolerance(name: str) -> float:
 def assert_same_response(model: str, ours: Any, theirs: Any) -> None:
     """The tokens and log-probs of two responses to one prompt are equal, to rounding.
 
-    Some exports round activations or keys and values: where runs are put together in another way, the last
-    bit of a sum now and then becomes a step of the rounding, and a token another one. It is compared up to there.
+    Some exports round activations, or keys and values: where runs are put together in another way, the last
+    bit of a sum now and then becomes a step of the rounding, and a token another one. It is compared up to
+    there.
     """
     rounds = tolerance(model) > 1e-4
     if rounds:
