@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.decoder.conventions import CacheTensor, GraphSpec
+from lite.models.decoder.conventions import CacheTensor, Extra, GraphSpec
 from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, SessionLike
 from lite.models.graph.tensors import ELEMENT_TYPES
 
@@ -25,6 +25,8 @@ class PlacedGraph:
         context_length: most positions of a row, None if nobody knows.
         device: `"cpu"` or `"cuda"`, where the cache lives.
         index: which GPU.
+        prompts: the graph that reads rows without a past, where that is one of its own.
+        parameters: OrtValues of optional inputs, by name: those of an adapter.
     """
 
     session: SessionLike
@@ -33,6 +35,8 @@ class PlacedGraph:
     context_length: int | None
     device: str
     index: int
+    prompts: PlacedGraph | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 class BoundGraph:
@@ -51,8 +55,13 @@ class BoundGraph:
         self._logits_dtype = np.dtype(ELEMENT_TYPES[spec.logits_type].name)
         inputs = {arg.name: arg for arg in graph.session.get_inputs()}
         integers = {"input_ids", spec.mask, spec.positions, spec.branch, spec.keep, spec.gather}
+        integers |= {name for name, _ in spec.extras}
         self._dtypes = {n: np.dtype(ELEMENT_TYPES[a.type].name) for n, a in inputs.items() if n in integers}
         self._keep_shape = (1,) * len(inputs[spec.keep].shape) if spec.keep else ()
+        self._square_mask = bool(spec.mask) and len(inputs[str(spec.mask)].shape) == 4
+        self._ranks = {name: len(inputs[name].shape) for name, _ in spec.extras}
+        for name, value in graph.parameters.items():
+            self._binding.bind_value(name, value)
         self._first = np.zeros((0, 1, 1), np.int64)
         self._held: dict[str, NDArray[Any]] = {}  # pointers do not keep arrays alive
         self._run = self._binding.runner()
@@ -66,13 +75,18 @@ class BoundGraph:
         self, tensor: CacheTensor, past: int, past_shape: list[int], present: int, present_shape: list[int]
     ) -> None:
         """Bind a cache tensor's input and output to addresses on the cache's device, with shapes."""
-        self._binding.bind_input(tensor.past, self._device, self._cache_type, past_shape, past)
+        if tensor.past:
+            self._binding.bind_input(tensor.past, self._device, self._cache_type, past_shape, past)
         self._binding.bind_output(tensor.present, self._device, self._cache_type, present_shape, present)
 
     def bind_caches(
         self, pasts: Sequence[int], past_shape: list[int], presents: Sequence[int], present_shape: list[int]
     ) -> None:
         """`bind_cache` for all cache tensors, if they have one shape."""
+        if not all(past for past, _ in self._cache_names):  # it reads prompts only
+            for tensor, present in zip(self._spec.cache, presents, strict=True):
+                self.bind_cache(tensor, 0, past_shape, present, present_shape)
+            return
         self._binding.bind_pairs(
             self._cache_names, self._device, self._cache_type, pasts, past_shape, presents, present_shape
         )
@@ -88,9 +102,22 @@ class BoundGraph:
             self._held[name] = values
             self._binding.bind_input(name, self._cpu, values.dtype.type, list(values.shape), at)
             return
-        array = self._held[name] = np.ascontiguousarray(values, dtype=self._dtypes[name])
+        array = self._held[name] = np.asarray(values, dtype=self._dtypes[name], order="C")
         if self._on_cpu:
             self._bind_array(name, array)
+
+    def bind_mask(self, mask: NDArray[Any], steps: int, at: int | None = None) -> None:
+        """Bind what follows from the positions that there are: `mask` (n, past + steps), and other inputs.
+
+        `at` is the mask's address, as for `bind_input`.
+        """
+        spec, (count, total) = self._spec, mask.shape
+        if spec.mask and spec.static_length is not None:
+            self.bind_input(spec.mask, self._shown(mask, steps, spec.static_length))
+        elif spec.mask:
+            self.bind_input(spec.mask, mask, at)
+        for name, kind in spec.extras:
+            self.bind_input(name, _extra(kind, count, steps, total, self._ranks[name]))
 
     def _bind_array(self, name: str, array: NDArray[Any]) -> None:
         self._binding.bind_input(name, self._cpu, array.dtype.type, list(array.shape), array.ctypes.data)
@@ -144,8 +171,7 @@ class BoundGraph:
         spec = self._spec
         count, steps = ids.shape
         self.bind_input("input_ids", ids)
-        if spec.mask:
-            self.bind_input(spec.mask, mask)
+        self.bind_mask(mask, steps)
         if spec.positions:
             self.bind_input(spec.positions, positions)
         if spec.branch:
@@ -185,6 +211,15 @@ class BoundGraph:
             ) from error
         self._limit = None
 
+    def _shown(self, mask: NDArray[Any], steps: int, length: int) -> NDArray[Any]:
+        """The mask over the whole of a fixed cache, with a row for each new token if the graph wants it."""
+        total = mask.shape[1]
+        mask = np.pad(mask, ((0, 0), (0, length - total)))
+        if not self._square_mask:
+            return mask
+        seen = np.arange(length) <= np.arange(total - steps, total)[:, None]
+        return mask[:, None, None].astype(np.bool_) & seen
+
     def _gathered(self, count: int, steps: int, wanted: NDArray[Any] | None, last: bool) -> NDArray[np.int64]:
         """Positions whose logits are wanted, (n, K, 1); unless they are given, the last one or all."""
         if steps == 1:
@@ -216,3 +251,12 @@ class BoundRun:
         self._run()
         if self.logits is not self._given:
             self.logits[...] = self._given
+
+
+def _extra(kind: Extra, count: int, steps: int, total: int, rank: int) -> NDArray[np.int64]:
+    """What an extra input is given, for `count` rows with `steps` new tokens among `total` positions."""
+    if kind is Extra.ZEROS:
+        return np.zeros((count, steps), np.int64)
+    if kind is Extra.COLUMNS:
+        return np.arange(total - steps, total)
+    return np.full((1,) * rank, total - steps if kind is Extra.PAST else total)

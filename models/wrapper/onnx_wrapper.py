@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from lite.models.text.rows import TokenRows
 from lite.models.wrapper.distributions import DistributionMethods
 from lite.models.wrapper.entries import holding, is_entry
 from lite.models.wrapper.input import InputReader
-from lite.models.wrapper.loading import load_model, load_tokenizer
+from lite.models.wrapper.loading import check_adapter, load_model, load_tokenizer
 from lite.models.wrapper.options import SAMPLES_NAMES, SCORE_OPTIONS, Inplace, InputMode, WrapperOptions
 from lite.models.wrapper.output import Layout, assistant_turn, choose_target, sampling_fields, write
 from lite.models.wrapper.row_options import options_of_rows
@@ -95,6 +96,9 @@ class OnnxWrapper(DistributionMethods):
         sessions: how many runs of the model may take place at the same time: callers of different threads
             need not wait for each other, and the rows of one call are spread. The weights are in memory once,
             the threads are divided. For graphs too small to keep the cores busy, and for many callers.
+        adapters: LoRA adapters for a model given as a path: onnxruntime's files, by name.
+        adapter: the name of the one to run with; None for the model as it is. Wrappers of one model may have
+            different ones: they take turns, whatever `adapter` the decoder itself is set to.
         max_rows: most responses that are written at a time: one that ends is replaced by the next that waits,
             which bounds the memory of large batches; None for all.
         prefix_cache: bytes of keys and values to keep from call to call, so that a conversation that grows is
@@ -103,7 +107,7 @@ class OnnxWrapper(DistributionMethods):
             this one to check, ``num_assistant_tokens`` at a time.
 
     Raises:
-        FileNotFoundError: there is no model, or no tokenizer where one is needed.
+        FileNotFoundError: there is no model, no such adapter, or no tokenizer where one is needed.
         ValueError: arguments contradict each other.
         RuntimeError: ``device="cuda"`` without a usable GPU.
 
@@ -158,6 +162,8 @@ class OnnxWrapper(DistributionMethods):
         seed: int | np.random.Generator | None = None,
         num_threads: int | None = None,
         sessions: int = 1,
+        adapters: Mapping[str, str | Path] | None = None,
+        adapter: str | None = None,
         max_rows: int | None = None,
         prefix_cache: int | None = None,
         assistant_model: Any = None,
@@ -174,7 +180,8 @@ class OnnxWrapper(DistributionMethods):
         options = options.with_samples(given)
         self.options = options
         self.layout = layout
-        self.model = load_model(model, device, sessions=sessions, num_threads=num_threads)
+        self.model = load_model(model, device, sessions=sessions, num_threads=num_threads, adapters=adapters)
+        check_adapter(self.model, adapter)
         self.assistant_model = None if assistant_model is None else load_model(assistant_model, device)
         self.tokenizer = load_tokenizer(tokenizer, model, input_mode)
         self.generation = self._generation_config(given)
@@ -197,6 +204,7 @@ class OnnxWrapper(DistributionMethods):
             sizes=self._batch_sizes,
             timeout=self._arguments["batching_timeout"],
             sessions=self._arguments["sessions"],
+            adapter=self._arguments["adapter"],
             max_rows=self._arguments["max_rows"],
             prefix_cache=self._arguments["prefix_cache"],
             assistant_model=self.assistant_model,
