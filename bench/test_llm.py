@@ -15,6 +15,7 @@ import resource
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from lite.models import (
     GenerationConfig,
     OnnxDecoder,
     OnnxWrapper,
+    PrefixCache,
     Tokens,
     embedded_model_path,
     generate,
@@ -306,6 +308,52 @@ def queue(bench: Bench) -> Iterator[dict[str, Any]]:
     )
     rate = sum(counts) / result["lite"]["median_ms"] * 1e3
     yield from against("queue of 64, 8 rows, int4", result, lite_tokens_per_second=rate)
+
+
+@case
+def conversation(bench: Bench) -> Iterator[dict[str, Any]]:
+    """10 turns after a text of 400 tokens, questions of 60 and answers of 32."""
+    for precision in ("int4", "fp32"):
+        decoder = bench.lite(bench.folder / f"genai-{precision}")
+        start, *questions = np.split(bench.prompts(1, 400 + 10 * 60)[0], 400 + 60 * np.arange(10))
+        config = GenerationConfig(max_new_tokens=32)
+
+        talks = {"lite": conversed(decoder, start, questions, config, 2**30)}
+        talks["lite, without the cache"] = conversed(decoder, start, questions, config, 0)
+        yield from against(f"conversation of 10 turns, {precision}", bench.time(talks))
+
+
+def conversed(
+    decoder: OnnxDecoder, start: np.ndarray, questions: Any, config: GenerationConfig, cached_bytes: int
+) -> Run:
+    def run() -> Any:
+        ids, cache = start, PrefixCache(decoder, cached_bytes)
+        for question in questions:
+            ids = np.append(ids, question)
+            (answer,) = generate(decoder, [ids], config, prefix_cache=cache if cached_bytes else None)
+            ids = np.append(ids, answer.tokens)
+
+    return run
+
+
+@case
+def lookup(bench: Bench) -> Iterator[dict[str, Any]]:
+    """128 tokens that are copied from a prompt of 180, and 128 that are not."""
+    decoder = bench.lite(bench.folder / "genai-int4")
+    part = bench.prompts(1, 60)[0]
+
+    def copied(ids: Any, scores: Any) -> Any:
+        scores = scores.copy()
+        scores[part[len(ids) % 60]] += 1e4  # random weights copy nothing by themselves
+        return scores
+
+    free = {"do_sample": True, "top_k": 50}
+    for name, options in (("copied", {"logits_processor": (copied,)}), ("nothing copied", free)):
+        plain = GenerationConfig(max_new_tokens=128, **options)
+        guessed = replace(plain, prompt_lookup_num_tokens=10)
+        prompt = [np.tile(part, 3)]
+        runs = {"lite": lite_run(decoder, prompt, guessed), "lite, without": lite_run(decoder, prompt, plain)}
+        yield from against(f"prompt lookup, {name}, int4", bench.time(runs))
 
 
 @case

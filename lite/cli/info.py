@@ -60,7 +60,7 @@ def _plan(decoder: OnnxDecoder, args: argparse.Namespace) -> dict[str, Any]:
     """How the model will be run."""
     spec, context = decoder.spec, decoder.context_length
     providers: list[str] = getattr(decoder.session, "get_providers", list)()
-    each = cache_bytes_per_token(decoder)
+    each = decoder.bytes_per_token
     return {
         "provider": providers[0] if providers else None,
         "onnxruntime": import_onnxruntime().__version__,
@@ -74,14 +74,6 @@ def _plan(decoder: OnnxDecoder, args: argparse.Namespace) -> dict[str, Any]:
         "context_length": context,
         "cache_bytes_of_a_full_row": None if context is None else each * context,
     }
-
-
-def cache_bytes_per_token(decoder: OnnxDecoder) -> int:
-    """Bytes that a token of a row takes in the key/value cache; 0 without one."""
-    spec = decoder.spec
-    if not spec.cache:
-        return 0
-    return len(spec.cache) * spec.num_heads * spec.head_size * ELEMENT_TYPES[spec.cache_type].size
 
 
 def _attention(spec: GraphSpec, config: ModelConfig | None) -> str:

@@ -69,6 +69,7 @@ class Run:
         self.speculation = speculation
         self.sampler = Sampler()
         self._row_of: dict[Response, int] = {}  # of the open responses
+        self._opened: list[Response] = []  # those that were opened last
 
     def rounds(self) -> Iterator[Round]:
         """Everything that is drawn, as soon as it is there."""
@@ -101,6 +102,7 @@ class Run:
         busy = {row: response.ids[:-1] for response, row in self._row_of.items()}
         numbers, logits = rows.fill([response.prompt for response in opened], busy)
         self._row_of.update(zip(opened, numbers, strict=True))
+        self._opened = opened
         drawn = self._draw(logits, opened)
         self._close(rows, drawn.ended)
         return drawn._replace(ended=[*drawn.ended, *ended])
@@ -108,6 +110,8 @@ class Run:
     def _steps(self, rows: Rows) -> Iterator[Round]:
         """Step the open responses until one of them ends."""
         live = sorted(self._row_of, key=self._row_of.__getitem__)
+        if live == self._opened:  # what the sampler knows of them holds
+            live = self._opened
         on = [self._row_of[response] for response in live]
         tokens = np.array([response.ids[-1] for response in live])
         ended: Sequence[Response] = ()

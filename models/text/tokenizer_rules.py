@@ -18,8 +18,8 @@ MAX_GROWTH = 64
 MAX_WRITTEN = 1 << 12  # characters that rules may put before a text
 MAX_RULE_PARTS = 20_000
 MAX_RULE_DEPTH = 16
-MAX_RULE_CHARS = 1 << 24  # of everything but the model
-MAX_ADDED_TOKENS = 1 << 16  # each makes all the others a bit slower to read
+MAX_RULE_CHARS = 1 << 25  # of everything but the model
+MAX_ADDED_TOKENS = 1 << 17  # models of speech have 66,000; twice as many take seconds to read
 MAX_TEMPLATE_IDS = 1 << 10
 MAX_ID = 2**31 - 1
 

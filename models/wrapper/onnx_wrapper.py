@@ -23,10 +23,10 @@ from lite.models.wrapper.distributions import DistributionMethods
 from lite.models.wrapper.entries import holding, is_entry
 from lite.models.wrapper.input import InputReader
 from lite.models.wrapper.loading import load_model, load_tokenizer
-from lite.models.wrapper.options import SAMPLES_NAMES, Inplace, InputMode, WrapperOptions
+from lite.models.wrapper.options import SAMPLES_NAMES, SCORE_OPTIONS, Inplace, InputMode, WrapperOptions
 from lite.models.wrapper.output import Layout, assistant_turn, choose_target, sampling_fields, write
 from lite.models.wrapper.row_options import options_of_rows
-from lite.models.wrapper.sampled import SCORE_OPTIONS, per_row, read_sampled
+from lite.models.wrapper.sampled import per_row, read_sampled
 from lite.models.wrapper.versions import new_arguments
 from lite.nn.settings import dispatching
 
@@ -82,9 +82,8 @@ class OnnxWrapper(DistributionMethods):
         prefer_tokens: in history mode, generate from the ids at ``(tokens_key, "prompt")`` or
             ``(tokens_key, "full")`` where there are any, instead of rendering the conversation again.
         score_kwargs: only with ``generate=False``: score under the distribution that was sampled from, by its
-            "temperature" (a number, or an array of the batch size) and by the supports recorded at its
-            "supports_key" (a `Sampling`, or "kept_offsets" and "kept_ids" under it), of the last tokens of
-            each row, as `score` takes them.
+            "temperature" (a number, or an array of the batch size) and, with "kept_ids" True, by the ids that
+            were recorded at the ``sampling_key`` for the responses.
         batching: run rows of several threads together; on when a size is given.
         min_batch_size: rows to wait for before a run; by default 1, with which a caller never waits for
             company, but rows that come while the model runs share the next run.
@@ -422,7 +421,7 @@ class OnnxWrapper(DistributionMethods):
                 log_probs[:, :1] = 0
             written[options.log_probs_key] = layout.make(LogProbs, response=(log_probs, response.mask))
         told = configs[0] if configs else config
-        if told.wants_details or any(one.num_beams > 1 for one in configs):
+        if told.tells_more or any(one.num_beams > 1 for one in configs):
             fields = sampling_fields(responses, told)
             written[options.sampling_key] = layout.make(Sampling, **fields)
         if inputs.texts is not None:
@@ -492,7 +491,7 @@ class OnnxWrapper(DistributionMethods):
                 rows, dict(zip(present, self._calls.full_logits(real), strict=True))
             )
         else:
-            temperatures, supports = read_sampled(td, sampled or {}, rows)
+            temperatures, supports = read_sampled(td, sampled or {}, options, rows)
             found = self._calls.score(
                 real,
                 temperatures and [temperatures[i] for i in present],

@@ -340,7 +340,7 @@ TOKENIZERS: dict[str, dict[str, Any]] = {
     "a piece of no length": {"pre_tokenizer": {"type": "FixedLength", "length": 0}},
     "a merge of nothing": {"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [["a", "b"]]}},
     "nothing at all": {"model": {"type": "Unigram", "unk_id": None, "vocab": []}, "added_tokens": []},
-    "too many added tokens": {"added_tokens": [{"id": i, "content": f"t{i}"} for i in range(70_000)]},
+    "too many added tokens": {"added_tokens": [{"id": i, "content": f"t{i}"} for i in range(140_000)]},
 }
 
 

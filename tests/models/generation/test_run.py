@@ -91,7 +91,9 @@ def test_prompts_may_come_in_one_buffer(rng: np.random.Generator) -> None:
             buffer[:] = text
             yield buffer
 
-    out = dict(generate_each(ScriptedDecoder(), written_over(), SAMPLED, seeds=itertools.count(50), max_rows=3))
+    out = dict(
+        generate_each(ScriptedDecoder(), written_over(), SAMPLED, seeds=itertools.count(50), max_rows=3)
+    )
     for number, theirs in enumerate(generate(ScriptedDecoder(), list(texts), SAMPLED, seeds=seeds(6))):
         same(out[number], theirs)
 
