@@ -164,7 +164,8 @@ class SamplingPlan:
         Raises:
             TypeError, ValueError: as `sample_tokens`.
         """
-        if type(logits) is np.ndarray and stream is None:
+        elsewhere = stream is not None or in_cuda_memory(mask) or in_cuda_memory(scores)
+        if type(logits) is np.ndarray and not elsewhere:  # the common case
             model: Array = logits
         else:
             gpu = gpu_of(stream, logits=logits, mask=mask, scores=scores)

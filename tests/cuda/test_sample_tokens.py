@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from helpers.kernels_under_test import SIMULATED, Foreign
 
-from lite.kernels import sample_tokens
+from lite.kernels import SamplingPlan, sample_tokens
 from lite.kernels.cuda._jit import cuda
 
 if not cuda.is_available():
@@ -94,6 +94,10 @@ def test_streams_and_devices() -> None:
     np.testing.assert_array_equal(tokens.copy_to_host(), [0, 0])
     with pytest.raises(TypeError, match=r"mixed devices: logits is an array in CUDA memory .*mask is not"):
         sample_tokens(logits, np.arange(2), mask=np.ones((2, 4), bool))
+    plan = SamplingPlan((2, 4), np.arange(2))
+    for name, value in (("mask", np.ones((2, 4), bool)), ("scores", np.ones((2, 4), np.float32))):
+        with pytest.raises(TypeError, match=f"mixed devices: {name} is an array in CUDA memory"):
+            plan.draw(np.zeros((2, 4), np.float32), **{name: cuda.to_device(value)})
     with pytest.raises(TypeError, match="seeds is an array in CUDA memory"):
         sample_tokens(np.zeros((2, 4), np.float32), cuda.to_device(np.arange(2)))
     with pytest.raises(TypeError, match="previous is an array in CUDA memory"):
