@@ -29,6 +29,7 @@ from transformers.generation.logits_process import TopKLogitsWarper, TopPLogitsW
 from lite import TensorDict
 from lite.data import MultiStep
 from lite.kernels import (
+    SamplingPlan,
     gae,
     get_num_threads,
     masked_log_softmax,
@@ -216,25 +217,29 @@ def log_softmax(rounds: int) -> list[dict[str, Any]]:
 
 def sampling(rounds: int) -> list[dict[str, Any]]:
     rng = np.random.default_rng(0)
-    logits = rng.standard_normal((8, 50257), np.float32) * 3
-    seeds, tensor, ids = np.arange(8), torch.from_numpy(logits), torch.zeros((8, 1), dtype=torch.long)
+    normal = rng.standard_normal((8, 50257), np.float32)
+    seeds, ids = np.arange(8), torch.zeros((8, 1), dtype=torch.long)
 
-    def theirs(top_k: int, top_p: float) -> torch.Tensor:
+    def theirs(tensor: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
         scores = TopKLogitsWarper(top_k)(ids, tensor) if top_k else tensor
         scores = TopPLogitsWarper(top_p)(ids, scores) if top_p < 1 else scores
         token = torch.multinomial(torch.softmax(scores, -1), 1)
         return torch.log_softmax(tensor, -1).gather(-1, token)
 
     rows = []
-    for top_k, top_p in ((50, 0.9), (0, 0.9), (0, 1.0)):
-        result = measure(
-            {
-                "lite": lambda k=top_k, p=top_p: sample_tokens(logits, seeds, top_k=k, top_p=p),
-                "Hugging Face + multinomial": lambda k=top_k, p=top_p: theirs(k, p),
-            },
-            rounds,
-        )
-        rows.append(row(f"sample_tokens (8, 50257), top_k={top_k}, top_p={top_p}", list(result)[1], result))
+    for top_k, top_p, scale in ((50, 0.9, 3.0), (0, 0.9, 3.0), (0, 0.9, 0.5), (0, 1.0, 3.0)):
+        logits = normal * np.float32(scale)  # flat where the scale is small: top-p leaves most tokens
+        tensor, options = torch.from_numpy(logits), {"top_k": top_k, "top_p": top_p}
+        plan = SamplingPlan(logits.shape, seeds, **options, details=True, kept_ids=True, top_n=5)
+        ours = {
+            "": lambda x=logits, o=options: sample_tokens(x, seeds, **o),
+            ", with all details": lambda x=logits, plan=plan: plan.draw(x),
+        }
+        for what, call in ours.items():
+            against = {"Hugging Face + multinomial": lambda x=tensor, o=options: theirs(x, **o)}
+            result = measure({"lite": call, **against}, rounds)
+            name = f"sample_tokens (8, 50257) x {scale:g}, top_k={top_k}, top_p={top_p}{what}"
+            rows.append(row(name, list(result)[1], result))
     return rows
 
 

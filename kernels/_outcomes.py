@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 DRAWN, NOTHING, UNKNOWN, OUTSIDE = 0, 1, 2, 3  # a token; none may be drawn; NaN; a bias for no token
-_WHY = {
+WHY = {
     NOTHING: "logits[{}] has no token left that may be drawn",
     UNKNOWN: "logits[{}] contains NaN",
     OUTSIDE: "bias has ids outside the vocabulary for logits[{}]",
@@ -21,7 +21,7 @@ def check(outcomes: NDArray[Any]) -> None:
     """Raise ValueError for the first row from which nothing was drawn."""
     if outcomes.any():
         row = int(outcomes.argmax())
-        raise ValueError(_WHY[int(outcomes[row])].format(row))
+        raise ValueError(WHY[int(outcomes[row])].format(row))
 
 
 def uniform(seeds: Any, steps: Any) -> Any:

@@ -101,7 +101,7 @@ def sample_tokens(
         >>> bool(both[1] == alone[0])
         True
     """
-    gpu = gpu_of(stream, logits=logits, mask=mask)
+    gpu = gpu_of(stream, logits=logits, mask=mask, scores=scores)
     model = as_array("logits", logits)
     if not is_float(model.dtype):
         raise TypeError(f"logits must be float16, bfloat16, float32 or float64, got {model.dtype}")

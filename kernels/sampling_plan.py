@@ -13,7 +13,7 @@ from lite.kernels._arrays import Array, as_array, contiguous, is_float, rows_of,
 from lite.kernels._device import gpu_of, in_cuda_memory
 from lite.kernels._integer import integer
 from lite.kernels._logits import SMALLEST
-from lite.kernels._outcomes import check, uniform
+from lite.kernels._outcomes import OUTSIDE, WHY, check, uniform
 from lite.kernels._threads import for_rows, get_num_threads
 from lite.kernels.token_log_probs import token_log_probs
 
@@ -59,7 +59,7 @@ class SamplingPlan:
 
     What `sample_tokens` does, in which each argument is explained; options are checked and memory is
     allocated once, so that a draw from few logits costs microseconds. The arrays that `draw` returns are the
-    plan's: the next draw overwrites them. A plan belongs to one thread at a time.
+    plan's: the next draw overwrites them, all but those of kept tokens. A plan is for one thread at a time.
 
     Args:
         shape: `(rows, vocabulary)` of all logits.
@@ -90,6 +90,8 @@ class SamplingPlan:
         typical_p: ArrayLike = 1.0, repetition_penalty: ArrayLike = 1.0, details: bool = False,
         kept_ids: bool = False, top_n: int = 0,
     ) -> None:  # fmt: skip
+        if len(shape) != 2 or (shape[0] and not shape[1]):
+            raise ValueError(f"shape must be (rows, vocabulary), got {shape}")
         rows, size = self.shape = shape
         options = [
             _option("temperature", temperature, rows, 0.0, np.inf),
@@ -162,7 +164,8 @@ class SamplingPlan:
         Raises:
             TypeError, ValueError: as `sample_tokens`.
         """
-        if type(logits) is np.ndarray and stream is None:
+        elsewhere = stream is not None or in_cuda_memory(mask) or in_cuda_memory(scores)
+        if type(logits) is np.ndarray and not elsewhere:  # the common case
             model: Array = logits
         else:
             gpu = gpu_of(stream, logits=logits, mask=mask, scores=scores)
@@ -189,7 +192,7 @@ class SamplingPlan:
         if mask is not None:
             allowed, packed = _mask(mask, self.shape)
             if packed:
-                bits = _plain(allowed, np.int32)
+                bits = _plain(allowed.view(np.int32), np.int32)
             else:
                 keep = _plain(allowed, np.bool_)
         before, starts = _NO_IDS, self._none
@@ -259,20 +262,22 @@ class SamplingPlan:
         """For logits in CUDA memory."""
         from lite.kernels.cuda import sample_tokens as cuda
 
-        asked = {
-            "details": self._details, "typical_p": (self._options[:, 4] < 1.0).any(),
-            "bias": bias is not None, "scores": scores is not None,
-        }  # fmt: skip
-        if missing := [name for name, is_asked in asked.items() if is_asked]:
-            raise NotImplementedError(f"{missing[0]} does not go with logits in CUDA memory yet")
-        keep, packed = (None, False) if mask is None else _mask(mask, self.shape)
-        if packed:
-            raise NotImplementedError("mask of bits does not go with logits in CUDA memory yet")
+        if self._details:
+            raise NotImplementedError("details of draws from logits in CUDA memory are not there yet")
         self._set_steps(step)
+        keep = None if mask is None else _mask(mask, self.shape)[0]
+        source = model if scores is None else _shaped("scores", scores, self.shape)
         before, starts = _previous(previous, self.shape[0], gpu)
+        added = np.zeros(self.shape[0] + 1, np.int64), _NO_IDS, _NO_SCORES
+        if bias is not None:
+            added = _bias(bias, self.shape[0])
+            outside = (added[1] < 0) | (added[1] >= self.shape[1])
+            if outside.any():
+                row = int(np.searchsorted(added[0], int(outside.argmax()), side="right")) - 1
+                raise ValueError(WHY[OUTSIDE].format(row))
         if self._generator is None:
             self._options[:, 6] = uniform(self._seeds[:, 0], self._seeds[:, 1])
-        drawn, outcome = cuda.draw(gpu, model, keep, before, starts, self._options.T[[0, 1, 2, 3, 5, 6]])
+        drawn, outcome = cuda.draw(gpu, source, keep, before, starts, added, self._options.T.copy())
         check(outcome)
         return drawn, cuda.narrowed(gpu, token_log_probs(logits, drawn, stream=stream)), None
 
@@ -295,9 +300,9 @@ def _option(
     return contiguous(np.broadcast_to(given, (rows,)), dtype)
 
 
-def _shaped(name: str, value: ArrayLike, shape: tuple[int, int]) -> NDArray[Any]:
+def _shaped(name: str, value: ArrayLike, shape: tuple[int, int]) -> Array:
     """Scores of the shape of logits."""
-    given = to_numpy(name, value)
+    given = as_array(name, value)
     if not is_float(given.dtype):
         raise TypeError(f"{name} must be float16, bfloat16, float32 or float64, got {given.dtype}")
     if given.shape != shape:
@@ -317,7 +322,7 @@ def _mask(mask: ArrayLike, shape: tuple[int, int]) -> tuple[Array, bool]:
     words = shape[0], -(-shape[1] // 32)
     if given.shape != words:
         raise ValueError(f"mask must have the shape {words} for logits {shape}, as bits, got {given.shape}")
-    return given.view(np.int32), True
+    return given, True
 
 
 def _bias(bias: Bias, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:

@@ -127,7 +127,7 @@ def test_models_readme(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
     pytest.importorskip("tokenizers", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
     monkeypatch.chdir(ROOT)
-    chat, told, graph, rows = blocks("models/README.md")
+    chat, replayed, told, graph, rows = blocks("models/README.md")
     names: dict[str, object] = {}
     exec(compile(chat, "models/README.md, block 0", "exec"), names)
     td = names["td"]
@@ -138,17 +138,26 @@ def test_models_readme(monkeypatch: pytest.MonkeyPatch) -> None:
     for response, full in zip(generated, scored, strict=True):
         # the template ends a turn with a line break, which the model was not asked for
         np.testing.assert_allclose(full[-1 - len(response) : -1], response, atol=1e-4)
-    exec(compile(told, "models/README.md, block 1", "exec"), names)
+    exec(compile(replayed, "models/README.md, block 1", "exec"), names)
+    scored = names["trainer"](names["sampled"])  # type: ignore[operator]
+    for drawn, full in zip(
+        names["sampled"].get(("sampling", "kept_offsets"), as_list=True),  # type: ignore[attr-defined]
+        scored.get(("log_probs", "full"), as_list=True),
+        strict=True,
+    ):
+        assert np.isfinite(full).all()
+        assert len(drawn) - 1 < len(full)
+    exec(compile(told, "models/README.md, block 2", "exec"), names)
     known = names["known"]
     assert len(known.kept_offsets) == len(known.sampled_log_probs) + 1  # type: ignore[attr-defined]
     assert known.top_ids.shape[1] == 5  # type: ignore[attr-defined]
-    exec(compile(graph, "models/README.md, block 2", "exec"), names)
+    exec(compile(graph, "models/README.md, block 3", "exec"), names)
     assert check_stated(graph, names) == 1
     policy, td, action = names["policy"], names["td"], names["action"]
     assert policy.in_keys == ["observation", "hidden"]  # type: ignore[attr-defined]
     np.testing.assert_array_equal(td["action"], action)  # type: ignore[index]
     np.testing.assert_array_equal(td["next", "hidden"], names["new_hidden"])  # type: ignore[index]
-    exec(compile(rows, "models/README.md, block 3", "exec"), names)
+    exec(compile(rows, "models/README.md, block 4", "exec"), names)
     assert names["cache"].state()["hits"] == 1  # type: ignore[attr-defined]
     assert names["number"] in range(10)
 

@@ -132,15 +132,17 @@ def list_scores(
     n = np.int64(0)
     for j in range(begin, until):
         if work[end + j] >= bound:
-            inside = np.int32(0)
-            for k in range(GROUP):
-                score = work[np.uintp(j * GROUP + k)]
-                inside += np.int32((score >= bound) & (score <= limit))
+            inside = np.int32(work[end + j] <= limit)
+            if inside == 0:  # its maximum does not tell
+                for k in range(GROUP):
+                    score = work[np.uintp(j * GROUP + k)]
+                    inside += np.int32((score >= bound) & (score <= limit))
             if inside > 0:
                 for i in range(j * GROUP, (j + 1) * GROUP):
-                    candidates[n] = i
-                    scores[n] = work[i]
-                    n += 1 if bound <= work[i] <= limit else 0
+                    score = work[np.uintp(i)]
+                    candidates[np.uintp(n)] = i
+                    scores[np.uintp(n)] = score
+                    n += np.int64((score >= bound) & (score <= limit))
     return n
 
 

@@ -28,6 +28,7 @@ _SLACK = 1e-3  # by which bounds are loosened against rounding
 _TINY = 5e-324
 _COLDEST = 2.0**-126  # the least divisor in float32
 _SIGN = 0x80000000
+_FLAGS, _BITS = 1, 2  # how a mask is given
 
 
 def draw(
@@ -36,13 +37,17 @@ def draw(
     keep: DeviceMemory | None,
     previous: Any,
     starts: NDArray[np.int64],
+    bias: tuple[NDArray[Any], ...],
     options: NDArray[np.float64],
 ) -> tuple[Any, NDArray[np.int64]]:
     """A token of each row, and what became of the row. Waits for the device.
 
     Args:
+        logits: or other scores to draw from.
+        keep: flags of tokens, or words of their bits.
         previous: all previous tokens, row r's from `starts[r]` to `starts[r + 1]`.
-        options: rows of temperatures, top_k, top_p, min_p, penalties, and uniform draws.
+        bias: offsets, ids and values, on the host; all ids are of the vocabulary.
+        options: rows of temperatures, top_k, top_p, min_p, typical_p, penalties, and uniform draws.
 
     Returns:
         Tokens on the device; `DRAWN`, `NOTHING` or `UNKNOWN` for each row on the host.
@@ -53,15 +58,19 @@ def draw(
         return tokens, np.zeros(0, np.int64)
     before_ = flat(gpu, previous) if previous.size else nothing(gpu, np.int64)
     memory, layout, _ = layout_of(gpu, logits)
-    flags, flags_layout = nothing(gpu, np.bool_), C_ORDER
+    flags, flags_layout, masked = nothing(gpu, np.bool_), C_ORDER, 0
     if keep is not None:
         flags, flags_layout, _ = layout_of(gpu, keep)
+        masked = _FLAGS if keep.dtype == np.bool_ else _BITS
+    offsets, ids, values = bias
     blocks = min(rows, 2 * gpu.multiprocessors())
     scores, candidates = gpu.scratch(blocks * size, np.float32), gpu.scratch(blocks * size, np.int32)
     maxima, status = gpu.scratch(blocks * _THREADS, np.float32), gpu.upload(np.zeros(rows, np.int64))
     gpu.launch(
-        sample, blocks, _THREADS, memory, layout, size, flags, flags_layout, keep is not None, before_,
-        gpu.upload(starts), gpu.upload(options.reshape(-1)), scores, candidates, maxima, tokens, status, rows,
+        sample, blocks, _THREADS, memory, layout, size, flags, flags_layout, masked, before_,
+        gpu.upload(starts), gpu.upload(offsets), gpu.upload(ids) if ids.size else nothing(gpu, np.int64),
+        gpu.upload(values) if ids.size else nothing(gpu, np.float32), gpu.upload(options.reshape(-1)), scores,
+        candidates, maxima, tokens, status, rows,
         shared=8 * (_WARPS + _THREADS),
     )  # fmt: skip
     return tokens, gpu.fetch(status)
@@ -128,14 +137,25 @@ def _threshold(
 
 
 @device
+def _hidden(flags: Any, allowed: Any, masked: Any, token: Any) -> Any:
+    """Whether the mask excludes a token."""
+    if masked == _FLAGS:
+        return not flags[allowed + token]
+    if masked == _BITS:
+        return ((np.int64(flags[allowed + (token >> 5)]) >> (token & 31)) & 1) == 0
+    return False
+
+
+@device
 def _prepare(
     memory: Any, begin: Any, size: Any, flags: Any, allowed: Any, masked: Any, previous: Any, start: Any,
-    stop: Any, penalty: Any, scores: Any, base: Any, thread: Any, threads: Any,
+    stop: Any, penalty: Any, ids: Any, values: Any, first: Any, last: Any, scores: Any, base: Any,
+    thread: Any, threads: Any,
 ) -> None:  # fmt: skip
-    """Mask and penalty, in float32 as Hugging Face computes them."""
+    """Mask, penalty and bias, in float32 as Hugging Face computes them."""
     for i in range(thread, size, threads):
         score = np.float32(widen(memory[begin + i]))
-        if masked and not flags[allowed + i]:
+        if _hidden(flags, allowed, masked, i):
             score = np.float32(-math.inf)
         scores[base + i] = score
     if penalty != 1.0:
@@ -143,9 +163,16 @@ def _prepare(
         factor = np.float32(penalty)
         for j in range(start + thread, stop, threads):
             token = np.int64(previous[j])
-            if 0 <= token < size and (not masked or flags[allowed + token]):
+            if 0 <= token < size and not _hidden(flags, allowed, masked, token):
                 score = np.float32(widen(memory[begin + token]))  # the same however often it is there
                 scores[base + token] = score * factor if score < 0.0 else score / factor
+    if last > first:
+        meet()
+        for j in range(first, last):
+            token, value = ids[j], values[j]
+            if token % threads == thread:  # entries of one token are added by one thread, in order
+                score = scores[base + token] + value
+                scores[base + token] = value if value == -math.inf else score
     meet()
 
 
@@ -226,12 +253,63 @@ def _collect(
 
 
 @device
+def _typical(
+    scores: Any, first: Any, stop: Any, candidates: Any, base: Any, cut: Any, spare: Any, ties_before: Any,
+    min_p: Any, typical_p: Any, highest: Any, thread: Any, threads: Any, slots: Any,
+) -> Any:  # fmt: skip
+    """Of what is kept so far, the score with the mean surprise, and how far from it scores may lie."""
+    total, spread, seen = 0.0, 0.0, ties_before
+    for j in range(first, stop):
+        score = scores[base + candidates[base + j]]
+        seen += 1.0 if _key(score) == cut else 0.0
+        if _kept(score, cut, seen, spare, min_p, highest, np.float32(0.0), np.float32(math.inf)):
+            weight = _weight(score, highest)
+            total += weight
+            spread += weight * np.float64(score - highest)
+    total = together(total, False, thread, threads, slots)
+    spread = together(spread, False, thread, threads, slots)
+    usual = np.float32(np.float64(highest) + spread / total)
+    target = greatest(typical_p * total, _TINY)
+    # The keys of distances; the least that holds the target is found by bisection.
+    low, high = _key(np.float32(0.0)), _key(np.float32(math.inf))
+    while low < high:
+        middle = low + (high - low) // 2
+        part, seen = 0.0, ties_before
+        for j in range(first, stop):
+            score = scores[base + candidates[base + j]]
+            seen += 1.0 if _key(score) == cut else 0.0
+            if _kept(score, cut, seen, spare, min_p, highest, usual, _score(middle)):
+                part += _weight(score, highest)
+        if together(part, False, thread, threads, slots) >= target:
+            high = middle
+        else:
+            low = middle + 1
+    return usual, _score(low)
+
+
+@device
+def _kept(
+    score: Any, cut: Any, seen: Any, spare: Any, min_p: Any, highest: Any, usual: Any, reach: Any
+) -> Any:
+    """Whether the filters leave a score.
+
+    Args:
+        cut: the least key that stays; `seen` scores up to this one have it, of which the first `spare` go.
+        usual, reach: the score with the mean surprise, and how far from it scores may lie.
+    """
+    key = _key(score)
+    above = key > cut or (key == cut and seen > spare)
+    return above and _weight(score, highest) >= min_p and abs(score - usual) <= reach
+
+
+@device
 def _draw(
-    scores: Any, base: Any, size: Any, top_k: Any, top_p: Any, min_p: Any, uniform: Any, highest: Any,
+    scores: Any, base: Any, size: Any, top_k: Any, top_p: Any, min_p: Any, typical_p: Any, uniform: Any,
+    highest: Any,
     candidates: Any, maxima: Any, thread: Any, threads: Any, slots: Any, sums: Any,
 ) -> Any:  # fmt: skip
     """The token drawn, for the one thread that finds it; -1 for the others."""
-    listed = 0 < top_k < size or top_p < 1.0 or min_p > 0.0
+    listed = 0 < top_k < size or top_p < 1.0 or min_p > 0.0 or typical_p < 1.0
     count, total, cut = size, 0.0, np.int64(0)
     if listed:
         bound, total = _bound(
@@ -268,13 +346,17 @@ def _draw(
             if wanted > 1.0 and above + (wanted - 1.0) * each_weight >= target:
                 wanted -= 1.0
         spare = ties - wanted  # of equal scores the last tokens stay, as after an ascending sort
+    usual, reach = np.float32(0.0), np.float32(math.inf)
+    if typical_p < 1.0:
+        usual, reach = _typical(
+            scores, first, stop, candidates, base, nucleus, spare, ties_before, min_p, typical_p, highest,
+            thread, threads, slots,
+        )  # fmt: skip
     own, seen = 0.0, ties_before
     for j in range(first, stop):
         score = scores[base + (candidates[base + j] if listed else j)]
-        key = _key(score)
-        if key == nucleus:
-            seen += 1.0
-        if (key > nucleus or (key == nucleus and seen > spare)) and _weight(score, highest) >= min_p:
+        seen += 1.0 if _key(score) == nucleus else 0.0
+        if _kept(score, nucleus, seen, spare, min_p, highest, usual, reach):
             own += _weight(score, highest)
     reached, total = before(own, thread, threads, sums)
     target = uniform * total
@@ -290,11 +372,9 @@ def _draw(
     for j in range(first, stop):
         i = np.int64(candidates[base + j] if listed else j)
         score = scores[base + i]
-        key = _key(score)
         weight = _weight(score, highest)
-        if key == nucleus:
-            seen += 1.0
-        if (key > nucleus or (key == nucleus and seen > spare)) and weight >= min_p and weight > 0.0:
+        seen += 1.0 if _key(score) == nucleus else 0.0
+        if weight > 0.0 and _kept(score, nucleus, seen, spare, min_p, highest, usual, reach):
             token = i
             reached += weight
             if reached > target:
@@ -305,7 +385,8 @@ def _draw(
 @kernel
 def sample(
     memory: Any, layout: Layout, size: Any, flags: Any, flags_layout: Layout, masked: Any, previous: Any,
-    starts: Any, options: Any, scores: Any, candidates: Any, maxima: Any, tokens: Any, status: Any, rows: Any,
+    starts: Any, offsets: Any, ids: Any, values: Any, options: Any, scores: Any, candidates: Any, maxima: Any,
+    tokens: Any, status: Any, rows: Any,
 ) -> None:  # fmt: skip
     """A token of each row; see `draw`. The scores of a block's row lie in `scores`, which is its own."""
     thread, threads = cuda.threadIdx.x, cuda.blockDim.x
@@ -314,14 +395,15 @@ def sample(
     base = cuda.blockIdx.x * size
     for row in range(cuda.blockIdx.x, rows, cuda.gridDim.x):
         temperature, top_k, top_p = options[row], np.int64(options[rows + row]), options[2 * rows + row]
-        min_p, penalty, uniform = options[3 * rows + row], options[4 * rows + row], options[5 * rows + row]
+        min_p, typical_p = options[3 * rows + row], options[4 * rows + row]
+        penalty, uniform = options[5 * rows + row], options[6 * rows + row]
         begin, allowed = place(layout, row), np.int64(0)
-        if masked:
+        if masked != 0:
             allowed = place(flags_layout, row)
         meet()  # the row before may still be looked at
         _prepare(
             memory, begin, size, flags, allowed, masked, previous, starts[row], starts[row + 1], penalty,
-            scores, base, thread, threads,
+            ids, values, offsets[row], offsets[row + 1], scores, base, thread, threads,
         )  # fmt: skip
         top, unknown = np.float64(-math.inf), 0.0
         for i in range(thread, size, threads):
@@ -348,8 +430,8 @@ def sample(
         else:
             highest = _heated(scores, base, size, temperature, highest, thread, threads)
             found = _draw(
-                scores, base, size, top_k, top_p, min_p, uniform, highest, candidates, maxima, thread,
-                threads, slots, sums,
+                scores, base, size, top_k, top_p, min_p, typical_p, uniform, highest, candidates, maxima,
+                thread, threads, slots, sums,
             )  # fmt: skip
         if found >= 0 or (result != DRAWN and thread == 0):
             tokens[row], status[row] = greatest(found, np.int64(0)), result

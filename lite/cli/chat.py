@@ -11,11 +11,12 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.cli.model import LoadedModel, chat_ids, load
+from lite.cli.model import LoadedModel, chat_ids, load, load_assistant
 from lite.cli.options import config_of
 from lite.cli.reply import reply
-from lite.models import GenerationConfig
+from lite.models import GenerationConfig, PrefixCache
 
+_MAX_CACHE_BYTES = 2**31
 _INTRODUCTION = "/reset forgets the conversation, /exit or Ctrl-D ends it, Ctrl-C stops a response"
 
 
@@ -66,6 +67,8 @@ class _Conversation:
         self._system = [] if args.system is None else [{"role": "system", "content": args.system}]
         self._rng = np.random.default_rng(args.seed)
         self._turns: list[dict[str, str]] = []
+        self._assistant = load_assistant(args)
+        self._read = PrefixCache(model.decoder, _MAX_CACHE_BYTES, max_rows=1)  # the conversation so far
 
     def reset(self) -> None:
         self._turns = []
@@ -75,7 +78,15 @@ class _Conversation:
         turns = [*self._turns, {"role": "user", "content": text}]
         ids = self._ids(turns)
         seed = self._rng.integers(0, 2**63, dtype=np.uint64)
-        said = reply(self._model, ids, self._config, seed, self._write)
+        said = reply(
+            self._model,
+            ids,
+            self._config,
+            seed,
+            self._write,
+            prefix_cache=self._read,
+            assistant_model=self._assistant,
+        )
         if self._json:
             print(json.dumps({"prompt": text, **said.record}, ensure_ascii=False), flush=True)
         else:

@@ -7,7 +7,7 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.cli import chat
-from lite.cli.model import LoadedModel, load
+from lite.cli.model import LoadedModel, load, load_assistant
 from lite.cli.options import config_of
 from lite.cli.prompts import read_prompts
 from lite.cli.reply import Reply, reply
-from lite.models import Generated, GenerationConfig, generate
+from lite.models import Generated, GenerationConfig, OnnxDecoder, generate, generate_each
 
 
 def run(args: argparse.Namespace) -> int:
@@ -32,25 +32,26 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("--stream prints one response as text: give one prompt, one sample and no --json")
     one_by_one = args.stream is None and count == 1 and not args.json and sys.stdout.isatty()
     model = load(args)
+    assistant = load_assistant(args)
     config = config_of(args, model)
     if config.wants_details and not args.json:
         raise ValueError(
             "--logprobs, --sampled-log-probs, --kept-ids and --entropy are printed with --json only"
         )
     one_by_one = args.stream or (one_by_one and config.num_beams == 1)
-    ids = [prompt.ids(model, args) for prompt in prompts]
+    ids = [_checked(model, prompt.ids(model, args), i) for i, prompt in enumerate(prompts, 1)]
     seeds = np.random.default_rng(args.seed).integers(0, 2**63, count, dtype=np.uint64)
     warm = time.perf_counter()
     # The first step compiles the sampling kernel, or loads it from the cache: not part of the speed.
-    first = model.decoder.check_ids(ids[0])[:1]
-    generate(model.decoder, [first], _plain(config))
+    generate(model.decoder, [ids[0][:1]], _plain(config))
     start = time.perf_counter()
     ready = model.seconds + start - warm
 
     if one_by_one:
-        replies = iter([reply(model, ids[0], config, seeds[0], partial(print, end="", flush=True))])
+        say = partial(print, end="", flush=True)
+        replies = iter([reply(model, ids[0], config, seeds[0], say, assistant_model=assistant)])
     else:
-        replies = _batches(model, ids, config, seeds, args)
+        replies = _replies(model, ids, config, seeds, args, assistant)
     records: list[dict[str, Any]] = []
     for said in replies:
         records.append({**prompts[len(records) // args.samples].record, **said.record})
@@ -76,33 +77,49 @@ def run(args: argparse.Namespace) -> int:
     return 130 if records[-1]["finish_reason"] == "interrupted" else 0
 
 
-def _batches(
+def _checked(model: LoadedModel, ids: NDArray[np.int64], number: int) -> NDArray[np.int64]:
+    """The ids, if the model takes them: before anything runs, so that no work is lost to a prompt behind."""
+    try:
+        return model.decoder.check_ids(ids)
+    except ValueError as error:
+        raise ValueError(f"prompt {number}: {error}") from None
+
+
+def _replies(
     model: LoadedModel,
     ids: Sequence[NDArray[np.int64]],
     config: GenerationConfig,
     seeds: NDArray[np.uint64],
     args: argparse.Namespace,
+    assistant: OnnxDecoder | None,
 ) -> Iterator[Reply]:
-    """Responses to some prompts at a time, so that memory does not grow with their number."""
-    for first in range(0, len(ids), args.batch_size):
-        some = ids[first : first + args.batch_size]
-        own = seeds[first * args.samples : (first + len(some)) * args.samples]
-        responses = generate(
-            model.decoder,
-            some,
-            config,
-            seeds=own,
-            num_samples=args.samples,
-            decode_text=model.tokenizer.decode,
+    """Responses in the order of their prompts, each as soon as it and those before it have ended."""
+    options: dict[str, Any] = {
+        "num_samples": args.samples,
+        "decode_text": model.tokenizer.decode,
+        "max_rows": args.batch_size,
+        "assistant_model": assistant,
+    }
+    if config.num_beams > 1:
+        ended: Iterable[tuple[int, Generated]] = enumerate(
+            generate(model.decoder, ids, config, seeds=seeds, **options)
         )
-        for i, response in enumerate(responses):
+    else:
+        ended = generate_each(model.decoder, ids, config, seeds=seeds.tolist(), **options)
+    waiting: dict[int, Generated] = {}
+    next_one = 0
+    for number, response in ended:
+        waiting[number] = response
+        while next_one in waiting:
+            done = waiting.pop(next_one)
             yield Reply(
-                response.tokens.tolist(),
-                model.tokenizer.decode(response.tokens, skip_special_tokens=True),
-                float(response.log_probs.sum()),
-                response.finish_reason,
-                _more(response, some[i // args.samples]),
+                done.tokens.tolist(),
+                model.tokenizer.decode(done.tokens, skip_special_tokens=True),
+                float(done.log_probs.sum()),
+                done.finish_reason,
+                _more(done, ids[next_one // args.samples]),
             )
+            next_one += 1
 
 
 def _plain(config: GenerationConfig) -> GenerationConfig:

@@ -60,13 +60,15 @@ def _plan(decoder: OnnxDecoder, args: argparse.Namespace) -> dict[str, Any]:
     """How the model will be run."""
     spec, context = decoder.spec, decoder.context_length
     providers: list[str] = getattr(decoder.session, "get_providers", list)()
-    each = cache_bytes_per_token(decoder)
+    each = decoder.bytes_per_token
     return {
         "provider": providers[0] if providers else None,
         "onnxruntime": import_onnxruntime().__version__,
         "threads": args.threads or default_threads(),
         "attention": _attention(spec, decoder.config),
         "weights": spec.quantisation or "not quantised",
+        "adapters": f"{len(spec.optional)} optional inputs" if spec.optional else None,
+        "window": spec.window,
         "padding": spec.padding.value,
         "rows": _SHARING[spec.padding],
         "cache_type": ELEMENT_TYPES[spec.cache_type].name if spec.cache else None,
@@ -76,14 +78,6 @@ def _plan(decoder: OnnxDecoder, args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def cache_bytes_per_token(decoder: OnnxDecoder) -> int:
-    """Bytes that a token of a row takes in the key/value cache; 0 without one."""
-    spec = decoder.spec
-    if not spec.cache:
-        return 0
-    return len(spec.cache) * spec.num_heads * spec.head_size * ELEMENT_TYPES[spec.cache_type].size
-
-
 def _attention(spec: GraphSpec, config: ModelConfig | None) -> str:
     if not spec.cache:
         return "no cache: whole rows run again for each token"
@@ -91,6 +85,8 @@ def _attention(spec: GraphSpec, config: ModelConfig | None) -> str:
         return "GroupQueryAttention, past and present in one buffer"
     operators = config.summary.op_types if config and config.summary else frozenset[str]()
     operator = next((name for name in _ATTENTION if name in operators), "plain operators")
+    if spec.static_length is not None:
+        return f"{operator}, new keys written into a cache of {spec.static_length} positions"
     return f"{operator}, past and new keys concatenated at each step"
 
 
@@ -129,7 +125,12 @@ def _notes(decoder: OnnxDecoder) -> list[str]:
             "the graph has no key/value cache, so each new token runs its whole row again: generation is "
             "slow, scoring is not. An export with past key values generates faster"
         )
-    if spec.one_token:
+    if spec.prompts is not None:
+        notes.append(
+            "a graph of its own reads prompts and what is scored, whole; further tokens "
+            + ("run one at a time" if spec.one_token else "run on the other")
+        )
+    elif spec.one_token:
         notes.append("the graph takes one new token at a time: prompts and scores run token by token")
     elif spec.last_logits_only:
         notes.append(
@@ -143,8 +144,8 @@ def _notes(decoder: OnnxDecoder) -> list[str]:
             "the graph is dynamically quantised (MatMulInteger): its log-probs depend on what else is in the "
             "run (by 0.1 to 0.25 typically). An export in float32 or with MatMulNBits does not"
         )
-    name = decoder.config.graph.name if decoder.config else ""
-    half = "tensor(float16)" in (spec.cache_type, spec.logits_type) or "f16" in name or "fp16" in name
+    summary = decoder.config.summary if decoder.config else None
+    half = "tensor(float16)" in (spec.cache_type, spec.logits_type) or bool(summary and summary.half_weights)
     if half and decoder.device == "cpu":
         notes.append(
             "the graph is in float16, which onnxruntime converts to float32 and back at every operator on a "

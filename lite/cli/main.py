@@ -52,7 +52,10 @@ def build_parser() -> argparse.ArgumentParser:
     generate.add_argument("--raw", action="store_true", help="use the prompt as it is, without chat template")
     generate.add_argument("--samples", type=_positive, default=1, metavar="N", help="samples per prompt (1)")
     generate.add_argument(
-        "--batch-size", type=_positive, default=8, metavar="N", help="prompts at a time (8)"
+        "--batch-size", type=_positive, default=8, metavar="N", help="responses at a time (8)"
+    )
+    generate.add_argument(
+        "--assistant-model", metavar="DIR", help="a smaller model that guesses tokens ahead"
     )
     generate.add_argument(
         "--stream",

@@ -39,6 +39,13 @@ def load(args: argparse.Namespace) -> LoadedModel:
     return LoadedModel(path, args.device, args.threads)
 
 
+def load_assistant(args: argparse.Namespace) -> OnnxDecoder | None:
+    """Load the model that `--assistant-model` names, if it names one."""
+    if args.assistant_model is None:
+        return None
+    return OnnxDecoder(args.assistant_model, device=args.device, num_threads=args.threads)
+
+
 def prompt_ids(
     tokenizer: Tokenizer, prompt: str, *, raw: bool, system: str | None = None
 ) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lite.cli.model import LoadedModel
 from lite.cli.text_stream import TextStream
-from lite.models import GenerationConfig, stream
+from lite.models import Decoder, GenerationConfig, PrefixCache, stream
 
 
 @dataclass
@@ -54,8 +54,11 @@ def reply(
     config: GenerationConfig,
     seed: np.uint64,
     write: Callable[[str], object],
+    *,
+    prefix_cache: PrefixCache | None = None,
+    assistant_model: Decoder | None = None,
 ) -> Reply:
-    """Respond to one prompt and hand each piece of text to `write` as soon as it is whole.
+    """Respond to one prompt, as `stream` does, and hand each piece of text to `write` as soon as it is whole.
 
     An interrupt (Ctrl-C) ends the response after the token that is under way, and is no exception then.
     """
@@ -66,6 +69,8 @@ def reply(
         config,
         seeds=np.array([seed], np.uint64),
         decode_text=model.tokenizer.decode,
+        prefix_cache=prefix_cache,
+        assistant_model=assistant_model,
     )
 
     def say(piece: str) -> None:

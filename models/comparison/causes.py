@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from lite.kernels import token_log_probs
 from lite.models.comparison.logged import LoggedResponse
-from lite.models.comparison.supports import WHOLE, Support, SupportFit, finer, supports
+from lite.models.comparison.supports import WHOLE, Support, SupportFit, finer, mildness, supports
 from lite.models.decoder.protocol import Decoder
 from lite.models.decoder.scoring import score
 
-AGREE = 1e-3  # a smaller mean difference is rounding
+ROUNDING = 1e-6  # a smaller mean difference has no cause
+AGREE = 1e-3  # a smaller one has only if something explains it
 EXPLAINS = 0.5  # share of the difference that a cause has to explain
 BETTER = 0.6  # of what one cause leaves unexplained, two together may leave so much
 MOST = 10.0  # a larger difference of one token counts as this one
@@ -82,7 +83,7 @@ def find_causes(
         bos_token_id: the token that one side may have put before the prompt, or None.
     """
     log_ratios = np.concatenate(a) - np.concatenate(b)
-    if np.abs(log_ratios).mean() <= AGREE:
+    if np.abs(log_ratios).mean() <= ROUNDING:
         return None, ()
     evidence = _chosen(rows, a, b, max(256, min(TOKENS, LOGITS // decoder.vocab_size)))
     tried = [
@@ -96,9 +97,11 @@ def find_causes(
     if both.explained > EXPLAINS and 1 - both.explained < BETTER * (1 - best.explained):
         best = both
     tried = sorted([*tried, both], key=lambda cause: -cause.explained)
-    if best.explained < EXPLAINS:
-        best = _noise(np.concatenate(a), log_ratios)
-    return best, tuple(tried)
+    if best.explained >= EXPLAINS:
+        return best, tuple(tried)
+    if np.abs(log_ratios).mean() <= AGREE:
+        return None, tuple(tried)
+    return _noise(np.concatenate(a), log_ratios), tuple(tried)
 
 
 def _chosen(
@@ -191,11 +194,11 @@ def _rescored(
 def _sampling(decoder: Decoder, evidence: _Evidence) -> tuple[Cause, Cause, Cause]:
     """The best temperature, the best support, and the best of both together."""
     every = supports(decoder.vocab_size)
-    coarse = _fitted(decoder, evidence, dict.fromkeys(_TEMPERATURES, (WHOLE, *every)))
+    coarse = _fitted(decoder, evidence, {t: {WHOLE, *every} for t in _TEMPERATURES})
     grid: dict[float, set[Support]] = {}
     for pairs in _kinds(coarse):
         # Each kind has its turn, as what lies between two values of one may beat the best of another.
-        for kind in {support.kind for _, support in pairs}:
+        for kind in sorted({support.kind for _, support in pairs}):
             temperature, support = min((p for p in pairs if p[1].kind == kind), key=coarse.__getitem__)
             for t in _near(temperature) if temperature != 1 else [1.0]:
                 grid.setdefault(t, set()).update(finer(support))
@@ -238,10 +241,11 @@ def _near(temperature: float) -> list[float]:
 
 
 def _fitted(
-    decoder: Decoder, evidence: _Evidence, grid: Mapping[float, Sequence[Support] | set[Support]]
+    decoder: Decoder, evidence: _Evidence, grid: Mapping[float, set[Support]]
 ) -> dict[tuple[float, Support], float]:
     """For each pair of temperature and support: the sum of what it leaves unexplained."""
-    fit = SupportFit({t: tuple(s) for t, s in grid.items()}, MOST)
+    # The mildest first: it is named where the tokens at hand do not tell several apart.
+    fit = SupportFit({t: sorted(some, key=mildness, reverse=True) for t, some in grid.items()}, MOST)
     for i, start, logits in _distributions(decoder, evidence.rows):
         ids = evidence.rows[i].response_ids[start : start + len(logits)]
         fit.add(logits[: len(ids)], ids, evidence.b[i][start : start + len(ids)])

@@ -52,6 +52,12 @@ def finer(support: Support) -> tuple[Support, ...]:
     return tuple(Support(support.kind, float(v)) for v in sorted({*between.tolist(), support.value}) if v > 0)
 
 
+def mildness(support: Support) -> tuple[int, float]:
+    """A key by which the supports of a kind are sorted, the one that keeps most comes last."""
+    kinds = ("min_p", "top_k", "top_p", "")
+    return kinds.index(support.kind), -support.value if support.kind == "min_p" else support.value
+
+
 class SupportFit:
     """How far given log-probs are from those under each temperature and support of a grid.
 

@@ -8,6 +8,8 @@
 - `slots`, `blocks`: the caches, for graphs that write in place and for graphs that concatenate
 - `recompute`: what stands in for a cache where the graph has none
 - `probe`: what only a run shows of a graph
+- `opening`: from a model's files to its graphs; pairs of graphs
+- `adapters`: LoRA adapters, as values of a graph's optional inputs
 - `scoring`: log-probs of given tokens, in chunks
 - `choices`: log-probs of continuations that share a prompt
 - `decoder`: the public `OnnxDecoder`

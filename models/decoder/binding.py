@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.decoder.conventions import CacheTensor, GraphSpec
+from lite.models.decoder.conventions import CacheTensor, Extra, GraphSpec
 from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, SessionLike
 from lite.models.graph.tensors import ELEMENT_TYPES
 
@@ -25,6 +25,8 @@ class PlacedGraph:
         context_length: most positions of a row, None if nobody knows.
         device: `"cpu"` or `"cuda"`, where the cache lives.
         index: which GPU.
+        prompts: the graph that reads rows without a past, where that is one of its own.
+        parameters: OrtValues of optional inputs, by name: those of an adapter.
     """
 
     session: SessionLike
@@ -33,6 +35,8 @@ class PlacedGraph:
     context_length: int | None
     device: str
     index: int
+    prompts: PlacedGraph | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 class BoundGraph:
@@ -51,12 +55,15 @@ class BoundGraph:
         self._logits_dtype = np.dtype(ELEMENT_TYPES[spec.logits_type].name)
         inputs = {arg.name: arg for arg in graph.session.get_inputs()}
         integers = {"input_ids", spec.mask, spec.positions, spec.branch, spec.keep, spec.gather}
+        integers |= {name for name, _ in spec.extras}
         self._dtypes = {n: np.dtype(ELEMENT_TYPES[a.type].name) for n, a in inputs.items() if n in integers}
         self._keep_shape = (1,) * len(inputs[spec.keep].shape) if spec.keep else ()
+        self._square_mask = bool(spec.mask) and len(inputs[str(spec.mask)].shape) == 4
+        self._ranks = {name: len(inputs[name].shape) for name, _ in spec.extras}
+        for name, value in graph.parameters.items():
+            self._binding.bind_value(name, value)
         self._first = np.zeros((0, 1, 1), np.int64)
         self._held: dict[str, NDArray[Any]] = {}  # pointers do not keep arrays alive
-        self._given: NDArray[Any] | None = None  # what the graph writes
-        self._logits: NDArray[np.float32] | None = None
         self._run = self._binding.runner()
         self._limit: float | None = FIRST_RUN_SECONDS  # of the first run, in seconds
 
@@ -68,13 +75,18 @@ class BoundGraph:
         self, tensor: CacheTensor, past: int, past_shape: list[int], present: int, present_shape: list[int]
     ) -> None:
         """Bind a cache tensor's input and output to addresses on the cache's device, with shapes."""
-        self._binding.bind_input(tensor.past, self._device, self._cache_type, past_shape, past)
+        if tensor.past:
+            self._binding.bind_input(tensor.past, self._device, self._cache_type, past_shape, past)
         self._binding.bind_output(tensor.present, self._device, self._cache_type, present_shape, present)
 
     def bind_caches(
         self, pasts: Sequence[int], past_shape: list[int], presents: Sequence[int], present_shape: list[int]
     ) -> None:
         """`bind_cache` for all cache tensors, if they have one shape."""
+        if not all(past for past, _ in self._cache_names):  # it reads prompts only
+            for tensor, present in zip(self._spec.cache, presents, strict=True):
+                self.bind_cache(tensor, 0, past_shape, present, present_shape)
+            return
         self._binding.bind_pairs(
             self._cache_names, self._device, self._cache_type, pasts, past_shape, presents, present_shape
         )
@@ -90,9 +102,22 @@ class BoundGraph:
             self._held[name] = values
             self._binding.bind_input(name, self._cpu, values.dtype.type, list(values.shape), at)
             return
-        array = self._held[name] = np.ascontiguousarray(values, dtype=self._dtypes[name])
+        array = self._held[name] = np.asarray(values, dtype=self._dtypes[name], order="C")
         if self._on_cpu:
             self._bind_array(name, array)
+
+    def bind_mask(self, mask: NDArray[Any], steps: int, at: int | None = None) -> None:
+        """Bind what follows from the positions that there are: `mask` (n, past + steps), and other inputs.
+
+        `at` is the mask's address, as for `bind_input`.
+        """
+        spec, (count, total) = self._spec, mask.shape
+        if spec.mask and spec.static_length is not None:
+            self.bind_input(spec.mask, self._shown(mask, steps, spec.static_length))
+        elif spec.mask:
+            self.bind_input(spec.mask, mask, at)
+        for name, kind in spec.extras:
+            self.bind_input(name, _extra(kind, count, steps, total, self._ranks[name]))
 
     def _bind_array(self, name: str, array: NDArray[Any]) -> None:
         self._binding.bind_input(name, self._cpu, array.dtype.type, list(array.shape), array.ctypes.data)
@@ -110,12 +135,11 @@ class BoundGraph:
         """Run the graph once, on arguments as those of `bind`; the logits are the caller's.
 
         Raises:
-            RuntimeError, TimeoutError: as `run_bound`.
+            RuntimeError, TimeoutError: as `BoundRun`.
         """
-        logits = self.bind(ids, mask, positions, wanted, last=last, with_past=with_past)
-        self.run_bound()
-        self._given = self._logits = None  # those of a prompt are large
-        return logits
+        bound = self.bind(ids, mask, positions, wanted, last=last, with_past=with_past)
+        bound()
+        return bound.logits
 
     def bind(
         self,
@@ -126,11 +150,12 @@ class BoundGraph:
         *,
         last: bool = False,
         with_past: bool = True,
-    ) -> NDArray[np.float32]:
-        """Bind everything but the cache; runs read these arrays as they are at that moment.
+    ) -> BoundRun:
+        """Bind everything but the cache, until something else is bound.
 
         Args:
-            ids: new tokens, (n, S).
+            ids: new tokens, (n, S). Like the others not copied if it has the graph's own type (`blank`):
+                runs read what it holds at that moment.
             mask: 1 for positions that exist, (n, past + S) or wider.
             positions: position of each new token, (n, S).
             wanted: positions in `ids` whose logits are needed, (n, K) (a hint: graphs without a gather give
@@ -140,14 +165,13 @@ class BoundGraph:
             with_past: there is a past (merged graphs have a branch for each case).
 
         Returns:
-            A new array that every run fills with logits: float32 (n, S, V), (n, K, V) through a gather, or
-            (n, 1, V) where the graph gives or was asked for the last position only.
+            What runs the graph. Its logits are float32 (n, S, V), (n, K, V) through a gather, or (n, 1, V)
+            where the graph gives or was asked for the last position only.
         """
         spec = self._spec
         count, steps = ids.shape
         self.bind_input("input_ids", ids)
-        if spec.mask:
-            self.bind_input(spec.mask, mask)
+        self.bind_mask(mask, steps)
         if spec.positions:
             self.bind_input(spec.positions, positions)
         if spec.branch:
@@ -159,24 +183,14 @@ class BoundGraph:
             gathered = self._gathered(count, steps, wanted, last)
             self.bind_input(spec.gather, gathered)
             kept = gathered.shape[1]
-        given = self._given = np.empty((count, kept, self._vocab_size), self._logits_dtype)
-        half = given.dtype != np.float32
-        logits = self._logits = np.empty(given.shape, np.float32) if half else given
+        given = np.empty((count, kept, self._vocab_size), self._logits_dtype)
         # logits end on the CPU, also those of a GPU
         self._binding.bind_output(
             spec.logits, self._cpu, given.dtype.type, list(given.shape), given.ctypes.data
         )
-        return logits
+        return BoundRun(self._run_bound, given)
 
-    def run_bound(self) -> None:
-        """Run the graph on what is bound.
-
-        Raises:
-            RuntimeError: onnxruntime cannot run the graph on these sizes; the message has them.
-            TimeoutError: the first run does not end.
-        """
-        if self._given is None:
-            raise RuntimeError("no room for logits is bound")
+    def _run_bound(self) -> None:
         if not self._on_cpu:  # a binding copies to a GPU what arrays hold at that moment
             for name, array in self._held.items():
                 self._bind_array(name, array)
@@ -196,8 +210,15 @@ class BoundGraph:
                 "must declare that: input_ids [batch, 1]"
             ) from error
         self._limit = None
-        if self._logits is not None and self._logits is not self._given:
-            self._logits[...] = self._given  # of half or double precision
+
+    def _shown(self, mask: NDArray[Any], steps: int, length: int) -> NDArray[Any]:
+        """The mask over the whole of a fixed cache, with a row for each new token if the graph wants it."""
+        total = mask.shape[1]
+        mask = np.pad(mask, ((0, 0), (0, length - total)))
+        if not self._square_mask:
+            return mask
+        seen = np.arange(length) <= np.arange(total - steps, total)[:, None]
+        return mask[:, None, None].astype(np.bool_) & seen
 
     def _gathered(self, count: int, steps: int, wanted: NDArray[Any] | None, last: bool) -> NDArray[np.int64]:
         """Positions whose logits are wanted, (n, K, 1); unless they are given, the last one or all."""
@@ -208,3 +229,34 @@ class BoundGraph:
         if wanted is None:
             wanted = np.tile(np.arange(steps - 1 if last else 0, steps), (count, 1))
         return wanted.astype(np.int64)[:, :, None]
+
+
+class BoundRun:
+    """Runs a graph on what was bound; bindings do not keep its logits alive.
+
+    Attributes:
+        logits: float32, filled by each run.
+
+    Raises:
+        RuntimeError: (when called) onnxruntime cannot run the graph on these sizes; the message has them.
+        TimeoutError: (when called) the first run does not end.
+    """
+
+    def __init__(self, run: Callable[[], None], given: NDArray[Any]) -> None:
+        self._run = run
+        self._given = given
+        self.logits = given if given.dtype == np.float32 else np.empty(given.shape, np.float32)
+
+    def __call__(self) -> None:
+        self._run()
+        if self.logits is not self._given:
+            self.logits[...] = self._given
+
+
+def _extra(kind: Extra, count: int, steps: int, total: int, rank: int) -> NDArray[np.int64]:
+    """What an extra input is given, for `count` rows with `steps` new tokens among `total` positions."""
+    if kind is Extra.ZEROS:
+        return np.zeros((count, steps), np.int64)
+    if kind is Extra.COLUMNS:
+        return np.arange(total - steps, total)
+    return np.full((1,) * rank, total - steps if kind is Extra.PAST else total)

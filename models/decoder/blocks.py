@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.decoder.binding import BoundGraph, PlacedGraph
+from lite.models.decoder.binding import BoundGraph, BoundRun, PlacedGraph
 from lite.models.decoder.cache import (
     Line,
     copy_positions,
@@ -36,6 +36,7 @@ class BlockCache:
     def __init__(self, graph: PlacedGraph, rows: int) -> None:
         self._placed = graph
         self._graph = BoundGraph(graph)
+        self._prompts = BoundGraph(graph.prompts) if graph.prompts else self._graph
         self._spec = graph.spec
         self._wanted = 0
         self._spans: list[_Span | None] = [None] * rows
@@ -52,7 +53,8 @@ class BlockCache:
         self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool
     ) -> list[NDArray[np.float32]]:
         out: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(rows)
-        counts = [len(new) for new in ids] if self._spec.gives_last_only(last) else None
+        specs = [(self._placed.prompts or self._placed).spec, self._spec]
+        counts = [len(new) for new in ids] if any(spec.gives_last_only(last) for spec in specs) else None
         for places in self._runs(rows, counts):
             logits = self._run([rows[i] for i in places], [ids[i] for i in places], last)
             for i, row_logits in zip(places, logits, strict=True):
@@ -111,7 +113,10 @@ class BlockCache:
         equal_past = self._spec.padding is Padding.EQUAL
         by_length: dict[tuple[int, int], list[int]] = {}
         for i, row in enumerate(rows):
-            past, new = int(self.lengths[row]) if equal_past else 0, counts[i] if counts else 1
+            past = int(self.lengths[row])
+            if not equal_past:  # those without any past may run on a graph of their own
+                past = min(past, 1) if self._placed.prompts else 0
+            new = counts[i] if counts else 1
             by_length.setdefault((past, new), []).append(i)
         return list(by_length.values())
 
@@ -130,23 +135,25 @@ class BlockCache:
         return runs
 
     def _step(self, run: _Run, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
-        block, graph = run.block, self._graph
+        block = run.block
+        graph = self._graph if block.width else self._prompts
         width = block.width + 1
-        again = self._bound is run and width <= run.capacity
-        if not again:
-            run.begin(graph, self._spec, self._capacity(width), self.lengths[run.rows])
-        self._bound = None  # if it fails
+        if width > run.capacity:
+            run.begin(self._graph, self._spec, self._capacity(width), self.lengths[run.rows])
+            self._bound = None
+        capacity, run.capacity = run.capacity, 0  # begins anew if this fails
         mask = run.next(tokens, width)
-        block.bind(graph, 1, run.capacity, bool(self._spec.branch))
-        if not again:
-            run.logits = graph.bind(run.ids, mask, run.positions, last=True, with_past=width > 1)[:, 0]
-        elif self._spec.mask:
-            graph.bind_input(self._spec.mask, mask, run.mask_at)
-        graph.run_bound()
+        block.bind(graph, 1, capacity, bool(self._spec.branch))
+        if self._bound is not run:
+            run.start = graph.bind(run.ids, mask, run.positions, last=True, with_past=width > 1)
+            run.logits = run.start.logits[:, 0]
+        else:
+            graph.bind_mask(mask, 1, run.mask_at)
+        run.start()
         block.grown(1)
         self.lengths[run.rows] += 1
-        if width > 1:  # a run without a past may be another branch of the graph
-            self._bound = run
+        run.capacity = capacity
+        self._bound = run if width > 1 else None  # without a past it may be another branch of the graph
         return run.logits if run.lines is None else run.logits[run.lines]
 
     def _capacity(self, width: int) -> int:
@@ -167,9 +174,10 @@ class BlockCache:
         mask = ((columns >= start[:, None]) & (columns < end[:, None])).astype(np.int64)
         # filler must not ask for positions that the model does not have
         positions = np.minimum(lengths[:, None] + np.arange(steps), (lengths + counts - 1)[:, None])
-        block.bind(self._graph, steps, self._capacity(width), bool(self._spec.branch))
+        graph = self._graph if block.width else self._prompts
+        block.bind(graph, steps, self._capacity(width), bool(self._spec.branch))
         wanted = counts[:, None] - 1 if last else None
-        logits = self._graph.run(new, mask, positions, wanted, last=last, with_past=block.width > 0)
+        logits = graph.run(new, mask, positions, wanted, last=last, with_past=block.width > 0)
         block.grown(steps)
         out: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(rows)
         for line, (place, row_logits) in enumerate(
@@ -202,7 +210,7 @@ class BlockCache:
         block = _Block(self._placed, len(rows))
         if width:
             block.allocate(width, self._capacity(width + 1))
-            if any(self.lengths[row] < width for row in rows):
+            if self._spec.static_length or any(self.lengths[row] < width for row in rows):
                 block.clear()
             for line, row in enumerate(rows):
                 span, length = self._spans[row], int(self.lengths[row])
@@ -225,10 +233,14 @@ class _Block:
     def nbytes(self) -> int:
         return sum(buffer.size for buffer in (*self._read, *self._write))
 
+    def _length(self, width: int) -> int:
+        """Positions of a line that holds `width`: as many, or those of a fixed cache."""
+        return self._placed.spec.static_length or width
+
     def allocate(self, width: int, capacity: int) -> None:
         """Make room to read; for blocks that are filled by copies."""
         self.width = width
-        self._read = new_buffers(self._placed, self.count, max(capacity, width))
+        self._read = new_buffers(self._placed, self.count, self._length(max(capacity, width)))
 
     def clear(self) -> None:
         for buffer in self._read:
@@ -236,26 +248,25 @@ class _Block:
 
     def copy_from(self, line: int, other: _Block, other_line: int, start: int, length: int) -> None:
         """Copy `length` positions from `start` of another block's line to the end of a line of this one."""
-        source = Line(other._read, other_line, other.width, start)
-        copy_positions(
-            self._placed.spec, source, Line(self._read, line, self.width, self.width - length), length
-        )
+        source = Line(other._read, other_line, self._length(other.width), start)
+        target = Line(self._read, line, self._length(self.width), self.width - length)
+        copy_positions(self._placed.spec, source, target, length)
 
     def bind(self, graph: BoundGraph, steps: int, capacity: int, dummy_past: bool) -> None:
         """Bind the past as input and room for `steps` more positions as output."""
-        spec, width = self._placed.spec, self.width + steps
-        if not self._write or self._write[0].size < self.count * line_bytes(spec, width):
-            self._write = new_buffers(self._placed, self.count, max(capacity, width))
+        spec, length = self._placed.spec, self._length(self.width + steps)
+        if not self._write or self._write[0].size < self.count * line_bytes(spec, length):
+            self._write = new_buffers(self._placed, self.count, self._length(max(capacity, length)))
         heads, size = spec.num_heads, spec.head_size
-        past = [self.count, heads, self.width, size]
+        past = [self.count, heads, self._length(self.width), size]
         read = self._read
         if not self.width:
             read = self._write  # nothing is read, but an address is needed
-            if dummy_past:  # merged graphs want a past even on the branch that ignores it
-                past[2] = 1
-                read = self._read = new_buffers(self._placed, self.count, 1)
+            if dummy_past or spec.static_length:  # merged graphs want a past even where they ignore it
+                past[2] = self._length(1)
+                read = self._read = new_buffers(self._placed, self.count, past[2])
                 self.clear()
-        present = [self.count, heads, width, size]
+        present = [self.count, heads, length, size]
         pointers = [buffer.pointer for buffer in read], [buffer.pointer for buffer in self._write]
         graph.bind_caches(pointers[0], past, pointers[1], present)
 
@@ -285,9 +296,11 @@ class _Run:
         capacity: positions for which there are arrays.
         ids, positions: inputs of a step.
         mask_at: the address of the mask.
+        start: runs the graph on them.
         logits: what a step gives, line by line.
     """
 
+    start: BoundRun
     logits: NDArray[np.float32]
 
     def __init__(
@@ -297,6 +310,7 @@ class _Run:
         self.places = places
         self.rows = rows
         self.lines = None if (np.diff(lines) == 1).all() else lines
+        self.capacity = 0
 
     def begin(self, graph: BoundGraph, spec: GraphSpec, capacity: int, lengths: NDArray[np.int64]) -> None:
         """Make arrays for steps up to `capacity` positions; the rows have `lengths` now."""
@@ -307,8 +321,8 @@ class _Run:
         self.positions[:, 0] = lengths - 1
         self._line = self.ids[:, 0]
         self._columns = np.arange(capacity)
-        self._start = (self.block.width - lengths)[:, None]
-        self._filled = bool(self._start.any())
+        self._first = (self.block.width - lengths)[:, None]
+        self._filled = bool(self._first.any())
         self._mask = graph.blank(spec.mask, (count * capacity,))
         self._mask[:] = 1
         self.mask_at: int = self._mask.ctypes.data
@@ -323,5 +337,5 @@ class _Run:
         count = len(self._line)
         mask = self._mask[: count * width].reshape(count, width)
         if self._filled:
-            np.greater_equal(self._columns[:width], self._start, out=mask)
+            np.greater_equal(self._columns[:width], self._first, out=mask)
         return mask

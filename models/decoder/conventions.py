@@ -7,10 +7,11 @@ none is refused with the full list of what it has.
 
 from __future__ import annotations
 
+import itertools
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -24,15 +25,39 @@ _MASK = "attention_mask"
 _POSITIONS = "position_ids"
 _BRANCH = "use_cache_branch"
 _KEEP = ("num_logits_to_keep", "logits_to_keep")
+_INTEGERS = ("tensor(int64)", "tensor(int32)")
 
 SUPPORTED = (
-    "a decoder with input_ids [batch, sequence], optional attention_mask, position_ids, use_cache_branch "
-    "and num_logits_to_keep, one key and one value tensor [batch, heads, length, head size] per layer as "
-    "inputs and as outputs, and an output logits: as written by optimum (text-generation-with-past, merged), "
-    "onnxruntime-genai's model builder, transformers.js and transformers' OnnxExporter "
-    "(multi_token_decode=True); or, slower, the same without any cache tensors (optimum's text-generation), "
-    "or with runs of one row or of one token"
+    "a decoder with input_ids [batch, sequence], optional attention_mask, position_ids, use_cache_branch, "
+    "num_logits_to_keep, token_type_ids, cache_position and past_sequence_length, one key and one value "
+    "tensor [batch, heads, length, head size] per layer as inputs and as outputs, and an output logits: as "
+    "written by optimum (text-generation-with-past, merged, or a pair of decoder_model and "
+    "decoder_with_past_model), onnxruntime-genai's model builder, transformers.js and transformers' "
+    "OnnxExporter (prefill and decode); or, slower, the same without any cache tensors (optimum's "
+    "text-generation), or with runs of one row or of one token"
 )
+
+
+class Extra(Enum):
+    """An input beside the usual ones whose value follows from the run."""
+
+    ZEROS = "zeros"
+    """0 for each new token: the only segment that a text has."""
+    PAST = "past"
+    """The number of positions before the new tokens."""
+    TOTAL = "total"
+    """The number of positions with the new tokens."""
+    COLUMNS = "columns"
+    """For each new token its place in the cache."""
+
+
+_EXTRAS = {
+    "token_type_ids": Extra.ZEROS,
+    "cache_position": Extra.COLUMNS,
+    "past_sequence_length": Extra.PAST,
+    "total_sequence_length": Extra.TOTAL,
+    "cumulative_length": Extra.PAST,  # the last part of its name: transformers has one for each layer
+}
 
 
 class Padding(Enum):
@@ -50,7 +75,10 @@ class Padding(Enum):
 
 @dataclass(frozen=True)
 class CacheTensor:
-    """One cache tensor: its layer, `"key"` or `"value"`, its names as input and as output."""
+    """One cache tensor: its layer, `"key"` or `"value"`, its names as input and as output.
+
+    A graph that only reads prompts has no past: the name is `""`.
+    """
 
     layer: int
     kind: str
@@ -76,9 +104,16 @@ class GraphSpec:
         gather: name of the input that says at which positions logits are computed, see `gather_logits`.
         group_query: attention is the GroupQueryAttention operator (past and present may share a buffer).
         one_row: a run takes one row only (`input_ids [1, sequence]`).
-        one_token: a run takes one new token of each row only (`input_ids [batch, 1]`), also of a prompt.
+        one_token: a run takes one new token of each row only (`input_ids [batch, 1]`), also of a prompt
+            unless another graph reads prompts.
+        extras: other inputs, by name, and what they are given.
+        static_length: positions of a cache of fixed length, which new tokens are written into; None where the
+            cache grows.
+        window: tokens that a token sees at most, None where the graph does not say so; layers may differ.
+        optional: inputs with a value of their own, which adapters replace.
         quantisation: `"MatMulInteger"`, `"MatMulNBits"` or None.
         padding: how rows of different length may share a run.
+        prompts: the convention of the graph that reads prompts, where that is one of its own.
     """
 
     family: str
@@ -98,8 +133,13 @@ class GraphSpec:
     group_query: bool
     one_row: bool
     one_token: bool
+    extras: tuple[tuple[str, Extra], ...]
+    static_length: int | None
+    window: int | None
+    optional: tuple[str, ...]
     quantisation: str | None
     padding: Padding
+    prompts: GraphSpec | None = None
 
     def gives_last_only(self, last: bool) -> bool:
         """Whether a run asked for the `last` logits, or for all, gives those of its last position alone.
@@ -110,13 +150,22 @@ class GraphSpec:
         return self.last_logits_only or (last and self.keep is not None)
 
     @classmethod
-    def from_session(cls, session: SessionLike, config: ModelConfig | None = None) -> GraphSpec:
+    def from_session(
+        cls,
+        session: SessionLike,
+        config: ModelConfig | None = None,
+        *,
+        prompts: bool = False,
+        static_length: int | None = None,
+    ) -> GraphSpec:
         """Detect the convention of the graph that `session` runs.
 
         Args:
             session: an onnxruntime session (anything with `get_inputs` and `get_outputs`).
             config: what the model's directory says; the graph alone does not show its operators, and not
                 always the size of its cache.
+            prompts: the graph reads the prompts of a pair of graphs: it gives a cache and takes none.
+            static_length: positions of a fixed cache, where the graph leaves its length open.
 
         Returns:
             The specification.
@@ -137,12 +186,13 @@ class GraphSpec:
         inputs = {arg.name: arg for arg in session.get_inputs()}
         outputs = {arg.name: arg for arg in session.get_outputs()}
         try:
-            spec = _detect(inputs, outputs, config)
+            spec = _detect(inputs, outputs, config, prompts, static_length)
         except ValueError as error:
             raise ValueError(
                 f"{error}. Inputs: {_listing(inputs)}. Outputs: {_listing(outputs)}. Supported: {SUPPORTED}"
             ) from None
-        if spec.quantisation == "MatMulInteger":
+        spec = replace(spec, optional=tuple(sorted(optional_inputs(session))))
+        if spec.quantisation == "MatMulInteger" and not prompts:  # of a pair, say it once
             warnings.warn(
                 "this graph is dynamically quantised (MatMulInteger): its log-probs depend on the other "
                 "tokens of a run (by 0.1 to 0.25 typically), so scores will not match those of generation. "
@@ -154,7 +204,11 @@ class GraphSpec:
 
 
 def _detect(
-    inputs: Mapping[str, NodeArg], outputs: Mapping[str, NodeArg], config: ModelConfig | None
+    inputs: Mapping[str, NodeArg],
+    outputs: Mapping[str, NodeArg],
+    config: ModelConfig | None,
+    prompts: bool,
+    static_length: int | None,
 ) -> GraphSpec:
     ids = inputs.get(_IDS)
     if ids is None:
@@ -163,20 +217,23 @@ def _detect(
         raise ValueError(
             f"input_ids has {len(ids.shape)} dimensions instead of 2 (paged attention is not supported)"
         )
-    for name in (_IDS, _MASK, _POSITIONS, *_KEEP):
-        if name in inputs and inputs[name].type not in ("tensor(int64)", "tensor(int32)"):
+    cache = _cache_tensors(inputs, outputs, prompts)
+    extras = _extras(inputs)
+    for name in (_IDS, _POSITIONS, *_KEEP, *(name for name, _ in extras)):
+        if name in inputs and inputs[name].type not in _INTEGERS:
             raise ValueError(f"{name} has type {inputs[name].type} instead of int64 or int32")
-    cache = _cache_tensors(inputs, outputs)
+    if _MASK in inputs:
+        _check_mask(inputs[_MASK])
     rows, steps = (_dimension(size) for size in ids.shape)
     if rows not in (None, 1):
         raise ValueError(f"input_ids has a fixed batch of {rows} rows; it must be open, or 1")
-    if steps not in (None, 1) or (steps and not cache):
-        other = "or 1" if cache else "as there is no key/value cache"
+    if steps not in (None, 1) or (steps and (prompts or not cache)):
+        other = "or 1" if cache and not prompts else "as there is no key/value cache"
         raise ValueError(f"input_ids has a fixed length of {steps} new tokens; it must be open, {other}")
     keep = next((name for name in _KEEP if name in inputs), None)
     gather = POSITIONS_INPUT if POSITIONS_INPUT in inputs else None
     known = {_IDS, _MASK, _POSITIONS, _BRANCH, keep, gather} | {tensor.past for tensor in cache}
-    unknown = sorted(set(inputs) - known)
+    unknown = sorted(set(inputs) - known - {name for name, _ in extras})
     if unknown:
         raise ValueError(f"the graph has inputs of an unknown kind ({', '.join(unknown)})")
     logits = outputs.get("logits")
@@ -184,18 +241,31 @@ def _detect(
         raise ValueError("the graph has no output named logits of three dimensions")
     if logits.type not in ("tensor(float)", "tensor(float16)"):
         raise ValueError(f"logits has type {logits.type} instead of float or float16")
-    heads, head_size, cache_type = _cache_sizes(inputs[cache[0].past], config) if cache else (0, 0, "")
-    operators = config.summary.op_types if config and config.summary else frozenset[str]()
+    summary = config.summary if config else None
+    operators = summary.op_types if summary else frozenset[str]()
     group_query = "GroupQueryAttention" in operators
     if not operators:  # the graph was not at hand as a file: genai's builder is what makes such graphs
         group_query = bool(config and config.genai)
+    # Without a past, rows are padded on the right in any case; a bias is as wide as the tokens, not a slot.
+    group_query = group_query and not prompts and not (summary and summary.biased_attention)
+    heads, head_size, cache_type, static = 0, 0, "", None
+    if cache:
+        _check_alike([inputs[tensor.past] for tensor in cache if tensor.past])
+        _check_alike([outputs[tensor.present] for tensor in cache])
+        past, present = inputs.get(cache[0].past), outputs[cache[0].present]
+        heads, head_size, cache_type = _cache_sizes(past or present, config)
+        static = _static_length(past, present, group_query, dict(extras), static_length)
     mask = _MASK if _MASK in inputs else None
     positions = _POSITIONS if _POSITIONS in inputs else None
     branch = _BRANCH if _BRANCH in inputs else None
+    if mask and len(inputs[mask].shape) == 4 and static is None:
+        raise ValueError("attention_mask has 4 dimensions, which goes with a cache of fixed length only")
     if group_query and mask is None:
         raise ValueError(
             "a GroupQueryAttention graph without attention_mask hides where it takes lengths from"
         )
+    if group_query and (odd := [name for name, kind in extras if kind is not Extra.ZEROS]):
+        raise ValueError(f"a GroupQueryAttention graph takes one {odd[0]} for rows of different length")
     return GraphSpec(
         family=_family(group_query, branch, cache, config),
         cache=cache,
@@ -205,7 +275,7 @@ def _detect(
         logits=logits.name,
         logits_type=logits.type,
         vocab_size=_dimension(logits.shape[2]),
-        last_logits_only=_dimension(logits.shape[1]) == 1,
+        last_logits_only=_dimension(logits.shape[1]) == 1 and steps != 1,
         mask=mask,
         positions=positions,
         branch=branch,
@@ -214,19 +284,75 @@ def _detect(
         group_query=group_query,
         one_row=rows == 1,
         one_token=steps == 1,
+        extras=extras,
+        static_length=static,
+        window=summary.window if summary else None,
+        optional=(),
         quantisation=next((op for op in ("MatMulInteger", "MatMulNBits") if op in operators), None),
-        padding=_padding(group_query, mask, positions) if cache else Padding.RIGHT,
+        padding=_padding(group_query, mask, positions, static) if cache else Padding.RIGHT,
     )
 
 
-def _padding(group_query: bool, mask: str | None, positions: str | None) -> Padding:
+def _extras(inputs: Mapping[str, NodeArg]) -> tuple[tuple[str, Extra], ...]:
+    kinds = ((name, _EXTRAS.get(name.rpartition(".")[2])) for name in inputs)
+    return tuple((name, kind) for name, kind in kinds if kind is not None)
+
+
+def _check_mask(mask: NodeArg) -> None:
+    rank = len(mask.shape)
+    if rank == 4 and mask.type == "tensor(bool)":
+        return
+    if rank != 2 or mask.type not in (*_INTEGERS, "tensor(bool)"):
+        raise ValueError(
+            f"attention_mask has type {mask.type} and {rank} dimensions instead of integers or bools of 2, "
+            "or bools of 4"
+        )
+
+
+def _static_length(
+    past: NodeArg | None,
+    present: NodeArg,
+    group_query: bool,
+    extras: Mapping[str, Extra],
+    given: int | None,
+) -> int | None:
+    """Positions of a cache of fixed length, None for one that grows.
+
+    Its past is as long as its present, and an input says where new tokens go.
+    """
+    length = _dimension(present.shape[2])
+    if past is None:  # of a graph that reads prompts: it makes the cache
+        return length
+    fixed = _dimension(past.shape[2]) or length
+    told = any(kind in (Extra.PAST, Extra.COLUMNS) for kind in extras.values())
+    if group_query or not told:
+        if fixed is not None:
+            raise ValueError(
+                f"{past.name} has a fixed length of {fixed} (a static cache), and no input says where in it "
+                "to write (cumulative_length, cache_position)"
+            )
+        return None
+    counted = any(name.rpartition(".")[2] == "cumulative_length" for name in extras)
+    if fixed is None and not (counted and past.shape[2] == present.shape[2]):
+        return None  # it grows by the new tokens, whatever its sizes are called
+    if fixed is None and given is None:
+        raise ValueError(
+            f"{past.name} is as long as {present.name} (a static cache), and neither the graph nor its "
+            "configuration files say how long"
+        )
+    return fixed or given
+
+
+def _padding(group_query: bool, mask: str | None, positions: str | None, static: int | None) -> Padding:
     """Without positions as an input they are the index in the cache, so a row may never be moved in it.
 
     (Rotary graphs are exact under left padding even then, as long as a row keeps its padding for good; rows
-    that join, leave and are cut do not.)
+    that join, leave and are cut do not.) In a cache of fixed length, padding takes the room of tokens.
     """
     if group_query:
         return Padding.SLOTS
+    if static is not None:
+        return Padding.EQUAL
     return Padding.LEFT if mask and positions else Padding.EQUAL
 
 
@@ -243,9 +369,15 @@ def _family(
     return "optimum" if cache[0].past.startswith("past_key_values.") else "exporter"
 
 
-def _cache_tensors(inputs: Mapping[str, NodeArg], outputs: Mapping[str, NodeArg]) -> tuple[CacheTensor, ...]:
+def _cache_tensors(
+    inputs: Mapping[str, NodeArg], outputs: Mapping[str, NodeArg], prompts: bool
+) -> tuple[CacheTensor, ...]:
     """Pair the cache's inputs and outputs by (layer, kind): their order differs between exporters."""
     pasts, presents = _by_layer(inputs), _by_layer(outputs)
+    if prompts:
+        if pasts or not presents:
+            raise ValueError("the graph that reads the prompts of a pair gives a cache and takes none")
+        pasts = dict.fromkeys(presents, "")
     if presents and not pasts:
         raise ValueError("the graph gives a cache but takes none (the prefill half of a pair of graphs)")
     if set(pasts) != set(presents):
@@ -257,12 +389,22 @@ def _cache_tensors(inputs: Mapping[str, NodeArg], outputs: Mapping[str, NodeArg]
     return tuple(CacheTensor(*at, past=pasts[at], present=presents[at]) for at in sorted(pasts))
 
 
+def _check_alike(tensors: Sequence[NodeArg]) -> None:
+    """Raise ValueError where layers differ in their sizes or types: they share the shape of buffers."""
+    for first, other in itertools.pairwise(tensors):
+        one, two = ([_dimension(size) for size in arg.shape] for arg in (first, other))
+        same = len(one) == len(two) and all(a == b or None in (a, b) for a, b in zip(one, two, strict=True))
+        if not same or first.type != other.type:
+            raise ValueError(
+                f"its cache tensors differ: {first.name} {first.type[7:-1]}{list(first.shape)} and "
+                f"{other.name} {other.type[7:-1]}{list(other.shape)}"
+            )
+
+
 def _cache_sizes(past: NodeArg, config: ModelConfig | None) -> tuple[int, int, str]:
     """Heads, head size and element type of a cache tensor."""
     if len(past.shape) != 4:
         raise ValueError(f"{past.name} has {len(past.shape)} dimensions instead of 4")
-    if _dimension(past.shape[2]) is not None:
-        raise ValueError(f"{past.name} has a fixed length of {past.shape[2]} (a static cache)")
     if past.type not in ELEMENT_TYPES:
         raise ValueError(f"{past.name} has the unsupported type {past.type}")
     heads = (
@@ -270,7 +412,10 @@ def _cache_sizes(past: NodeArg, config: ModelConfig | None) -> tuple[int, int, s
         or _configured(config, ("num_key_value_heads",), ("num_key_value_heads", "num_kv_heads"))
         or (_configured(config, ("num_attention_heads",), ("num_attention_heads", "n_head", "num_heads")))
     )
-    head_size = _dimension(past.shape[3]) or _head_size(config)
+    configured = _head_size(config)
+    if configured and past.type == "tensor(uint8)":
+        configured = (configured + 1) // 2  # two numbers of four bits share a byte
+    head_size = _dimension(past.shape[3]) or configured
     if not heads or not head_size:
         raise ValueError("neither the graph nor its configuration files say the cache's heads and head size")
     return heads, head_size, past.type
@@ -285,7 +430,7 @@ def _by_layer(args: Mapping[str, NodeArg]) -> dict[tuple[int, str], str]:
         layer = re.search(r"\d+", short)
         kind = re.search(r"(?<![a-z])(key|value)s?(?![a-z])", short)
         if layer is None or kind is None:
-            continue  # past_conv.0, cumulative_length, ...: reported as unknown inputs
+            continue  # past_conv.0, ...: reported as unknown inputs
         at = int(layer.group()), kind.group(1)
         if at in found:
             raise ValueError(f"{found[at]} and {name} both look like the {at[1]} cache of layer {at[0]}")
@@ -321,6 +466,12 @@ def _head_size(config: ModelConfig | None) -> int | None:
     hidden = _configured(config, ("hidden_size",), ("hidden_size", "n_embd"))
     heads = _configured(config, ("num_attention_heads",), ("num_attention_heads", "n_head"))
     return hidden // heads if hidden and heads else None
+
+
+def optional_inputs(session: SessionLike) -> dict[str, NodeArg]:
+    """The inputs that have a value of their own, by name."""
+    overridable = getattr(session, "get_overridable_initializers", tuple)  # a stand-in need not have any
+    return {arg.name: arg for arg in overridable()}
 
 
 def has_own_switch(session: SessionLike) -> bool:

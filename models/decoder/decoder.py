@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -13,17 +14,15 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lite.models.decoder.adapters import load_adapters
 from lite.models.decoder.binding import PlacedGraph
-from lite.models.decoder.blocks import BlockCache
 from lite.models.decoder.cache import MAX_TOKENS, KVCache, line_bytes, similar_lengths
-from lite.models.decoder.conventions import GraphSpec, Padding, has_own_switch
-from lite.models.decoder.gather_logits import MAX_MODEL_BYTES, gather_before_projection
-from lite.models.decoder.probe import check_causal, run_two_tokens
-from lite.models.decoder.recompute import MAX_LOGITS_BYTES, RecomputeCache
+from lite.models.decoder.conventions import Padding
+from lite.models.decoder.opening import CACHES, Opening
+from lite.models.decoder.recompute import MAX_LOGITS_BYTES
 from lite.models.decoder.scoring import score
-from lite.models.decoder.slots import SlotCache
 from lite.models.graph.model_config import ModelConfig
-from lite.models.graph.session import SessionLike, open_session, parse_device
+from lite.models.graph.session import SessionLike, parse_device
 
 LOGITS_BYTES = 64 * 2**20  # most logits one run may produce: longer inputs run in chunks with the cache
 MAX_CHUNK = 512  # tokens per run: bounds the activations
@@ -33,13 +32,6 @@ _FORKED = (
     "process, or start processes with 'spawn'"
 )
 _WHOLE = 2**31  # more tokens than any row has
-
-_CACHES: dict[Padding, Callable[[PlacedGraph, int], KVCache]] = {
-    Padding.SLOTS: SlotCache,
-    Padding.LEFT: BlockCache,
-    Padding.EQUAL: BlockCache,
-    Padding.RIGHT: RecomputeCache,
-}
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -74,8 +66,10 @@ class OnnxDecoder:
         num_threads: threads inside one operator; default: the physical cores this process may use.
         gather_logits: compute the logits of a prompt where they are needed only, by a change to the graph in
             memory; where the graph's form does not allow it, it is used as it is.
-        session: a session to use instead of opening one, and a `ModelConfig` (or None) instead of a path;
-            for tests.
+        variant: which of a directory's graphs, see `ModelConfig.from_directory`.
+        adapters: LoRA adapters to choose from with `adapter`: onnxruntime's files (`.onnx_adapter`), by name.
+        session: a session to use instead of opening one (of a pair of graphs both, the one that reads prompts
+            second), and a `ModelConfig` (or None) instead of a path; for tests.
 
     Attributes:
         spec: the graph's convention, a `GraphSpec`.
@@ -83,10 +77,10 @@ class OnnxDecoder:
         device: as given.
 
     Raises:
-        FileNotFoundError: if there is no such directory or no graph in it.
+        FileNotFoundError: if there is no such directory, no graph in it, or no such adapter.
         TimeoutError: a run of two tokens, which is tried on opening, does not end.
         ValueError: if the graph follows no supported convention (the message lists what it has and what is
-            supported), or onnxruntime refuses it.
+            supported), onnxruntime refuses it, `variant` is needed, or an adapter is not one of this model.
         RuntimeError: for `device="cuda"` without a usable GPU or GPU build of onnxruntime; from every method
             that runs the model, in a process forked after the decoder was made.
         ImportError: without onnxruntime.
@@ -114,37 +108,56 @@ class OnnxDecoder:
         batch_size: int = 1,
         num_threads: int | None = None,
         gather_logits: bool = True,
-        session: SessionLike | None = None,
+        variant: str | None = None,
+        adapters: Mapping[str, str | Path] | None = None,
+        session: SessionLike | tuple[SessionLike, SessionLike] | None = None,
     ) -> None:
-        kind, index = parse_device(device)
+        kind, _ = parse_device(device)
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-        self._made_of = model, batch_size, num_threads, gather_logits, session
+        self._made_of = {
+            "batch_size": batch_size,
+            "num_threads": num_threads,
+            "gather_logits": gather_logits,
+            "variant": variant,
+            "adapters": {name: Path(path).absolute() for name, path in (adapters or {}).items()},
+        }
+        self._model, self._given_session = model, session is not None
         self.device = device
-        self.config = ModelConfig.from_directory(model) if isinstance(model, (str, Path)) else model
-        plain: Callable[[], SessionLike] | None = None
-        if session is None:
-            if self.config is None:
-                raise ValueError("model must be a path, got None without a session")
-            session = _open(self.config, device, num_threads, gather_logits)
-            plain = functools.partial(_open, self.config, device, num_threads, gather_logits=False)
-        placed = self._probed(self._placed(session, kind, index), plain)
-        self.session, self.spec, self._vocab_size = placed.session, placed.spec, placed.vocab_size
-        self._placed_graph = placed
+        if isinstance(model, (str, Path)):
+            self.config: ModelConfig | None = ModelConfig.from_directory(model, variant=variant)
+        else:
+            self.config = model
+        placed = Opening(self.config, device, num_threads).graph(session, gather_logits=gather_logits)
+        if kind == "cpu" and self.config and self.config.summary and self.config.summary.half_weights:
+            warnings.warn(
+                f"{self.config.graph.name} has float16 weights, which onnxruntime converts at every run on a "
+                "CPU: a float32 or int4 (MatMulNBits) variant is faster there",
+                UserWarning,
+                stacklevel=2,
+            )
+        self.session, self._vocab_size = placed.session, placed.vocab_size
+        self.spec = replace(placed.spec, prompts=placed.prompts.spec if placed.prompts else None)
+        sessions = [placed.session] + ([placed.prompts.session] if placed.prompts else [])
+        self._adapters = load_adapters(adapters or {}, sessions)
+        self._adapter: str | None = None
+        self._placed = placed
         self._empty(batch_size)
         self._process = os.getpid()
 
     def _empty(self, rows: int) -> None:
         """Begin with that many rows, all empty."""
-        self._cache: KVCache = _CACHES[self.spec.padding](self._placed_graph, rows)
+        self._cache: KVCache = CACHES[self.spec.padding](self._adapted(self._adapter), rows)
+        self._others: dict[str | None, KVCache] = {}  # what rows hold of adapters that are not in use now
         self._held = np.zeros(rows, np.bool_)
         self._turn = threading.RLock()
 
     def sibling(self) -> OnnxDecoder:
         """A decoder with rows of its own on the same session, so with the same weights in memory.
 
-        The two may run at the same time in different threads. A run is computed by the thread that asked for
-        it, helped by the session's own threads, `num_threads - 1` for both.
+        The two may run at the same time in different threads: runs of one session may overlap, while several
+        sessions would each hold the weights as onnxruntime rearranges them. A run is computed by the thread
+        that asked for it, helped by the session's own threads, `num_threads - 1` for both.
 
         Example:
             >>> from lite.models import OnnxDecoder, embedded_model_path
@@ -159,44 +172,13 @@ class OnnxDecoder:
         return other
 
     def __reduce__(self) -> Any:
-        model, *options, session = self._made_of
-        if session is not None:
+        if self._given_session:
             raise TypeError(
                 "session: a decoder of a given session cannot be pickled; give the path of the model instead."
             )
+        model = self._model
         path = Path(model).absolute() if isinstance(model, str | Path) else model
-        return _reopened, (type(self), path, self.device, *options)
-
-    def _placed(self, session: SessionLike, kind: str, index: int) -> PlacedGraph:
-        spec = GraphSpec.from_session(session, self.config)
-        vocab_size = spec.vocab_size or (self.config.vocab_size if self.config else None)
-        if vocab_size is None:
-            raise ValueError("neither the graph nor its configuration files say the vocabulary's size")
-        return PlacedGraph(session, spec, vocab_size, self.context_length, kind, index)
-
-    def _probed(self, graph: PlacedGraph, plain: Callable[[], SessionLike] | None) -> PlacedGraph:
-        """The graph as its runs show it: of which positions it gives logits its sizes need not say.
-
-        `plain` opens it without the change that gathers logits.
-        """
-        spec = graph.spec
-        if not (spec.padding is Padding.SLOTS or spec.last_logits_only or spec.one_token):
-            try:
-                run_two_tokens(_CACHES[spec.padding](graph, 1))
-            except (RuntimeError, MemoryError) as error:  # its files may claim any vocabulary
-                if plain is not None and spec.gather:
-                    graph = self._placed(plain(), graph.device, graph.index)
-                graph = replace(graph, spec=replace(graph.spec, last_logits_only=True))
-                try:
-                    run_two_tokens(_CACHES[spec.padding](graph, 1))
-                except (RuntimeError, MemoryError):
-                    raise ValueError(str(error)) from error
-        if spec.padding is Padding.RIGHT and not graph.spec.last_logits_only and graph.vocab_size > 1:
-            try:
-                check_causal(_CACHES[spec.padding](graph, 2), self.context_length)
-            except RuntimeError as error:
-                raise ValueError(str(error)) from error
-        return graph
+        return _reopened, (type(self), path, {**self._made_of, "device": self.device}, self._adapter)
 
     @property
     def vocab_size(self) -> int:
@@ -205,13 +187,36 @@ class OnnxDecoder:
 
     @property
     def context_length(self) -> int | None:
-        """Most tokens a row may hold, or None if the model's files do not say."""
-        return self.config.context_length if self.config else None
+        """Most tokens a row may hold, or None if neither the model's files nor the graph say."""
+        return self._placed.context_length
+
+    @property
+    def adapters(self) -> tuple[str, ...]:
+        """The names of the adapters that there are."""
+        return tuple(self._adapters)
+
+    @property
+    def adapter(self) -> str | None:
+        """The LoRA adapter that runs use, by its name in `adapters`; None for the model as it is.
+
+        Rows keep what they hold, and go on only under the adapter they began with.
+
+        Raises:
+            ValueError: when set to a name that is not in `adapters`.
+        """
+        return self._adapter
+
+    @adapter.setter
+    def adapter(self, name: str | None) -> None:
+        self._use_adapter(name)
 
     @property
     def lengths(self) -> NDArray[np.int64]:
         """Tokens in each row, (rows,)."""
-        return self._cache.lengths.copy()
+        lengths = self._cache.lengths.copy()
+        for cache in self._others.values():
+            lengths[: len(cache.lengths)] += cache.lengths
+        return lengths
 
     @property
     def num_rows(self) -> int:
@@ -221,17 +226,21 @@ class OnnxDecoder:
     @property
     def cache_bytes(self) -> int:
         """Bytes that the key/value cache takes; 0 for a graph without one."""
-        return self._cache.nbytes
+        return sum(cache.nbytes for cache in self._caches())
 
     @property
     def bytes_per_token(self) -> int:
-        """Bytes of keys and values that each token takes in its row; 0 for a graph without a cache."""
+        """Bytes of keys and values that each token takes in its row; 0 for a graph without a cache.
+
+        Graphs that concatenate (every padding but `Padding.SLOTS`) have two sets of buffers, so that rows
+        take twice as much while they run.
+        """
         return len(self.spec.cache) * line_bytes(self.spec, 1) if self.spec.cache else 0
 
     @property
     def rows_per_run(self) -> int:
         """How many rows `extend` gains from being given at once; slots run prompts one by one in any case."""
-        if not self.spec.cache:  # of long rows, as `chunk_length` lets each be one chunk
+        if not self.spec.cache or self._reads_whole:  # of long rows, as `chunk_length` lets each be one chunk
             return max(1, min(ROWS_PER_RUN, MAX_LOGITS_BYTES // (4 * self._vocab_size * MAX_CHUNK)))
         return 1 if self.spec.group_query or self.spec.one_row else ROWS_PER_RUN
 
@@ -260,7 +269,7 @@ class OnnxDecoder:
         checked = [self._checked(ids, 0) for ids in prompts]
         at = self._rows(rows, grow=True)
         for row in at:
-            self._cache.truncate(row, 0)
+            self._forget(row)
         if not at:
             return np.empty((0, self._vocab_size), np.float32)
         return np.stack([logits[-1] for logits in self._extend(at, checked, last=True)])
@@ -271,6 +280,7 @@ class OnnxDecoder:
         at = self._rows(rows)
         if len(at) != len(ids):
             raise ValueError(f"ids must have one entry per row, got {len(ids)} for {len(at)} rows")
+        self._check_adapter(at)
         lengths = self._cache.lengths
         checked = [self._checked(new, int(lengths[row])) for row, new in zip(at, ids, strict=True)]
         if not at:
@@ -301,6 +311,7 @@ class OnnxDecoder:
         if not at:
             return np.empty((0, self._vocab_size), np.float32)
         checked = self._checked(ids, 0, limit=False)
+        self._check_adapter(at)
         self._check_room(at, 1)
         return self._cache.step(at, checked).copy()
 
@@ -311,6 +322,8 @@ class OnnxDecoder:
         """
         if os.getpid() != self._process:
             raise RuntimeError(_FORKED)
+        if self._others:
+            self._check_adapter(rows)
         with self._turn:  # as `_in_turn` does, whose two calls more are felt here
             return self._cache.step(rows, tokens)
 
@@ -323,6 +336,7 @@ class OnnxDecoder:
         at = self._rows(rows)
         if len(at) != len(ids):
             raise ValueError(f"ids must have one entry per row, got {len(ids)} for {len(at)} rows")
+        self._check_adapter(at)
         lengths = self._cache.lengths
         checked = [self._checked(new, int(lengths[row])) for row, new in zip(at, ids, strict=True)]
         return self._extend(at, checked, last=False) if at else []
@@ -346,18 +360,22 @@ class OnnxDecoder:
         (source,) = self._rows([source])
         (target,) = self._rows([target], grow=True)
         if source != target:
-            self._cache.truncate(target, 0)
+            self._check_adapter([source])
+            self._forget(target)
             self._cache.fork(source, target)
 
     @_in_turn
     def truncate(self, row: int, length: int) -> None:
         """Forget all but the first `length` tokens of `row`. Raises ValueError if it holds fewer."""
         (row,) = self._rows([row])
-        if not 0 <= length <= self._cache.lengths[row]:
-            raise ValueError(
-                f"length must be between 0 and the row's {self._cache.lengths[row]} tokens, got {length}"
-            )
-        self._cache.truncate(row, length)
+        held = int(self.lengths[row])
+        if not 0 <= length <= held:
+            raise ValueError(f"length must be between 0 and the row's {held} tokens, got {length}")
+        if not length:
+            self._forget(row)
+        for cache in self._caches():
+            if row < len(cache.lengths) and cache.lengths[row]:
+                cache.truncate(row, length)
 
     def reset(self, row: int) -> None:
         """Empty `row`."""
@@ -367,6 +385,7 @@ class OnnxDecoder:
     def settle(self, row: int) -> None:
         """Let `row` take no more memory than its tokens need, as it is going to rest."""
         (row,) = self._rows([row])
+        self._check_adapter([row])
         self._cache.settle(row)
 
     @_in_turn
@@ -381,9 +400,9 @@ class OnnxDecoder:
     @_in_turn
     def acquire(self, count: int) -> list[int]:
         """Take `count` empty rows that nobody holds, adding rows as needed; `release` gives them back."""
-        free = [int(row) for row in np.flatnonzero(~self._held & (self._cache.lengths == 0))]
+        free = [int(row) for row in np.flatnonzero(~self._held & (self.lengths == 0))]
         self._grow(self.num_rows + max(0, count - len(free)))
-        free = [int(row) for row in np.flatnonzero(~self._held & (self._cache.lengths == 0))][:count]
+        free = [int(row) for row in np.flatnonzero(~self._held & (self.lengths == 0))][:count]
         self._held[free] = True
         return free
 
@@ -391,7 +410,7 @@ class OnnxDecoder:
     def release(self, rows: Sequence[int]) -> None:
         """Empty rows taken with `acquire` and let others have them."""
         for row in rows:
-            self._cache.truncate(row, 0)
+            self._forget(row)
             self._held[row] = False
         if not self._held.any():
             self._cache.reserve(0, 0)
@@ -402,6 +421,8 @@ class OnnxDecoder:
 
     def chunk_length(self, rows: int = 1) -> int:
         """Tokens per row for which the logits of `rows` rows stay within the memory budget of one run."""
+        if self._reads_whole:
+            return _WHOLE if self.spec.prompts and not self.spec.prompts.last_logits_only else 1
         if self.spec.last_logits_only or self.spec.one_token:
             return 1
         if not self.spec.cache:  # each chunk runs all before it again, so there should be few
@@ -409,29 +430,55 @@ class OnnxDecoder:
             return max(1, budget) if self.spec.gather else _WHOLE
         return max(1, min(MAX_CHUNK, LOGITS_BYTES // (4 * self._vocab_size * max(1, rows))))
 
+    @property
+    def _reads_whole(self) -> bool:
+        """Whether a graph of its own reads prompts, whole, and all else goes token by token."""
+        return self.spec.prompts is not None and self.spec.one_token
+
     def _extend(
         self, rows: list[int], ids: list[NDArray[np.int64]], *, last: bool
     ) -> list[NDArray[np.float32]]:
         if self.spec.padding in (Padding.SLOTS, Padding.RIGHT):  # these say themselves which rows share a run
-            return self._extend_together(rows, ids, last)
+            return self._extend_together(rows, ids, last, self._chunk(len(rows), last))
         out = [np.empty(0, np.float32)] * len(rows)
-        waves = similar_lengths(
-            [len(new) for new in ids], lambda longest: MAX_TOKENS // min(longest, MAX_CHUNK)
-        )
-        for wave in waves:
-            logits = self._extend_together([rows[i] for i in wave], [ids[i] for i in wave], last)
-            for i, row_logits in zip(wave, logits, strict=True):
-                out[i] = row_logits
+        for group, whole in self._alike(rows):
+            bound = _WHOLE if whole else MAX_CHUNK
+            most = functools.partial(_rows_of, bound)
+            waves = similar_lengths([len(ids[i]) for i in group], most)
+            for wave in waves:
+                places = [group[i] for i in wave]
+                chunk = _WHOLE if whole and last else self._chunk(len(wave), last)
+                if self._reads_whole and not whole:
+                    chunk = 1
+                logits = self._extend_together(
+                    [rows[i] for i in places], [ids[i] for i in places], last, chunk
+                )
+                for i, row_logits in zip(places, logits, strict=True):
+                    out[i] = row_logits
         return out
 
-    def _extend_together(
-        self, rows: list[int], ids: list[NDArray[np.int64]], last: bool
-    ) -> list[NDArray[np.float32]]:
-        spec, chunk = self.spec, self.chunk_length(len(rows))
+    def _alike(self, rows: list[int]) -> Iterator[tuple[list[int], bool]]:
+        """Places in `rows` that may share runs, and whether a graph of its own reads their tokens at once."""
+        if not self._reads_whole:
+            yield list(range(len(rows))), False
+            return
+        empty = self._cache.lengths[rows] == 0
+        for whole in (True, False):
+            if (empty == whole).any():
+                yield np.flatnonzero(empty == whole).tolist(), whole
+
+    def _chunk(self, rows: int, last: bool) -> int:
+        """Tokens of a row per run."""
+        spec = self.spec
         if last and not spec.cache:
-            chunk = _WHOLE
-        elif last and not spec.one_token and (spec.keep or spec.gather or spec.last_logits_only):
-            chunk = MAX_CHUNK
+            return _WHOLE
+        if last and not spec.one_token and (spec.keep or spec.gather or spec.last_logits_only):
+            return MAX_CHUNK
+        return self.chunk_length(rows)
+
+    def _extend_together(
+        self, rows: list[int], ids: list[NDArray[np.int64]], last: bool, chunk: int
+    ) -> list[NDArray[np.float32]]:
         out: list[list[NDArray[np.float32]]] = [[] for _ in rows]
         for start in range(0, max(len(new) for new in ids), chunk):
             live = [i for i, new in enumerate(ids) if len(new) > start]
@@ -475,6 +522,51 @@ class OnnxDecoder:
             self._grow(max(at) + 1)
         return at
 
+    def _caches(self) -> list[KVCache]:
+        return [self._cache, *self._others.values()]
+
+    def _forget(self, row: int) -> None:
+        for cache in self._caches():
+            if row < len(cache.lengths):
+                cache.truncate(row, 0)
+        if self._others:
+            self._others = {name: cache for name, cache in self._others.items() if cache.lengths.any()}
+
+    @_in_turn
+    def _use_adapter(self, name: str | None) -> None:
+        if name == self._adapter:
+            return
+        if name is not None and name not in self._adapters:
+            known = ", ".join(map(repr, self._adapters)) or "none was given"
+            raise ValueError(f"adapter must be None or one of the decoder's adapters ({known}), got {name!r}")
+        rows, cache = self.num_rows, self._others.pop(name, None)
+        if cache is None:
+            cache = CACHES[self.spec.padding](self._adapted(name), rows)
+        cache.resize(rows)
+        if self._cache.lengths.any():  # an empty one is not kept, as its buffers may be large
+            self._others[self._adapter] = self._cache
+        self._adapter, self._cache = name, cache
+
+    def _adapted(self, name: str | None) -> PlacedGraph:
+        """The graph with an adapter's values for its optional inputs."""
+        if name is None:
+            return self._placed
+        first, *second = self._adapters[name]
+        prompts = self._placed.prompts
+        if prompts is not None:
+            prompts = replace(prompts, parameters=second[0])
+        return replace(self._placed, prompts=prompts, parameters=first)
+
+    def _check_adapter(self, rows: Sequence[int]) -> None:
+        """Raise unless what the rows hold was computed with the adapter in use."""
+        for name, cache in self._others.items():
+            for row in rows:
+                if row < len(cache.lengths) and cache.lengths[row]:
+                    raise ValueError(
+                        f"row {row} holds tokens computed with adapter {name!r}, and the decoder's adapter "
+                        f"is {self._adapter!r}: set decoder.adapter, or reset the row"
+                    )
+
     def _grow(self, rows: int) -> None:
         if rows > self.num_rows:
             self._cache.resize(rows)
@@ -482,27 +574,13 @@ class OnnxDecoder:
 
 
 def _reopened(
-    kind: type[OnnxDecoder], model: Any, device: str, batch_size: int, num_threads: Any, gather_logits: bool
+    kind: type[OnnxDecoder], model: Any, arguments: dict[str, Any], adapter: str | None
 ) -> OnnxDecoder:
-    return kind(
-        model, device=device, batch_size=batch_size, num_threads=num_threads, gather_logits=gather_logits
-    )
+    decoder = kind(model, **arguments)
+    decoder.adapter = adapter
+    return decoder
 
 
-def _open(config: ModelConfig, device: str, num_threads: int | None, gather_logits: bool) -> SessionLike:
-    """Open the graph of a model, changed to give logits at chosen positions where that is possible."""
-    flash = not (config.summary and config.summary.rounds_activations)
-    changed = None
-    if gather_logits and config.graph.stat().st_size <= MAX_MODEL_BYTES:
-        changed = gather_before_projection(config.graph.read_bytes())
-    if changed is not None:
-        try:
-            session = open_session(
-                config.graph, device=device, num_threads=num_threads, flash_attention=flash, content=changed
-            )
-        except ValueError:
-            pass  # the graph's end only looked familiar; if the graph itself is bad, the next try says so
-        else:
-            if not has_own_switch(session):
-                return session
-    return open_session(config.graph, device=device, num_threads=num_threads, flash_attention=flash)
+def _rows_of(bound: int, longest: int) -> int:
+    """Rows of at most `longest` tokens that share a run, which takes at most `bound` of each."""
+    return MAX_TOKENS // min(longest, bound)

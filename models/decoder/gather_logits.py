@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lite.models.graph.protobuf import fields
+from lite.models.graph.protobuf import field, fields, varint
 
 POSITIONS_INPUT = "lite_positions"
 # A larger file (with the weights inside it) stays as it is: it would be held in memory twice.
@@ -88,35 +88,23 @@ def _text(model: bytes, span: tuple[int, int]) -> bytes:
 def _fragment(hidden: bytes, renamed: bytes) -> bytes:
     """A model whose graph is `renamed = GatherND(hidden, lite_positions, batch_dims=1)` and that input."""
     name = POSITIONS_INPUT.encode()
-    batch_dims = _field(1, b"batch_dims") + _number(3, 1) + _number(20, 2)  # attribute type 2: an integer
+    batch_dims = field(1, b"batch_dims") + _number(3, 1) + _number(20, 2)  # attribute type 2: an integer
     node = b"".join(
         (
-            _field(1, hidden),
-            _field(1, name),
-            _field(2, renamed),
-            _field(3, b"lite_gather"),
-            _field(4, b"GatherND"),
-            _field(5, batch_dims),
+            field(1, hidden),
+            field(1, name),
+            field(2, renamed),
+            field(3, b"lite_gather"),
+            field(4, b"GatherND"),
+            field(5, batch_dims),
         )
     )
-    dims = _field(2, b"batch_size"), _field(2, b"lite_k"), _number(1, 1)
-    shape = b"".join(_field(1, dim) for dim in dims)
-    tensor = _number(1, 7) + _field(2, shape)  # element type 7: int64
-    value = _field(1, name) + _field(2, _field(1, tensor))
-    return _field(7, _field(1, node) + _field(11, value))
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
+    dims = field(2, b"batch_size"), field(2, b"lite_k"), _number(1, 1)
+    shape = b"".join(field(1, dim) for dim in dims)
+    tensor = _number(1, 7) + field(2, shape)  # element type 7: int64
+    value = field(1, name) + field(2, field(1, tensor))
+    return field(7, field(1, node) + field(11, value))
 
 
 def _number(number: int, value: int) -> bytes:
-    return _varint(number << 3) + _varint(value)
-
-
-def _field(number: int, payload: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(payload)) + payload
+    return varint(number << 3) + varint(value)

@@ -227,9 +227,9 @@ class _Step:
         self._counters[:] = present - 1, np.arange(count) * capacity + present - 1
         self._mask, self._ids = bound.mask.reshape(-1), bound.ids.reshape(-1)
         bound.mask[:] = np.arange(capacity) < present[:, None]
-        self._logits = bound.graph.bind(bound.ids, bound.mask, bound.positions, last=True)[:, 0]
+        self._run = bound.graph.bind(bound.ids, bound.mask, bound.positions, last=True)
+        self._logits = self._run.logits[:, 0]
         self._given = self._logits if self._places is None else np.empty_like(self._logits)
-        self._run = bound.graph.run_bound
 
     def run(self, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
         """Append a token to each row; the logits are in the same array each time."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,7 @@ class ModelCalls:
         sizes: rows per run, for batching; None runs what each caller gives.
         timeout: seconds that a row waits for others.
         sessions: how many parts of a call may run at the same time.
+        adapter: the decoder's adapter to run with, None for the model as it is.
         max_rows: most responses that each of them writes at a time; None for all.
         prefix_cache: bytes of keys and values that are kept from call to call, by all of them together; None
             for none.
@@ -67,6 +69,7 @@ class ModelCalls:
         sizes: BatchSizes | None = None,
         timeout: float = 10.0,
         sessions: int = 1,
+        adapter: str | None = None,
         max_rows: int | None = None,
         prefix_cache: int | None = None,
         assistant_model: Decoder | None = None,
@@ -80,6 +83,7 @@ class ModelCalls:
         self.num_samples = num_samples
         self.decode_text = decode_text
         self.equal_lengths = equal_lengths
+        self.adapter = adapter
         self.sessions = sessions
         self.max_rows = max_rows
         self.assistant_model = assistant_model
@@ -156,6 +160,10 @@ class ModelCalls:
         return self.pool.run(functools.partial(self._on, task), rows, most=self.sessions)
 
     def _on(self, task: Task, model: Decoder, rows: Sequence[_Row]) -> list[Any]:
+        with _using(model, self.adapter):
+            return self._with_adapter(task, model, rows)
+
+    def _with_adapter(self, task: Task, model: Decoder, rows: Sequence[_Row]) -> list[Any]:
         ids = [row.ids for row in rows]
         if task == "score":
             return score(
@@ -201,3 +209,17 @@ def _task_of(configs: Sequence[GenerationConfig]) -> Task:
     if not any(config.grammar or config.logits_processor for config in configs):
         return "generate"
     return configs[0] if len(set(configs)) == 1 else object()
+
+
+@contextmanager
+def _using(model: Any, adapter: str | None) -> Iterator[None]:
+    """Have a model run with an adapter, or without one; whoever shares it has set another, perhaps."""
+    before = getattr(model, "adapter", None)
+    if before == adapter:
+        yield
+        return
+    model.adapter = adapter
+    try:
+        yield
+    finally:
+        model.adapter = before

@@ -308,7 +308,9 @@ def _converted(given: Mapping[str, Any]) -> dict[str, Any]:
             raise ValueError(f"stop_sequences must be non-empty strings, got {stops!r}")
         values["stop_sequences"] = stops
     if "bad_words_ids" in values:
-        values["bad_words_ids"] = tuple(_run("bad_words_ids", word) for word in values["bad_words_ids"])
+        words = values["bad_words_ids"]
+        words = words if isinstance(words, Iterable) else (words,)  # which says what is wrong with it
+        values["bad_words_ids"] = tuple(_run("bad_words_ids", word) for word in words)
     if "logit_bias" in values:
         values["logit_bias"] = tuple(
             (_integer("logit_bias", int(i) if isinstance(i, str) and i.isdecimal() else i, 0), value)
@@ -376,7 +378,8 @@ def _run(name: str, ids: Any) -> Ids:
 
 def _biases(name: str, given: Any) -> list[tuple[Any, float]]:
     """Pairs of what is changed and by how much, of a mapping or of pairs."""
-    pairs = list(given.items() if isinstance(given, Mapping) else given)
+    given = given.items() if isinstance(given, Mapping) else given
+    pairs = list(given if isinstance(given, Iterable) else (given,))
     for pair in pairs:
         if not isinstance(pair, Sequence) or len(pair) != 2 or isinstance(pair[1], (str, bytes, Sequence)):
             raise ValueError(f"{name} must map ids to numbers, got {pair!r}")

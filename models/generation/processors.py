@@ -9,7 +9,6 @@ from __future__ import annotations
 from itertools import groupby
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from lite.models.generation.grammar import Matcher
@@ -47,6 +46,7 @@ class Processors:
         self._counts = bool(config.presence_penalty or config.frequency_penalty)
         biased = bool(config.logit_bias or config.sequence_bias)  # the kernel adds after its penalty
         self.whole = bool(config.logits_processor) or (biased and config.repetition_penalty != 1)
+        self._ends = np.array(sorted({i for i in config.eos_token_ids if i < vocab_size}), np.int64)
         ends = {(i,) for i in config.eos_token_ids}
         runs = [
             *((ids, value) for ids, value in config.sequence_bias),
@@ -130,12 +130,15 @@ class Processors:
                     added.append(_summed(last[matches], values[matches]))
         size = self.config.no_repeat_ngram_size
         if 0 < size <= len(ids):
-            runs = sliding_window_view(ids, size)
-            again = np.unique(runs[(runs[:, :-1] == ids[len(ids) + 1 - size :]).all(1), -1])
-            added.append((again, np.full(len(again), -np.inf, np.float32)))
+            begins = len(ids) - size + 1  # of runs of that size
+            same = np.ones(begins, np.bool_)
+            for i, last in enumerate(ids[begins:]):
+                same &= ids[i : i + begins] == last
+            if same.any():
+                again = np.unique(ids[size - 1 :][same])
+                added.append((again, np.full(len(again), -np.inf, np.float32)))
         if len(ids) - self.prompt_length < self.config.min_new_tokens:
-            ends = np.unique(np.array(self.config.eos_token_ids, np.int64))
-            added.append((ends, np.full(len(ends), -np.inf, np.float32)))
+            added.append((self._ends, np.full(len(self._ends), -np.inf, np.float32)))
         return added
 
     def _penalties(self, ids: NDArray[np.int64]) -> Changes:

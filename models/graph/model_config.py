@@ -6,8 +6,9 @@ Exporters disagree on the file a value lives in; each is looked up in the order 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -16,17 +17,11 @@ from lite.models.graph.json_files import MAX_TOKENIZER_BYTES, read_json_object
 
 MAX_INT = 2**31  # an id or a length that is larger is none
 
-GRAPH_NAMES = (
-    "model.onnx",
-    "decoder_model_merged.onnx",
-    "model_fp16.onnx",
-    "model_q4.onnx",
-    "model_q4f16.onnx",
-    "model_int8.onnx",
-    "model_quantized.onnx",
-    "model_uint8.onnx",
-    "decoder_with_past_model.onnx",
-    "decoder.onnx",
+GRAPH_NAMES = ("model", "decoder_model_merged", "decoder_with_past_model", "decode", "decoder")  # best first
+# What reads prompts, where that is a graph of its own.
+PROMPTS_NAMES = {"decoder_with_past_model": "decoder_model", "decode": "prefill"}
+_NAME = re.compile(
+    rf"({'|'.join(sorted({*GRAPH_NAMES, *PROMPTS_NAMES.values()}, reverse=True))})(?:[_-](.+))?"
 )
 SAMPLING_KEYS = (
     "do_sample",
@@ -45,6 +40,7 @@ class ModelConfig:
 
     Attributes:
         graph: path of the ONNX file.
+        prompts: path of the graph that reads prompts, where exporters wrote one beside it; else None.
         directory: the folder that holds the configuration and tokenizer files.
         eos_token_ids: ids that end a response, possibly none.
         pad_token_id: filler id, or None. It may equal an eos id: validity never follows from ids.
@@ -68,13 +64,16 @@ class ModelConfig:
     raw: Mapping[str, Any] = field(default_factory=dict)
     genai: Mapping[str, Any] = field(default_factory=dict)
     summary: protobuf.GraphSummary | None = None
+    prompts: Path | None = None
 
     @classmethod
-    def from_directory(cls, model: str | Path) -> ModelConfig:
+    def from_directory(cls, model: str | Path, *, variant: str | None = None) -> ModelConfig:
         """Read the directory of an exported model (or the directory that holds the given `.onnx` file).
 
         Args:
             model: a directory, or an ONNX file in one.
+            variant: which of several graphs, by the end of its name: `"q4"` is `model_q4.onnx`, `""` is
+                `model.onnx`. By default that in full precision, `""`, or the only one that there is.
 
         Returns:
             The configuration; a field that no file gives is None or empty.
@@ -82,14 +81,16 @@ class ModelConfig:
         Raises:
             FileNotFoundError: if there is no such path, no graph in it, or the graph's external data is
                 missing.
-            ValueError: if a file is not what its name says, or the graph refers to a file outside its folder.
+            ValueError: if a file is not what its name says, the graph refers to a file outside its folder, or
+                `variant` is needed (the message lists them) or given with a file.
 
         Example:
             >>> from lite.models import ModelConfig, embedded_model_path
             >>> ModelConfig.from_directory(embedded_model_path()).graph.name
             'model.onnx'
         """
-        graph, directory = find_graph(model)
+        graph, directory = find_graph(model, variant)
+        graph, prompts = _pair(graph)
         summary = protobuf.scan(graph)
         check_external_files(graph, summary)
         raw = read_json_object(directory / "config.json")
@@ -121,10 +122,19 @@ class ModelConfig:
             raw=config,
             genai=genai,
             summary=summary,
+            prompts=prompts,
         )
 
+    def of_prompts(self) -> ModelConfig | None:
+        """The same for the graph that reads prompts, if there is one. Raises as `from_directory`."""
+        if self.prompts is None:
+            return None
+        summary = protobuf.scan(self.prompts)
+        check_external_files(self.prompts, summary)
+        return replace(self, graph=self.prompts, prompts=None, summary=summary)
 
-def find_graph(model: str | Path) -> tuple[Path, Path]:
+
+def find_graph(model: str | Path, variant: str | None = None) -> tuple[Path, Path]:
     """Locate the ONNX file of a model; returns (graph, directory with its configuration).
 
     A graph in the sub-folder `onnx` has its configuration beside that folder.
@@ -135,26 +145,53 @@ def find_graph(model: str | Path) -> tuple[Path, Path]:
     if path.is_file():
         if path.suffix != ".onnx":
             raise ValueError(f"model: expected a directory or an .onnx file, got {str(path)!r}")
+        if variant is not None:
+            raise ValueError(f"variant={variant!r} chooses among files of a directory, got {str(path)!r}")
         parent = path.parent
         return path, parent.parent if parent.name == "onnx" and _has_config(parent.parent) else parent
-    for folder in (path, path / "onnx"):
-        for name in GRAPH_NAMES:
-            if (folder / name).is_file():
-                return folder / name, path
-    found = sorted(
-        str(p.relative_to(path))
+    files = [
+        file
         for folder in (path, path / "onnx")
-        for p in folder.glob("*.onnx")
-        if p.is_file()  # whoever opens a pipe waits for a writer
-    )
-    if len(found) == 1:
-        return path / found[0], path
-    hint = f"several graphs ({', '.join(found)}): pass the file to use" if found else "no .onnx file"
+        for file in sorted(folder.glob("*.onnx"))
+        if file.is_file()  # whoever opens a pipe waits for a writer
+    ]
+    found: dict[str, Path] = {}  # the best graph of each variant
+    for name in GRAPH_NAMES:
+        for file in files:
+            match = _NAME.fullmatch(file.stem)
+            if match and match[1] == name:
+                found.setdefault(match[2] or "", file)
+    wanted = "" if variant is None and "" in found else variant
+    if wanted is None and len(found) == 1:
+        wanted = next(iter(found))
+    if wanted in found:
+        return found[wanted], path
+    if found:
+        asked = "several graphs" if variant is None else f"no graph of variant={variant!r}"
+        raise ValueError(
+            f"model: {str(path)!r} holds {asked}: pass variant="
+            + ", ".join(f"{name!r} ({file.relative_to(path)})" for name, file in sorted(found.items()))
+            + " (on a CPU, float16 weights are the slowest)"
+        )
+    if len(files) == 1 and variant is None:
+        return files[0], path
+    names = ", ".join(str(file.relative_to(path)) for file in files)
+    hint = f"several graphs ({names}): pass the file to use" if files else "no .onnx file"
     raise FileNotFoundError(
-        f"model: {str(path)!r} holds {hint}; looked for {', '.join(GRAPH_NAMES)} "
+        f"model: {str(path)!r} holds {hint}; looked for {', '.join(f'{name}.onnx' for name in GRAPH_NAMES)} "
         "there and in its folder 'onnx'. Export one with the onnxruntime-genai model builder or "
         "`optimum-cli export onnx --task text-generation-with-past`"
     )
+
+
+def _pair(graph: Path) -> tuple[Path, Path | None]:
+    """The graph that goes on with rows and the one that reads prompts, given either of them."""
+    if match := _NAME.fullmatch(graph.stem):
+        for goes_on, reads in PROMPTS_NAMES.items():
+            both = [graph.with_name(name + graph.name[len(match[1]) :]) for name in (goes_on, reads)]
+            if graph in both and all(file.is_file() for file in both):
+                return both[0], both[1]
+    return graph, None
 
 
 def check_external_files(graph: Path, summary: protobuf.GraphSummary) -> None:

@@ -11,7 +11,7 @@ https://protobuf.dev/programming-guides/encoding/.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -21,6 +21,7 @@ Buffer: TypeAlias = bytes | mmap.mmap
 MAX_DEPTH = 16  # nesting of sub-graphs; exporters make one level (the `If` of merged decoders)
 MAX_VARINT_BYTES = 10
 MAX_NAME_BYTES = 4096
+MAX_NUMBERS = 1 << 50  # of one tensor: a file may claim any size
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,18 @@ class GraphSummary:
         op_types: operator types of all nodes, sub-graphs and local functions included.
         external_files: the file names that tensors of the graph refer to.
         rounds_activations: a MatMulNBits node rounds its input to 8 bits (accuracy level 4).
+        half_weights: more of the weights' numbers are float16 than float32.
+        biased_attention: a GroupQueryAttention node takes an attention bias.
+        window: tokens that an attention node with a local window sees; the smallest of several, None without.
     """
 
     producer: str
     op_types: frozenset[str]
     external_files: frozenset[str]
     rounds_activations: bool = False
+    half_weights: bool = False
+    biased_attention: bool = False
+    window: int | None = None
 
 
 def read_varint(data: Buffer, at: int, end: int) -> tuple[int, int]:
@@ -93,6 +100,9 @@ class _Scan:
         self.op_types: set[str] = set()
         self.external_files: set[str] = set()
         self.rounds_activations = False
+        self.numbers = {1: 0, 10: 0}  # in weights, by ONNX's number of the type: float32 and float16
+        self.biased_attention = False
+        self.window: int | None = None
 
     def text(self, start: int, end: int) -> str:
         if end - start > MAX_NAME_BYTES:
@@ -128,13 +138,20 @@ class _Scan:
                 self.tensor(a, b)
 
     def node(self, start: int, end: int, depth: int) -> None:
+        operator, given = "", []  # which inputs have a name
         for number, wire, a, b in fields(self.data, start, end):
             if wire != 2:
                 continue
-            if number == 4:
-                self.op_types.add(self.text(a, b))
+            if number == 1:
+                given.append(b > a)
+            elif number == 4:
+                operator = self.text(a, b)
             elif number == 5:
                 self.attribute(a, b, depth)
+        if operator:
+            self.op_types.add(operator)
+        if operator == "GroupQueryAttention" and any(given[10:11]):
+            self.biased_attention = True
 
     def attribute(self, start: int, end: int, depth: int) -> None:
         name, integer = "", 0
@@ -149,13 +166,26 @@ class _Scan:
                 self.tensor(a, b)
         if name == "accuracy_level" and integer == 4:  # only the MatMulNBits family has this attribute
             self.rounds_activations = True
+        if name == "local_window_size" and 0 < integer < 1 << 31:  # -1 says that there is none
+            self.window = min(integer, self.window or integer)
 
     def tensor(self, start: int, end: int) -> None:
+        kind, count = 0, 1
         for number, wire, a, b in fields(self.data, start, end):
-            if number == 13 and wire == 2:  # one key-value pair of the external location
+            if number == 1 and wire == 0:
+                count = min(count * read_varint(self.data, a, b)[0], MAX_NUMBERS)
+            elif number == 1 and wire == 2:  # sizes, packed
+                while a < b:
+                    size, a = read_varint(self.data, a, b)
+                    count = min(count * size, MAX_NUMBERS)
+            elif number == 2 and wire == 0:
+                kind, _ = read_varint(self.data, a, b)
+            elif number == 13 and wire == 2:  # one key-value pair of the external location
                 pair = {n: (c, d) for n, w, c, d in fields(self.data, a, b) if w == 2}
                 if 1 in pair and 2 in pair and self.text(*pair[1]) == "location":
                     self.external_files.add(self.text(*pair[2]))
+        if kind in self.numbers:
+            self.numbers[kind] += count
 
 
 def scan_bytes(data: Buffer) -> GraphSummary:
@@ -163,7 +193,13 @@ def scan_bytes(data: Buffer) -> GraphSummary:
     scan = _Scan(data)
     scan.model(0, len(data))
     return GraphSummary(
-        scan.producer, frozenset(scan.op_types), frozenset(scan.external_files), scan.rounds_activations
+        scan.producer,
+        frozenset(scan.op_types),
+        frozenset(scan.external_files),
+        scan.rounds_activations,
+        scan.numbers[10] > scan.numbers[1],
+        scan.biased_attention,
+        scan.window,
     )
 
 
@@ -186,3 +222,59 @@ def scan(path: str | Path) -> GraphSummary:
                 return scan_bytes(data)
         except ValueError as error:  # mmap raises it too, for an empty file
             raise ValueError(f"{path}: {error}") from None
+
+
+# Where tensors are: kind of message -> number of a field -> kind of the message in it.
+_TENSORS_IN = {
+    "model": {7: "graph"},
+    "graph": {1: "node", 5: "tensor"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph"},
+    "tensor": {13: "place"},
+}
+
+
+def with_external_files(model: bytes, names: Mapping[str, str]) -> bytes:
+    """A serialised model whose tensors refer to external data files by other names.
+
+    Args:
+        model: the model; it is not changed.
+        names: the new name of each file, by its old one.
+
+    Raises:
+        ValueError: if `model` is not an ONNX file.
+    """
+    return _renamed(model, "model", {old.encode(): new.encode() for old, new in names.items()}, 0)
+
+
+def _renamed(message: bytes, kind: str, names: Mapping[bytes, bytes], depth: int) -> bytes:
+    if depth > 4 * MAX_DEPTH:
+        raise ValueError(f"not an ONNX file: messages nested deeper than {4 * MAX_DEPTH}")
+    inside = _TENSORS_IN.get(kind, {})
+    is_location = kind == "place" and any(
+        number == 1 and message[a:b] == b"location" for number, _, a, b in fields(message, 0, len(message))
+    )
+    parts, done = [], 0
+    for number, wire, a, b in fields(message, 0, len(message)):
+        if wire == 2 and number in inside:
+            parts += [field(number, _renamed(message[a:b], inside[number], names, depth + 1))]
+        elif is_location and number == 2 and message[a:b] in names:
+            parts += [field(number, names[message[a:b]])]
+        else:
+            parts += [message[done:b]]
+        done = b
+    return b"".join(parts)
+
+
+def varint(value: int) -> bytes:
+    """An integer as protobuf writes it."""
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def field(number: int, payload: bytes) -> bytes:
+    """A field of bytes: a text or a message."""
+    return varint(number << 3 | 2) + varint(len(payload)) + payload

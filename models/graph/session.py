@@ -72,6 +72,10 @@ class PointerBinding:
     ) -> None:
         self._binding.bind_input(name, *device, element_type, shape, pointer)
 
+    def bind_value(self, name: str, value: Any) -> None:
+        """Bind an input to an OrtValue."""
+        self._binding.bind_ortvalue_input(name, getattr(value, "_ortvalue", value) if self._raw else value)
+
     def bind_output(
         self, name: str, device: Device, element_type: Any, shape: list[int], pointer: int
     ) -> None:
@@ -246,8 +250,8 @@ def open_session(
     options.enable_mem_pattern = False  # the shapes change at every step
     options.log_severity_level = 3
     if content is not None:
-        folder = str(Path(graph).resolve().parent)
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
+        content, folder = _with_links_followed(content, Path(graph).parent.resolve())
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
     if providers is not None:
         _check_providers(ort, providers)
     else:
@@ -270,6 +274,20 @@ def open_session(
             'pip install "tensordict-lite[cuda]"'
         )
     return cast(SessionLike, session)
+
+
+def _with_links_followed(content: bytes, folder: Path) -> tuple[bytes, Path]:
+    """A model and the folder of its data, which may be links beside its file, as in a download cache.
+
+    onnxruntime takes links for a way out of the folder when it is given a model's bytes.
+    """
+    names = protobuf.scan_bytes(content).external_files
+    targets = {name: (folder / name).resolve() for name in names}
+    folders = {target.parent for target in targets.values()}
+    if all(target == folder / name for name, target in targets.items()) or len(folders) > 1:
+        return content, folder
+    followed = {name: target.name for name, target in targets.items()}
+    return protobuf.with_external_files(content, followed), folders.pop()
 
 
 @contextmanager

@@ -17,10 +17,10 @@ from lite.models.text.builtin_templates import has_generation_block, own_templat
 from lite.models.text.chat import span_mask
 from lite.models.text.columns import check_side, collate
 from lite.models.text.template_rendering import render_chat
+from lite.models.text.tokenizer_rules import MAX_ID, check_rules
 
 Chat = Sequence[Mapping[str, Any]]
 
-MAX_ID = 2**31 - 1
 _LONG_NUMBER = re.compile(r"\d{10}")
 
 # The named special tokens, in the order the configuration files list them.
@@ -404,6 +404,10 @@ def _load_files(path: Path) -> tuple[Any, dict[str, Any]]:
     file = folder / "tokenizer.json"
     source = read_text(file, max_bytes=MAX_TOKENIZER_BYTES)
     config = read_json_object(folder / "tokenizer_config.json")
+    try:
+        check_rules(source)
+    except ValueError as error:
+        raise ValueError(f"{file} is not a valid tokenizer: {error}") from None
     with _refusing(f"{file} is not a valid tokenizer"):
         backend = Backend.from_str(source)
         # looking for a long number is quicker than listing the vocabulary

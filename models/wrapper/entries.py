@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lite import NestedKey, TensorDict, is_non_tensor, lazy_stack
+from lite import NestedKey, TensorDict, is_non_tensor, is_tensor_collection, lazy_stack
 from lite.models.text.data import ChatHistory, Text, Tokens
 from lite.models.text.history import History
 from lite.models.text.nesting import flatten, list_shape, objects
@@ -26,10 +26,13 @@ def is_entry(value: Any, mode: InputMode) -> bool:
         return True
     if mode == "history":
         return isinstance(value, History)
+    if mode == "text" and is_non_tensor(value):
+        return True
+    if is_tensor_collection(value):
+        return False
     if mode == "text":
-        is_text = isinstance(value, np.ndarray) and value.dtype.kind in "UTO"
-        return is_text or isinstance(value, str | list) or is_non_tensor(value)
-    return isinstance(value, list | tuple) or (hasattr(value, "__array__") and not is_non_tensor(value))
+        return isinstance(value, str | list) or (isinstance(value, np.ndarray) and value.dtype.kind in "UTO")
+    return isinstance(value, list | tuple) or hasattr(value, "__array__")
 
 
 def holding(value: Any, key: NestedKey, mode: InputMode) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,14 @@ from lite.models.text.tokenizer import Tokenizer
 from lite.models.wrapper.options import InputMode
 
 
-def load_model(model: Any, device: str | None, *, sessions: int = 1, num_threads: int | None = None) -> Any:
+def load_model(
+    model: Any,
+    device: str | None,
+    *,
+    sessions: int = 1,
+    num_threads: int | None = None,
+    adapters: Mapping[str, str | Path] | None = None,
+) -> Any:
     """The decoder of a folder or file, or the object that was given instead.
 
     Args:
@@ -21,10 +29,11 @@ def load_model(model: Any, device: str | None, *, sessions: int = 1, num_threads
         device: where to open a path.
         sessions: how many threads will run it at the same time.
         num_threads: threads for all of them together; default: the physical cores this process may use.
+        adapters: files of adapters to open a path with, by name.
 
     Raises:
-        ValueError: ``device`` differs from that of the object, ``num_threads`` is given for an object, or
-            either number is not positive.
+        ValueError: ``device`` differs from that of the object, ``num_threads`` or ``adapters`` are given
+            for an object, or either number is not positive.
         TypeError: the object lacks the interface of `Decoder`.
     """
     check_sessions(sessions)
@@ -32,18 +41,27 @@ def load_model(model: Any, device: str | None, *, sessions: int = 1, num_threads
         if sessions > 1 and (num_threads is None or num_threads > 0):
             # each run is begun by a thread of its caller's; the session's threads are beside those
             num_threads = max(1, (num_threads or default_threads()) - sessions + 1)
-        return OnnxDecoder(model, device=device or "cpu", num_threads=num_threads)
+        return OnnxDecoder(model, device=device or "cpu", num_threads=num_threads, adapters=adapters)
     check_decoder(model)
-    if num_threads is not None:
-        raise ValueError(
-            f"num_threads={num_threads} is for a model given as a path; give it where the model is made"
-        )
+    for name, value in (("num_threads", num_threads), ("adapters", adapters)):
+        if value is not None:
+            raise ValueError(
+                f"{name}={value} is for a model given as a path; give it where the model is made"
+            )
     own = getattr(model, "device", "cpu")
     if device not in (None, own):
         raise ValueError(
             f"device={device!r} differs from the model's, {own!r}; give the device where the model is made"
         )
     return model
+
+
+def check_adapter(model: Any, adapter: str | None) -> None:
+    """Raise ValueError if a model has no adapter of that name."""
+    known = getattr(model, "adapters", ())
+    if adapter is not None and adapter not in known:
+        names = ", ".join(map(repr, known)) or "none was given"
+        raise ValueError(f"adapter must be None or one of the model's adapters ({names}), got {adapter!r}")
 
 
 def load_tokenizer(tokenizer: Any, model: Any, mode: InputMode) -> Any:

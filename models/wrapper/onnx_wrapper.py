@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,11 @@ from lite.models.text.rows import TokenRows
 from lite.models.wrapper.distributions import DistributionMethods
 from lite.models.wrapper.entries import holding, is_entry
 from lite.models.wrapper.input import InputReader
-from lite.models.wrapper.loading import load_model, load_tokenizer
-from lite.models.wrapper.options import SAMPLES_NAMES, Inplace, InputMode, WrapperOptions
+from lite.models.wrapper.loading import check_adapter, load_model, load_tokenizer
+from lite.models.wrapper.options import SAMPLES_NAMES, SCORE_OPTIONS, Inplace, InputMode, WrapperOptions
 from lite.models.wrapper.output import Layout, assistant_turn, choose_target, sampling_fields, write
 from lite.models.wrapper.row_options import options_of_rows
-from lite.models.wrapper.sampled import SCORE_OPTIONS, per_row, read_sampled
+from lite.models.wrapper.sampled import per_row, read_sampled
 from lite.models.wrapper.versions import new_arguments
 from lite.nn.settings import dispatching
 
@@ -82,9 +83,8 @@ class OnnxWrapper(DistributionMethods):
         prefer_tokens: in history mode, generate from the ids at ``(tokens_key, "prompt")`` or
             ``(tokens_key, "full")`` where there are any, instead of rendering the conversation again.
         score_kwargs: only with ``generate=False``: score under the distribution that was sampled from, by its
-            "temperature" (a number, or an array of the batch size) and by the supports recorded at its
-            "supports_key": ``(supports_key, "offsets")`` and ``(supports_key, "ids")``, of the last tokens of
-            each row, as `score` takes them.
+            "temperature" (a number, or an array of the batch size) and, with "kept_ids" True, by the ids that
+            were recorded at the ``sampling_key`` for the responses.
         batching: run rows of several threads together; on when a size is given.
         min_batch_size: rows to wait for before a run; by default 1, with which a caller never waits for
             company, but rows that come while the model runs share the next run.
@@ -96,6 +96,9 @@ class OnnxWrapper(DistributionMethods):
         sessions: how many runs of the model may take place at the same time: callers of different threads
             need not wait for each other, and the rows of one call are spread. The weights are in memory once,
             the threads are divided. For graphs too small to keep the cores busy, and for many callers.
+        adapters: LoRA adapters for a model given as a path: onnxruntime's files, by name.
+        adapter: the name of the one to run with; None for the model as it is. Wrappers of one model may have
+            different ones: they take turns, whatever `adapter` the decoder itself is set to.
         max_rows: most responses that are written at a time: one that ends is replaced by the next that waits,
             which bounds the memory of large batches; None for all.
         prefix_cache: bytes of keys and values to keep from call to call, so that a conversation that grows is
@@ -104,7 +107,7 @@ class OnnxWrapper(DistributionMethods):
             this one to check, ``num_assistant_tokens`` at a time.
 
     Raises:
-        FileNotFoundError: there is no model, or no tokenizer where one is needed.
+        FileNotFoundError: there is no model, no such adapter, or no tokenizer where one is needed.
         ValueError: arguments contradict each other.
         RuntimeError: ``device="cuda"`` without a usable GPU.
 
@@ -159,6 +162,8 @@ class OnnxWrapper(DistributionMethods):
         seed: int | np.random.Generator | None = None,
         num_threads: int | None = None,
         sessions: int = 1,
+        adapters: Mapping[str, str | Path] | None = None,
+        adapter: str | None = None,
         max_rows: int | None = None,
         prefix_cache: int | None = None,
         assistant_model: Any = None,
@@ -175,7 +180,8 @@ class OnnxWrapper(DistributionMethods):
         options = options.with_samples(given)
         self.options = options
         self.layout = layout
-        self.model = load_model(model, device, sessions=sessions, num_threads=num_threads)
+        self.model = load_model(model, device, sessions=sessions, num_threads=num_threads, adapters=adapters)
+        check_adapter(self.model, adapter)
         self.assistant_model = None if assistant_model is None else load_model(assistant_model, device)
         self.tokenizer = load_tokenizer(tokenizer, model, input_mode)
         self.generation = self._generation_config(given)
@@ -198,6 +204,7 @@ class OnnxWrapper(DistributionMethods):
             sizes=self._batch_sizes,
             timeout=self._arguments["batching_timeout"],
             sessions=self._arguments["sessions"],
+            adapter=self._arguments["adapter"],
             max_rows=self._arguments["max_rows"],
             prefix_cache=self._arguments["prefix_cache"],
             assistant_model=self.assistant_model,
@@ -422,7 +429,7 @@ class OnnxWrapper(DistributionMethods):
                 log_probs[:, :1] = 0
             written[options.log_probs_key] = layout.make(LogProbs, response=(log_probs, response.mask))
         told = configs[0] if configs else config
-        if told.wants_details or any(one.num_beams > 1 for one in configs):
+        if told.tells_more or any(one.num_beams > 1 for one in configs):
             fields = sampling_fields(responses, told)
             written[options.sampling_key] = layout.make(Sampling, **fields)
         if inputs.texts is not None:
@@ -492,7 +499,7 @@ class OnnxWrapper(DistributionMethods):
                 rows, dict(zip(present, self._calls.full_logits(real), strict=True))
             )
         else:
-            temperatures, supports = read_sampled(td, sampled or {}, rows)
+            temperatures, supports = read_sampled(td, sampled or {}, options, rows)
             found = self._calls.score(
                 real,
                 temperatures and [temperatures[i] for i in present],

@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 from weakref import ref
 
 from lite import NestedKey
-from lite.models.wrapper.sampled import SCORE_OPTIONS
 from lite.nn import TensorDictModuleBase
 
 InputMode = Literal["history", "text", "tokens"]
@@ -23,6 +22,10 @@ _DECIDED = {
     *("messages", "tokenizer", "add_generation_prompt", "continue_final_message", "mask", "max_chars"),
     *("chat_template", "chat_template_name"),
 }
+
+
+SCORE_OPTIONS = frozenset({"temperature", "kept_ids"})
+"""What a wrapper that scores can be told of the distribution that was sampled from."""
 
 
 class LLMWrapperBase(TensorDictModuleBase):

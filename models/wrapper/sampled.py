@@ -6,38 +6,38 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from lite import NestedKey
 from lite.models.text.nesting import flatten, rows_of
 from lite.models.text.rows import TokenRows
+from lite.models.wrapper.input import below
+from lite.models.wrapper.options import WrapperOptions
 
-SCORE_OPTIONS = frozenset({"temperature", "supports_key"})
-
-Support = tuple[NDArray[np.int64], NDArray[np.int64]]
+Support = tuple[NDArray[np.int64], NDArray[np.int32]]
 
 
 def read_sampled(
-    td: Any, options: Mapping[str, Any], rows: TokenRows
+    td: Any, given: Mapping[str, Any], options: WrapperOptions, rows: TokenRows
 ) -> tuple[list[float] | None, list[Support] | None]:
     """A temperature and a support of each row, as `lite.models.score` takes them, or None for the raw model.
 
     Args:
-        td: of any batch shape; records are its entries ``(supports_key, "offsets")`` and ``(supports_key,
-            "ids")``: rows of any lengths, or arrays. Offsets of an array (*batch, n + 1) are of the last n
-            columns of the rows, padding included; what lies behind the last offset in a row of ids is filler.
-        options: "temperature", a number or one of each element of the batch, and "supports_key".
-        rows: the rows to score.
+        td: of any batch shape; what is recorded is the `Sampling` at the ``sampling_key``.
+        given: "temperature", a number or one of each element of the batch, and "kept_ids", whether to read
+            what is recorded.
+        options: of the wrapper.
+        rows: what is scored. The record is of the tokens at ``(tokens_key, "response")``, wherever a row has
+            them last (a template may write more behind them), or of its last tokens if there are none such.
 
     Raises:
-        ValueError: there is no record at the key, or it does not fit the rows.
+        ValueError: nothing is recorded, or it is of other tokens than the rows have.
         TypeError: the temperature is no number.
     """
-    shape = tuple(td.batch_size)
-    temperature, key = options.get("temperature"), options.get("supports_key")
+    shape, temperature = tuple(td.batch_size), given.get("temperature")
     return (
         None if temperature is None else _temperatures(temperature, shape, len(rows.ids)),
-        None if key is None else _supports(td, key, rows, len(shape)),
+        _supports(td, options, rows, len(shape)) if given.get("kept_ids") else None,
     )
 
 
@@ -50,35 +50,79 @@ def _temperatures(temperature: Any, shape: tuple[int, ...], count: int) -> list[
     return [float(value) for value in np.broadcast_to(given, shape).reshape(count)]
 
 
-def _supports(td: Any, key: NestedKey, rows: TokenRows, ndim: int) -> list[Support]:
-    above = (key,) if isinstance(key, str) else tuple(key)
-    parts = [td.get((*above, name), None, as_list=True) for name in ("offsets", "ids")]
+def _supports(td: Any, options: WrapperOptions, rows: TokenRows, ndim: int) -> list[Support]:
+    keys = [below(options.sampling_key, name) for name in ("kept_offsets", "kept_ids")]
+    parts = [td.get(key, None, as_list=True) for key in keys]
     if any(part is None for part in parts):
         raise ValueError(
-            f"Expected the entries {(*above, 'offsets')!r} and {(*above, 'ids')!r} of recorded supports, but"
-            f" found keys: {sorted(map(str, td.keys(True)))}"
+            f"Expected the entries {keys[0]!r} and {keys[1]!r} (generating with kept_ids=True writes them),"
+            f" but found keys: {sorted(map(str, td.keys(True)))}"
         )
-    padded = not (isinstance(parts[0], list) and ndim)
     offsets, ids = (rows_of(part, ndim) for part in parts)
-    if len(offsets) != len(rows.ids) or len(ids) != len(rows.ids):
-        raise ValueError(f"{key!r} must hold one record per row, got {len(offsets)} for {len(rows.ids)} rows")
+    if not len(offsets) == len(ids) == len(rows.ids):
+        raise ValueError(f"{keys[0]!r} must have one row for each of {len(rows.ids)}, got {len(offsets)}")
+    response = td.get(below(options.tokens_key, "response"), None, as_list=True)
+    responses = [None] * len(offsets) if response is None else rows_of(response, ndim)
+    padded = not (isinstance(parts[0], list) and ndim)
+    real = _real_columns(td, options, rows, ndim) if padded else [None] * len(offsets)
     out = []
-    for i, (steps, kept) in enumerate(zip(offsets, ids, strict=True)):
-        if padded and steps.ndim == 1 and len(steps):
-            steps, kept = _real(steps, kept, rows.mask[i], f"{key!r}, row {i}")
-        out.append((steps, kept))
+    for i, record in enumerate(zip(rows.rows, offsets, ids, responses, real, strict=True)):
+        try:
+            out.append(_support(*record))
+        except ValueError as error:
+            raise ValueError(f"{keys[0]!r}, row {i}: {error}") from None
     return out
 
 
-def _real(steps: NDArray[Any], kept: NDArray[Any], mask: NDArray[np.bool_], what: str) -> Support:
-    """The record of a padded row's real tokens alone."""
-    if len(steps) - 1 > len(mask):
-        raise ValueError(f"{what} is of {len(steps) - 1} columns, but the row has {len(mask)}")
-    real = mask[len(mask) - (len(steps) - 1) :]
-    counts = np.diff(steps)
-    if counts[~real].any():
-        raise ValueError(f"{what} holds kept ids of padding")
-    return np.concatenate([steps[:1], steps[1:][real]]), kept[: steps[-1]]
+def _real_columns(td: Any, options: WrapperOptions, rows: TokenRows, ndim: int) -> list[NDArray[np.bool_]]:
+    """Which columns of a padded record, at the end of these, are of tokens."""
+    mask = td.get(below(options.masks_key, "all_assistant_mask"), None, as_list=True)
+    return list(rows.mask) if mask is None else [row.astype(np.bool_) for row in rows_of(mask, ndim)]
+
+
+def _support(
+    tokens: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    ids: NDArray[np.int32],
+    response: NDArray[np.int64] | None,
+    real: NDArray[np.bool_] | None,
+) -> Support:
+    """The record of one row as that of all its tokens."""
+    counts = np.diff(offsets)
+    if (counts < 0).any() or not len(offsets) or offsets[0] or offsets[-1] > len(ids):
+        raise ValueError(f"offsets must ascend from 0 to the number of ids, {len(ids)}, got {offsets}")
+    ids = ids[: offsets[-1]]
+    if real is not None:
+        if len(real) < len(counts):
+            raise ValueError(f"the record is of {len(counts)} columns, but there are {len(real)}")
+        columns = np.flatnonzero(real[len(real) - len(counts) :])
+        response = None if response is None or len(response) != len(counts) else response[columns]
+        counts = counts[columns]
+        if counts.sum() != len(ids):
+            raise ValueError("there are kept ids of padding")
+    count = len(counts)
+    if count > len(tokens):
+        raise ValueError(f"the record is of {count} tokens, but the row has {len(tokens)}")
+    first = len(tokens) - count
+    if count and response is not None and len(response) == count:
+        at = np.flatnonzero((sliding_window_view(tokens, count) == response).all(1))
+        first = int(at[-1]) if len(at) else first
+    whole = np.zeros(len(tokens), np.int64)
+    whole[first : first + count] = counts
+    _check_drawn(whole, ids, tokens)
+    return np.concatenate([[0], np.cumsum(whole)]), ids
+
+
+def _check_drawn(counts: NDArray[np.int64], ids: NDArray[np.int32], tokens: NDArray[np.int64]) -> None:
+    drawn = np.repeat(np.arange(len(tokens)), counts)
+    found = counts == 0
+    found[drawn[tokens[drawn] == ids]] = True
+    if not found.all():
+        at = int((~found).argmax())
+        raise ValueError(
+            f"token {at}, {tokens[at]}, is not among the ids that it was drawn from: the record is of others"
+            " (a text that is encoded again may give others; input_mode='tokens' scores what was drawn)"
+        )
 
 
 def per_row(choices: Any, ndim: int, count: int) -> list[list[Any]]:

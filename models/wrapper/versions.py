@@ -12,7 +12,7 @@ _ONLY_FOR = {
     **dict.fromkeys(("pad_model_input", "score_kwargs"), False),
 }
 
-_OPENED_WITH = ("device", "num_threads")  # if these change, a path is opened again
+_OPENED_WITH = ("device", "num_threads", "adapters")  # if these change, a path is opened again
 
 
 def new_arguments(
@@ -30,17 +30,17 @@ def new_arguments(
         tokenizer: its tokenizer.
     """
     arguments = {**given, **changes}
-    elsewhere = isinstance(given["model"], (str, Path)) and any(
-        arguments[name] != given[name] for name in _OPENED_WITH
-    )
+    is_path = isinstance(given["model"], (str, Path))
+    elsewhere = is_path and any(arguments[name] != given[name] for name in _OPENED_WITH)
     if "model" not in changes:
         if given["tokenizer"] is None and "tokenizer" not in changes and tokenizer is not None:
             arguments["tokenizer"] = tokenizer
         if not elsewhere:
             arguments["model"] = model
-            arguments["num_threads"] = changes.get("num_threads")
-    elif "device" not in changes:
-        arguments["device"] = None  # the new model's
+            for name in ("num_threads", "adapters"):  # with which the model was opened
+                arguments[name] = None if is_path else changes.get(name)
+    else:  # what was the old model's
+        arguments |= {name: None for name in ("device", "adapters", "adapter") if name not in changes}
     if isinstance(given["tokenizer"], (str, Path)) and "tokenizer" not in changes:
         arguments["tokenizer"] = tokenizer
     generate = bool(arguments["generate"])

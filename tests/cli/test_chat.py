@@ -16,7 +16,7 @@ import pytest
 from helpers.models.real_models import MODELS
 
 from lite.cli import main
-from lite.models import GenerationConfig, OnnxDecoder, Tokenizer, embedded_model_path, generate
+from lite.models import GenerationConfig, OnnxDecoder, PrefixCache, Tokenizer, embedded_model_path, generate
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
 MODEL = MODELS / "optimum-llama"
@@ -57,6 +57,23 @@ def test_json_prompts_and_reset(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert [said["prompt"] for said in out] == ["hello", "again", "again"]
     assert [said["text"] for said in out] == [*answers(["hello", "again"]), *answers(["again"])]
     assert {"tokens", "log_prob", "finish_reason"} < set(out[0])
+
+
+def test_a_conversation_is_not_read_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = []
+
+    class Seen(PrefixCache):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            made.append(self)
+
+    monkeypatch.setattr("lite.cli.chat.PrefixCache", Seen)
+    assert chat(monkeypatch, "hello\nagain\nand again", "--max-new-tokens", "6") == 0
+    assert capsys.readouterr().out == "".join(a + "\n" for a in answers(["hello", "again", "and again"]))
+    assert (made[0].hits, made[0].rows) == (2, 1)
+    assert made[0].tokens_reused > 40
 
 
 def test_samples_follow_the_seed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -141,3 +141,24 @@ def test_a_grammar_is_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["responses"][0]["text"] in ("yes", "no")
     assert main([*command, "--grammar", "yes|no"]) == 1
     assert "grammar must be {'json': schema}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flags", [["--prompt-lookup-num-tokens", "4"], ["--assistant-model", str(MODEL)]])
+def test_guesses_change_nothing(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["generate", "--model", str(MODEL), "hello", "--temperature", "1", "--max-new-tokens", "12"]
+    outputs = []
+    for more in ([], flags, ["--stream", *flags]):
+        assert main([*command, *more]) == 0
+        outputs.append(capsys.readouterr().out.splitlines()[:-1])
+    assert outputs[0] == outputs[1] == outputs[2]
+
+
+def test_a_prompt_that_does_not_fit_is_named_before_anything_runs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "prompts"
+    file.write_text("a\nb\n" + "word " * 400)
+    assert main(["generate", "--model", str(MODEL), "--file", str(file)]) == 1
+    out, err = capsys.readouterr()
+    assert "prompt 3: ids: a prompt of " in err
+    assert out == ""

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from helpers.kernels_under_test import SIMULATED, Foreign
 
-from lite.kernels import sample_tokens
+from lite.kernels import SamplingPlan, sample_tokens
 from lite.kernels.cuda._jit import cuda
 
 if not cuda.is_available():
@@ -32,6 +32,9 @@ def random_call(rng: Any, rows: int, size: int) -> tuple[np.ndarray, dict[str, A
         "previous": rng.integers(-1, size + 2, (rows, 4)),
         "repetition_penalty": rng.choice([0.7, 1.3], rows),
         "mask": (rng.random((rows, size)) < 0.7) | (np.arange(size) == 0),
+        "typical_p": rng.choice([0.0, 0.4, 0.95, 1.0], rows),
+        "bias": (np.arange(rows + 1), rng.integers(0, size, rows), rng.choice([2.0, -1.0], rows)),
+        "scores": (logits * 0.5).astype("f"),
     }
     return logits, {name: value for name, value in options.items() if rng.random() < 0.5}
 
@@ -45,7 +48,7 @@ def test_the_same_draws_as_on_the_cpu(case: int) -> None:
     seeds = rng.integers(0, 2**62, rows)
     expected, scores = sample_tokens(logits, seeds, step=case, **options)
     on_device = {
-        name: cuda.to_device(value) if name in ("mask", "previous") else value
+        name: cuda.to_device(value) if name in ("mask", "previous", "scores") else value
         for name, value in options.items()
     }
     tokens, log_probs = sample_tokens(cuda.to_device(logits), seeds, step=case, **on_device)
@@ -91,7 +94,17 @@ def test_streams_and_devices() -> None:
     np.testing.assert_array_equal(tokens.copy_to_host(), [0, 0])
     with pytest.raises(TypeError, match=r"mixed devices: logits is an array in CUDA memory .*mask is not"):
         sample_tokens(logits, np.arange(2), mask=np.ones((2, 4), bool))
+    plan = SamplingPlan((2, 4), np.arange(2))
+    for name, value in (("mask", np.ones((2, 4), bool)), ("scores", np.ones((2, 4), np.float32))):
+        with pytest.raises(TypeError, match=f"mixed devices: {name} is an array in CUDA memory"):
+            plan.draw(np.zeros((2, 4), np.float32), **{name: cuda.to_device(value)})
     with pytest.raises(TypeError, match="seeds is an array in CUDA memory"):
         sample_tokens(np.zeros((2, 4), np.float32), cuda.to_device(np.arange(2)))
     with pytest.raises(TypeError, match="previous is an array in CUDA memory"):
         sample_tokens(logits, np.arange(2), previous=[cuda.to_device(np.arange(2)), [1]])
+
+
+def test_what_is_not_there_yet_is_named() -> None:
+    logits = cuda.to_device(np.zeros((2, 4), np.float32))
+    with pytest.raises(NotImplementedError, match="details of draws from logits in CUDA memory"):
+        sample_tokens(logits, np.arange(2), details=True)

@@ -58,6 +58,7 @@ def _calls_on_logits() -> Iterator[Callable[[], Any]]:
     from lite import kernels
 
     tokens, flags = to_device(np.zeros(3, np.int32)), to_device(np.ones((3, 700), bool))
+    bits, bias = to_device(np.full((3, 22), -1, np.int32)), (np.arange(4), np.arange(3), np.ones(3))
     for dtype in (np.float16, bfloat16, np.float32, np.float64):
         x = to_device(np.zeros((3, 700), dtype))
         one = to_device(np.zeros((1, 700), dtype))  # by several blocks
@@ -68,6 +69,7 @@ def _calls_on_logits() -> Iterator[Callable[[], Any]]:
         yield lambda x=x: kernels.masked_log_softmax(x, flags)
         yield lambda one=one: kernels.masked_log_softmax(one)
         yield lambda x=x: kernels.sample_tokens(x, np.arange(3), top_k=2, mask=flags)
+        yield lambda x=x: kernels.sample_tokens(x, np.arange(3), typical_p=0.9, mask=bits, bias=bias)
     y, out = to_device(np.zeros((9, 4), np.float32)), Foreign(np.zeros((9, 8), np.float32)[:, ::2])
     yield lambda: kernels.masked_log_softmax(y, out=out)
     yield lambda: kernels.sample_tokens(y, np.arange(9), previous=to_device(np.zeros((9, 2), np.uint16)))

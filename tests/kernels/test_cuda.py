@@ -19,8 +19,9 @@ HERE, CUDA = Path(__file__).parent, Path(__file__).parents[1] / "cuda"
         ([CUDA / "test_log_softmax.py"], 50),
         ([HERE / "test_log_softmax.py", HERE / "test_token_log_probs.py"], 150),
         ([CUDA / "test_sample_tokens.py", HERE / "test_sample_tokens.py"], 70),
+        ([HERE / "test_sample_tokens_scores.py"], 35),
     ],
-    ids=["arrays", "sequences", "returns", "logits", "log-probs", "sampling"],
+    ids=["arrays", "sequences", "returns", "logits", "log-probs", "sampling", "scores"],
 )
 def test_on_device_arrays(files: list[Path], at_least: int) -> None:
     simulator.run(*files, at_least=at_least)

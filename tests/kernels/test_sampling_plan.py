@@ -125,6 +125,9 @@ def test_rows_on_several_threads(rng: Any) -> None:
 def test_errors() -> None:
     with pytest.raises(ValueError, match=r"seeds must have the shape \(2,\), got \(3,\)"):
         SamplingPlan((2, 5), np.arange(3))
+    for shape in ((2, 5, 7), (2, 0)):
+        with pytest.raises(ValueError, match=r"shape must be \(rows, vocabulary\), got"):
+            SamplingPlan(shape, np.arange(2))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="seeds and step must be integers, got seeds of float64"):
         SamplingPlan((2, 5), np.zeros(2))
     with pytest.raises(TypeError, match="top_n must be an integer"):

@@ -347,44 +347,14 @@ FX trace-consistency tests
 
 from __future__ import annotations
 
-import ast
-import re
 from collections import Counter
-from functools import cache
-from pathlib import Path
 
 import pytest
+from helpers.checklists import check_row, table
 
-TESTS = Path(__file__).parents[1]
 # Rows by file, so that none is lost unseen.
 ROWS = {"PP": 5, "rb": 1, "objectives": 1, "CE": 1, "TV": 7, "NN": 91, "FT": 5, "GE": 5, "FX": 1}
-
-
-def table(text: str) -> dict[str, list[str]]:
-    """The lines below each row."""
-    rows: dict[str, list[str]] = {}
-    row = ""
-    for line in text.partition("| tests or reason\n")[2].splitlines():
-        if not line or line.startswith("# "):
-            continue
-        if line.startswith("    | "):
-            rows[row].append(line.removeprefix("    | "))
-            continue
-        row = line
-        assert re.match(r"\w+ ", row), f"neither a row nor what belongs to one: {row!r}"
-        assert row not in rows, f"{row} is there twice"
-        rows[row] = []
-    return rows
-
-
 CHECKLIST = table(__doc__)
-
-
-@cache
-def defined_in(path: str) -> frozenset[str]:
-    """Names of the test functions and methods of a file."""
-    tree = ast.parse((TESTS / path).read_text())
-    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
 
 
 def test_no_row_is_missing() -> None:
@@ -393,17 +363,7 @@ def test_no_row_is_missing() -> None:
 
 @pytest.mark.parametrize("row", CHECKLIST)
 def test_every_row_has_tests_that_are_there_or_a_reason(row: str) -> None:
-    items = [item for item in CHECKLIST[row] if not (item.startswith("(") and item.endswith(")"))]
-    assert items, f"{row} has neither tests nor a reason"
-    if items[0].startswith("none: "):
-        assert len(items) == 1, f"{row} has tests and a reason to have none"
-        assert items[0].removeprefix("none: ").strip()
-        return
-    for test in items:
-        path, _, name = test.partition("::")
-        assert name.startswith("test_"), f"{row}: {test!r} is no test"
-        assert name in defined_in(path), f"{row}: there is no {test}"
-    assert len(set(items)) == len(items), f"{row} names a test twice"
+    check_row(row, CHECKLIST[row])
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.models.real_models import MODELS
 from helpers.models.table_model import TableModel
 
-from lite.models import GenerationConfig, generate
+from lite.models import GenerationConfig, OnnxDecoder, full_logits, generate
 
 torch = pytest.importorskip("torch", reason="needs the parity extra")
 transformers = pytest.importorskip("transformers", reason="needs the parity extra")
@@ -221,3 +222,50 @@ def test_beams_of_a_batch_are_what_they_are_alone() -> None:
             np.testing.assert_array_equal(one.tokens, other.tokens)
             assert one.score == other.score
             np.testing.assert_array_equal(one.log_probs, other.log_probs)
+
+
+# -- real exports --------------------------------------------------------------------------------
+
+
+class _Export(_Table):
+    """An export behind the reference's `generate`."""
+
+    def __init__(self, decoder: OnnxDecoder) -> None:
+        super().__init__(np.zeros((1, decoder.vocab_size), np.float32))
+        self.decoder = decoder
+
+    def forward(self, input_ids: Any, **_: Any) -> Any:
+        rows = [np.array([*row, 0]) for row in input_ids.tolist()]  # the logits after the last id
+        logits = np.stack([row[-1] for row in full_logits(self.decoder, rows)])
+        return outputs.CausalLMOutput(logits=torch.from_numpy(logits)[:, None])
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in MODELS.iterdir() if path.is_dir()))
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_beams": 3, "num_return_sequences": 3},
+        {"num_beams": 4, "length_penalty": 0.5, "early_stopping": "never", "no_repeat_ngram_size": 2},
+        {"repetition_penalty": 1.3, "bad_words_ids": [[7], [3, 9]], "min_new_tokens": 3},
+    ],
+)
+def test_exports(name: str, options: dict[str, Any]) -> None:
+    """Ragged prompts in one batch, each as the reference has it alone."""
+    decoder = OnnxDecoder(MODELS / name, num_threads=1)
+    prompts = [[3, 4, 5], [6, 7, 8, 9, 10], [11]]
+    common = {"max_new_tokens": 6, "eos_token_id": 2, **options}
+    count = common.pop("num_return_sequences", 1)
+    found = generate(decoder, prompts, GenerationConfig.from_kwargs(common), num_samples=count)
+    for i, prompt in enumerate(prompts):
+        ids = torch.tensor([prompt])
+        config = transformers.GenerationConfig(
+            use_cache=False, return_dict_in_generate=True, output_scores=True, do_sample=False,
+            pad_token_id=0, num_return_sequences=count, **common,
+        )  # fmt: skip
+        out = _Export(decoder).generate(ids, attention_mask=torch.ones_like(ids), generation_config=config)
+        own = found[i * count : (i + 1) * count]
+        for one, row in zip(own, out.sequences[:, len(prompt) :].tolist(), strict=True):
+            assert one.tokens.tolist() == row[: len(one.tokens)]
+        if "num_beams" in options:
+            tolerance = 2e-2 if "int4" in name else 1e-4
+            np.testing.assert_allclose([one.score for one in own], out.sequences_scores, atol=tolerance)

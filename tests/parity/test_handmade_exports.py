@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.models.handmade_exports import NAMES, expected, graph
+from helpers.models.handmade_exports import ADAPTERS, NAMES, adapter, adapter_file, expected, graph
 from helpers.models.real_models import EXPECTED, MODELS
 
 from lite.models import GenerationConfig, OnnxDecoder, generate
@@ -19,13 +19,24 @@ pytest.importorskip("onnx")
 def test_the_files_are_what_the_script_writes(name: str) -> None:
     written = graph(NAMES[name]).SerializeToString(deterministic=True)
     assert (MODELS / name / "model.onnx").read_bytes() == written
-    assert EXPECTED[name] == json.loads(json.dumps(expected()))
+    assert EXPECTED[name] == json.loads(json.dumps(expected(NAMES[name])))
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_the_adapters_are_what_the_script_writes(name: str) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    assert (MODELS / "handmade-lora" / f"{name}.onnx_adapter").read_bytes() == adapter_file(name)
+    read = onnxruntime.AdapterFormat.read_adapter(str(MODELS / "handmade-lora" / f"{name}.onnx_adapter"))
+    parameters = read.get_parameters()
+    assert parameters.keys() == adapter(name).keys()
+    for key, value in adapter(name).items():
+        np.testing.assert_array_equal(parameters[key].numpy(), value)
 
 
 def test_last_logits_behind_an_open_size(tmp_path: Path) -> None:
     """A gather before the projection would ask for positions that are cut off before it."""
     pytest.importorskip("onnxruntime")
-    model = graph(True)
+    model = graph(NAMES["handmade-last-logits"])
     model.graph.output[0].type.tensor_type.shape.dim[1].dim_param = "sequence_length"
     (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
     decoder = OnnxDecoder(tmp_path, num_threads=1)

@@ -28,11 +28,17 @@ def problems(draw):
         "top_k": draw(st.sampled_from([0, 1, 2, 5, 1000])),
         "top_p": draw(st.sampled_from([1.0, 0.93, 0.61, 0.37, 0.0])),
         "min_p": draw(st.sampled_from([0.0, 0.07, 0.41, 1.0])),
+        "typical_p": draw(st.sampled_from([1.0, 1.0, 0.93, 0.52, 0.17])),
     }
 
 
 def reference(problem, *, filters=True, slack=0.0):
-    """The scores after the processors in the order of `generate`; `slack` is added to top-p and min-p."""
+    """The scores after the processors in the order of `generate`; `slack` is added to the shares kept.
+
+    Only to that of typical-p if there is one, as it may keep other tokens if it is given more of them.
+    """
+    typical_p = problem.get("typical_p", 1.0)
+    other_slack, slack = (0.0, slack) if typical_p < 1.0 else (slack, 0.0)
     ids = torch.from_numpy(problem["previous"].astype(np.int64))[None]
     scores = torch.from_numpy(problem["logits"].copy())[None]
     scores = hf.RepetitionPenaltyLogitsProcessor(problem["repetition_penalty"])(ids, scores)
@@ -43,11 +49,13 @@ def reference(problem, *, filters=True, slack=0.0):
     if problem["top_k"]:
         scores = hf.TopKLogitsWarper(problem["top_k"])(ids, scores)
     if problem["top_p"] < 1.0:
-        scores = hf.TopPLogitsWarper(min(max(problem["top_p"] + slack, 0.0), 1.0))(ids, scores)
+        scores = hf.TopPLogitsWarper(min(max(problem["top_p"] + other_slack, 0.0), 1.0))(ids, scores)
     if problem["min_p"] > 0:
         # Where the best score is met exactly, rounding must not decide: keep min_p = 1 as it is.
-        min_p = problem["min_p"] - slack if problem["min_p"] < 1 else 1.0
+        min_p = problem["min_p"] - other_slack if problem["min_p"] < 1 else 1.0
         scores = hf.MinPLogitsWarper(min_p)(ids, scores)
+    if typical_p < 1.0:
+        scores = hf.TypicalLogitsWarper(typical_p + slack)(ids, scores)
     return scores[0].numpy()
 
 
@@ -78,7 +86,8 @@ def test_kept_tokens(problem):
 
 @pytest.mark.parametrize("top_p", [0.9, 0.3])
 @pytest.mark.parametrize("top_k", [0, 50])
-def test_frequencies_of_a_large_vocabulary(top_p, top_k):
+@pytest.mark.parametrize("typical_p", [1.0, 0.8])
+def test_frequencies_of_a_large_vocabulary(top_p, top_k, typical_p):
     rng = np.random.default_rng(3)
     problem = {
         "logits": (rng.normal(size=5000) * 4).astype(np.float32),
@@ -88,6 +97,7 @@ def test_frequencies_of_a_large_vocabulary(top_p, top_k):
         "top_k": top_k,
         "top_p": top_p,
         "min_p": 0.0,
+        "typical_p": typical_p,
     }
     scores = reference(problem)
     probability = np.exp(scores - scores.max())

@@ -56,24 +56,35 @@ class FakeSession:
         rows: int | str = "b",
         steps: int | str = "s",
         declared: bool = True,
+        prompts: bool = False,
+        static: int = 0,
+        square_mask: bool = False,
+        extras: Sequence[str] = (),
     ) -> None:
+        self.static, self.square_mask, self.prompts = static, square_mask, prompts
         self.relative, self.group_query, self.causal = relative, group_query, causal
         self.most = rows, steps
         self.ruled_out: list[int] = []  # tokens
         self.keep, self.last_only, self.branch = keep, last_only, branch
         kind = f"tensor({integers})"
         inputs = [Arg("input_ids", kind, [rows, steps] if declared else ["b", "s"])]
-        inputs += [Arg("attention_mask", kind, ["b", "t"])] * mask
+        wide = Arg("attention_mask", "tensor(bool)", ["b", 1, "s", "t"])
+        inputs += [wide if square_mask else Arg("attention_mask", kind, ["b", "t"])] * mask
         inputs += [Arg("position_ids", kind, ["b", "s"])] * positions
         inputs += [Arg("use_cache_branch", "tensor(bool)", [1])] * branch
         inputs += [Arg(keep, kind, [])] * bool(keep)
         inputs += [Arg("lite_positions", "tensor(int64)", ["b", "k", 1])] * gather
-        dims = ["b", HEADS, "p", SIZE]
+        shapes = {"token_type_ids": ["b", "s"], "cache_position": ["s"], "past_sequence_length": [1]}
+        inputs += [Arg(name, kind, shapes.get(name, [])) for name in extras]
+        dims = ["b", HEADS, static or "p", SIZE]
         names = [f"{layer}.{kind}" for layer in range(2) for kind in ("key", "value")] * cache
-        inputs += [Arg(f"past_key_values.{name}", f"tensor({cache_type})", dims) for name in names]
+        inputs += [Arg(f"past_key_values.{name}", f"tensor({cache_type})", dims) for name in names] * (
+            not prompts
+        )
         outputs = [
             Arg("logits", f"tensor({logits})", ["b", 1 if last_only and declared else "s", VOCABULARY])
         ]
+        dims = ["b", HEADS, static or "t", SIZE]
         outputs += [Arg(f"present.{name}", f"tensor({cache_type})", dims) for name in names]
         self.get_inputs, self.get_outputs = lambda: inputs, lambda: outputs
         self.runs: list[tuple[int, int, int]] = []  # (batch, past, new tokens)
@@ -111,16 +122,35 @@ class FakeSession:
         with_past = not self.branch or bool(feeds["use_cache_branch"][0])
         pasts = [name for name in feeds if name.startswith("past")]
         past = feeds[pasts[0]].shape[2] if pasts and with_past else 0
+        if self.static and not self.prompts:
+            past = int(feeds["cumulative_length"])
         total = past + new
         visible = feeds["attention_mask"] > 0 if "attention_mask" in feeds else np.ones((batch, total), bool)
+        if self.square_mask:
+            assert visible.shape == (batch, 1, new, self.static)
+            assert not np.triu(visible[:, 0], past + 1).any()
+            visible = visible[:, 0, -1]
+        if self.static:
+            assert not visible[:, total:].any()
+            visible = visible[:, :total]
         assert visible.shape == (batch, total)
+        np.testing.assert_array_equal(feeds.get("token_type_ids", 0), 0)
+        np.testing.assert_array_equal(
+            feeds.get("cache_position", np.arange(past, total)), np.arange(past, total)
+        )
+        assert feeds.get("past_sequence_length", past) == past
+        assert feeds.get("cumulative_length", past) == past
         where = feeds.get("position_ids", np.broadcast_to(np.arange(past, total), (batch, new)))
         fresh = np.broadcast_to(np.stack([ids, where], -1)[:, None], (batch, HEADS, new, SIZE))
         caches = [fresh] * (not pasts)
-        for name in pasts:
-            present = outputs[name.replace("past_key_values", "present")]
-            present[...] = np.concatenate([feeds[name][:, :, :past], fresh], 2)
-            caches.append(present)
+        for name, present in outputs.items():
+            if name == "logits":
+                continue
+            before = feeds.get(name.replace("present", "past_key_values"), fresh)
+            if self.static:
+                present[...] = 0 if self.prompts else before
+            present[:, :, :total] = np.concatenate([before[:, :, :past], fresh], 2)
+            caches.append(present[:, :, :total])
         cache = caches[0].astype(np.float64)
         for other in caches[1:]:
             np.testing.assert_array_equal(
@@ -142,7 +172,7 @@ class FakeSession:
         for name in (name for name in feeds if name.startswith("past")):
             present = outputs[name.replace("past_key_values", "present")]
             for row, end in enumerate(ends):
-                where = np.arange(end - new, end)
+                where = feeds["position_ids"][row] if "position_ids" in feeds else np.arange(end - new, end)
                 present[row, :, end - new : end] = np.stack([ids[row], where], -1)
         return int(ends.max()) - new, lambda row, query: [
             tuple(present[row, 0, at].astype(np.float64)) for at in range(int(ends[row]) - new + query + 1)
@@ -201,6 +231,7 @@ class Convention(NamedTuple):
     padding: Padding
 
 
+_STATIC: dict[str, Any] = {"static": 64, "extras": ("cumulative_length",)}
 BLOCKS = {
     "positions": Convention({}, {}, Padding.LEFT),
     "merged": Convention({"branch": True}, {}, Padding.LEFT),
@@ -224,6 +255,23 @@ BLOCKS = {
     ),
     "single row": Convention({"rows": 1}, {}, Padding.LEFT),
     "single row, single step, no mask": Convention({"rows": 1, "steps": 1, "mask": False}, {}, Padding.EQUAL),
+    "other inputs": Convention(
+        {"extras": ("token_type_ids", "cache_position", "past_sequence_length")}, {}, Padding.LEFT
+    ),
+    "pair": Convention({"steps": 1, "pair": {}}, {}, Padding.LEFT),
+    "pair without positions": Convention(
+        {"steps": 1, "positions": False, "pair": {"positions": False}}, {}, Padding.EQUAL
+    ),
+    "pair, prompts without mask": Convention({"steps": 1, "pair": {"mask": False}}, {}, Padding.LEFT),
+    "pair, prompts with gather": Convention({"steps": 1, "pair": {"gather": True}}, {}, Padding.LEFT),
+    "pair, prompts with last logits": Convention({"steps": 1, "pair": {"last_only": True}}, {}, Padding.LEFT),
+    "pair of many tokens": Convention({"pair": {}}, {}, Padding.LEFT),
+    "static": Convention(_STATIC, {}, Padding.EQUAL),
+    "static, mask of four dimensions": Convention({**_STATIC, "square_mask": True}, {}, Padding.EQUAL),
+    "static, no mask": Convention({**_STATIC, "mask": False}, {}, Padding.EQUAL),
+    "static pair": Convention(
+        {**_STATIC, "steps": 1, "square_mask": True, "pair": {"static": 64, "mask": False}}, {}, Padding.EQUAL
+    ),
     "32-bit integers": Convention({"integers": "int32"}, {}, Padding.LEFT),
     "half cache": Convention({"cache_type": "float16"}, {}, Padding.LEFT),
     "half logits": Convention({"logits": "float16"}, {}, Padding.LEFT),
@@ -231,6 +279,10 @@ BLOCKS = {
 _SLOTS: dict[str, Any] = {"group_query": True, "positions": False}
 SLOTS = {
     "slots": Convention(_SLOTS, {}, Padding.SLOTS),
+    "slots, positions": Convention({"group_query": True}, {}, Padding.SLOTS),
+    "slots, positions, 32-bit integers": Convention(
+        {"group_query": True, "integers": "int32"}, {}, Padding.SLOTS
+    ),
     "slots with gather": Convention({**_SLOTS, "gather": True}, {}, Padding.SLOTS),
     "slots, logits to keep": Convention({**_SLOTS, "keep": "num_logits_to_keep"}, {}, Padding.SLOTS),
     "slots, last logits only": Convention({**_SLOTS, "last_only": True}, {}, Padding.SLOTS),
@@ -256,9 +308,12 @@ GRAPHS = BLOCKS | SLOTS | RECOMPUTED
 def make(name: str) -> tuple[OnnxDecoder, FakeSession, Callable[[Sequence[int]], NDArray[np.float64]]]:
     """A decoder on the graph, its session, and the logits of the token that follows given ones."""
     options, raw, padding = GRAPHS[name]
+    options = dict(options)
+    pair = options.pop("pair", None)
     session = FakeSession(**options)
+    sessions = session if pair is None else (session, FakeSession(**pair, prompts=True))
     operators = ["GroupQueryAttention"] if options.get("group_query") else ["MatMul"]
-    decoder = OnnxDecoder(config(operators, **raw), session=session)
+    decoder = OnnxDecoder(config(operators, **raw), session=sessions)
     assert decoder.spec.padding is padding
     session.runs.clear()
     return decoder, session, expected_relative if options.get("relative") else expected

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lite.models.comparison.supports import WHOLE, Support, SupportFit, finer, supports
+from lite.models.comparison.supports import WHOLE, Support, SupportFit, finer, mildness, supports
 
 VOCABULARY = 97
 
@@ -59,3 +59,9 @@ def test_finer_supports_lie_between_the_neighbours() -> None:
         assert all(low <= s.value <= high for s in near)
         assert 2 <= len(near) <= 140
     assert max(s.value for s in supports(64) if s.kind == "top_k") < 64
+
+
+def test_the_mildest_support_comes_last() -> None:
+    some = [Support("min_p", 0.1), Support("min_p", 0.01), Support("top_k", 3), Support("top_k", 9)]
+    some += [Support("top_p", 0.5), Support("top_p", 0.9), WHOLE]
+    assert sorted({*some}, key=mildness) == some

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lite.models import GraphSpec, ModelConfig, Padding
+from lite.models.decoder.conventions import Extra
 from lite.models.graph.protobuf import GraphSummary
 
 
@@ -253,3 +254,82 @@ def test_group_query_without_a_mask_is_refused() -> None:
 
 def test_integer_inputs_may_have_32_bits() -> None:
     assert detect([INTEGER_IDS, MASK, POSITIONS, *PASTS], [LOGITS, *PRESENTS]).padding is Padding.LEFT
+
+
+EXTRAS = {
+    "token_type_ids": Extra.ZEROS,
+    "cache_position": Extra.COLUMNS,
+    "past_sequence_length": Extra.PAST,
+    "total_sequence_length": Extra.TOTAL,
+}
+
+
+@pytest.mark.parametrize("name", sorted(EXTRAS))
+def test_inputs_that_follow_from_the_run(name: str) -> None:
+    spec = detect([IDS, MASK, POSITIONS, Arg(name, [1]), *PASTS], [LOGITS, *PRESENTS])
+    assert spec.extras == ((name, EXTRAS[name]),)
+    assert spec.padding is Padding.LEFT
+    if name != "token_type_ids":
+        with pytest.raises(ValueError, match=f"takes one {name} for rows of different length"):
+            detect([IDS, MASK, Arg(name, [1]), *PASTS], [LOGITS, *PRESENTS], config({"GroupQueryAttention"}))
+
+
+def test_a_bias_of_group_query_attention_leaves_no_spare_room() -> None:
+    settings = config({"GroupQueryAttention"})
+    assert settings.summary is not None
+    biased = replace(settings, summary=replace(settings.summary, biased_attention=True))
+    found = [
+        detect([IDS, MASK, POSITIONS, *PASTS], [LOGITS, *PRESENTS], each).padding
+        for each in (settings, biased)
+    ]
+    assert found == [Padding.SLOTS, Padding.LEFT]
+
+
+def test_static_caches() -> None:
+    counter = Arg("past_key_values.layers.0.cumulative_length", [])
+    square = Arg("attention_mask", ["batch", 1, "sequence", 64], "tensor(bool)")
+    for length, given in ((64, None), ("64", None), ("length", 64)):
+        dims = ("batch", 2, length, 16)
+        graph = (
+            [IDS, square, POSITIONS, counter, *cache("past.{}.{}", dims=dims)],
+            [LOGITS, *cache("present.{}.{}", dims=dims)],
+        )
+        spec = GraphSpec.from_session(Graph(*graph), config(), static_length=given)
+        assert (spec.static_length, spec.padding, spec.extras) == (
+            64,
+            Padding.EQUAL,
+            ((counter.name, Extra.PAST),),
+        )
+    with pytest.raises(ValueError, match="say how long"):
+        detect(*graph)
+    with pytest.raises(ValueError, match="no input says where in it to write"):
+        detect([IDS, MASK, *odd("batch", 2, 64, 16)], [LOGITS, *PRESENTS])
+    with pytest.raises(ValueError, match="attention_mask has 4 dimensions"):
+        detect([IDS, square, POSITIONS, *PASTS], [LOGITS, *PRESENTS])
+
+
+def test_the_graph_that_reads_prompts() -> None:
+    spec = GraphSpec.from_session(Graph([IDS, MASK], [LOGITS, *PRESENTS]), config(), prompts=True)
+    assert [tensor.past for tensor in spec.cache] == [""] * 4
+    with pytest.raises(ValueError, match="gives a cache and takes none"):
+        GraphSpec.from_session(Graph([IDS, MASK, *PASTS], [LOGITS, *PRESENTS]), config(), prompts=True)
+
+
+def test_numbers_of_four_bits_share_bytes() -> None:
+    dims = ("batch", 2, "past", "kv_cache_dim")
+    for kind, size in (("tensor(uint8)", 8), ("tensor(int8)", 16), ("tensor(float16)", 16)):
+        pasts, presents = (
+            [replace(arg, type=kind) for arg in cache(name, dims=dims)]
+            for name in ("past.{}.{}", "present.{}.{}")
+        )
+        spec = detect(
+            [IDS, MASK, *pasts], [LOGITS, *presents], config({"GroupQueryAttention"}, raw={"head_dim": 16})
+        )
+        assert (spec.head_size, spec.cache_type) == (size, kind)
+
+
+def test_layers_of_different_sizes_are_refused() -> None:
+    wider = replace(PASTS[2], shape=("batch", 4, "past", 16)), replace(PASTS[2], type="tensor(float16)")
+    for odd_one in wider:
+        with pytest.raises(ValueError, match=r"its cache tensors differ: past_key_values\.0\.value float"):
+            detect([IDS, MASK, *PASTS[:2], odd_one, PASTS[3]], [LOGITS, *PRESENTS])

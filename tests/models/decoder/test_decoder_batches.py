@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from helpers.models import decoder_graphs
-from helpers.models.real_models import EXPECTED, MODELS
+from helpers.models.real_models import EXPECTED, MODELS, tolerance
 from numpy.typing import NDArray
 
 from lite.models import GenerationConfig, OnnxDecoder, full_logits, generate, score
@@ -24,9 +24,7 @@ class Model(NamedTuple):
 
 def load(name: str) -> Model:
     if name in EXPECTED:
-        # int4 weights with activations rounded to 8 bits: a last bit may become a step of the rounding
-        atol = 0.1 if name == "genai-qwen2-int4" else 2e-5
-        return Model(OnnxDecoder(MODELS / name, num_threads=1), atol)
+        return Model(OnnxDecoder(MODELS / name, num_threads=1), tolerance(name))
     return Model(decoder_graphs.make(name)[0], 5e-3 if "half" in name else 1e-5)
 
 

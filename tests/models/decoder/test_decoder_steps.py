@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -205,3 +207,18 @@ def test_siblings_share_the_session_and_nothing_else(model: Model) -> None:
     assert (decoder.lengths.tolist()[0], other.lengths.tolist()) == (6, [5])
     assert other.acquire(1) == [1]  # row 0 is not empty; the first decoder's rows are its own
     assert not decoder._held.any()
+
+
+def test_logits_are_not_kept_when_rows_are_given_back(model: Model) -> None:
+    """Each number of rows has a binding of its own; none of them holds on to the logits of its last step."""
+    decoder = model.decoder
+    held = decoder.acquire(4)
+    decoder.prefill_rows(held, [[1, 2]] * 4)
+    alive = []
+    while held:
+        logits = decoder.decode_unchecked(np.full(len(held), 3), held)
+        alive += [weakref.ref(array) for array in (logits, logits.base) if array is not None]
+        decoder.release([held.pop()])
+    del logits
+    gc.collect()
+    assert not [ref for ref in alive if ref() is not None]

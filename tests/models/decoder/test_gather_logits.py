@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 from helpers.models.real_models import MODELS
@@ -17,7 +20,8 @@ NAMES = sorted(path.name for path in MODELS.iterdir() if path.is_dir() and "last
 def test_the_same_logits(name: str, rng: np.random.Generator) -> None:
     plain = OnnxDecoder(MODELS / name, num_threads=1, gather_logits=False)
     decoder = OnnxDecoder(MODELS / name, num_threads=1)
-    assert (plain.spec.gather, decoder.spec.gather) == (None, POSITIONS_INPUT)
+    specs = [model.spec.prompts or model.spec for model in (plain, decoder)]
+    assert [spec.gather for spec in specs] == [None, POSITIONS_INPUT]
     texts = [rng.integers(0, 512, length) for length in (12, 3, 40, 1)]
     rows = range(len(texts))
     np.testing.assert_array_equal(decoder.prefill_rows(rows, texts), plain.prefill_rows(rows, texts))
@@ -25,6 +29,25 @@ def test_the_same_logits(name: str, rng: np.random.Generator) -> None:
     got, want = (d.extend(rows, [text[:5] for text in texts]) for d in (decoder, plain))
     for mine, theirs in zip(got, want, strict=True):
         np.testing.assert_array_equal(mine, theirs)
+
+
+def test_in_a_download_cache(tmp_path: Path, rng: np.random.Generator) -> None:
+    """Its files are links to blobs, which onnxruntime takes for a way out of the model's folder."""
+    for folder in ("blobs", "elsewhere", "snapshots/1234"):
+        (tmp_path / folder).mkdir(parents=True)
+    for number, file in enumerate(sorted((MODELS / "genai-llama-fp32").iterdir())):
+        shutil.copy(file, tmp_path / "blobs" / f"{number:064}")
+        (tmp_path / "snapshots" / "1234" / file.name).symlink_to(f"../../blobs/{number:064}")
+    linked = OnnxDecoder(tmp_path / "snapshots" / "1234", num_threads=1)
+    assert linked.spec.gather == POSITIONS_INPUT
+    ids = rng.integers(0, 512, 20)
+    want = OnnxDecoder(MODELS / "genai-llama-fp32", num_threads=1).prefill(0, ids)
+    np.testing.assert_array_equal(linked.prefill(0, ids), want)
+    data = tmp_path / "snapshots" / "1234" / "model.onnx.data"
+    moved = data.resolve().rename(tmp_path / "elsewhere" / "data")
+    data.unlink()
+    data.symlink_to(moved)
+    np.testing.assert_array_equal(OnnxDecoder(data.parent, num_threads=1).prefill(0, ids), want)
 
 
 def test_the_model_is_not_changed_in_place() -> None:
@@ -71,7 +94,7 @@ def test_what_is_no_model_is_refused(data: bytes) -> None:
 
 
 def test_a_change_that_onnxruntime_refuses_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lite.models.decoder.decoder.gather_before_projection", lambda model: b"nonsense")
+    monkeypatch.setattr("lite.models.decoder.opening.gather_before_projection", lambda model: b"nonsense")
     decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
     assert decoder.spec.gather is None
     assert decoder.prefill(0, [1, 2]).shape == (512,)

@@ -33,7 +33,9 @@ def by_hand(decoder: OnnxDecoder, ids: NDArray[np.int64]) -> NDArray[np.float64]
 
 
 def tolerance(decoder: OnnxDecoder) -> float:
-    return 0.1 if decoder.spec.quantisation else 2e-5
+    if decoder.spec.quantisation:
+        return 0.1
+    return 2e-5 if decoder.spec.cache_type in ("", "tensor(float)") else 5e-3  # rounded: a last bit may show
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -50,6 +50,8 @@ def test_legacy_names_win() -> None:
         ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size must be an integer of at least 0"),
         ({"bad_words_ids": [[]]}, "bad_words_ids must hold runs of at least one id"),
         ({"bad_words_ids": [3]}, "bad_words_ids must hold runs of ids, got 3"),
+        ({"bad_words_ids": 3}, "bad_words_ids must hold runs of ids, got 3"),
+        ({"logit_bias": 3}, "logit_bias must map ids to numbers, got 3"),
         ({"bad_words_ids": [[-1]]}, "bad_words_ids must be an integer of at least 0, got -1"),
         ({"typical_p": 0}, "typical_p must be above 0 and at most 1, got 0"),
         ({"presence_penalty": 3}, "presence_penalty must be between -2 and 2, got 3"),

@@ -60,6 +60,7 @@ INF = np.inf
         ({"no_repeat_ngram_size": 8}, at()),
         ({"min_new_tokens": 5, "eos_token_id": [7, 9, 7]}, at(_7=-INF, _9=-INF)),
         ({"min_new_tokens": 4, "eos_token_id": [7, 9]}, at()),
+        ({"min_new_tokens": 5, "eos_token_id": [7, 99]}, at(_7=-INF)),  # the model has no 99
     ],
 )  # fmt: skip
 def test_what_is_added(options: dict[str, Any], expected: np.ndarray) -> None:

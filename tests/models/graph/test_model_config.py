@@ -29,7 +29,9 @@ def test_real_exports(name: str) -> None:
     assert (config.pad_token_id, config.bos_token_id) == (3, 0)
     assert (config.context_length, config.vocab_size) == (256, 512)
     assert config.sampling["temperature"] == 0.7
-    assert config.graph.name == "model.onnx"
+    pairs = {"exporter": "decode.onnx", "optimum-gpt2-pair": "decoder_with_past_model.onnx"}
+    names = [file for start, file in pairs.items() if name.startswith(start)] or ["model.onnx"]
+    assert config.graph.name == names[0]
 
 
 def test_without_configuration_files_everything_is_unknown(folder: Path) -> None:
@@ -75,6 +77,64 @@ def test_a_single_graph_of_another_name_is_taken(tmp_path: Path) -> None:
     shutil.copy(tmp_path / "mine.onnx", tmp_path / "yours.onnx")
     with pytest.raises(FileNotFoundError, match=r"several graphs \(mine\.onnx, yours\.onnx\)"):
         find_graph(tmp_path)
+
+
+def touch(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
+
+
+def test_of_several_variants_full_precision_is_the_default(tmp_path: Path) -> None:
+    touch(tmp_path, "onnx/model_fp16.onnx", "onnx/model_q4.onnx", "onnx/model_q4f16.onnx", "onnx/model.onnx")
+    assert find_graph(tmp_path)[0].name == "model.onnx"
+    assert find_graph(tmp_path, "q4")[0].name == "model_q4.onnx"
+    assert find_graph(tmp_path, "")[0].name == "model.onnx"
+    with pytest.raises(
+        ValueError, match=r"no graph of variant='int8': pass variant='' \(onnx/model\.onnx\), 'fp16'"
+    ):
+        find_graph(tmp_path, "int8")
+    with pytest.raises(ValueError, match="chooses among files of a directory"):
+        find_graph(tmp_path / "onnx" / "model.onnx", "q4")
+
+
+def test_without_full_precision_a_variant_is_asked_for(tmp_path: Path) -> None:
+    touch(tmp_path, "onnx/model_fp16.onnx")
+    assert find_graph(tmp_path)[0].name == "model_fp16.onnx"  # there is no other
+    touch(tmp_path, "onnx/model_q4.onnx")
+    with pytest.raises(
+        ValueError, match=r"several graphs: pass variant='fp16' \(onnx/model_fp16\.onnx\), 'q4'"
+    ):
+        find_graph(tmp_path)
+    touch(tmp_path, "model_q4.onnx")
+    assert find_graph(tmp_path, "q4")[0] == tmp_path / "model_q4.onnx"
+
+
+def test_merged_decoders_and_pairs_have_variants_too(tmp_path: Path) -> None:
+    touch(tmp_path, "decoder_model.onnx", "decoder_with_past_model.onnx", "decoder_with_past_model_q4.onnx")
+    assert find_graph(tmp_path)[0].name == "decoder_with_past_model.onnx"
+    touch(tmp_path, "decoder_model_merged.onnx", "decoder_model_merged_fp16.onnx")
+    assert find_graph(tmp_path)[0].name == "decoder_model_merged.onnx"
+    assert find_graph(tmp_path, "fp16")[0].name == "decoder_model_merged_fp16.onnx"
+    assert find_graph(tmp_path, "q4")[0].name == "decoder_with_past_model_q4.onnx"
+
+
+@pytest.mark.parametrize("name", ["exporter-llama-pair", "optimum-gpt2-pair"])
+def test_either_half_of_a_pair_names_both(name: str) -> None:
+    config = ModelConfig.from_directory(MODELS / name)
+    reads = config.of_prompts()
+    assert config.prompts is not None
+    assert reads is not None
+    assert (reads.graph, reads.prompts, reads.eos_token_ids) == (config.prompts, None, config.eos_token_ids)
+    for half in (config.graph, config.prompts):
+        other = ModelConfig.from_directory(half)
+        assert (other.graph, other.prompts) == (config.graph, config.prompts)
+
+
+def test_half_of_a_pair_stands_alone(tmp_path: Path) -> None:
+    shutil.copy(MODELS / "optimum-gpt2-pair" / "decoder_with_past_model.onnx", tmp_path)
+    config = ModelConfig.from_directory(tmp_path)
+    assert (config.prompts, config.of_prompts()) == (None, None)
 
 
 def test_missing_things_are_named(tmp_path: Path) -> None:

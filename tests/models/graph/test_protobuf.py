@@ -116,3 +116,55 @@ def test_cut_and_damaged_models_end_in_a_summary_or_a_value_error() -> None:
             cuts += 1
     assert cuts > 100  # a cut file can be a whole message by chance only
     assert time.perf_counter() - start < 60  # walks each byte a bounded number of times
+
+
+def test_weights_of_half_precision_are_counted() -> None:
+    def tensor(kind: int, *sizes: int) -> bytes:
+        return field(5, b"".join(bytes([1 << 3, size]) for size in sizes) + bytes([2 << 3, kind]))
+
+    for half, tensors in (
+        (True, tensor(10, 100, 4) + tensor(1, 99)),
+        (False, tensor(10, 100) + tensor(1, 100)),
+        (False, tensor(3, 100, 100)),
+        (True, field(5, field(1, bytes([100, 100])) + bytes([2 << 3, 10])) + tensor(1, 127)),  # packed sizes
+    ):
+        assert protobuf.scan_bytes(long_field(7, tensors)).half_weights is half
+    endless = field(1, b"\xff\xff\xff\xff\xff\x7f" * 20) + bytes([2 << 3, 10])
+    assert protobuf.scan_bytes(long_field(7, long_field(5, endless) * 50)).half_weights
+
+
+def test_windows_and_biases_of_attention() -> None:
+    def attention(window: int, names: int) -> bytes:
+        attribute = field(1, b"local_window_size") + bytes([3 << 3, window])
+        inputs = (
+            field(1, b"x") * min(names, 9) + field(1, b"") * (names > 9) + field(1, b"x") * max(0, names - 10)
+        )
+        return long_field(1, inputs + field(5, attribute) + field(4, b"GroupQueryAttention"))
+
+    summary = protobuf.scan_bytes(long_field(7, attention(40, 7) + attention(16, 10)))
+    assert (summary.window, summary.biased_attention) == (16, False)
+    summary = protobuf.scan_bytes(long_field(7, attention(0, 11)))
+    assert (summary.window, summary.biased_attention) == (None, True)
+
+
+@pytest.mark.parametrize("name", ["genai-llama-fp32", "exporter-llama-pair"])
+def test_external_files_get_other_names(name: str) -> None:
+    (path,) = [*(MODELS / name).glob("model.onnx"), *(MODELS / name).glob("decode.onnx")]
+    model = path.read_bytes()
+    (file,) = protobuf.scan_bytes(model).external_files
+    longer = protobuf.with_external_files(model, {file: "b" * 300})
+    assert protobuf.scan_bytes(longer).external_files == {"b" * 300}
+    assert protobuf.with_external_files(longer, {"b" * 300: file}) == model
+    assert protobuf.with_external_files(model, {"other": "name"}) == model
+
+
+def test_external_files_inside_nodes_get_other_names() -> None:
+    place = field(13, field(1, b"location") + field(2, b"old")) + field(
+        13, field(1, b"offset") + field(2, b"old")
+    )
+    node = field(1, b"old") + long_field(5, field(1, b"value") + long_field(5, place))
+    inner = long_field(1, long_field(5, long_field(6, long_field(1, node))))
+    renamed = protobuf.with_external_files(long_field(7, inner), {"old": "new"})
+    assert renamed == long_field(7, inner).replace(b"location\x12\x03old", b"location\x12\x03new")
+    with pytest.raises(ValueError, match="nested deeper"):
+        protobuf.with_external_files(nested(40), {})

@@ -88,6 +88,26 @@ def test_pad_that_is_also_end(wrap: Make, scripted_model: Make, byte_tokenizer: 
     )
 
 
+@pytest.mark.parametrize("generate", [True, False])
+def test_what_pads_is_not_the_begin_token_that_the_tokenizer_adds(
+    wrap: Make, scripted_model: Make, byte_tokenizer: Make, generate: bool
+) -> None:
+    template = pytest.importorskip("tokenizers").processors.TemplateProcessing
+    tokenizer = byte_tokenizer(bos_token="<bos>")
+    tokenizer.backend.post_processor = template(single="<bos> $A", special_tokens=[("<bos>", 257)])
+    assert tokenizer.encode("<pad>") == [257, P]
+    field = "prompt" if generate else "full"
+    model = scripted_model()
+    out = wrap("text", model=model, tokenizer=tokenizer, generate=generate, pad_output=True)(
+        text_td("Hi", "Hello", field=field)
+    )
+    np.testing.assert_array_equal(out["tokens", field], [[P, P, P, 257, *HI], [257, *HELLO]])
+    mask = out["masks", "all_attention_mask"][:, :6]
+    np.testing.assert_array_equal(mask, [[False] * 3 + [True] * 3, [True] * 6])
+    if generate:
+        assert model.prefilled == [[257, *HI], [257, *HELLO]]
+
+
 @pytest.mark.parametrize("padded", [True, False])
 def test_scoring_vectors(wrap: Make, scripted_model: Make, padded: bool) -> None:
     score = wrap("tokens", generate=False, pad_output=padded)

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.prompts import HELLO, HI, Make, text_td, token_td
+from helpers.models.prompts import HELLO, HI, MODES, Make, prompts, text_td, token_td
+from helpers.models.real_models import MODELS
 
 from lite import TensorDict, lazy_stack
-from lite.models import Tokens, score
+from lite.models import OnnxWrapper, Sampling, Tokens, embedded_model_path, score
 from lite.models.wrapper.sampled import per_row
 
 pytest.importorskip("tokenizers")
@@ -17,9 +18,9 @@ pytest.importorskip("tokenizers")
 RECORDS = [([0, 2], [HI[1], 7]), ([0, 1, 1, 4], [HELLO[2], 1, 2, HELLO[4]])]  # of the last tokens
 
 
-def recorded(td: TensorDict, records: list[Any] = RECORDS, key: str = "supports") -> TensorDict:
+def recorded(td: TensorDict, records: list[Any] = RECORDS, key: str = "sampling") -> TensorDict:
     parts = [
-        TensorDict({"offsets": np.array(offsets, np.int64), "ids": np.array(ids, np.int32)})
+        Sampling(kept_offsets=np.array(offsets, np.int64), kept_ids=np.array(ids, np.int32))
         for offsets, ids in records
     ]
     td[key] = lazy_stack(parts)
@@ -37,19 +38,19 @@ def test_temperatures_and_records(wrap: Make, scripted_model: Make, padded: bool
     want = score(scripted_model(), rows, temperature=[0.5, 2.0], supports=RECORDS)
     options = {"generate": False, "inplace": False, "pad_output": padded, "batching": batching}
     td = recorded(token_td(HI, HELLO, field="full"))
-    judge = wrap("tokens", score_kwargs={"supports_key": "supports"}, **options)
+    judge = wrap("tokens", score_kwargs={"kept_ids": True}, **options)
     got = log_probs(judge(td, temperature=np.array([0.5, 2.0])))
     np.testing.assert_allclose(got[0][-2:], want[0], rtol=1e-6)
     np.testing.assert_allclose(got[1], want[1], rtol=1e-6)
     plain = log_probs(wrap("tokens", **options)(td))
     assert not np.allclose(plain[1], want[1])
-    for one, other in zip(log_probs(judge(td, supports_key=None)), plain, strict=True):
+    for one, other in zip(log_probs(judge(td, kept_ids=False)), plain, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def test_records_of_texts(wrap: Make, scripted_model: Make) -> None:
     judge = wrap("text", generate=False, inplace=False)
-    got = log_probs(judge(recorded(text_td("Hi", "Hello", field="full")), supports_key="supports"))
+    got = log_probs(judge(recorded(text_td("Hi", "Hello", field="full")), kept_ids=True))
     want = score(scripted_model(), [np.array(HI), np.array(HELLO)], supports=RECORDS)
     for one, other in zip(got, want, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
@@ -60,30 +61,30 @@ def test_padded_records(wrap: Make, scripted_model: Make) -> None:
     ids = np.array([[0, 39, 72, 0], [39, 68, 75, 75]])
     mask = np.array([[0, 1, 1, 0], [1, 1, 1, 1]], bool)
     td = TensorDict({"tokens": Tokens(full=ids, batch_size=[2]), "attention_mask": mask}, batch_size=[2])
-    td["supports", "offsets"] = np.array([[0, 2, 2], [0, 1, 3]])
-    td["supports", "ids"] = np.array([[72, 7, -1], [75, 75, 1]], np.int32)
+    td["sampling", "kept_offsets"] = np.array([[0, 2, 2], [0, 1, 3]])
+    td["sampling", "kept_ids"] = np.array([[72, 7, -1], [75, 75, 1]], np.int32)
     judge = wrap("tokens", generate=False, inplace=False, pad_output=True)
-    got = log_probs(judge(td, supports_key="supports", temperature=0.7))
+    got = log_probs(judge(td, kept_ids=True, temperature=0.7))
     supports = [(np.array([0, 2]), np.array([72, 7])), (np.array([0, 1, 3]), np.array([75, 75, 1]))]
     want = score(scripted_model(), [ids[0, 1:3], ids[1]], temperature=0.7, supports=supports)
     np.testing.assert_allclose(got[0][1:3], want[0], rtol=1e-6)
     np.testing.assert_allclose(got[1], want[1], rtol=1e-6)
-    td["supports", "offsets"] = np.array([[0, 2, 3], [0, 1, 3]])
-    with pytest.raises(ValueError, match="row 0 holds kept ids of padding"):
-        judge(td, supports_key="supports")
+    td["sampling", "kept_offsets"] = np.array([[0, 2, 3], [0, 1, 3]])
+    with pytest.raises(ValueError, match="row 0: there are kept ids of padding"):
+        judge(td, kept_ids=True)
 
 
 def test_empty_rows_and_batches(wrap: Make) -> None:
     judge = wrap("text", generate=False, inplace=False)
     td = recorded(text_td("", "Hi", field="full"), [([0], []), ([0, 1], [HI[1]])])
-    assert log_probs(judge(td, supports_key="supports", temperature=np.array([1.0, 0.5])))[1][1] > -1e-6
+    assert log_probs(judge(td, kept_ids=True, temperature=np.array([1.0, 0.5])))[1][1] > -1e-6
     assert judge(td[:0], temperature=0.5).batch_size == (0,)
 
 
 def test_one_conversation(wrap: Make) -> None:
     td = text_td("Hi", field="full")[0]
-    td["supports"] = TensorDict({"offsets": np.array([0, 1]), "ids": np.array([HI[1]])})
-    out = wrap("text", generate=False, inplace=False)(td, supports_key="supports", temperature=3.0)
+    td["sampling"] = Sampling(kept_offsets=np.array([0, 1]), kept_ids=np.array([HI[1]]))
+    out = wrap("text", generate=False, inplace=False)(td, kept_ids=True, temperature=3.0)
     np.testing.assert_allclose(out["log_probs", "full"], 0.0, atol=1e-6)
 
 
@@ -93,7 +94,7 @@ def test_one_conversation(wrap: Make) -> None:
         ({"temperature": "hot"}, TypeError, "temperature must be a number"),
         ({"temperature": np.ones(3)}, ValueError, r"temperature must be one number or have the batch size"),
         ({"temperature": np.nan}, ValueError, "temperature must be positive and finite"),
-        ({"supports_key": "records"}, ValueError, r"Expected the entries \('records', 'offsets'\)"),
+        ({"kept_ids": True}, ValueError, r"Expected the entries \('sampling', 'kept_offsets'\)"),
         ({"top_k": 3}, TypeError, r"no options of generation, got \['top_k'\]"),
     ],
 )
@@ -110,8 +111,11 @@ def test_errors(wrap: Make, options: Any, error: type[Exception], words: str, ba
 def test_records_that_do_not_fit(wrap: Make) -> None:
     judge = wrap("text", generate=False, batching=True)
     td = recorded(text_td("Hi", "Hello", field="full"), [([0, 0, 0, 1], [5]), ([0], [])])
-    with pytest.raises(ValueError, match=r"supports\[0\] is of 3 tokens, but the row has 2"):
-        judge(td, supports_key="supports")
+    with pytest.raises(ValueError, match="row 0: the record is of 3 tokens, but the row has 2"):
+        judge(td, kept_ids=True)
+    td = recorded(text_td("Hi", "Hello", field="full"), [([0, 0], []), ([0, 2], [5, 7])])
+    with pytest.raises(ValueError, match="row 1: token 4, 78, is not among the ids that it was drawn from"):
+        judge(td, kept_ids=True)
 
 
 def test_constructor(wrap: Make) -> None:
@@ -132,3 +136,46 @@ def test_choices_of_each_row() -> None:
     for choices in ([["a"]], [["a"], "bc"], [], "ab", [5, 6]):
         with pytest.raises(ValueError, match="choices must be"):
             per_row(choices, 1, 2)
+
+
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_judge_of_what_a_policy_drew(mode: str, padded: bool) -> None:
+    """Also of a template that writes more behind the response."""
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("jinja2")
+    drawn = {"max_new_tokens": 6, "temperature": 0.8, "top_p": 0.95, "seed": 2}
+    asked = {**drawn, "kept_ids": True, "sampled_log_probs": True}
+    policy = OnnxWrapper(
+        embedded_model_path(), input_mode=mode, pad_output=padded, generate_kwargs=asked, inplace=True
+    )
+    td = policy(prompts(mode))
+    want = td.get(("sampling", "sampled_log_probs"), as_list=True)
+    lengths = [int(row.sum()) for row in td.get(("masks", "all_assistant_mask"), as_list=True)]
+    judge = policy.get_new_version(
+        generate=False, score_kwargs={"temperature": 0.8, "kept_ids": True}, inplace=False
+    )
+    for row, own, length in zip(
+        judge(td).get(("log_probs", "full"), as_list=True), want, lengths, strict=True
+    ):
+        windows = np.lib.stride_tricks.sliding_window_view(row, length)
+        assert np.isclose(windows, own[:length], rtol=0, atol=1e-4).all(1).any()
+
+
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("name", ["genai-llama-fp32", "optimum-llama"])
+def test_scoring_gives_what_was_sampled(name: str, padded: bool) -> None:
+    options = {"temperature": 1.7, "top_p": 0.8, "top_k": 40, "min_p": 0.01, "max_new_tokens": 12, "seed": 3}
+    details = {"sampled_log_probs": True, "kept_ids": True}
+    policy = OnnxWrapper(
+        MODELS / name, input_mode="tokens", pad_output=padded, generate_kwargs={**options, **details}
+    )
+    td = policy(token_td([5, 6, 7, 8], [9, 10], [11]))
+    judge = policy.get_new_version(
+        generate=False, inplace=False, score_kwargs={"temperature": 1.7, "kept_ids": True}
+    )
+    drawn, scored = td["sampling"].get("sampled_log_probs", as_list=True), log_probs(judge(td))
+    masks = td.get(("masks", "all_attention_mask"), as_list=True)
+    assert len(drawn) == 3
+    for row, given, mask, prompt in zip(drawn, scored, masks, (4, 2, 1), strict=True):
+        np.testing.assert_allclose(given[np.asarray(mask)][prompt:], row, atol=1e-4)

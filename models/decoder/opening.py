@@ -1,0 +1,155 @@
+"""Open the graph of a language model, or its pair of graphs, and find out by runs what they do not say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lite.models.decoder.binding import PlacedGraph
+from lite.models.decoder.blocks import BlockCache
+from lite.models.decoder.cache import KVCache
+from lite.models.decoder.conventions import GraphSpec, Padding, has_own_switch
+from lite.models.decoder.gather_logits import MAX_MODEL_BYTES, gather_before_projection
+from lite.models.decoder.probe import check_causal, run_two_tokens
+from lite.models.decoder.recompute import RecomputeCache
+from lite.models.decoder.slots import SlotCache
+from lite.models.graph.model_config import ModelConfig
+from lite.models.graph.session import SessionLike, open_session, parse_device
+
+CACHES: dict[Padding, Callable[[PlacedGraph, int], KVCache]] = {
+    Padding.SLOTS: SlotCache,
+    Padding.LEFT: BlockCache,
+    Padding.EQUAL: BlockCache,
+    Padding.RIGHT: RecomputeCache,
+}
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What graphs are opened with.
+
+    Attributes:
+        config: what the model's directory says; None for sessions that are given.
+        device: `"cpu"`, `"cuda"` or `"cuda:N"`.
+        num_threads: threads inside one operator, None for the default.
+    """
+
+    config: ModelConfig | None
+    device: str
+    num_threads: int | None
+
+    def graph(
+        self, given: SessionLike | tuple[SessionLike, SessionLike] | None, *, gather_logits: bool
+    ) -> PlacedGraph:
+        """The model's graph, with the one that reads prompts where a pair needs it.
+
+        A pair whose second graph can read prompts, too, is that graph alone: the other one would hold the
+        weights a second time.
+
+        Args:
+            given: a session instead of the one to open, or both of a pair, that which reads prompts second.
+            gather_logits: change graphs to give logits at chosen positions, where that is possible.
+
+        Raises:
+            ValueError, TimeoutError, FileNotFoundError, RuntimeError, ImportError: see `OnnxDecoder`.
+        """
+        config = self.config
+        reader = config if isinstance(given, tuple) else config.of_prompts() if config else None
+        prompts = None
+        if isinstance(given, tuple):
+            given, second = given
+            prompts = self._placed(second, reader, prompts=True)
+        elif given is None and reader:
+            prompts = self._placed(self._session(reader, gather_logits), reader, prompts=True)
+        session = given or self._session(config, gather_logits)
+        length = prompts.spec.static_length if prompts else config.context_length if config else None
+        graph = self._placed(session, config, static_length=length)
+        if prompts is None or graph.spec.padding is Padding.SLOTS:
+            return self._probed(graph, config if given is None else None)
+        _check_pair(graph, prompts)
+        if not graph.spec.one_token:
+            try:
+                return self._probed(graph, config if given is None else None)
+            except ValueError:
+                pass  # it needs a past
+        return self._probed(replace(graph, prompts=prompts), reader if given is None else None)
+
+    def _session(self, config: ModelConfig | None, gather_logits: bool) -> SessionLike:
+        if config is None:
+            raise ValueError("model must be a path, got None without a session")
+        return _open(config, self.device, self.num_threads, gather_logits)
+
+    def _placed(self, session: SessionLike, config: ModelConfig | None, **options: Any) -> PlacedGraph:
+        spec = GraphSpec.from_session(session, config, **options)
+        vocab_size = spec.vocab_size or (config.vocab_size if config else None)
+        if vocab_size is None:
+            raise ValueError("neither the graph nor its configuration files say the vocabulary's size")
+        limits = [config.context_length if config else None, spec.static_length]
+        context_length = min((limit for limit in limits if limit is not None), default=None)
+        return PlacedGraph(session, spec, vocab_size, context_length, *parse_device(self.device))
+
+    def _probed(self, graph: PlacedGraph, config: ModelConfig | None) -> PlacedGraph:
+        """The graph as its runs show it: of which positions it gives logits its sizes need not say.
+
+        What reads prompts is opened again from `config`, if given, without the change that gathers logits.
+        """
+        spec, reads = graph.spec, graph.prompts or graph
+        if not (spec.padding is Padding.SLOTS or reads.spec.last_logits_only or reads.spec.one_token):
+            try:
+                run_two_tokens(CACHES[spec.padding](graph, 1))
+            except (RuntimeError, MemoryError) as error:  # its files may claim any vocabulary
+                if config is not None and reads.spec.gather:
+                    session = _open(config, self.device, self.num_threads, gather_logits=False)
+                    reads = replace(reads, session=session, spec=replace(reads.spec, gather=None))
+                reads = replace(reads, spec=replace(reads.spec, last_logits_only=True))
+                graph = replace(graph, prompts=reads) if graph.prompts else reads
+                try:
+                    run_two_tokens(CACHES[spec.padding](graph, 1))
+                except (RuntimeError, MemoryError):
+                    raise ValueError(str(error)) from error
+        if spec.padding is Padding.RIGHT and not graph.spec.last_logits_only and graph.vocab_size > 1:
+            try:
+                check_causal(CACHES[spec.padding](graph, 2), graph.context_length)
+            except RuntimeError as error:
+                raise ValueError(str(error)) from error
+        return graph
+
+
+def _check_pair(graph: PlacedGraph, prompts: PlacedGraph) -> None:
+    """Raise ValueError unless one graph takes the cache that the other gives."""
+    one, other = (
+        [
+            [(tensor.layer, tensor.kind) for tensor in spec.cache],
+            spec.num_heads,
+            spec.head_size,
+            spec.cache_type,
+        ]
+        + [spec.static_length, placed.vocab_size]
+        for placed in (graph, prompts)
+        for spec in (placed.spec,)
+    )
+    if one != other:
+        raise ValueError(
+            "the graph that reads prompts gives another cache than the other one takes (layers, heads, head "
+            f"size, type, fixed length, vocabulary): {other} and {one}"
+        )
+
+
+def _open(config: ModelConfig, device: str, num_threads: int | None, gather_logits: bool) -> SessionLike:
+    """Open the graph of a model, changed to give logits at chosen positions where that is possible."""
+    flash = not (config.summary and config.summary.rounds_activations)
+    changed = None
+    if gather_logits and config.graph.stat().st_size <= MAX_MODEL_BYTES:
+        changed = gather_before_projection(config.graph.read_bytes())
+    if changed is not None:
+        try:
+            session = open_session(
+                config.graph, device=device, num_threads=num_threads, flash_attention=flash, content=changed
+            )
+        except ValueError:
+            pass  # the graph's end only looked familiar; if the graph itself is bad, the next try says so
+        else:
+            if not has_own_switch(session):
+                return session
+    return open_session(config.graph, device=device, num_threads=num_threads, flash_attention=flash)

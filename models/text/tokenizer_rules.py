@@ -1,0 +1,219 @@
+"""Limits to the rules of a tokenizer.json, which are checked before the tokenizers package reads it.
+
+A dozen rules that each write eight letters for one make 10^10 of one, and a rule may be a few megabytes that
+take minutes to read. What rules make of a text is bounded here from what they say, whatever the text is;
+tokenizers that ship with models stay far below the limits.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+MAX_GROWTH = 64
+"""Characters that the rules of one kind may make of one, beyond what each kind of model does once."""
+MAX_WRITTEN = 1 << 12  # characters that rules may put before a text
+MAX_RULE_PARTS = 20_000
+MAX_RULE_DEPTH = 16
+MAX_RULE_CHARS = 1 << 25  # of everything but the model
+MAX_ADDED_TOKENS = 1 << 17  # models of speech have 66,000; twice as many take seconds to read
+MAX_TEMPLATE_IDS = 1 << 10
+MAX_ID = 2**31 - 1
+
+_KINDS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
+_IDS = ("added_tokens", "post_processor", "padding")
+# Rules after the model, which comes last where the tokenizers package writes the file; in its vocabulary such
+# names have numbers. A name may be spelled with escapes, which nobody needs for letters.
+_AFTER_MODEL = re.compile(
+    r'"(?:normalizer|pre_tokenizer|post_processor|decoder|added_tokens|padding)"\s*:\s*[\[{]|\\u00[4-7]'
+)
+_SPACE = re.compile(r"[ \t\r\n]*")
+# Longest that one character gets, in characters: that of each Unicode form, of bytes as characters, and of
+# a space that becomes a mark and gets one before it.
+_FORMS = {"NFC": 3, "NFD": 4, "NFKC": 18, "NFKD": 18, "Lowercase": 3, "BertNormalizer": 12}
+_MARKS = {"ByteLevel": 4, "Metaspace": 2}
+
+
+def check_rules(source: str) -> None:
+    """Raise ValueError for a tokenizer.json that may take any time or memory to read or to use.
+
+    Args:
+        source: the file's text.
+
+    Example:
+        >>> rule = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 1000}
+        >>> check_rules(json.dumps({"normalizer": rule, "model": {}}))
+        Traceback (most recent call last):
+        ValueError: its normalizer makes up to 1000 characters of one, allowed are 64
+    """
+    parts = _parts(source)
+    for name in _IDS:
+        for number in _numbers(parts.get(name)):
+            if number > MAX_ID:
+                raise ValueError(f"ids must be at most {MAX_ID}, got {number} in its {name}")
+    added = parts.get("added_tokens")
+    if isinstance(added, list) and len(added) > MAX_ADDED_TOKENS:
+        raise ValueError(f"it has {len(added)} added tokens, allowed are {MAX_ADDED_TOKENS}")
+    for name in _KINDS:
+        for count, _ in enumerate(_walk(parts.get(name))):
+            if count == MAX_RULE_PARTS:
+                raise ValueError(f"its {name} has more than {MAX_RULE_PARTS} parts")
+        growth = _Growth()
+        for rule in _rules(parts.get(name)):
+            growth.add(rule)
+            if growth.factor > MAX_GROWTH:
+                raise ValueError(
+                    f"its {name} makes up to {growth.factor} characters of one, allowed are {MAX_GROWTH}"
+                )
+            if growth.written > MAX_WRITTEN:
+                raise ValueError(
+                    f"its {name} writes up to {growth.written} characters itself, allowed are {MAX_WRITTEN}"
+                )
+
+
+class _Growth:
+    """What a sequence of rules makes of a text of n characters: at most ``factor * n + written``.
+
+    Not counted are what a Unicode form makes of characters of the text itself, as its results stay as they
+    are, and the first rule of each other kind: these are how models see texts.
+    """
+
+    def __init__(self) -> None:
+        self.factor = 1
+        self.written = 0
+        self._seen: set[str] = set()
+        self._foreign = False  # whether rules have written what a Unicode form may make longer
+
+    def add(self, rule: Mapping[str, Any]) -> None:
+        kind = str(rule.get("type"))
+        written = _text(rule.get("content")) if kind == "Replace" else _text(rule.get("prepend"))
+        if kind == "Replace":
+            self._times(_replaced(rule.get("pattern"), len(written)))
+        elif kind == "Prepend":
+            self.written += len(written)
+        elif kind in _FORMS and self._foreign:
+            self._times(_FORMS[kind])
+        elif kind == "Precompiled":
+            longest = _longest(rule.get("precompiled_charsmap"))
+            # what Unicode's own forms write is no longer than this
+            self._times(longest if kind in self._seen or longest > 64 else 1)
+        elif kind in _MARKS and kind in self._seen:
+            self._times(_MARKS[kind])
+        elif kind == "TemplateProcessing":
+            self._template(rule)
+        self._foreign |= not written.isascii()
+        self._seen.add(kind)
+
+    def _times(self, factor: int) -> None:
+        self.factor *= max(1, factor)
+        self.written *= max(1, factor)
+
+    def _template(self, rule: Mapping[str, Any]) -> None:
+        special = rule.get("special_tokens")
+        for name in ("single", "pair"):
+            pieces = rule.get(name)
+            count = 0
+            for piece in pieces if isinstance(pieces, list) else ():
+                token = piece.get("SpecialToken") if isinstance(piece, Mapping) else None
+                key = token.get("id") if isinstance(token, Mapping) else None
+                entry = special.get(key) if isinstance(special, Mapping) and isinstance(key, str) else None
+                ids = entry.get("ids") if isinstance(entry, Mapping) else None
+                count += len(ids) if isinstance(ids, list) else 1
+            if count > MAX_TEMPLATE_IDS:
+                raise ValueError(f"its post_processor adds {count} tokens, allowed are {MAX_TEMPLATE_IDS}")
+
+
+def _parts(source: str) -> dict[str, Any]:
+    """The entries of the file before its model, or all if any may follow."""
+    head = source[:MAX_RULE_CHARS]
+    decoder, parts, at = json.JSONDecoder(), dict[str, Any](), _skip(head, 0, "{")
+    try:
+        while not head.startswith("}", at):
+            key, at = decoder.raw_decode(head, at)
+            at = _skip(head, at, ":")
+            if key == "model":
+                if _AFTER_MODEL.search(source, at) is None:
+                    return parts
+                break
+            parts[str(key)], at = decoder.raw_decode(head, at)
+            at = _skip(head, at, "" if head.startswith("}", _skip(head, at, "")) else ",")
+        if len(source) > MAX_RULE_CHARS:
+            raise ValueError(f"it has {len(source)} characters and entries that do not come before its model")
+        whole = json.loads(source)
+    except json.JSONDecodeError as error:
+        if len(source) > MAX_RULE_CHARS:
+            raise ValueError(f"its rules have more than {MAX_RULE_CHARS} characters") from None
+        raise ValueError(f"it is not valid JSON: {error}") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return whole if isinstance(whole, dict) else {}
+
+
+def _skip(source: str, at: int, token: str) -> int:
+    """The position after spaces, a token and spaces."""
+    found = _SPACE.match(source, at)
+    at = found.end() if found else at
+    if not source.startswith(token, at):
+        raise ValueError(f"it is not valid JSON: expected {token!r} at character {at}")
+    found = _SPACE.match(source, at + len(token))
+    return found.end() if found else at
+
+
+def _walk(value: Any) -> Iterator[Any]:
+    """Everything in a rule, without recursion."""
+    left = [(value, 0)]
+    while left:
+        item, depth = left.pop()
+        yield item
+        if depth > MAX_RULE_DEPTH:
+            raise ValueError(f"its rules are nested more than {MAX_RULE_DEPTH} deep")
+        inner = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
+        left += [(part, depth + 1) for part in inner]
+
+
+def _numbers(value: Any) -> Iterator[int]:
+    left = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, int):
+            yield item
+        left += item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
+
+
+def _rules(value: Any) -> Iterator[Mapping[str, Any]]:
+    """The rules of a sequence in their order; a rule by itself is one."""
+    if not isinstance(value, Mapping):
+        return
+    if value.get("type") != "Sequence":
+        yield value
+        return
+    for inner in value.values():
+        for rule in inner if isinstance(inner, list) else ():
+            yield from _rules(rule)
+
+
+def _replaced(pattern: Any, written: int) -> int:
+    """Characters that one becomes; an expression may match nothing, before every character."""
+    text = pattern.get("String") if isinstance(pattern, Mapping) else None
+    if isinstance(text, str) and text:
+        return -(-written // len(text))
+    return 1 + written
+
+
+def _longest(charsmap: Any) -> int:
+    """The longest text that a Precompiled rule writes: its map, then its texts, each ended by a zero."""
+    try:
+        blob = base64.b64decode(_text(charsmap), validate=True)
+    except ValueError:
+        raise ValueError("its Precompiled rule is not base64") from None
+    size = int.from_bytes(blob[:4], "little")
+    if size > len(blob) - 4 or size % 4:
+        raise ValueError(f"its Precompiled rule has {len(blob)} bytes and a map of {size}")
+    return max(map(len, blob[4 + size :].split(b"\0")))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

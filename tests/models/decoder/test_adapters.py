@@ -1,0 +1,157 @@
+"""LoRA adapters: each gives what its formulas say, rows keep to theirs, and other models' files are named."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.models.handmade_exports import ADAPTERS, NAMES, adapter, logits
+from helpers.models.real_models import EXPECTED, MODELS
+from numpy.typing import NDArray
+
+from lite.models import GenerationConfig, OnnxDecoder, generate, score
+
+onnxruntime = pytest.importorskip("onnxruntime")
+FOLDER = MODELS / "handmade-lora"
+FILES = {name: FOLDER / f"{name}.onnx_adapter" for name in ADAPTERS}
+PROMPTS = [np.array(case["prompt"]) for case in EXPECTED["handmade-lora"]["greedy"]]
+
+
+@pytest.fixture
+def decoder() -> OnnxDecoder:
+    return OnnxDecoder(FOLDER, num_threads=1, adapters=FILES)
+
+
+def want(ids: NDArray[np.int64], name: str | None) -> NDArray[np.float64]:
+    return logits(ids.tolist(), NAMES["handmade-lora"], None if name is None else adapter(name))
+
+
+def log_probs(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    result: NDArray[np.float64] = values - np.log(np.exp(values).sum(-1, keepdims=True))
+    return result
+
+
+@pytest.mark.parametrize("name", [*ADAPTERS, None])
+def test_generation_and_scores(decoder: OnnxDecoder, name: str | None) -> None:
+    decoder.adapter = name
+    responses = generate(decoder, PROMPTS, GenerationConfig(max_new_tokens=8))
+    rows = [np.concatenate([prompt, r.tokens]) for prompt, r in zip(PROMPTS, responses, strict=True)]
+    for row, response, scored in zip(rows, responses, score(decoder, rows), strict=True):
+        exact = log_probs(want(row, name))[np.arange(len(row) - 1), row[1:]]
+        start = len(row) - len(response.tokens)
+        np.testing.assert_array_equal(want(row, name)[start - 1 : -1].argmax(-1), response.tokens)
+        np.testing.assert_allclose(response.log_probs, exact[start - 1 :], atol=1e-4)
+        np.testing.assert_allclose(scored[1:], exact, atol=1e-4)
+    assert not decoder.lengths.any()
+
+
+def test_the_adapters_differ() -> None:
+    """Else the other tests could not tell one from another."""
+    one, two, base = (want(PROMPTS[0], name)[-1] for name in (*ADAPTERS, None))
+    assert min(np.abs(a - b).max() for a, b in ((one, two), (one, base), (two, base))) > 1
+
+
+def test_rows_of_several_adapters_live_side_by_side(decoder: OnnxDecoder) -> None:
+    names = (*ADAPTERS, None)
+    for row, name in enumerate(names):
+        decoder.adapter = name
+        got = decoder.prefill(row, PROMPTS[0])
+        np.testing.assert_allclose(got, want(PROMPTS[0], name)[-1], atol=1e-4)
+    assert decoder.lengths.tolist() == [5, 5, 5]
+    for row, name in enumerate(names):
+        decoder.adapter = name
+        got = decoder.decode([7], [row])[0]
+        np.testing.assert_allclose(got, want(np.append(PROMPTS[0], 7), name)[-1], atol=1e-4)
+    decoder.truncate(0, 3)
+    decoder.adapter = names[0]
+    np.testing.assert_allclose(
+        decoder.decode([9], [0])[0], want(np.append(PROMPTS[0][:3], 9), names[0])[-1], atol=1e-4
+    )
+    assert decoder.lengths.tolist() == [4, 6, 6]
+
+
+def test_a_row_does_not_go_on_under_another_adapter(decoder: OnnxDecoder) -> None:
+    decoder.prefill(0, PROMPTS[0])
+    decoder.adapter = "formal"
+    for attempt in (
+        lambda: decoder.decode([1], [0]),
+        lambda: decoder.decode_unchecked(np.array([1]), [0]),
+        lambda: decoder.extend([0], [[1]]),
+        lambda: decoder.fork(0, 1),
+    ):
+        with pytest.raises(ValueError, match=r"row 0 holds tokens computed with adapter None.* is 'formal'"):
+            attempt()
+    assert decoder.lengths[0] == 5
+    assert 0 not in decoder.acquire(2)  # it is not free
+    got = decoder.prefill(0, PROMPTS[0])  # begins anew
+    np.testing.assert_allclose(got, want(PROMPTS[0], "formal")[-1], atol=1e-4)
+    decoder.adapter = None
+    with pytest.raises(ValueError, match="computed with adapter 'formal'"):
+        decoder.decode([1], [0])
+    decoder.reset(0)
+    np.testing.assert_allclose(decoder.prefill(0, PROMPTS[0]), want(PROMPTS[0], None)[-1], atol=1e-4)
+
+
+def test_an_adapter_without_rows_takes_no_memory(decoder: OnnxDecoder) -> None:
+    for name in (*ADAPTERS, None) * 3:
+        decoder.adapter = name
+        score(decoder, PROMPTS)
+    assert decoder.cache_bytes == 0
+
+
+def test_unknown_names(decoder: OnnxDecoder) -> None:
+    with pytest.raises(ValueError, match=r"adapter must be None or .*'formal', 'casual'.*got 'rude'"):
+        decoder.adapter = "rude"
+    assert decoder.adapter is None
+    with pytest.raises(ValueError, match="none was given"):
+        OnnxDecoder(FOLDER, num_threads=1).adapter = "formal"
+
+
+def test_pickling_keeps_the_adapter(decoder: OnnxDecoder) -> None:
+    decoder.adapter = "casual"
+    for copied in (pickle.loads(pickle.dumps(decoder)), copy.copy(decoder)):
+        assert copied.adapter == "casual"
+        np.testing.assert_allclose(copied.prefill(0, PROMPTS[1]), want(PROMPTS[1], "casual")[-1], atol=1e-4)
+
+
+def write(path: Path, **values: NDArray[np.generic]) -> Path:
+    file = onnxruntime.AdapterFormat()
+    file.set_parameters({k: onnxruntime.OrtValue.ortvalue_from_numpy(v) for k, v in values.items()})
+    file.export_adapter(str(path))
+    return path
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    def load(path: Path) -> OnnxDecoder:
+        return OnnxDecoder(FOLDER, num_threads=1, adapters={"mine": path})
+
+    with pytest.raises(FileNotFoundError, match=r"adapters\['mine'\]: there is no file"):
+        load(tmp_path / "nowhere")
+    (tmp_path / "text").write_bytes(b"no adapter at all" * 9)
+    with pytest.raises(ValueError, match=r"adapters\['mine'\]: .* is no adapter file"):
+        load(tmp_path / "text")
+    (tmp_path / "cut").write_bytes(FILES["formal"].read_bytes()[:700])
+    with pytest.raises(ValueError, match=r"adapters\['mine'\]: .* is no adapter file"):
+        load(tmp_path / "cut")
+    with pytest.raises(
+        ValueError, match="another model: the graph has no optional input 'other', it has query"
+    ):
+        load(write(tmp_path / "other", other=np.zeros((2, 2), np.float32)))
+    for wrong in (np.zeros((9, 2), np.float32), np.zeros(16, np.float32), np.zeros((16, 2), np.float16)):
+        with pytest.raises(
+            ValueError, match=r"query\.0\.lora_A must be a tensor\(float\) of shape \[16, 'rank'\]"
+        ):
+            load(write(tmp_path / "wrong", **{"query.0.lora_A": wrong}))
+    with pytest.raises(ValueError, match=r"the graph has no optional input .*, it has none"):
+        OnnxDecoder(MODELS / "optimum-gpt2", num_threads=1, adapters={"mine": FILES["formal"]})
+
+
+def test_an_adapter_may_change_part_of_the_inputs(tmp_path: Path) -> None:
+    some = {key: value for key, value in adapter("formal").items() if key.startswith("query.1")}
+    decoder = OnnxDecoder(FOLDER, num_threads=1, adapters={"some": write(tmp_path / "some", **some)})
+    decoder.adapter = "some"
+    exact = logits(PROMPTS[0].tolist(), NAMES["handmade-lora"], some)[-1]
+    np.testing.assert_allclose(decoder.prefill(0, PROMPTS[0]), exact, atol=1e-4)

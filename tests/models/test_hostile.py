@@ -1,0 +1,401 @@
+"""Hostile model folders: each is opened and used in a process with limits on memory and time.
+
+Whatever a folder holds, what becomes of it is an answer or an error that says what is wrong: nothing hangs,
+dies, fills memory, reads a file that lies elsewhere or raises what only a debugger understands. The rules
+behind these cases are tested beside what keeps them: `graph/test_json_files.py`, `graph/test_protobuf.py`,
+`graph/test_session.py`, `text/test_tokenizer_rules.py`, `text/test_template_sandbox_attacks.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.models.hostile import Cases, graph_of_size
+from helpers.models.real_models import MODELS
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is limited as Linux does it")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("tokenizers")
+pytest.importorskip("jinja2")
+
+ENDLESS = Path(__file__).parent / "graphs" / "endless.onnx"
+LEFT, SLOTS = "optimum-llama", "genai-llama-fp32"
+FINE = "fine"
+REFUSED = "ValueError: "
+MISSING = "FileNotFoundError: "
+Change = Callable[[Path], Any]
+
+
+@pytest.fixture(scope="module")
+def cases() -> Iterator[Cases]:
+    with Cases() as running:
+        yield running
+
+
+@pytest.fixture
+def result(cases: Cases, tmp_path: Path) -> Callable[..., str]:
+    """What comes of an export that was changed."""
+
+    def run(change: Change, *, export: str = LEFT, action: str = "use", **options: Any) -> str:
+        folder = tmp_path / "models" / "model"
+        shutil.copytree(MODELS / export, folder)
+        change(folder)
+        return cases.run(action, folder, **options)
+
+    return run
+
+
+def write(name: str, content: Any) -> Change:
+    """Put a file in place of another: text, bytes or what JSON can say."""
+
+    def change(folder: Path) -> None:
+        data = content if isinstance(content, (str, bytes)) else json.dumps(content)
+        (folder / name).write_bytes(data.encode() if isinstance(data, str) else data)
+
+    return change
+
+
+def edit(name: str, *path: str, **entries: Any) -> Change:
+    """Set entries of a JSON file, at the end of a path of keys."""
+
+    def change(folder: Path) -> None:
+        file = folder / name
+        whole = json.loads(file.read_text()) if file.exists() else {}
+        part = whole
+        for key in path:
+            part = part[key]
+        part.update(entries)
+        file.write_text(json.dumps(whole))
+
+    return change
+
+
+def instead(name: str, make: Callable[[Path], Any]) -> Change:
+    """Have something else stand where a file was."""
+
+    def change(folder: Path) -> None:
+        (folder / name).unlink(missing_ok=True)
+        make(folder / name)
+
+    return change
+
+
+def elsewhere(name: str) -> Change:
+    """Move a file out of the folder and link to it."""
+
+    def change(folder: Path) -> None:
+        shutil.move(folder / name, folder.parent / "secret")
+        (folder / name).symlink_to(folder.parent / "secret")
+
+    return change
+
+
+def cut(name: str, share: float) -> Change:
+    return lambda folder: os.truncate(folder / name, int((folder / name).stat().st_size * share))
+
+
+@pytest.mark.parametrize("export", [LEFT, SLOTS, "genai-qwen2-int4", "handmade-no-cache"])
+def test_what_is_not_changed_is_fine(result: Callable[..., str], export: str) -> None:
+    assert result(lambda folder: None, export=export) == FINE
+
+
+# -- what is no file -----------------------------------------------------------------------------
+
+CONFIGS = ["config.json", "generation_config.json", "tokenizer_config.json", "special_tokens_map.json"]
+
+
+@pytest.mark.parametrize("name", [*CONFIGS, "model.onnx", "tokenizer.json", "chat_template.jinja"])
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device", "link to itself"])
+def test_what_is_no_file_is_none(result: Callable[..., str], name: str, kind: str) -> None:
+    make: dict[str, Callable[[Path], Any]] = {
+        "pipe": os.mkfifo,
+        "folder": Path.mkdir,
+        "device": lambda path: path.symlink_to("/dev/zero"),
+        "link to itself": lambda path: path.symlink_to(path.name),
+    }
+    found = result(instead(name, make[kind]))
+    if name in ("model.onnx", "tokenizer.json"):
+        assert found.startswith(MISSING), found
+    else:
+        assert found == FINE
+
+
+def test_external_data_that_are_no_file(result: Callable[..., str]) -> None:
+    assert result(instead("model.onnx.data", os.mkfifo), export=SLOTS).startswith(MISSING)
+
+
+# -- files from elsewhere ------------------------------------------------------------------------
+
+
+def test_a_template_from_elsewhere_is_not_read(result: Callable[..., str]) -> None:
+    found = result(elsewhere("chat_template.jinja"))
+    assert found.startswith(REFUSED)
+    assert "link out of its folder" in found
+
+
+@pytest.mark.parametrize("location", ["../secret", "/etc/passwd", "a/../../secret"])
+def test_external_data_from_elsewhere_are_not_read(result: Callable[..., str], location: str) -> None:
+    def change(folder: Path) -> None:
+        (folder.parent / "secret").write_bytes(bytes(1 << 16))
+        whole = (folder / "model.onnx").read_bytes()
+        name = location.ljust(len("model.onnx.data"), "/").encode()
+        assert b"model.onnx.data" in whole
+        (folder / "model.onnx").write_bytes(whole.replace(b"model.onnx.data", name))
+
+    found = result(change, export=SLOTS)
+    assert found.startswith(REFUSED)
+    assert "outside its folder" in found
+
+
+# -- JSON ----------------------------------------------------------------------------------------
+
+JSON: dict[str, Any] = {
+    "deep": '{"a":' + "[" * 200_000 + "]" * 200_000 + "}",
+    "cut": '{"a": [1,',
+    "long numbers": '{"eos_token_id": ' + "9" * 5000 + "}",
+    "no object": "[1]",
+    "empty": "",
+    "no text": bytes(range(256)),
+    "zeros": bytes(100),
+}
+
+
+@pytest.mark.parametrize("name", [*CONFIGS, "tokenizer.json"])
+@pytest.mark.parametrize("kind", JSON)
+def test_json_that_is_none(result: Callable[..., str], name: str, kind: str) -> None:
+    found = result(write(name, JSON[kind]))
+    assert found.startswith(REFUSED), found
+    assert name in found
+
+
+@pytest.mark.parametrize("name", [*CONFIGS, "tokenizer.json", "chat_template.jinja"])
+def test_files_of_a_terabyte(result: Callable[..., str], name: str) -> None:
+    found = result(lambda folder: os.truncate(folder / name, 1 << 40))
+    assert found.startswith(REFUSED)
+    assert "may have at most" in found
+
+
+NONSENSE = [2**62, 10**30, -5, 0, 1.5, "12", [1, 2], [[1]], {"a": 1}, True, None]
+
+
+@pytest.mark.parametrize("value", [*NONSENSE, float("inf"), float("nan")], ids=repr)
+def test_sizes_and_options_that_are_none(result: Callable[..., str], value: Any) -> None:
+    """What is no size counts for nothing, where the graph says what it needs."""
+    sizes = ("max_position_embeddings", "vocab_size", "num_key_value_heads", "num_attention_heads")
+    more = ("hidden_size", "head_dim", "num_hidden_layers", "eos_token_id", "pad_token_id", "text_config")
+
+    def change(folder: Path) -> None:
+        edit("config.json", **dict.fromkeys((*sizes, *more), value))(folder)
+        edit("tokenizer_config.json", eos_token=value, chat_template=value, added_tokens_decoder=value)(
+            folder
+        )
+        edit("generation_config.json", eos_token_id=value, pad_token_id=value)(folder)
+
+    assert result(change) == FINE
+
+
+@pytest.mark.parametrize(
+    "name", ["temperature", "top_k", "top_p", "min_p", "repetition_penalty", "max_new_tokens", "do_sample"]
+)
+def test_options_of_generation_that_are_none(cases: Cases, tmp_path: Path, name: str) -> None:
+    for i, value in enumerate([*NONSENSE, float("inf"), float("nan")]):
+        folder = shutil.copytree(MODELS / LEFT, tmp_path / str(i))
+        edit("generation_config.json", **{name: value})(folder)
+        found = cases.run("configure", folder)
+        assert found == FINE or (found.startswith(REFUSED) and name in found), (value, found)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "context_length",
+        "vocab_size",
+        "eos_token_id",
+        "decoder",
+        *(
+            f"decoder.{name}"
+            for name in ("head_size", "num_key_value_heads", "num_hidden_layers", "hidden_size")
+        ),
+    ],
+)
+def test_a_cache_of_any_size_is_not_allocated(cases: Cases, tmp_path: Path, path: str) -> None:
+    *parts, name = path.split(".")
+    for i, value in enumerate(NONSENSE):
+        folder = shutil.copytree(MODELS / SLOTS, tmp_path / str(i))
+        edit("genai_config.json", "model", *parts, **{name: value})(folder)
+        found = cases.run("use", folder)
+        if name == "head_size" and isinstance(value, int) and value > 2**60:
+            assert found.startswith("MemoryError: cannot allocate"), found
+        else:
+            assert found == FINE or found.startswith(REFUSED), (value, found)
+
+
+# -- graphs --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("action", ["impatient", "run_graph"])
+def test_a_graph_that_never_ends(result: Callable[..., str], action: str) -> None:
+    found = result(lambda folder: shutil.copy(ENDLESS, folder / "model.onnx"), action=action)
+    assert found.startswith("TimeoutError: the graph may never end")
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 2**38), (2**20, 2**20, 2**20), (1, 3, 2**63 - 1)])
+@pytest.mark.parametrize("action", ["use", "run_graph"])
+def test_a_graph_that_makes_more_than_fits(
+    result: Callable[..., str], shape: tuple[int, ...], action: str
+) -> None:
+    found = result(write("model.onnx", graph_of_size(*shape)), action=action)
+    assert found.startswith((REFUSED, "RuntimeError: ")), found
+    assert "alloc" in found.lower() or "dimensions" in found or "too big" in found or "graph failed" in found
+
+
+@pytest.mark.parametrize("share", [0, 0.01, 0.5, 0.999])
+@pytest.mark.parametrize(
+    ("name", "export"), [("model.onnx", LEFT), ("model.onnx", SLOTS), ("model.onnx.data", SLOTS)]
+)
+def test_graphs_that_are_cut(result: Callable[..., str], name: str, export: str, share: float) -> None:
+    found = result(cut(name, share), export=export)
+    assert found.startswith(REFUSED), found
+    assert "model.onnx" in found
+
+
+@pytest.mark.parametrize("export", ["optimum-gpt2", SLOTS, "handmade-no-cache"])
+def test_graphs_with_other_bytes(cases: Cases, tmp_path: Path, export: str) -> None:
+    refused = 0
+    for seed in range(8):
+        folder = shutil.copytree(MODELS / export, tmp_path / str(seed))
+        choose, data = random.Random(seed), bytearray((folder / "model.onnx").read_bytes())
+        for _ in range(20):
+            data[choose.randrange(len(data))] = choose.randrange(256)
+        (folder / "model.onnx").write_bytes(data)
+        found = cases.run("use", folder)
+        assert found == FINE or found.startswith((REFUSED, MISSING)), found
+        refused += found != FINE
+    assert refused
+
+
+# -- tokenizers ----------------------------------------------------------------------------------
+
+
+def replace(pattern: str, content: str) -> dict[str, Any]:
+    return {"type": "Replace", "pattern": {"String": pattern}, "content": content}
+
+
+def sequence(key: str, *rules: Any) -> dict[str, Any]:
+    return {"type": "Sequence", key: list(rules)}
+
+
+def doubled(rule: Any, key: str, times: int) -> Any:
+    for _ in range(times):
+        rule = sequence(key, rule, rule)
+    return rule
+
+
+BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+SPECIAL = {"<|endoftext|>": {"id": "<|endoftext|>", "ids": [0] * 1000, "tokens": ["<|endoftext|>"] * 1000}}
+FIRST = {"SpecialToken": {"id": "<|endoftext|>", "type_id": 0}}
+TEXT = {"Sequence": {"id": "A", "type_id": 0}}
+TEMPLATE = {"type": "TemplateProcessing", "pair": [], "special_tokens": SPECIAL}
+SPLIT = {"type": "Split", "behavior": "Isolated", "invert": False}
+WORDS = {
+    "type": "WordPiece",
+    "unk_token": "[UNK]",
+    "continuing_subword_prefix": "##",
+    "max_input_chars_per_word": 100,
+}
+TOKENIZERS: dict[str, dict[str, Any]] = {
+    "twelve rules that multiply": {"normalizer": sequence("normalizers", *[replace("l", "l" * 8)] * 12)},
+    "rules in rules": {"normalizer": doubled(replace("l", "ll"), "normalizers", 10)},
+    "megabytes for a letter": {"normalizer": replace("l", "x" * 8_000_000)},
+    "megabytes before a text": {"normalizer": {"type": "Prepend", "prepend": "x" * 8_000_000}},
+    "bytes of bytes of bytes": {"pre_tokenizer": sequence("pretokenizers", *[BYTE_LEVEL] * 30)},
+    "decoding that multiplies": {"decoder": sequence("decoders", *[replace("l", "l" * 8)] * 12)},
+    "rules without end": {"decoder": doubled({"type": "Fuse"}, "decoders", 16)},
+    "rules of many megabytes": {"decoder": doubled({"type": "Fuse"}, "decoders", 18)},
+    "a million special tokens": {"post_processor": {**TEMPLATE, "single": [*[FIRST] * 1000, TEXT]}},
+    "a map of four gigabytes": {
+        "normalizer": {"type": "Precompiled", "precompiled_charsmap": "/////////////////w=="}
+    },
+    "a short map": {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}},
+    "an expression in expressions": {
+        "pre_tokenizer": {**SPLIT, "pattern": {"Regex": "(" * 5000 + "a" + ")" * 5000}}
+    },
+    "no unknown token": {"model": {**WORDS, "vocab": {"a": 0}}, "added_tokens": []},
+    "an unknown special token": {
+        "post_processor": {**TEMPLATE, "special_tokens": {}, "single": [FIRST, TEXT]}
+    },
+    "an id of 32 bits": {"model": {"type": "WordLevel", "unk_token": "a", "vocab": {"a": 0, "b": 2**32 - 1}}},
+    "an added id of 32 bits": {"added_tokens": [{"id": 2**32 - 1, "content": "z", "special": True}]},
+    "a special id of 32 bits": {
+        "post_processor": {"type": "BertProcessing", "sep": ["a", 2**32 - 1], "cls": ["b", 1]}
+    },
+    "a piece of no length": {"pre_tokenizer": {"type": "FixedLength", "length": 0}},
+    "a merge of nothing": {"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [["a", "b"]]}},
+    "nothing at all": {"model": {"type": "Unigram", "unk_id": None, "vocab": []}, "added_tokens": []},
+    "too many added tokens": {"added_tokens": [{"id": i, "content": f"t{i}"} for i in range(140_000)]},
+}
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_tokenizers_that_are_refused(result: Callable[..., str], name: str) -> None:
+    found = result(edit("tokenizer.json", **TOKENIZERS[name]), action="tokenize")
+    assert found.startswith(REFUSED), found
+    assert "tokenizer" in found
+
+
+def test_models_with_such_a_tokenizer_are_refused(result: Callable[..., str]) -> None:
+    found = result(edit("tokenizer.json", **TOKENIZERS["twelve rules that multiply"]))
+    assert (
+        "tokenizer.json is not a valid tokenizer: its normalizer makes up to 512 characters of one" in found
+    )
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"([a-zA-Z0-9 ,!.?|<>_\n]+)+\x01", "(.+)+\x01", r"(.*)(.*)(.*)(.*)(.*)\5\x01"]
+)
+def test_expressions_that_try_for_ever(result: Callable[..., str], pattern: str) -> None:
+    found = result(edit("tokenizer.json", pre_tokenizer={**SPLIT, "pattern": {"Regex": pattern}}))
+    assert found == FINE or found.startswith(REFUSED), found
+
+
+# -- templates -----------------------------------------------------------------------------------
+
+TEMPLATES = {
+    "loops": "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+    "lists in lists": (
+        "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}"
+        "{{ ns.x }}"
+    ),
+    "long texts": "{% set a = 'a' * 16000000 %}{{ [a] * 9999 }}",
+    "long numbers": "{{ 9 ** 9 ** 9 }}",
+    "Python": "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+    "Python by another way": "{{ cycler.__init__.__globals__ }}",
+    "files": "{% include '/etc/passwd' %}",
+    "itself": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+    "deep": "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}",
+    "long": "a" * (1 << 20),
+    "cut": "{% for m in messages %}",
+}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_templates_that_are_refused(result: Callable[..., str], name: str) -> None:
+    found = result(write("chat_template.jinja", TEMPLATES[name]))
+    assert found.startswith(REFUSED), found
+    assert "chat template" in found
+
+
+def test_templates_of_the_configuration_are_no_others(result: Callable[..., str]) -> None:
+    def change(folder: Path) -> None:
+        (folder / "chat_template.jinja").unlink()
+        edit("tokenizer_config.json", chat_template=TEMPLATES["Python"])(folder)
+
+    assert result(change).startswith("ValueError: the chat template failed")
