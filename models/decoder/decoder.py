@@ -382,11 +382,16 @@ class OnnxDecoder:
         self.truncate(row, 0)
 
     @_in_turn
-    def settle(self, row: int) -> None:
-        """Let `row` take no more memory than its tokens need, as it is going to rest."""
+    def settle(self, row: int) -> int:
+        """Let `row` take no more memory than its tokens need, as it is going to rest; returns the bytes.
+
+        In a cache of fixed length every row takes that length.
+        """
         (row,) = self._rows([row])
         self._check_adapter([row])
         self._cache.settle(row)
+        length = int(self._cache.lengths[row])
+        return self.bytes_per_token * (self.spec.static_length or length if length else 0)
 
     @_in_turn
     def reserve(self, length: int, rows: int = 1) -> None:

@@ -111,8 +111,8 @@ class RewindableDecoder(Decoder, Protocol):
     def continue_rows(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> NDArray[np.float32]:
         """Append tokens (L_i,) to different rows; the logits after each row's last one, float32 (n, V)."""
 
-    def settle(self, row: int) -> None:
-        """Let a row that is to rest take no more memory than its tokens need."""
+    def settle(self, row: int) -> int:
+        """Let a row that is to rest take no more memory than its tokens need; returns how many bytes."""
 
 
 def check_decoder(model: Any) -> None:

@@ -91,8 +91,9 @@ class ScriptedDecoder:
         assert 0 <= length <= len(self.rows[row])
         del self.rows[row][length:]
 
-    def settle(self, row: int) -> None:
+    def settle(self, row: int) -> int:
         assert self.rows[row]
+        return self.bytes_per_token * len(self.rows[row])
 
     def prefill_rows(self, rows: Sequence[int], prompts: Sequence[Any]) -> NDArray[np.float32]:
         for row in rows:
