@@ -143,6 +143,19 @@ class GenerationConfig:
         for name, ids in named.items():
             if unknown := sorted({i for i in ids if i >= vocab_size}):
                 raise ValueError(f"{name} must hold ids below {vocab_size} (the vocabulary), got {unknown}")
+        if self._never_first().issuperset(range(vocab_size)):
+            raise ValueError(
+                "logit_bias, sequence_bias, bad_words_ids and eos ids before min_new_tokens must leave one of"
+                f" the {vocab_size} tokens, but all are banned"
+            )
+
+    def _never_first(self) -> set[int]:
+        """Ids that cannot be a response's first."""
+        ends = set(self.eos_token_ids)
+        banned = {ids[0] for ids in self.bad_words_ids if len(ids) == 1} - ends  # as the reference
+        banned |= {i for i, value in self.logit_bias if value == -math.inf}
+        banned |= {ids[0] for ids, value in self.sequence_bias if len(ids) == 1 and value == -math.inf}
+        return banned | ends if self.min_new_tokens else banned
 
     @classmethod
     def from_kwargs(
@@ -238,8 +251,9 @@ _NUMBERS = (
 def _validate(given: Mapping[str, Any]) -> None:
     """The reference's checks in the reference's order: the first that fails is reported."""
     for name in _NUMBERS:
-        if isinstance(given.get(name), (str, bytes, Sequence, Mapping)) or np.ndim(given.get(name)):
-            raise TypeError(f"{name} must be a number, got {given[name]!r}")
+        value: Any = given.get(name)
+        if isinstance(value, (str, bytes, Sequence, Mapping)) or np.ndim(value):
+            raise TypeError(f"{name} must be a number, got {value!r}")
     temperature, top_p, top_k = given.get("temperature"), given.get("top_p"), given.get("top_k")
     penalty = given.get("repetition_penalty")
     if given.get("do_sample") is False and temperature is not None and temperature != 0:

@@ -56,7 +56,7 @@ def test_legacy_names_win() -> None:
         ({"typical_p": 0}, "typical_p must be above 0 and at most 1, got 0"),
         ({"presence_penalty": 3}, "presence_penalty must be between -2 and 2, got 3"),
         ({"frequency_penalty": -3}, "frequency_penalty must be between -2 and 2, got -3"),
-        ({"logit_bias": {3: float("inf")}}, "logit_bias must be less than infinite, in float32, got inf for 3"),
+        ({"logit_bias": {3: float("inf")}}, "logit_bias must be less than infinite, in float32, got inf"),
         ({"logit_bias": {"three": 1.0}}, "logit_bias must be an integer of at least 0, got 'three'"),
         ({"logit_bias": [3]}, "logit_bias must map ids to numbers, got 3"),
         ({"sequence_bias": {(): 1.0}}, "sequence_bias must hold runs of at least one id"),
@@ -122,6 +122,26 @@ def test_generation_checks_what_the_constructor_does_not() -> None:
         GenerationConfig(num_beams=2, do_sample=True).check(5)
     with pytest.raises(ValueError, match="grammar needs an eos_token_id"):
         GenerationConfig(grammar=Grammar("regex", "a")).check(5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"logit_bias": {0: -np.inf, 1: -np.inf, 2: -np.inf}},
+        {"bad_words_ids": [[0], [1]], "sequence_bias": {(2,): -np.inf}},
+        {"bad_words_ids": [[0], [1]], "eos_token_id": 2, "min_new_tokens": 1},
+    ],
+)
+def test_bans_of_everything(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"logit_bias.*bad_words_ids.*must leave one of the 3 tokens"):
+        of(**options).check(3)
+    of(**options).check(4)
+
+
+def test_bans_that_leave_a_token() -> None:
+    of(bad_words_ids=[[0], [1], [2]], eos_token_id=2).check(3)  # an end is no word
+    of(logit_bias={0: -np.inf, 1: -np.inf, 2: -9.0}).check(3)
+    of(sequence_bias={(0, 1): -np.inf, (1,): -np.inf, (2,): -np.inf}).check(3)
 
 
 def test_functions() -> None:
