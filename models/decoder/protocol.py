@@ -115,12 +115,12 @@ class RewindableDecoder(Decoder, Protocol):
         """Let a row that is to rest take no more memory than its tokens need; returns how many bytes."""
 
 
-def check_decoder(model: Any) -> None:
+def check_decoder(model: Any, name: str = "model") -> None:
     """Raise TypeError with the members that an object lacks to be a `Decoder`."""
-    members = [name for name in vars(Decoder) if not name.startswith("_")]
-    missing = [name for name in members if not hasattr(model, name)]
+    members = [member for member in vars(Decoder) if not member.startswith("_")]
+    missing = [member for member in members if not hasattr(model, member)]
     if missing:
         raise TypeError(
-            "model must be a path or have the interface of lite.models.Decoder; "
+            f"{name} must be a path or have the interface of lite.models.Decoder; "
             f"{type(model).__name__} has no {', '.join(missing)}"
         )

@@ -260,4 +260,6 @@ def _highest(values: NDArray[np.float32], count: int) -> NDArray[np.int64]:
     least = np.partition(values, len(values) - count)[len(values) - count]
     above = np.flatnonzero(values > least)
     chosen = np.concatenate([above, np.flatnonzero(values == least)[: count - len(above)]])
+    if len(chosen) < count:  # NaN is neither above nor equal
+        raise ValueError("logits contain NaN")
     return chosen[np.argsort(-values[chosen], kind="stable")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import threading
 from collections import deque
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from lite.kernels._integer import integer
 from lite.models.decoder.protocol import Decoder, RewindableDecoder
 
 SHORTEST = 16  # tokens in common that are worth a copy: a run costs about as much whatever its tokens
@@ -79,7 +79,7 @@ class PrefixCache:
                 f"{type(decoder).__name__} lacks some of it"
             )
         for name, value in (("max_bytes", max_bytes), ("max_rows", max_rows)):
-            if isinstance(value, bool) or operator.index(value) < 0:
+            if isinstance(value, bool) or integer(name, value) < 0:
                 raise ValueError(f"{name} must be an integer of at least 0, got {value!r}")
         self.decoder = decoder
         self.max_bytes = max_bytes
