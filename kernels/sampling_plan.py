@@ -207,10 +207,10 @@ class SamplingPlan:
         offsets, ids, values = self._none, _NO_IDS, _NO_SCORES
         if bias is not None:
             offsets, ids, values = _bias(bias, rows)
-        changes: tuple[Any, ...] = (None,) * 7
-        if mask is not None or bias is not None or before.size or self._typical:
-            changes = (keep, bits, before, starts, ids, values, offsets)
-        args = (narrow, begins, size, other, *changes, *self._fixed)
+        changes: tuple[Any, ...] = (None,) * 8
+        if scores is not None or mask is not None or bias is not None or before.size or self._typical:
+            changes = (other, keep, bits, before, starts, ids, values, offsets)
+        args = (narrow, begins, size, *changes, *self._fixed)
         if rows * size <= _SERIAL or rows == 1 or get_num_threads() == 1:
             self._draw_rows(args, self._memories[0], 0, rows)
         else:

@@ -6,10 +6,13 @@ only groups that reach the bound are looked into, and what reaches it is listed.
 list where a filter cuts. What a filter drops gets the weight 0. Where too many scores reach the bound nothing
 is listed: thresholds are looked for in the whole row, and what reaches the last of them, the edge, is kept.
 
-As every function is compiled once more with each that calls it, calls are hardly nested, and one row of
-memory holds all that is compared: the scores, up to a whole group with -inf, the maxima of the groups, the
-highest score, bounds, and the scores that are listed; behind them the weights of the whole row, and its
-scores from before any was dropped. It is read as floats and as their bits.
+As every function is compiled once more with each that calls it, calls are hardly nested. What few calls
+ask for is left out of the others: the code of details and of what changes scores is compiled where their
+arguments are not None, and `flat_row`, with all that goes through whole rows, where a row needs it.
+
+One row of memory holds all that is compared: the scores, up to a whole group with -inf, the maxima of the
+groups, the highest score, bounds, and the scores that are listed; behind them the weights of the whole row,
+and its scores from before any was dropped. It is read as floats and as their bits.
 """
 
 import math
@@ -87,18 +90,18 @@ def _adjust(
 
 @jit
 def _hide(
-    work: Any, size: Any, keep: Any, base: Any, allowed: Any, word: Any, ids: Any, values: Any, begin: Any,
-    stop: Any,
-) -> None:  # fmt: skip
-    """-inf for what the flags `keep`, the bits `allowed` and a bias of -inf exclude."""
+    work: Any, size: Any, r: Any, keep: Any, allowed: Any, ids: Any, values: Any, begin: Any, stop: Any
+) -> None:
+    """-inf in row r for what the flags `keep`, the bits `allowed` and a bias of -inf exclude."""
     full_width()
     hidden, one = np.float32(-np.inf), np.int32(1)
     if keep.size > 0:
         for i in range(size):
-            work[i] = work[i] if keep[np.uintp(base + i)] else hidden
+            work[i] = work[i] if keep[np.uintp(r * size + i)] else hidden
     if allowed.size > 0:
-        for w in range((size + 31) >> 5):
-            bits = allowed[np.uintp(word + w)]
+        words = (size + 31) >> 5
+        for w in range(words):
+            bits = allowed[np.uintp(r * words + w)]
             for b in range(32):
                 place = np.uintp(w * 32 + b)
                 work[place] = work[place] if np.int32(np.int32(bits >> np.int32(b)) & one) else hidden
@@ -426,8 +429,8 @@ def rows(
 ) -> Any:  # fmt: skip
     """Rows `start` to `stop`, each of `size` logits. What is not given is empty.
 
-    Returns `stop`, or a row that ends too early: more of its scores may be kept than are listed. It is as
-    `flat_row`, for which most callers need no code, goes on with it; later rows are not begun.
+    Returns `stop`, or the first row of which more scores may be kept than are listed. `flat_row` goes on
+    with that one; later rows are not begun.
 
     Args:
         logits: flat; row r from `begins[r]` on.
@@ -435,6 +438,7 @@ def rows(
         keep, allowed: flags, flat, and bits of tokens, whole words to a row.
         previous: tokens that the penalty is for; those of row r lie from `starts[r]` to `starts[r + 1]`.
         ids, values: tokens and what is added to their scores, likewise by `offsets`.
+            From `scores` to `offsets` all are None where no row has any of these, nor a typical_p.
         options: of each row the temperature, top_k, top_p, min_p, typical_p, penalty and a uniform draw.
         seeds: of each row the seed and the step; where empty, the uniform draws are as given.
         tokens, log_probs, status: the results; a log-prob is NaN where logits are.
@@ -447,9 +451,8 @@ def rows(
     groups = -(-size // GROUP)
     end = groups * GROUP
     best, cut, listed = end + groups, end + groups + 1, end + groups + 3
-    room, words = candidates.size, (size + 31) >> 5
+    room = candidates.size
     weights, totals = memory[:room], memory[room:]
-    plain = work[listed + room + end :]
     for r in range(start, stop):
         base, o = begins[r], OPTIONS * r
         temperature, k, p = options[o], options[o + 1], options[o + 2]
@@ -476,12 +479,12 @@ def rows(
                 distance = 0.0 if top_scores[j] == model_top else top_scores[j] - model_top
                 top_scores[j] = distance - total_of_model
 
-        changed, source, place = scores.size > 0, logits, base
-        if changed:
-            source, place = scores, r * size
-            unknown = _load(scores, place, size, work)
-        hidden = False
+        changed = hidden = False
         if offsets is not None:
+            source, place = logits, base
+            if scores.size > 0:
+                changed, source, place = True, scores, r * size
+                unknown = _load(scores, place, size, work)
             hidden = keep.size > 0 or allowed.size > 0 or offsets[r + 1] > offsets[r]
             if offsets[r + 1] > offsets[r] or (starts[r + 1] > starts[r] and penalty != 1.0):
                 changed = True
@@ -495,6 +498,7 @@ def rows(
         all_top: Any = model_top
         all_total = total_of_model
         if numbers is not None:
+            plain = work[listed + room + end :]
             if temperature >= _COLDEST:
                 _copy(work, end, plain)
                 if changed:
@@ -506,10 +510,10 @@ def rows(
                     all_top = 0.0 if all_top == np.inf else all_top
                     count, rest, _ = _weigh(plain, end, all_top, inverse, totals)
                     all_total = log_total(count, rest)
-        if offsets is not None:
-            if hidden:
-                changed = True
-                _hide(work, size, keep, r * size, allowed, words * r, ids, values, offsets[r], offsets[r + 1])
+        if offsets is not None and hidden:
+            changed = True
+            _hide(work, size, r, keep, allowed, ids, values, offsets[r], offsets[r + 1])
+            if unknown:
                 unknown = _has_nan(work, size)
         if changed:
             maxima(bits, groups)
@@ -569,11 +573,8 @@ def rows(
                 return r
             n = list_scores(work, end, begin, until, work[cut], highest, candidates, work[listed:])
             total = _weigh_list(work, bits, weights, n, options, o, total, highest, cut, listed)
-            if offsets is not None:
-                if typical < 1.0:
-                    total = _typical_of_list(
-                        work, bits, weights, n, typical, total, highest, cut, listed
-                    )
+            if offsets is not None and typical < 1.0:
+                total = _typical_of_list(work, bits, weights, n, typical, total, highest, cut, listed)
             goal = share * total if goal < 0.0 else goal
             token = candidates[0]
             for j in range(n):
