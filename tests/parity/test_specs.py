@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lite import TensorDict
+from lite import TensorDict, lazy_stack
 from lite.data import Binary, Bounded, Categorical, Composite, NonTensor, Unbounded
 from lite.models import ChatHistory, History, LogProbs, Masks, OnnxWrapper, Text, Tokens
 
@@ -185,3 +185,22 @@ def test_history_round_trip() -> None:
         assert spec.is_in(made)
         assert spec.is_in(history)
         assert tuple(made.batch_size) == ()
+
+
+def test_what_differs_on_purpose() -> None:
+    """The rows of DIFFERENCES.md, on both sides."""
+    assert theirs.Unbounded((1,)).is_in(torch.zeros(4))
+    assert not Unbounded((1,)).is_in(np.zeros(4, np.float32))
+    assert theirs.Bounded(-1, 1, (3,)).is_in(torch.tensor(0.0))
+    assert not Bounded(-1, 1, (3,)).is_in(np.array(0, np.float32))
+    with pytest.raises(RuntimeError):
+        theirs.Unbounded((3,)).is_in(torch.zeros(2))
+    assert not Unbounded((3,)).is_in(np.zeros(2, np.float32))
+    with pytest.raises(KeyError):
+        theirs.Composite(a=theirs.Unbounded(2)).is_in(tensordict.TensorDict())
+    assert not Composite(a=Unbounded(2)).is_in(TensorDict())
+    rows = tensordict.lazy_stack([tensordict.TensorDict(a=torch.zeros(n)) for n in (1, 2)])
+    with pytest.raises(RuntimeError):
+        theirs.Composite(a=theirs.Unbounded((2, -1))).is_in(rows)
+    mine = lazy_stack([TensorDict({"a": np.zeros(n, np.float32)}) for n in (1, 2)])
+    assert Composite(a=Unbounded((2, -1))).is_in(mine)
