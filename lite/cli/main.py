@@ -77,7 +77,9 @@ def build_parser() -> argparse.ArgumentParser:
     _add_threads(score)
 
     mismatch = commands.add_parser("mismatch", help="how far log-probs of two sides are apart, and why")
-    mismatch.add_argument("a", metavar="A", help="directory of a model (or its .onnx file), the side that trains")
+    mismatch.add_argument(
+        "a", metavar="A", help="directory of a model (or its .onnx file), the side that trains"
+    )
     mismatch.add_argument(
         "b",
         metavar="B",
