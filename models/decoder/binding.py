@@ -204,10 +204,10 @@ class BoundGraph:
         except Exception as error:  # onnxruntime's exceptions have no common base but Exception
             count, steps = self._held["input_ids"].shape
             sizes = ", ".join(f"{name} {list(array.shape)}" for name, array in self._held.items())
+            hint = ". A graph that takes one token at a time must declare that: input_ids [batch, 1]"
             raise RuntimeError(
                 f"onnxruntime cannot run the graph on {count} row{'s' * (count > 1)} of {steps} new "
-                f"token{'s' * (steps > 1)} ({sizes}): {error}. A graph that takes one token at a time "
-                "must declare that: input_ids [batch, 1]"
+                f"token{'s' * (steps > 1)} ({sizes}): {error}{hint * (steps > 1)}"
             ) from error
         self._limit = None
 
