@@ -15,7 +15,7 @@ KERNELS, CUDA = Path(__file__).parents[1], Path(__file__).parents[2] / "cuda"
     [
         ([CUDA / "test_arrays.py"], 20),
         ([CUDA / "test_sequences.py"], 50),
-        ([KERNELS / "test_returns.py", KERNELS / "test_advantages.py", KERNELS / "test_multistep_return.py"], 90),
+        ([KERNELS / f"test_{name}.py" for name in ("returns", "advantages", "multistep_return")], 90),
         ([CUDA / "test_log_softmax.py"], 50),
         ([KERNELS / "test_log_softmax.py", KERNELS / "test_token_log_probs.py"], 150),
         ([CUDA / "test_sample_tokens.py", KERNELS / "test_sample_tokens.py"], 70),
