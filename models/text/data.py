@@ -151,7 +151,7 @@ class Tokens(TensorClass):
 
         Args:
             shape: the batch size; -1 where it is not known.
-            keys: the fields that are there, all by default beside `padded`.
+            keys: the fields that are there, all by default; `padded` always is.
 
         Returns:
             A spec whose own shape lacks the last size of `shape`.
@@ -215,7 +215,7 @@ class Masks(TensorClass):
 
         Args:
             shape: the batch size; -1 where it is not known.
-            keys: the fields that are there, all by default beside `padded`.
+            keys: the fields that are there, all by default; `padded` always is.
 
         Returns:
             A spec whose own shape lacks the last size of `shape`.
@@ -250,7 +250,7 @@ class LogProbs(TensorClass):
 
         Args:
             shape: the batch size; -1 where it is not known.
-            keys: the fields that are there, all by default beside `padded`.
+            keys: the fields that are there, all by default; `padded` always is.
 
         Returns:
             A spec whose own shape lacks the last size of `shape`.

@@ -49,7 +49,12 @@ class ArraySpec(TensorSpec):
     def project(self, value: Any) -> Any:
         if self.is_in(value):
             return value
-        array = np.asarray(value)
+        try:
+            array = np.asarray(value)
+        except ValueError:
+            raise ValueError(
+                f"rows of different shapes have to be projected one by one to {self!r}"
+            ) from None
         if array.dtype.kind in "biuf" and self._fits(array.shape):
             with np.errstate(invalid="ignore", over="ignore"):
                 near = self._nearest(array).astype(self.dtype)

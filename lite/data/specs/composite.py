@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from lite import NestedKey, TensorDict, is_non_tensor, is_tensor_collection, unravel_key
+from lite import NestedKey, TensorDict, is_non_tensor, is_tensor_collection, is_tensorclass, unravel_key
 from lite.data.specs.arrays import ArraySpec
 from lite.data.specs.base import Shape, TensorSpec, as_size
 from lite.data.specs.objects import NonTensor
@@ -56,9 +56,10 @@ class Composite(TensorSpec):
         self.shape = as_size(() if shape is None else shape)
         self.data_cls = data_cls
         self._specs: dict[str, TensorSpec] = {}
-        if specs is not None:
-            self.update(specs)
-        self.update(more)
+        if not isinstance(specs, (Mapping, Composite, type(None))):
+            raise TypeError(f"specs must be a dict or a Composite, got {type(specs).__name__}")
+        self._set_all({} if specs is None else specs)
+        self._set_all(more)
 
     # -- by key ---------------------------------------------------------------------------------
 
@@ -118,13 +119,9 @@ class Composite(TensorSpec):
             return default
 
     def update(self, specs: Mapping[Any, Any] | Composite) -> Self:
-        """Set specs by key; nested composites on both sides are joined."""
-        for key, spec in specs.items():
-            old = self.get(key, None)
-            if isinstance(old, Composite) and isinstance(spec, (Mapping, Composite)):
-                old.update(spec)
-            else:
-                self[key] = spec
+        """Set specs by key, all or, where one raises, none; nested composites on both sides are joined."""
+        self.clone()._set_all(specs)
+        self._set_all(specs)
         return self
 
     def keys(self, include_nested: bool = False, leaves_only: bool = False) -> list[NestedKey]:
@@ -214,6 +211,14 @@ class Composite(TensorSpec):
             return f"Composite({', '.join(parts)})"
         return "Composite(\n    " + ",\n".join(parts).replace("\n", "\n    ") + ")"
 
+    def _set_all(self, specs: Mapping[Any, Any] | Composite) -> None:
+        for key, spec in specs.items():
+            old = self.get(key, None)
+            if isinstance(old, Composite) and isinstance(spec, (Mapping, Composite)):
+                old._set_all(spec)
+            else:
+                self[key] = spec
+
     def _filled(self, entries: dict[str, Any], shape: Any) -> Any:
         return (self.data_cls or TensorDict).from_dict(entries, batch_size=self._made(shape))
 
@@ -259,6 +264,6 @@ def _read(value: Any, name: str, spec: TensorSpec) -> Any:
     if isinstance(entry, list) and isinstance(spec, ArraySpec):
         # Lists have the dimension of the stack in front, which need not be the first one.
         return [_read(row, name, spec) for row in value.unbind(0)] if value.ndim else entry
-    if entry is None and not (isinstance(spec, NonTensor) and hasattr(type(value), "_fields")):
+    if entry is None and not (isinstance(spec, NonTensor) and is_tensorclass(value)):
         return NOTHING
     return entry

@@ -50,6 +50,10 @@ def test_nested_access() -> None:
         spec[0]
     spec.update({"a": {"n": leaf}, "c": leaf})
     assert spec["a", "n"] is spec["c"]
+    for wrong in ({"a": {"m": leaf}, "c": Unbounded(3)}, {"a": {"m": leaf, "k": 5}}):
+        with pytest.raises((ValueError, TypeError), match=r"'c'|'k'"):
+            spec.update(wrong)
+        assert list(spec["a"]) == ["n"]
 
 
 def test_entries_begin_with_the_shape() -> None:
@@ -93,6 +97,17 @@ def test_projecting_a_composite_changes_it_whole_or_not_at_all() -> None:
     with pytest.raises(ValueError, match="shape"):
         spec.project(value)
     np.testing.assert_array_equal(value["n", "b"], np.full(3, 5))
+
+
+def test_projecting_lazy_stacks() -> None:
+    spec = Composite(x=Bounded(1, 2, (2, -1)))
+    even, ragged = (lazy_stack([TensorDict({"x": np.zeros(n)}) for n in sizes]) for sizes in [(2, 2), (1, 2)])
+    assert spec.is_in(spec.project(even))
+    np.testing.assert_array_equal(even["x"], np.ones((2, 2), np.float32))
+    with pytest.raises(ValueError, match="one by one"):
+        spec.project(ragged)
+    with pytest.raises(TypeError, match="specs"):
+        Composite([spec])  # type: ignore[arg-type]
 
 
 def test_entries_are_drawn_one_by_one() -> None:

@@ -53,6 +53,18 @@ def test_rows() -> None:
     assert Tokens.default_spec((), keys=["full"]).is_in(rows[0].to_tensordict()) is False
 
 
+def test_projecting() -> None:
+    spec = Tokens.default_spec((2,), keys=["full"])
+    tokens = Tokens(full=np.ones((2, 3)), padded=True, batch_size=[2])
+    assert spec.project(tokens) is tokens
+    assert spec.is_in(tokens)
+    np.testing.assert_array_equal(tokens.full, np.ones((2, 3), np.int64))
+    with pytest.raises(KeyError, match="prompt"):
+        Tokens.default_spec((2,)).project(tokens)
+    with pytest.raises(TypeError, match="Tokens"):
+        spec.project(Masks())
+
+
 def test_history() -> None:
     history = History(role=["system", "user"], content=["a message", "another message"], batch_size=(2,))
     spec = history.default_spec()
