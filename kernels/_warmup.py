@@ -36,8 +36,10 @@ def warmup() -> None:
         token_log_probs_and_entropy(logits, tokens)  # as do entropies alone
         token_scores(logits, tokens)  # with a support, too
         masked_log_softmax(logits)
-    rows = np.zeros((1, 2), np.float32)
-    sample_tokens(rows, np.zeros(1, np.int64))
+    rows, flat = np.zeros((1, 2), np.float32), np.zeros((1, 4096), np.float32)
+    for details in (False, True):
+        sample_tokens(flat, np.zeros(1, np.int64), top_p=0.9, details=details)
+        sample_tokens(rows, np.zeros(1, np.int64), mask=np.ones((1, 2), np.bool_), details=details)
     for name in ("gelu", "gelu_by_tanh", "silu"):
         pointwise(name, rows)
     layer_norm(rows, None, None, 2, 1e-5)

@@ -108,7 +108,7 @@ class SamplingPlan:
         if (kept_ids or top_n) and not details:
             raise ValueError(f"{'kept_ids' if kept_ids else 'top_n'} needs details=True")
         self._options = np.array([*options, np.zeros(rows)]).T.copy()
-        self._penalized = bool((options[5] != 1.0).any())
+        self._typical, self._penalized = ((options[i] != 1.0).any() for i in (4, 5))
         self._generator = seeds if isinstance(seeds, np.random.Generator) else None
         self._seeds = np.empty(0, np.uint64)  # with the step of each
         if self._generator is None:
@@ -126,23 +126,27 @@ class SamplingPlan:
         from lite.kernels.cpu import sample_tokens as cpu
 
         rows, size = self.shape
-        self._rows = cpu.rows
+        self._rows, self._flat_row = cpu.rows, cpu.flat_row
         self._begins = np.arange(rows, dtype=np.int64) * size
         self._none = np.zeros(rows + 1, np.int64)  # offsets of what is not there
         self._tokens, self._status = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
         self._log_probs = np.zeros(rows, np.float32)
-        detailed = rows if self._details else 0
-        self._numbers = np.zeros((detailed, cpu.NUMBERS))
-        self._top_ids = np.zeros((rows, self._top_n), np.int64)
-        self._top_scores = np.zeros((rows, self._top_n))
-        self._kept_ids = np.empty(rows * size if self._kept else 0, np.int32)
-        self._kept_counts = np.zeros(rows if self._kept else 0, np.int64)
         self._memories = [cpu.work_memory(size)]  # of the threads
-        self._fixed = (
+        self._fixed: tuple[Any, ...] = (
             self._options.reshape(-1), self._seeds.reshape(-1), self._tokens, self._log_probs, self._status,
-            self._numbers.reshape(-1), self._top_n, self._top_ids.reshape(-1), self._top_scores.reshape(-1),
-            self._kept_ids, self._kept_counts,
         )  # fmt: skip
+        if self._details:
+            self._numbers = np.zeros((rows, cpu.NUMBERS))
+            self._top_ids = np.zeros((rows, self._top_n), np.int64)
+            self._top_scores = np.zeros((rows, self._top_n))
+            self._kept_ids = np.empty(rows * size if self._kept else 0, np.int32)
+            self._kept_counts = np.zeros(rows if self._kept else 0, np.int64)
+            self._fixed += (
+                self._numbers.reshape(-1), self._kept_ids, self._kept_counts,
+                self._top_n, self._top_ids.reshape(-1), self._top_scores.reshape(-1),
+            )  # fmt: skip
+        else:
+            self._fixed += (None,) * 6
         self._ready = True
 
     def draw(
@@ -203,11 +207,12 @@ class SamplingPlan:
         offsets, ids, values = self._none, _NO_IDS, _NO_SCORES
         if bias is not None:
             offsets, ids, values = _bias(bias, rows)
-        args = (
-            narrow, begins, size, other, keep, bits, before, starts, ids, values, offsets, *self._fixed,
-        )  # fmt: skip
+        changes: tuple[Any, ...] = (None,) * 8
+        if scores is not None or mask is not None or bias is not None or before.size or self._typical:
+            changes = (other, keep, bits, before, starts, ids, values, offsets)
+        args = (narrow, begins, size, *changes, *self._fixed)
         if rows * size <= _SERIAL or rows == 1 or get_num_threads() == 1:
-            self._rows(*args, *self._memories[0], 0, rows)
+            self._draw_rows(args, self._memories[0], 0, rows)
         else:
             self._on_threads(args, rows)
         if self._status.any():
@@ -217,6 +222,12 @@ class SamplingPlan:
             log_probs[:] = token_log_probs(model, self._tokens)
         return self._tokens, log_probs, self._detailed() if self._details else None
 
+    def _draw_rows(self, args: tuple[Any, ...], memory: tuple[Any, ...], start: int, stop: int) -> None:
+        row = self._rows(*args, *memory, start, stop)
+        while row < stop:
+            self._flat_row(*args[:3], *self._fixed[:4], *self._fixed[5:8], *memory, row)
+            row = self._rows(*args, *memory, row + 1, stop)
+
     def _on_threads(self, args: tuple[Any, ...], rows: int) -> None:
         from lite.kernels.cpu import sample_tokens as cpu
 
@@ -224,7 +235,7 @@ class SamplingPlan:
 
         def work(start: int, stop: int) -> None:
             memory = memories.pop() if memories else cpu.work_memory(self.shape[1])
-            self._rows(*args, *memory, start, stop)
+            self._draw_rows(args, memory, start, stop)
             memories.append(memory)
 
         for_rows(work, rows, 1)

@@ -1,6 +1,7 @@
 """Tests mirror the tree: `tests/ops/test_cast.py` is for `lite/_ops/cast.py`, and so on, in both directions.
 
-A file of tests may add an aspect to the name: `test_cast_devices.py`; it may also be named for a package. Not
+A file of tests may add an aspect to the name: `test_cast_devices.py`; it may also be named for a package, beside
+it or in its folder. Not
 mirrored are `tests/parity`, sorted by what it compares; `kernels/cuda`, which `tests/cuda` runs in a process
 of its own; the tests of the whole project beside this one; and those of a whole package that are listed here.
 """
@@ -33,13 +34,13 @@ def sources() -> dict[Path, set[str]]:
 
 
 def packages(folder: Path) -> set[str]:
-    """The packages right below the source of a folder of tests."""
+    """That of a folder of tests, and the packages right below."""
     inner = folder.relative_to(TESTS).parts
     top = inner[0] if inner[:1] in (("kernels",), ("models",)) else "lite"
     wanted = inner[1:] if top != "lite" else inner
     below = [path.relative_to(ROOT / top).parts[:-1] for path in (ROOT / top).rglob("__init__.py")]
     plain = [tuple(part.lstrip("_") for part in parts) for parts in below]
-    return {parts[-1] for parts in plain if parts and parts[:-1] == wanted}
+    return {parts[-1] for parts in plain if parts and wanted in (parts[:-1], parts)}
 
 
 def named_for(test: Path, names: set[str]) -> str | None:

@@ -6,10 +6,13 @@ only groups that reach the bound are looked into, and what reaches it is listed.
 list where a filter cuts. What a filter drops gets the weight 0. Where too many scores reach the bound nothing
 is listed: thresholds are looked for in the whole row, and what reaches the last of them, the edge, is kept.
 
-As every function is compiled once more with each that calls it, calls are hardly nested, and one row of
-memory holds all that is compared: the scores, up to a whole group with -inf, the maxima of the groups, the
-highest score, bounds, and the scores that are listed; behind them the weights of the whole row, and its
-scores from before any was dropped. It is read as floats and as their bits.
+As every function is compiled once more with each that calls it, calls are hardly nested. What few calls
+ask for is left out of the others: the code of details and of what changes scores is compiled where their
+arguments are not None, and `flat_row`, with all that goes through whole rows, where a row needs it.
+
+One row of memory holds all that is compared: the scores, up to a whole group with -inf, the maxima of the
+groups, the highest score, bounds, and the scores that are listed; behind them the weights of the whole row,
+and its scores from before any was dropped. It is read as floats and as their bits.
 """
 
 import math
@@ -37,6 +40,7 @@ from lite.kernels.cpu.vectors.width import full_width
 
 OPTIONS, NUMBERS = 7, 3  # of a row
 _LISTED = BLOCK  # candidates at most
+_LEFT = 4  # numbers that `rows` leaves to `flat_row`
 _TINY = 5e-324
 _FAR = -700.0  # whose exp is nothing beside 1
 _LOWEST = np.float32(np.finfo(np.float32).min)  # which -inf does not reach
@@ -86,18 +90,18 @@ def _adjust(
 
 @jit
 def _hide(
-    work: Any, size: Any, keep: Any, base: Any, allowed: Any, word: Any, ids: Any, values: Any, begin: Any,
-    stop: Any,
-) -> None:  # fmt: skip
-    """-inf for what the flags `keep`, the bits `allowed` and a bias of -inf exclude."""
+    work: Any, size: Any, r: Any, keep: Any, allowed: Any, ids: Any, values: Any, begin: Any, stop: Any
+) -> None:
+    """-inf in row r for what the flags `keep`, the bits `allowed` and a bias of -inf exclude."""
     full_width()
     hidden, one = np.float32(-np.inf), np.int32(1)
     if keep.size > 0:
         for i in range(size):
-            work[i] = work[i] if keep[np.uintp(base + i)] else hidden
+            work[i] = work[i] if keep[np.uintp(r * size + i)] else hidden
     if allowed.size > 0:
-        for w in range((size + 31) >> 5):
-            bits = allowed[np.uintp(word + w)]
+        words = (size + 31) >> 5
+        for w in range(words):
+            bits = allowed[np.uintp(r * words + w)]
             for b in range(32):
                 place = np.uintp(w * 32 + b)
                 work[place] = work[place] if np.int32(np.int32(bits >> np.int32(b)) & one) else hidden
@@ -217,19 +221,18 @@ def _sum(weights: Any, n: Any) -> Any:
 
 
 @jit
-def _from_list(
-    work: Any, bits: Any, candidates: Any, weights: Any, n: Any, options: Any, o: Any, share: Any,
-    total: Any, highest: Any, goal: Any, reached: Any, cut: Any, listed: Any,
+def _weigh_list(
+    work: Any, bits: Any, weights: Any, n: Any, options: Any, o: Any, total: Any, highest: Any, cut: Any,
+    listed: Any,
 ) -> Any:  # fmt: skip
-    """Draw from n listed scores; `weights` become 0 where they are dropped.
+    """The `weights` of n listed scores, 0 where top-k, top-p or min-p drop them, and their sum.
 
     Args:
         options: from `o` on, of the row.
         total: the weight of all tokens, 0 where only the listed ones count.
-        goal: the weight at which the token lies, if not negative, and `reached` what lies before the list.
     """
     full_width()
-    k, p, least, typical = options[o + 1], options[o + 2], options[o + 3], options[o + 4]
+    k, p, least = options[o + 1], options[o + 2], options[o + 3]
     if 0.0 < k < n:
         threshold(bits, listed, n, weights, 1.0, k, cut)
     bound = work[cut]
@@ -254,32 +257,30 @@ def _from_list(
     if least > 0.0:
         for j in range(n):
             weights[j] = weights[j] if weights[j] >= least else 0.0
-    total = _sum(weights, n)
-    if typical < 1.0:
-        spread = 0.0
-        for j in range(n):
-            if weights[j] > 0.0:
-                spread += weights[j] * (np.float64(work[listed + j]) - top)
-        usual = np.float32(np.float64(highest) + spread / total)  # where the surprise is the entropy
-        for j in range(n):
-            near = -abs(work[listed + j] - usual)
-            work[listed + j] = near if weights[j] > 0.0 else np.float32(-np.inf)
-        work[cut], work[cut - 1] = _LOWEST, np.float32(0.0)
-        target = typical * total
-        target = target if target > _TINY else _TINY
-        threshold(bits, listed, n, weights, 0.0, target, cut)
-        for j in range(n):
-            weights[j] = weights[j] if work[listed + j] >= work[cut] else 0.0
-        total = _sum(weights, n)
-    goal = share * total if goal < 0.0 else goal
-    token = candidates[0]
+    return _sum(weights, n)
+
+
+@jit
+def _typical_of_list(
+    work: Any, bits: Any, weights: Any, n: Any, typical: Any, total: Any, highest: Any, cut: Any, listed: Any
+) -> Any:
+    """Drop of n listed scores, whose `weights` sum to `total`, what typical-p drops; returns the new sum."""
+    full_width()
+    top, spread = np.float64(highest), 0.0
     for j in range(n):
         if weights[j] > 0.0:
-            token = candidates[j]
-            reached += weights[j]
-            if reached > goal:
-                break
-    return token
+            spread += weights[j] * (np.float64(work[listed + j]) - top)
+    usual = np.float32(np.float64(highest) + spread / total)  # where the surprise is the entropy
+    for j in range(n):
+        near = -abs(work[listed + j] - usual)
+        work[listed + j] = near if weights[j] > 0.0 else np.float32(-np.inf)
+    work[cut], work[cut - 1] = _LOWEST, np.float32(0.0)
+    target = typical * total
+    target = target if target > _TINY else _TINY
+    threshold(bits, listed, n, weights, 0.0, target, cut)
+    for j in range(n):
+        weights[j] = weights[j] if work[listed + j] >= work[cut] else 0.0
+    return _sum(weights, n)
 
 
 @jit
@@ -302,7 +303,7 @@ def _cut_row(
 
 @jit
 def _from_row(
-    work: Any, bits: Any, light: Any, groups: Any, candidates: Any, weights: Any, totals: Any, none: Any,
+    work: Any, bits: Any, light: Any, groups: Any, candidates: Any, weights: Any, totals: Any,
     options: Any, o: Any, share: Any, highest: Any, cut: Any, listed: Any,
 ) -> Any:  # fmt: skip
     """Draw from a row of which too many scores reach the bound in `cut`.
@@ -312,7 +313,7 @@ def _from_row(
     full_width()
     k, p, least, typical = options[o + 1], options[o + 2], options[o + 3], options[o + 4]
     end, edge = groups * GROUP, _LOWEST
-    weights_apart(work[:end], highest, 1.0, False, none, False, light[:end])
+    weights_apart(work[:end], highest, 1.0, False, bits[:0], False, light[:end])  # no flags
     if 0.0 < k < end:
         _cut_row(work, bits, light, groups, k, 1.0, cut, totals, candidates, weights, listed)
         edge = work[cut]
@@ -371,9 +372,9 @@ def _from_row(
 def _details(
     work: Any, plain: Any, size: Any, end: Any, token: Any, inverse: Any, dropped: Any, edge: Any,
     candidates: Any, weights: Any, n: Any, all_top: Any, all_total: Any, totals: Any, numbers: Any,
-    place: Any, kept: Any, first: Any,
-) -> Any:  # fmt: skip
-    """Write the log-prob of the token and the log of the kept mass, list what is kept, and count it.
+    r: Any, kept: Any, kept_counts: Any,
+) -> None:  # fmt: skip
+    """Write the log-prob of row r's token and the log of the kept mass, list what is kept, and count it.
 
     Args:
         plain: the scores before any was dropped; `all_top` and `all_total` are their highest and log-sum.
@@ -382,7 +383,7 @@ def _details(
             negative, reaches the `edge` in `work`.
     """
     full_width()
-    top, total, m, extent = all_top, all_total, size, end
+    top, total, m, extent, place, first = all_top, all_total, size, end, NUMBERS * r, r * size
     if dropped:
         m = np.int64(0)
         if n >= 0:
@@ -405,7 +406,8 @@ def _details(
     numbers[place] = (np.float64(plain[token]) - top) * inverse - total
     mass = (top - all_top) * inverse + total - all_total
     numbers[place + 1] = 0.0 if mass > 0.0 else mass
-    return m
+    if kept.size > 0:
+        kept_counts[r] = m if m < size else 0
 
 
 def work_memory(size: int) -> tuple[NDArray[Any], ...]:
@@ -414,17 +416,21 @@ def work_memory(size: int) -> tuple[NDArray[Any], ...]:
     end = groups * GROUP
     work = np.empty(end + groups + 3 + listed + 2 * end, np.float32)
     work[size:end] = -np.inf
-    return work, work.view(np.int32), np.empty(listed, np.int64), np.empty(listed + -(-end // BLOCK))
+    memory = np.empty(listed + -(-end // BLOCK) + _LEFT)
+    return work, work.view(np.int32), np.empty(listed, np.int64), memory
 
 
 @jit(entry=True)
 def rows(
     logits: Any, begins: Any, size: Any, scores: Any, keep: Any, allowed: Any, previous: Any, starts: Any,
     ids: Any, values: Any, offsets: Any, options: Any, seeds: Any, tokens: Any, log_probs: Any, status: Any,
-    numbers: Any, n_top: Any, top_ids: Any, top_scores: Any, kept: Any, kept_counts: Any,
+    numbers: Any, kept: Any, kept_counts: Any, n_top: Any, top_ids: Any, top_scores: Any,
     work: Any, bits: Any, candidates: Any, memory: Any, start: Any, stop: Any,
-) -> None:  # fmt: skip
-    """Rows `start` to `stop`, each of `size` logits. What is not given or not asked for is empty.
+) -> Any:  # fmt: skip
+    """Rows `start` to `stop`, each of `size` logits. What is not given is empty.
+
+    Returns `stop`, or the first row of which more scores may be kept than are listed. `flat_row` goes on
+    with that one; later rows are not begun.
 
     Args:
         logits: flat; row r from `begins[r]` on.
@@ -432,11 +438,12 @@ def rows(
         keep, allowed: flags, flat, and bits of tokens, whole words to a row.
         previous: tokens that the penalty is for; those of row r lie from `starts[r]` to `starts[r + 1]`.
         ids, values: tokens and what is added to their scores, likewise by `offsets`.
+            From `scores` to `offsets` all are None where no row has any of these, nor a typical_p.
         options: of each row the temperature, top_k, top_p, min_p, typical_p, penalty and a uniform draw.
         seeds: of each row the seed and the step; where empty, the uniform draws are as given.
         tokens, log_probs, status: the results; a log-prob is NaN where logits are.
         numbers: of each row the log-prob of the token in what was drawn from, the log of the kept mass, and
-            the entropy of the model; they are the details.
+            the entropy of the model; they are the details. None where none are asked for.
         n_top, top_ids, top_scores: how many of the best, and these with their log-probs.
         kept, kept_counts: kept tokens, those of row r from r * size on; none where all are kept.
         work, bits, candidates, memory: to work in, from `work_memory`.
@@ -444,13 +451,10 @@ def rows(
     groups = -(-size // GROUP)
     end = groups * GROUP
     best, cut, listed = end + groups, end + groups + 1, end + groups + 3
-    room, words = candidates.size, (size + 31) >> 5
+    room = candidates.size
     weights, totals = memory[:room], memory[room:]
-    light = work[listed + room : listed + room + end]
-    plain = work[listed + room + end :]
-    detailed = numbers.size > 0
     for r in range(start, stop):
-        base, o, places = begins[r], OPTIONS * r, n_top * r
+        base, o = begins[r], OPTIONS * r
         temperature, k, p = options[o], options[o + 1], options[o + 2]
         least, typical, penalty, share = options[o + 3], options[o + 4], options[o + 5], options[o + 6]
         if seeds.size > 0:
@@ -465,47 +469,52 @@ def rows(
             for i in range(size):
                 infinite += 1.0 if work[i] == top else 0.0
             total_of_model = np.nan if unknown else math.log(infinite)
-        if detailed:
+        if numbers is not None:
             spread = 0.0 if top == np.inf else weighted / (count + rest)
             numbers[NUMBERS * r + 2] = total_of_model - spread
-        if n_top > 0:
-            _best(work, bits, groups, size, weights, cut, top_ids, top_scores, places, n_top)
+            places = n_top * r
+            if n_top > 0:
+                _best(work, bits, groups, size, weights, cut, top_ids, top_scores, places, n_top)
             for j in range(places, places + n_top):
                 distance = 0.0 if top_scores[j] == model_top else top_scores[j] - model_top
                 top_scores[j] = distance - total_of_model
 
-        changed, source, place = scores.size > 0, logits, base
-        if changed:
-            source, place = scores, r * size
-            unknown = _load(scores, place, size, work)
-        hidden = keep.size > 0 or allowed.size > 0 or offsets[r + 1] > offsets[r]
-        if offsets[r + 1] > offsets[r] or (starts[r + 1] > starts[r] and penalty != 1.0):
-            changed = True
-            if _adjust(
-                source, place, size, previous, starts[r], starts[r + 1], penalty, ids, values, offsets[r],
-                offsets[r + 1], work,
-            ):  # fmt: skip
-                status[r] = OUTSIDE
-                continue
+        changed = hidden = False
+        if offsets is not None:
+            source, place = logits, base
+            if scores.size > 0:
+                changed, source, place = True, scores, r * size
+                unknown = _load(scores, place, size, work)
+            hidden = keep.size > 0 or allowed.size > 0 or offsets[r + 1] > offsets[r]
+            if offsets[r + 1] > offsets[r] or (starts[r + 1] > starts[r] and penalty != 1.0):
+                changed = True
+                if _adjust(
+                    source, place, size, previous, starts[r], starts[r + 1], penalty, ids, values, offsets[r],
+                    offsets[r + 1], work,
+                ):  # fmt: skip
+                    status[r] = OUTSIDE
+                    continue
         inverse = 1.0 / (temperature if temperature < _HOTTEST else _HOTTEST)
         all_top: Any = model_top
         all_total = total_of_model
-        if detailed and temperature >= _COLDEST:
-            _copy(work, end, plain)
-            if changed:
-                maxima(bits, groups)
-                all_top = np.float64(work[best])
-            if all_top == np.inf:  # the infinite scores share what there is
-                _rescale(plain, end, work[best], np.float32(1.0))
-            if changed or inverse != 1.0 or all_top == np.inf:
-                all_top = 0.0 if all_top == np.inf else all_top
-                count, rest, _ = _weigh(plain, end, all_top, inverse, totals)
-                all_total = log_total(count, rest)
-        if hidden:
+        if numbers is not None:
+            plain = work[listed + room + end :]
+            if temperature >= _COLDEST:
+                _copy(work, end, plain)
+                if changed:
+                    maxima(bits, groups)
+                    all_top = np.float64(work[best])
+                if all_top == np.inf:  # the infinite scores share what there is
+                    _rescale(plain, end, work[best], np.float32(1.0))
+                if changed or inverse != 1.0 or all_top == np.inf:
+                    all_top = 0.0 if all_top == np.inf else all_top
+                    count, rest, _ = _weigh(plain, end, all_top, inverse, totals)
+                    all_total = log_total(count, rest)
+        if offsets is not None and hidden:
             changed = True
-            _hide(work, size, keep, r * size, allowed, words * r, ids, values, offsets[r], offsets[r + 1])
-        if unknown:
-            unknown = _has_nan(work, size)
+            _hide(work, size, r, keep, allowed, ids, values, offsets[r], offsets[r + 1])
+            if unknown:
+                unknown = _has_nan(work, size)
         if changed:
             maxima(bits, groups)
             highest = work[best]
@@ -514,7 +523,7 @@ def rows(
             continue
         status[r] = DRAWN
 
-        token, n, edge = np.int64(0), np.int64(-1), _LOWEST  # n: of the list, if there is one
+        token, n = np.int64(0), np.int64(0)  # n: of the list
         filtered = 0.0 < k < size or p < 1.0 or least > 0.0 or typical < 1.0
         if temperature < _COLDEST:
             j = 0
@@ -559,32 +568,64 @@ def rows(
                 if reaching >= room:
                     reaching = count_from(work, end, work[cut])
             if reaching >= room:
-                token, edge = _from_row(
-                    work, bits, light, groups, candidates, weights, totals, keep[:0], options, o, share,
-                    highest, cut, listed,
-                )  # fmt: skip
-            else:
-                n = list_scores(work, end, begin, until, work[cut], highest, candidates, work[listed:])
-                token = _from_list(
-                    work, bits, candidates, weights, n, options, o, share, total, highest, goal, reached,
-                    cut, listed,
-                )  # fmt: skip
-                n = n if filtered else np.int64(-1)
+                left = memory[memory.size - _LEFT :]
+                left[0], left[1], left[2], left[3] = model_top, total_of_model, all_top, all_total
+                return r
+            n = list_scores(work, end, begin, until, work[cut], highest, candidates, work[listed:])
+            total = _weigh_list(work, bits, weights, n, options, o, total, highest, cut, listed)
+            if offsets is not None and typical < 1.0:
+                total = _typical_of_list(work, bits, weights, n, typical, total, highest, cut, listed)
+            goal = share * total if goal < 0.0 else goal
+            token = candidates[0]
+            for j in range(n):
+                if weights[j] > 0.0:
+                    token = candidates[j]
+                    reached += weights[j]
+                    if reached > goal:
+                        break
 
         tokens[r] = token
         logit = np.float64(logits[base + token])
         log_probs[r] = (0.0 if logit == model_top else logit - model_top) - total_of_model
-        if not detailed:
-            continue
-        m, first = np.int64(1), r * size
-        if temperature < _COLDEST:
-            numbers[NUMBERS * r] = numbers[NUMBERS * r + 1] = 0.0
-            if kept.size > 0:
-                kept[first] = token
-        else:
-            m = _details(
-                work, plain, size, end, token, inverse, filtered or hidden, edge, candidates, weights, n,
-                all_top, all_total, totals, numbers, NUMBERS * r, kept, first,
-            )  # fmt: skip
-        if kept.size > 0:
-            kept_counts[r] = m if m < size else 0
+        if numbers is not None:
+            if temperature < _COLDEST:
+                numbers[NUMBERS * r] = numbers[NUMBERS * r + 1] = 0.0
+                if kept.size > 0:
+                    kept[r * size] = token
+                    kept_counts[r] = 1 if size > 1 else 0
+            else:
+                _details(
+                    work, plain, size, end, token, inverse, filtered or hidden, _LOWEST, candidates, weights,
+                    n if filtered else np.int64(-1), all_top, all_total, totals, numbers, r, kept,
+                    kept_counts,
+                )  # fmt: skip
+    return stop
+
+
+@jit(entry=True)
+def flat_row(
+    logits: Any, begins: Any, size: Any, options: Any, seeds: Any, tokens: Any, log_probs: Any, numbers: Any,
+    kept: Any, kept_counts: Any, work: Any, bits: Any, candidates: Any, memory: Any, r: Any,
+) -> None:  # fmt: skip
+    """Draw for row r, at which `rows` has ended, from the memory that it leaves; arguments are as there."""
+    groups, room = -(-size // GROUP), candidates.size
+    end = groups * GROUP
+    cut, listed = end + groups + 1, end + groups + 3
+    weights, totals, left = memory[:room], memory[room:], memory[memory.size - _LEFT :]
+    light, plain = work[listed + room : listed + room + end], work[listed + room + end :]
+    temperature, share = options[OPTIONS * r], options[OPTIONS * r + 6]
+    if seeds.size > 0:
+        share = _uniform(seeds[2 * r], seeds[2 * r + 1])
+    token, edge = _from_row(
+        work, bits, light, groups, candidates, weights, totals, options, OPTIONS * r, share, work[cut - 1],
+        cut, listed,
+    )  # fmt: skip
+    tokens[r] = token
+    logit = np.float64(logits[begins[r] + token])
+    log_probs[r] = (0.0 if logit == left[0] else logit - left[0]) - left[1]
+    if numbers is not None:
+        inverse = 1.0 / (temperature if temperature < _HOTTEST else _HOTTEST)
+        _details(
+            work, plain, size, end, token, inverse, True, edge, candidates, weights, np.int64(-1), left[2],
+            left[3], totals, numbers, r, kept, kept_counts,
+        )  # fmt: skip

@@ -226,7 +226,8 @@ def _run(decoder: Decoder, live: list[Search]) -> None:
             if not going:
                 return
             live, rows, tokens = ([each[i] for i in going] for each in (live, rows, tokens))  # type: ignore[assignment]
-            flat = decoder.decode_unchecked(np.concatenate(tokens), [row for own in rows for row in own])
+            on = [row for own in rows for row in own]
+            flat = np.asarray(decoder.decode_unchecked(np.concatenate(tokens), on))
             logits = np.split(flat, np.cumsum([len(own) for own in rows])[:-1])
     finally:
         decoder.release(held)

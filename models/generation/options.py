@@ -35,8 +35,8 @@ class GenerationConfig:
     Attributes:
         max_new_tokens: most tokens per response.
         do_sample: draw from the distribution; otherwise the most probable token is taken.
-        temperature: divides the logits before drawing; 0 means greedy whatever `do_sample` says.
-        top_k: draw from the k most probable tokens; None for all.
+        temperature: divides the logits before drawing; 0 means greedy in any case.
+        top_k: draw from the k most probable tokens; all by default.
         top_p: draw from the smallest set of tokens with at least this probability; 1 for all.
         min_p: drop tokens less probable than this share of the most probable one's; 0 for none.
         typical_p: draw from the tokens whose surprise is closest to the entropy, as many as hold this
@@ -46,20 +46,21 @@ class GenerationConfig:
         presence_penalty: is subtracted from logits of tokens in the response so far; from -2 to 2.
         frequency_penalty: the same, times how often they are there.
         no_repeat_ngram_size: no run of that many tokens comes twice, prompt included; 0 for any.
-        bad_words_ids: runs of tokens that never come.
+        bad_words_ids: runs of ids that never come, as `[[5], [6, 7]]`.
         min_new_tokens: no eos id before there are that many tokens.
-        logit_bias: pairs of an id and what is added to its logit; a mapping in `from_kwargs`.
+        logit_bias: pairs of an id and what is added to its logit, as `[[5, -2.0]]`, or a mapping.
         sequence_bias: pairs of a run of ids and what is added to the logit of its last one where the others
-            have just come; a mapping in `from_kwargs`.
+            have just come, as `[[[5, 6], -2.0]]`, or a mapping.
         logits_processor: functions ``f(ids, scores)`` of the user's own, called for each token of each
             response, after all of the above and before temperature and filters, as in transformers.
             `ids` is int64 (L,), prompt and response so far, read-only; `scores` is float32 (V,), a
             copy. What it returns, float32 (V,), takes their place; if None, `scores` as it has changed it.
-        grammar: what the response has to be: a JSON schema, a regular expression or a Lark grammar.
+        grammar: what the response has to be: `{"json": schema}`, `{"regex": expression}` or
+            `{"lark": grammar}`.
         num_beams: how many beams are searched for the most probable response; 1 for no search.
         length_penalty: scores of beams are divided by their number of tokens to this power.
-        early_stopping: a search ends as soon as there are `num_beams` responses (True), when better ones are
-            unlikely (False) or impossible ("never").
+        early_stopping: a search ends as soon as there are `num_beams` responses (true), when better ones are
+            unlikely (false) or impossible ("never").
         num_return_sequences: responses per prompt.
         logprobs: how many of the most probable tokens to give at each place, with their log-probs.
         sampled_log_probs: give the log-prob of each token under the distribution that it was really drawn
@@ -70,8 +71,8 @@ class GenerationConfig:
         skip_special_tokens: leave special tokens out when the response is decoded.
         eos_token_ids: ids that end a response; the id stays in it.
         pad_token_id: filler for padded outputs, None to leave that to the tokenizer.
-        prompt_lookup_num_tokens: most tokens to guess at once from where the last ones came before; None
-            for no guesses. They save time where text is copied, and never change a response.
+        prompt_lookup_num_tokens: most tokens to guess at once from where the last ones came before; by
+            default there are no guesses. They save time where text is copied, and never change a response.
         max_matching_ngram_size: most tokens that are looked up for that.
         num_assistant_tokens: most tokens that an assistant model guesses at once.
 

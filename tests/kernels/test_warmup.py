@@ -30,8 +30,8 @@ ENTRIES = [
     (returns, "lambda_returns"), (returns, "fixed_lambda_returns"), (returns, "advantages"),
     (returns, "short_lambda_returns"), (returns, "short_advantages"),
     (multistep_return, "sequences"), (log_softmax, "rows"), (log_softmax, "log_softmax"),
-    (sample_tokens, "rows"), (token_log_probs, "scores"), (layers, "gelu"), (layers, "gelu_by_tanh"),
-    (layers, "silu"), (layers, "layer_norm"),
+    (sample_tokens, "rows"), (sample_tokens, "flat_row"), (token_log_probs, "scores"), (layers, "gelu"),
+    (layers, "gelu_by_tanh"), (layers, "silu"), (layers, "layer_norm"),
 ]  # fmt: skip
 
 
@@ -66,7 +66,9 @@ def call_everything() -> None:
             x, ids, temperature=0.5, top_k=2, top_p=0.9, min_p=0.1, repetition_penalty=1.1, mask=mask,
             previous=[[1], [2]],
         )  # fmt: skip
-        k.sample_tokens(x, np.random.default_rng(0))
+        for asked in ({}, {"scores": x}, {"typical_p": 0.9}, {"bias": ([0, 1, 1], [3], [1.0])}):
+            k.sample_tokens(x, np.random.default_rng(0), **asked)
+            k.sample_tokens(x, ids, **asked, details=True, kept_ids=True, top_n=2)
     for x in (np.zeros((2, 3), np.float32), np.broadcast_to(np.zeros(3, np.float32), (2, 3))):
         for name in ("gelu", "gelu_by_tanh", "silu"):
             _layers.pointwise(name, x)
@@ -79,8 +81,9 @@ def signatures(monkeypatch):
     seen: set[tuple[Any, ...]] = set()
 
     def watch(module: Any, name: str) -> None:
-        def record(*args: Any) -> None:
+        def record(*args: Any) -> Any:
             seen.add((module.__name__, name, *map(numba.typeof, args)))
+            return args[-2]  # to who draws tokens: the first row is flat
 
         monkeypatch.setattr(module, name, record)
 

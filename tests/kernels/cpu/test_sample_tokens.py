@@ -13,18 +13,41 @@ def test_rows_report_what_became_of_them(rng):
     x = rng.normal(size=(4, size)).astype(np.float32)
     x[1], x[2, 5], x[3] = -np.inf, np.nan, -5.0
     x[3, 42] = 50.0
-    none, scores, starts = np.empty(0, np.int64), np.empty(0, np.float32), np.zeros(5, np.int64)
     options = np.tile([1.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.5], 4)
     tokens, log_probs, status = np.full(4, -7), np.zeros(4, np.float32), np.full(4, -7)
     memory = sample_tokens.work_memory(size)
-    sample_tokens.rows(
-        x.reshape(-1), np.arange(4) * size, size, scores, np.empty(0, np.bool_), np.empty(0, np.int32), none,
-        starts, none, scores, starts, options, np.empty(0, np.uint64), tokens, log_probs, status, np.empty(0),
-        0, none, np.empty(0), np.empty(0, np.int32), none, *memory, 0, 4,
+    begins, seeds, absent = np.arange(4) * size, np.empty(0, np.uint64), (None,) * 8
+    ended = sample_tokens.rows(
+        x.reshape(-1), begins, size, *absent, options, seeds, tokens, log_probs, status, *absent[:6],
+        *memory, 0, 4,
     )  # fmt: skip
+    assert ended == 4
     assert status.tolist() == [DRAWN, NOTHING, UNKNOWN, DRAWN]
     assert tokens[1:].tolist() == [-7, -7, 42]
     assert abs(log_probs[3]) < 1e-20
     p = np.exp(x[0].astype(np.float64))
     below = np.cumsum(p) / p.sum()
     assert tokens[0] == np.searchsorted(below, 0.5)
+
+
+def test_a_flat_row_is_left_to_code_of_its_own(rng):
+    """Later rows are not begun: they use the same memory."""
+    size = 5000
+    x = np.stack([rng.normal(size=size) * 9, np.zeros(size), rng.normal(size=size) * 9]).astype(np.float32)
+    options = np.tile([1.0, 0.0, 0.5, 0.0, 1.0, 1.0, 0.25], 3)
+    tokens, log_probs, status = np.full(3, -7), np.zeros(3, np.float32), np.full(3, -7)
+    memory, begins = sample_tokens.work_memory(size), np.arange(3) * size
+    seeds, absent = np.empty(0, np.uint64), (None,) * 8
+    args = (
+        x.reshape(-1), begins, size, *absent, options, seeds, tokens, log_probs, status, *absent[:6], *memory,
+    )  # fmt: skip
+    assert sample_tokens.rows(*args, 0, 3) == 1
+    assert tokens[0] >= 0
+    assert tokens[1:].tolist() == [-7, -7]
+    sample_tokens.flat_row(
+        x.reshape(-1), begins, size, options, seeds, tokens, log_probs, None, None, None, *memory, 1
+    )
+    assert abs(tokens[1] - 0.625 * size) <= 2  # the last half of equal scores stays; a quarter of that
+    np.testing.assert_allclose(log_probs[1], -np.log(size), rtol=1e-6)
+    assert sample_tokens.rows(*args, 2, 3) == 3
+    assert tokens[2] >= 0

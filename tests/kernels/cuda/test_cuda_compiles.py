@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 
 
 def run(task: str, file: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from helpers import simulator
 
-SCRIPT = Path(__file__).parents[2] / "bench" / "cuda_kernels.py"
+SCRIPT = Path(__file__).parents[3] / "bench" / "cuda_kernels.py"
 
 
 def run(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
