@@ -193,11 +193,9 @@ class ModelCalls:
         return [responses[i * n : (i + 1) * n] for i in range(len(rows))]
 
     def _cache_of(self, model: Decoder) -> PrefixCache | None:
-        if not self._caches:
-            return None
-        if model not in self._caches:  # another session
+        if self._caches and model not in self._caches and len(self._caches) < self.sessions:
             self._caches[model] = PrefixCache(model, self._kept_bytes)  # type: ignore[arg-type]
-        return self._caches[model]
+        return self._caches.get(model)  # none on decoders that the pool has for wrappers with more sessions
 
 
 def _task_of(configs: Sequence[GenerationConfig]) -> Task:

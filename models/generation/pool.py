@@ -90,32 +90,42 @@ class Pool:
         if mine is not None:  # called by what this thread runs on it
             return work(mine, rows)
         decoders = self._taken(max(1, min(most, len(rows))))
-        count = len(decoders)
-        if count == 1:
-            return self._part(work, decoders[0], rows)
-        ends = [len(rows) * i // count for i in range(count + 1)]
-        parts = [rows[start:end] for start, end in pairwise(ends)]
-        with ThreadPoolExecutor(count - 1) as threads:
-            others = [
-                threads.submit(self._part, work, decoder, part)
-                for decoder, part in zip(decoders[1:], parts[1:], strict=True)
-            ]
-            results = self._part(work, decoders[0], parts[0])
-            for other in others:
-                results = results + other.result()
-        return results
-
-    def _part(self, work: Work[Row, Result], decoder: Decoder, rows: Sequence[Row]) -> list[Result]:
-        """Do the work on a decoder and give it back."""
-        thread = threading.get_ident()
-        self._used[thread] = decoder
+        left, count = list(decoders), len(decoders)  # left: those that have nothing to do yet
         try:
+            if count == 1:
+                return self._part(work, decoders[0], left, rows)
+            ends = [len(rows) * i // count for i in range(count + 1)]
+            parts = [rows[start:end] for start, end in pairwise(ends)]
+            with ThreadPoolExecutor(count - 1) as threads:
+                others = [
+                    threads.submit(self._part, work, decoder, left, part)
+                    for decoder, part in zip(decoders[1:], parts[1:], strict=True)
+                ]
+                results = self._part(work, decoders[0], left, parts[0])
+                for other in others:
+                    results = results + other.result()
+            return results
+        finally:
+            self._give_back(left)  # where no thread could be started, or starting it was interrupted
+
+    def _part(
+        self, work: Work[Row, Result], decoder: Decoder, left: list[Decoder], rows: Sequence[Row]
+    ) -> list[Result]:
+        """Do the work on one of the decoders that are left and give it back."""
+        thread = threading.get_ident()
+        left.remove(decoder)
+        try:
+            self._used[thread] = decoder
             return work(decoder, rows)
         finally:
-            del self._used[thread]
+            self._used.pop(thread, None)
+            self._give_back([decoder])
+
+    def _give_back(self, decoders: Sequence[Decoder]) -> None:
+        if decoders:
             with self._changed:
-                self._free = [one for one in self._all if one in self._free or one is decoder]
-                self._changed.notify()
+                self._free = [one for one in self._all if one in self._free or one in decoders]
+                self._changed.notify_all()
 
     def _taken(self, most: int) -> list[Decoder]:
         with self._changed:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 
 from lite.models import GenerationConfig, full_logits, generate, score
 from lite.models.generation.batching import BatchSizes
 from lite.models.generation.calls import ModelCalls
+from lite.models.generation.pool import Pool
 
 Make = Callable[..., Any]
 ROWS = [np.array([39, 72]), np.array([39, 68, 75, 75, 78]), np.array([39, 72])]
@@ -73,3 +76,22 @@ def test_a_function_of_the_user_may_call_the_same_model(scripted_model: Make, le
     outer.join(20)
     assert not outer.is_alive()
     assert [len(scores) for scores in inner] == [2, 3, 4]
+
+
+def test_what_is_kept_is_bounded_whatever_sessions_others_have(rng: np.random.Generator) -> None:
+    class Model(ScriptedDecoder):
+        def sibling(self) -> Model:
+            return Model()
+
+    model = Model()
+    calls = ModelCalls(model, prefix_cache=300)  # 10 bytes per token
+    Pool.of(model, 3)
+    config, prompt = GenerationConfig(max_new_tokens=2), rng.integers(0, VOCABULARY, 20)
+
+    def beside(first: Any, rows: Any) -> list[Any]:
+        with ThreadPoolExecutor(1) as thread:  # the first decoder is taken meanwhile
+            return [thread.submit(calls.generate, [prompt], config, None).result() for _ in rows]
+
+    calls.generate([prompt], config, None)
+    calls.pool.run(beside, range(1), most=1)
+    assert 0 < calls.prefix_cache_state()["nbytes"] <= 300

@@ -83,6 +83,19 @@ def test_a_part_that_fails_fails_the_call_and_all_decoders_come_back() -> None:
     assert pool.run(meeting(3), range(3), most=3) == [(i, i) for i in range(3)]
 
 
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_threads_that_cannot_be_started(error: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(thread: threading.Thread) -> None:
+        raise error
+
+    pool = Pool.of(Model(), 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fails)
+        with pytest.raises(error):
+            pool.run(numbered, range(3), most=3)
+    assert pool.run(meeting(3), range(3), most=3) == [(i, i) for i in range(3)]
+
+
 def test_a_call_from_within_a_call_runs_on_the_same_decoder() -> None:
     """A user's function, for stop sequences say, may call a wrapper of the same model."""
     pool = Pool.of(Model(), 2)
