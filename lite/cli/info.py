@@ -162,7 +162,11 @@ def _print(facts: dict[str, Any]) -> None:
         elif isinstance(value, dict):
             print(f"{section}:")
             for key, item in value.items():
-                print(f"  {key}: {f'{len(item)} tensors' if key == 'cache' else item}")
+                if key == "cache":
+                    item = f"{len(item)} tensors"
+                elif isinstance(item, dict) and key == "prompts":
+                    item = "another graph"  # all that is said of it is as long as this
+                print(f"  {key}: {item}")
         else:
             print(f"{section}: {value}")
 

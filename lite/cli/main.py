@@ -77,11 +77,13 @@ def build_parser() -> argparse.ArgumentParser:
     _add_threads(score)
 
     mismatch = commands.add_parser("mismatch", help="how far log-probs of two sides are apart, and why")
-    mismatch.add_argument("a", metavar="A", help="directory of a model, the side that trains")
+    mismatch.add_argument(
+        "a", metavar="A", help="directory of a model (or its .onnx file), the side that trains"
+    )
     mismatch.add_argument(
         "b",
         metavar="B",
-        help="the side that drew the tokens: a model, or JSON lines of vLLM, TRL, transformers",
+        help="the side that drew the tokens: a model, or JSON lines as vLLM, TRL, transformers write them",
     )
     mismatch.add_argument(
         "--data",
@@ -123,7 +125,7 @@ def _add_model(parser: argparse.ArgumentParser, required: bool) -> None:
         "--model",
         metavar="DIR",
         required=required,
-        help="directory with the ONNX graph, tokenizer and configuration"
+        help="directory with the ONNX graph, tokenizer and configuration, or an .onnx file in one"
         + ("" if required else " (default: the embedded model)"),
     )
     _add_run(parser)

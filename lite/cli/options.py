@@ -47,7 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         if kind == "bool":
             parser.add_argument(flag, action="store_const", const=True, help=text)
         else:
-            metavar = {"int": "N", "float": "X"}.get(kind.removesuffix(" | None"), "VALUE")
+            metavar = {"int": "N", "float": "X"}.get(kind.removesuffix(" | None"), "JSON")
             parser.add_argument(flag, type=_NUMBERS.get(kind, _value), metavar=metavar, help=text)
 
 

@@ -1,16 +1,34 @@
-"""Transforms of trajectories and transitions on TensorDicts.
+"""Transforms of trajectories and transitions on TensorDicts, and specs of their entries.
 
 `entries` has the checks of their input; `n_step` is what `multistep` and `multistep_transform` share.
-`split_trajectories`, `densify_reward` and `token_transitions` are one transform each.
+`split_trajectories`, `densify_reward` and `token_transitions` are one transform each. `specs` says
+what entries look like before there are any.
 """
 
 from lite._arrays.public import belong_here as _belong_here
 from lite.data.densify_reward import DensifyReward
 from lite.data.multistep import MultiStep
 from lite.data.multistep_transform import MultiStepTransform
+from lite.data.specs.arrays import Binary, Bounded, Categorical, Unbounded
+from lite.data.specs.base import TensorSpec
+from lite.data.specs.composite import Composite
+from lite.data.specs.objects import NonTensor
 from lite.data.split_trajectories import split_trajectories
 from lite.data.token_transitions import TokenTransitions
 
-__all__ = ["DensifyReward", "MultiStep", "MultiStepTransform", "TokenTransitions", "split_trajectories"]
+__all__ = [
+    "Binary",
+    "Bounded",
+    "Categorical",
+    "Composite",
+    "DensifyReward",
+    "MultiStep",
+    "MultiStepTransform",
+    "NonTensor",
+    "TensorSpec",
+    "TokenTransitions",
+    "Unbounded",
+    "split_trajectories",
+]
 
 _belong_here(globals())

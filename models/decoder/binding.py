@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.models.decoder.conventions import CacheTensor, Extra, GraphSpec
+from lite.models.decoder.device_logits import DeviceLogits, Logits
 from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, SessionLike
 from lite.models.graph.tensors import ELEMENT_TYPES
 
@@ -47,6 +48,7 @@ class BoundGraph:
         self._spec = spec
         self._vocab_size = graph.vocab_size
         self._on_cpu = graph.device == "cpu"
+        self._index = graph.index
         self._binding = PointerBinding(graph.session)
         self._cpu = self._binding.device("cpu", 0)
         self._device = self._binding.device(graph.device, graph.index)
@@ -168,6 +170,49 @@ class BoundGraph:
             What runs the graph. Its logits are float32 (n, S, V), (n, K, V) through a gather, or (n, 1, V)
             where the graph gives or was asked for the last position only.
         """
+        kept = self._bind_inputs(ids, mask, positions, wanted, last, with_past)
+        given = np.empty((len(ids), kept, self._vocab_size), self._logits_dtype)
+        self._binding.bind_output(
+            self._spec.logits, self._cpu, given.dtype.type, list(given.shape), given.ctypes.data
+        )
+        return BoundRun(self._run_bound, given)
+
+    def bind_step(
+        self, ids: NDArray[Any], mask: NDArray[Any], positions: NDArray[Any], *, with_past: bool = True
+    ) -> tuple[Callable[[], None], Logits]:
+        """Bind a step of one token per row, as `bind` does; its logits stay where they are computed.
+
+        Returns:
+            What runs the graph, and the logits (n, V) that each run fills. The binding does not keep them
+            alive.
+
+        Raises:
+            MemoryError: a GPU has no room for the logits.
+        """
+        if self._on_cpu:
+            bound = self.bind(ids, mask, positions, last=True, with_past=with_past)
+            return bound, bound.logits[:, 0]
+        self._bind_inputs(ids, mask, positions, None, True, with_past)
+        logits = DeviceLogits(len(ids), self._vocab_size, self._logits_dtype, self._index)
+        self._binding.bind_output(
+            self._spec.logits,
+            self._device,
+            logits.dtype.type,
+            [len(ids), 1, self._vocab_size],
+            logits.address,
+        )
+        return self._run_bound, logits
+
+    def _bind_inputs(
+        self,
+        ids: NDArray[Any],
+        mask: NDArray[Any],
+        positions: NDArray[Any],
+        wanted: NDArray[Any] | None,
+        last: bool,
+        with_past: bool,
+    ) -> int:
+        """Bind the arguments of `bind`; returns the positions of a row that get logits."""
         spec = self._spec
         count, steps = ids.shape
         self.bind_input("input_ids", ids)
@@ -183,12 +228,7 @@ class BoundGraph:
             gathered = self._gathered(count, steps, wanted, last)
             self.bind_input(spec.gather, gathered)
             kept = gathered.shape[1]
-        given = np.empty((count, kept, self._vocab_size), self._logits_dtype)
-        # logits end on the CPU, also those of a GPU
-        self._binding.bind_output(
-            spec.logits, self._cpu, given.dtype.type, list(given.shape), given.ctypes.data
-        )
-        return BoundRun(self._run_bound, given)
+        return kept
 
     def _run_bound(self) -> None:
         if not self._on_cpu:  # a binding copies to a GPU what arrays hold at that moment
@@ -204,10 +244,10 @@ class BoundGraph:
         except Exception as error:  # onnxruntime's exceptions have no common base but Exception
             count, steps = self._held["input_ids"].shape
             sizes = ", ".join(f"{name} {list(array.shape)}" for name, array in self._held.items())
+            hint = ". A graph that takes one token at a time must declare that: input_ids [batch, 1]"
             raise RuntimeError(
                 f"onnxruntime cannot run the graph on {count} row{'s' * (count > 1)} of {steps} new "
-                f"token{'s' * (steps > 1)} ({sizes}): {error}. A graph that takes one token at a time "
-                "must declare that: input_ids [batch, 1]"
+                f"token{'s' * (steps > 1)} ({sizes}): {error}{hint * (steps > 1)}"
             ) from error
         self._limit = None
 

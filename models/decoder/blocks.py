@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.decoder.binding import BoundGraph, BoundRun, PlacedGraph
+from lite.models.decoder.binding import BoundGraph, PlacedGraph
 from lite.models.decoder.cache import (
     Line,
     copy_positions,
@@ -20,6 +20,7 @@ from lite.models.decoder.cache import (
     split_logits,
 )
 from lite.models.decoder.conventions import GraphSpec, Padding
+from lite.models.decoder.device_logits import DeviceLogits, Logits, merged
 from lite.models.decoder.memory import DeviceBuffer
 
 
@@ -61,17 +62,15 @@ class BlockCache:
                 out[i] = row_logits
         return out
 
-    def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> NDArray[np.float32]:
+    def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> Logits:
         if self._last_step is None or self._last_step[0] != list(rows):
             self._changed()
             self._last_step = list(rows), self._form_runs(rows)
         runs = self._last_step[1]
         if len(runs) == 1:
             return self._step(runs[0], tokens)
-        logits = np.empty((len(rows), self._placed.vocab_size), np.float32)
-        for run in runs:
-            logits[run.places] = self._step(run, tokens[run.places])
-        return logits
+        parts = ((run.places.tolist(), self._step(run, tokens[run.places])) for run in runs)
+        return merged(len(rows), parts)
 
     def fork(self, source: int, target: int) -> None:
         self._changed()
@@ -134,7 +133,7 @@ class BlockCache:
             runs.append(_Run(block, np.array(places), np.array(chosen)[order], np.argsort(order)))
         return runs
 
-    def _step(self, run: _Run, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
+    def _step(self, run: _Run, tokens: NDArray[np.int64]) -> Logits:
         block = run.block
         graph = self._graph if block.width else self._prompts
         width = block.width + 1
@@ -145,8 +144,7 @@ class BlockCache:
         mask = run.next(tokens, width)
         block.bind(graph, 1, capacity, bool(self._spec.branch))
         if self._bound is not run:
-            run.start = graph.bind(run.ids, mask, run.positions, last=True, with_past=width > 1)
-            run.logits = run.start.logits[:, 0]
+            run.start, run.logits = graph.bind_step(run.ids, mask, run.positions, with_past=width > 1)
         else:
             graph.bind_mask(mask, 1, run.mask_at)
         run.start()
@@ -154,7 +152,9 @@ class BlockCache:
         self.lengths[run.rows] += 1
         run.capacity = capacity
         self._bound = run if width > 1 else None  # without a past it may be another branch of the graph
-        return run.logits if run.lines is None else run.logits[run.lines]
+        if run.lines is None:
+            return run.logits
+        return run.logits.taken(run.lines) if isinstance(run.logits, DeviceLogits) else run.logits[run.lines]
 
     def _capacity(self, width: int) -> int:
         return round_capacity(width, self._wanted, self._placed.context_length)
@@ -300,8 +300,8 @@ class _Run:
         logits: what a step gives, line by line.
     """
 
-    start: BoundRun
-    logits: NDArray[np.float32]
+    start: Callable[[], None]
+    logits: Logits
 
     def __init__(
         self, block: _Block, places: NDArray[np.int64], rows: NDArray[np.int64], lines: NDArray[np.int64]

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from lite.models.decoder.binding import PlacedGraph
 from lite.models.decoder.conventions import GraphSpec
+from lite.models.decoder.device_logits import Logits
 from lite.models.decoder.memory import DeviceBuffer, copy_runs
 from lite.models.graph.tensors import ELEMENT_TYPES
 
@@ -46,8 +47,8 @@ class KVCache(Protocol):
     ) -> list[NDArray[np.float32]]:
         """Append tokens to rows; returns the logits of each row's new positions, or its last one."""
 
-    def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Append one token to each row; returns logits (n, V).
+    def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> Logits:
+        """Append one token to each row; returns logits (n, V), which may stay on the graph's GPU.
 
         Fast for the same rows again, which may then get the same array with new contents.
         """

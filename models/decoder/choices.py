@@ -163,8 +163,9 @@ def _extended(
 ) -> Iterator[tuple[int, int, NDArray[np.float32]]]:
     """Append tokens to rows; yields (index, first position, logits after some of them)."""
     if max(map(len, ids)) == 1:  # all rows in one run, whatever the graph
-        for place, logits in enumerate(decoder.decode_unchecked(np.concatenate(ids).astype(np.int64), rows)):
-            yield place, 0, logits[None]
+        logits = np.asarray(decoder.decode_unchecked(np.concatenate(ids).astype(np.int64), rows))
+        for place in range(len(rows)):
+            yield place, 0, logits[place : place + 1]
         return
     chunk = decoder.chunk_length(len(rows))
     for at in range(0, max(map(len, ids)), chunk):

@@ -366,7 +366,8 @@ def _family(
         return "genai" if producer == "onnxruntime-genai" or (config and config.genai) else "group-query"
     if branch:
         return "merged"
-    return "optimum" if cache[0].past.startswith("past_key_values.") else "exporter"
+    # (what transformers' exporter calls its presents begins with "past_key_values.", as its pasts do)
+    return "optimum" if cache[0].present.startswith("present") else "exporter"
 
 
 def _cache_tensors(

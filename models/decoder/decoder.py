@@ -18,6 +18,7 @@ from lite.models.decoder.adapters import load_adapters
 from lite.models.decoder.binding import PlacedGraph
 from lite.models.decoder.cache import MAX_TOKENS, KVCache, line_bytes, similar_lengths
 from lite.models.decoder.conventions import Padding
+from lite.models.decoder.device_logits import Logits
 from lite.models.decoder.opening import CACHES, Opening
 from lite.models.decoder.recompute import MAX_LOGITS_BYTES
 from lite.models.decoder.scoring import score
@@ -313,12 +314,14 @@ class OnnxDecoder:
         checked = self._checked(ids, 0, limit=False)
         self._check_adapter(at)
         self._check_room(at, 1)
-        return self._cache.step(at, checked).copy()
+        return np.array(self._cache.step(at, checked), np.float32)
 
-    def decode_unchecked(self, tokens: NDArray[np.int64], rows: list[int]) -> NDArray[np.float32]:
+    def decode_unchecked(self, tokens: NDArray[np.int64], rows: list[int]) -> Logits:
         """`decode` without its checks, for a loop that knows its rows, tokens and lengths to be right.
 
         The logits stay as they are until the next step of the same rows, which may write into the same array.
+        Those of a GPU stay there (`__cuda_array_interface__`), for `np.asarray` to copy; a graph without a
+        cache gives them on the host.
         """
         if os.getpid() != self._process:
             raise RuntimeError(_FORKED)
@@ -382,11 +385,16 @@ class OnnxDecoder:
         self.truncate(row, 0)
 
     @_in_turn
-    def settle(self, row: int) -> None:
-        """Let `row` take no more memory than its tokens need, as it is going to rest."""
+    def settle(self, row: int) -> int:
+        """Let `row` take no more memory than its tokens need, as it is going to rest; returns the bytes.
+
+        In a cache of fixed length every row takes that length.
+        """
         (row,) = self._rows([row])
         self._check_adapter([row])
         self._cache.settle(row)
+        length = int(self._cache.lengths[row])
+        return self.bytes_per_token * (self.spec.static_length or length if length else 0)
 
     @_in_turn
     def reserve(self, length: int, rows: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""Memory for the key/value cache, on the device where the graph runs, allocated by onnxruntime.
+"""Memory for the key/value cache and logits, on the device where the graph runs, allocated by onnxruntime.
 
 A buffer is a flat OrtValue of bytes: the graph sees parts of it, of any shape, bound by pointer, so a cache
 can change shape without being copied and types without a NumPy dtype (bfloat16) need no special case.
@@ -7,6 +7,7 @@ can change shape without being copied and types without a NumPy dtype (bfloat16)
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,15 @@ class DeviceBuffer:
         size: in bytes.
         device: `"cpu"` or `"cuda"`.
         index: which GPU.
+        purpose: what the bytes are for, for errors.
 
     Raises:
         MemoryError: if the device has no room; the message gives the size.
     """
 
-    def __init__(self, size: int, device: str = "cpu", index: int = 0) -> None:
+    def __init__(
+        self, size: int, device: str = "cpu", index: int = 0, purpose: str = "key/value cache"
+    ) -> None:
         ort = import_onnxruntime()
         self.size = size
         self.device = device
@@ -37,9 +41,7 @@ class DeviceBuffer:
                 [max(size, 1)], np.uint8, device, index
             )
         except Exception as error:
-            raise MemoryError(
-                f"cannot allocate {size:,} bytes of key/value cache on {device}: {error}"
-            ) from error
+            raise MemoryError(f"cannot allocate {size:,} bytes of {purpose} on {device}: {error}") from error
         self.pointer: int = self.value.data_ptr()
 
     def view(self) -> NDArray[np.uint8]:
@@ -102,6 +104,41 @@ def copy_runs(
     if code:
         raise RuntimeError(
             f"copying {width * height:,} bytes of key/value cache on the GPU failed: CUDA error {code}"
+        )
+
+
+def copy_pieces(
+    source: DeviceBuffer, target: DeviceBuffer, pieces: Sequence[tuple[int, int]], size: int
+) -> None:
+    """Copy pieces of `size` bytes each, given by where they begin in both buffers, on their GPU."""
+    runtime = _cuda_runtime()
+    code = runtime.cudaSetDevice(target.index)
+    for begin, place in pieces:
+        code = code or runtime.cudaMemcpy(
+            ctypes.c_void_p(target.pointer + place),
+            ctypes.c_void_p(source.pointer + begin),
+            ctypes.c_size_t(size),
+            3,  # device to device
+        )
+    code = code or runtime.cudaDeviceSynchronize()
+    if code:
+        raise RuntimeError(
+            f"copying {len(pieces) * size:,} bytes of logits on the GPU failed: CUDA error {code}"
+        )
+
+
+def fetch(buffer: DeviceBuffer, out: NDArray[Any]) -> None:
+    """Fill a C-ordered array with what a buffer on a GPU begins with."""
+    runtime = _cuda_runtime()
+    code = runtime.cudaSetDevice(buffer.index) or runtime.cudaMemcpy(
+        ctypes.c_void_p(out.ctypes.data),
+        ctypes.c_void_p(buffer.pointer),
+        ctypes.c_size_t(out.nbytes),
+        2,  # device to host, which waits for the copy
+    )
+    if code:
+        raise RuntimeError(
+            f"copying {out.nbytes:,} bytes of logits from the GPU to the host failed: CUDA error {code}"
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lite.models.decoder.device_logits import Logits
 from lite.models.graph.model_config import ModelConfig
 
 
@@ -74,10 +75,11 @@ class Decoder(Protocol):
     def prefill_rows(self, rows: Sequence[int], prompts: Sequence[ArrayLike]) -> NDArray[np.float32]:
         """Start rows anew with prompts that `check_ids` accepts; the logits after each, float32 (n, V)."""
 
-    def decode_unchecked(self, tokens: NDArray[np.int64], rows: list[int]) -> NDArray[np.float32]:
+    def decode_unchecked(self, tokens: NDArray[np.int64], rows: list[int]) -> Logits:
         """Append a token to each of n different rows that have room; the logits after it, float32 (n, V).
 
         They stay as they are until the next step of the same rows, which may write into the same array.
+        `OnnxDecoder` leaves those of a GPU there; `np.asarray` copies them to the host.
         """
 
     def extend(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> list[NDArray[np.float32]]:
@@ -111,16 +113,16 @@ class RewindableDecoder(Decoder, Protocol):
     def continue_rows(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> NDArray[np.float32]:
         """Append tokens (L_i,) to different rows; the logits after each row's last one, float32 (n, V)."""
 
-    def settle(self, row: int) -> None:
-        """Let a row that is to rest take no more memory than its tokens need."""
+    def settle(self, row: int) -> int:
+        """Let a row that is to rest take no more memory than its tokens need; returns how many bytes."""
 
 
-def check_decoder(model: Any) -> None:
+def check_decoder(model: Any, name: str = "model") -> None:
     """Raise TypeError with the members that an object lacks to be a `Decoder`."""
-    members = [name for name in vars(Decoder) if not name.startswith("_")]
-    missing = [name for name in members if not hasattr(model, name)]
+    members = [member for member in vars(Decoder) if not member.startswith("_")]
+    missing = [member for member in members if not hasattr(model, member)]
     if missing:
         raise TypeError(
-            "model must be a path or have the interface of lite.models.Decoder; "
+            f"{name} must be a path or have the interface of lite.models.Decoder; "
             f"{type(model).__name__} has no {', '.join(missing)}"
         )

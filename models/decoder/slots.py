@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from lite.models.decoder.binding import BoundGraph, PlacedGraph
 from lite.models.decoder.cache import Line, copy_positions, line_bytes, new_buffers, round_capacity
 from lite.models.decoder.conventions import GraphSpec
+from lite.models.decoder.device_logits import DeviceLogits, Logits, merged
 from lite.models.decoder.memory import DeviceBuffer
 
 MAX_BINDINGS = 64
@@ -51,9 +52,10 @@ class SlotCache:
         self._last_step = None
         return [self._prompt(row, new, last) for row, new in zip(rows, ids, strict=True)]
 
-    def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> NDArray[np.float32]:
+    def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> Logits:
         if self._spec.one_row and len(rows) > 1:
-            return np.concatenate([self.step([row], tokens[i : i + 1]) for i, row in enumerate(rows)])
+            parts = (([i], self.step([row], tokens[i : i + 1])) for i, row in enumerate(rows))
+            return merged(len(rows), parts)
         step = self._last_step
         if step is None or not step.room or step.rows != list(rows):
             step = self._prepared(rows)
@@ -227,12 +229,13 @@ class _Step:
         self._counters[:] = present - 1, np.arange(count) * capacity + present - 1
         self._mask, self._ids = bound.mask.reshape(-1), bound.ids.reshape(-1)
         bound.mask[:] = np.arange(capacity) < present[:, None]
-        self._run = bound.graph.bind(bound.ids, bound.mask, bound.positions, last=True)
-        self._logits = self._run.logits[:, 0]
-        self._given = self._logits if self._places is None else np.empty_like(self._logits)
+        self._run, self._logits = bound.graph.bind_step(bound.ids, bound.mask, bound.positions)
+        self._given: NDArray[np.float32] | None = None  # them in the order of the rows
+        if self._places is not None and isinstance(self._logits, np.ndarray):
+            self._given = np.empty_like(self._logits)
 
-    def run(self, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Append a token to each row; the logits are in the same array each time."""
+    def run(self, tokens: NDArray[np.int64]) -> Logits:
+        """Append a token to each row; on the host the logits are in the same array each time."""
         places = self._places
         if places is None:
             self._ids[:] = tokens
@@ -242,6 +245,8 @@ class _Step:
         self._mask[self._next] = 1
         self.room -= 1
         self._run()
-        if places is not None:
-            np.take(self._logits, places, 0, out=self._given, mode="clip")
-        return self._given
+        if places is None:
+            return self._logits
+        if isinstance(self._logits, DeviceLogits):
+            return self._logits.taken(places)
+        return np.take(self._logits, places, 0, out=self._given, mode="clip")

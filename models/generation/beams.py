@@ -226,7 +226,8 @@ def _run(decoder: Decoder, live: list[Search]) -> None:
             if not going:
                 return
             live, rows, tokens = ([each[i] for i in going] for each in (live, rows, tokens))  # type: ignore[assignment]
-            flat = decoder.decode_unchecked(np.concatenate(tokens), [row for own in rows for row in own])
+            on = [row for own in rows for row in own]
+            flat = np.asarray(decoder.decode_unchecked(np.concatenate(tokens), on))
             logits = np.split(flat, np.cumsum([len(own) for own in rows])[:-1])
     finally:
         decoder.release(held)
@@ -260,4 +261,6 @@ def _highest(values: NDArray[np.float32], count: int) -> NDArray[np.int64]:
     least = np.partition(values, len(values) - count)[len(values) - count]
     above = np.flatnonzero(values > least)
     chosen = np.concatenate([above, np.flatnonzero(values == least)[: count - len(above)]])
+    if len(chosen) < count:  # NaN is neither above nor equal
+        raise ValueError("logits contain NaN")
     return chosen[np.argsort(-values[chosen], kind="stable")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lite.kernels._integer import integer
 from lite.models.decoder.choices import ChoiceScores, checked_choices, score_choices
 from lite.models.decoder.protocol import Decoder
 from lite.models.decoder.scoring import checked_sampling, full_logits, score
@@ -74,10 +74,10 @@ class ModelCalls:
         prefix_cache: int | None = None,
         assistant_model: Decoder | None = None,
     ) -> None:
-        if max_rows is not None and operator.index(max_rows) < 1:
+        if max_rows is not None and integer("max_rows", max_rows) < 1:
             raise ValueError(f"max_rows must be at least 1, got {max_rows}")
         kept = 0 if prefix_cache is None else prefix_cache
-        if isinstance(kept, bool) or operator.index(kept) < 0:
+        if isinstance(kept, bool) or integer("prefix_cache", kept) < 0:
             raise ValueError(f"prefix_cache must be a number of bytes of at least 0, got {prefix_cache!r}")
         self.model = model
         self.num_samples = num_samples
@@ -149,7 +149,7 @@ class ModelCalls:
             cache.clear()
 
     def _call(self, task: Task, rows: list[_Row]) -> list[Any]:
-        if self.batcher is None:
+        if self.batcher is None or self.pool.is_running_here():  # company would wait for this run's end
             return self._run(task, rows)
         for row in rows:  # a bad row is its caller's alone
             self.model.check_ids(row.ids)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite.kernels import DrawDetails
+from lite.kernels._integer import integer
 from lite.models.decoder.protocol import Decoder
 from lite.models.generation.beams import search
 from lite.models.generation.options import GenerationConfig
@@ -268,6 +269,7 @@ def _checked(
     """All responses of a call, among them those to be searched for if there may be any."""
     _check_counts(num_samples, None)
     count = len(prompts) * num_samples
+    _check_config(config, GenerationConfig | Sequence)
     if not isinstance(config, GenerationConfig) and len(config) != len(prompts):
         raise ValueError(
             f"config must be one or one per prompt, got {len(config)} for {len(prompts)} prompts"
@@ -299,12 +301,21 @@ def _responses(
         own = next(configs, None)
         if own is None:
             raise ValueError(f"config must be one or one per prompt, there is none for prompt {p}")
+        _check_config(own, GenerationConfig)
         check_options(own, decoder, decode_text, num_samples, beams=beams)
         for number in range(p * num_samples, (p + 1) * num_samples):
             seed = next(numbers, None)
             if seed is None:
                 raise ValueError(f"seeds must be one integer per response, there is none for number {number}")
             yield Response(number, ids, own, np.uint64(operator.index(seed) % 2**64), room)
+
+
+def _check_config(given: Any, kind: Any) -> None:
+    if not isinstance(given, kind):
+        raise TypeError(
+            "config must be a GenerationConfig, or one for each prompt, got"
+            f" {given!r}; GenerationConfig.from_kwargs makes one of a mapping"
+        )
 
 
 def check_options(
@@ -333,7 +344,7 @@ def _random_seeds() -> Iterator[int]:
 
 def _check_counts(num_samples: int, max_rows: int | None) -> None:
     for name, count in (("num_samples", num_samples), ("max_rows", max_rows)):
-        if count is not None and operator.index(count) < 1:
+        if count is not None and integer(name, count) < 1:
             raise ValueError(f"{name} must be at least 1, got {count}")
 
 

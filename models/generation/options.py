@@ -25,6 +25,7 @@ SAMPLING_KEYS = frozenset({"temperature", "top_k", "top_p", "min_p", "typical_p"
 
 LogitsProcessor = Callable[[NDArray[np.int64], NDArray[np.float32]], NDArray[np.float32] | None]
 Ids = tuple[int, ...]
+_MOST = float(np.finfo(np.float32).max)  # scores are float32
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class GenerationConfig:
     Attributes:
         max_new_tokens: most tokens per response.
         do_sample: draw from the distribution; otherwise the most probable token is taken.
-        temperature: divides the logits before drawing; 0 means greedy whatever `do_sample` says.
-        top_k: draw from the k most probable tokens; None for all.
+        temperature: divides the logits before drawing; 0 means greedy in any case.
+        top_k: draw from the k most probable tokens; all by default.
         top_p: draw from the smallest set of tokens with at least this probability; 1 for all.
         min_p: drop tokens less probable than this share of the most probable one's; 0 for none.
         typical_p: draw from the tokens whose surprise is closest to the entropy, as many as hold this
@@ -45,20 +46,21 @@ class GenerationConfig:
         presence_penalty: is subtracted from logits of tokens in the response so far; from -2 to 2.
         frequency_penalty: the same, times how often they are there.
         no_repeat_ngram_size: no run of that many tokens comes twice, prompt included; 0 for any.
-        bad_words_ids: runs of tokens that never come.
+        bad_words_ids: runs of ids that never come, as `[[5], [6, 7]]`.
         min_new_tokens: no eos id before there are that many tokens.
-        logit_bias: pairs of an id and what is added to its logit; a mapping in `from_kwargs`.
+        logit_bias: pairs of an id and what is added to its logit, as `[[5, -2.0]]`, or a mapping.
         sequence_bias: pairs of a run of ids and what is added to the logit of its last one where the others
-            have just come; a mapping in `from_kwargs`.
+            have just come, as `[[[5, 6], -2.0]]`, or a mapping.
         logits_processor: functions ``f(ids, scores)`` of the user's own, called for each token of each
             response, after all of the above and before temperature and filters, as in transformers.
             `ids` is int64 (L,), prompt and response so far, read-only; `scores` is float32 (V,), a
             copy. What it returns, float32 (V,), takes their place; if None, `scores` as it has changed it.
-        grammar: what the response has to be: a JSON schema, a regular expression or a Lark grammar.
+        grammar: what the response has to be: `{"json": schema}`, `{"regex": expression}` or
+            `{"lark": grammar}`.
         num_beams: how many beams are searched for the most probable response; 1 for no search.
         length_penalty: scores of beams are divided by their number of tokens to this power.
-        early_stopping: a search ends as soon as there are `num_beams` responses (True), when better ones are
-            unlikely (False) or impossible ("never").
+        early_stopping: a search ends as soon as there are `num_beams` responses (true), when better ones are
+            unlikely (false) or impossible ("never").
         num_return_sequences: responses per prompt.
         logprobs: how many of the most probable tokens to give at each place, with their log-probs.
         sampled_log_probs: give the log-prob of each token under the distribution that it was really drawn
@@ -69,8 +71,8 @@ class GenerationConfig:
         skip_special_tokens: leave special tokens out when the response is decoded.
         eos_token_ids: ids that end a response; the id stays in it.
         pad_token_id: filler for padded outputs, None to leave that to the tokenizer.
-        prompt_lookup_num_tokens: most tokens to guess at once from where the last ones came before; None
-            for no guesses. They save time where text is copied, and never change a response.
+        prompt_lookup_num_tokens: most tokens to guess at once from where the last ones came before; by
+            default there are no guesses. They save time where text is copied, and never change a response.
         max_matching_ngram_size: most tokens that are looked up for that.
         num_assistant_tokens: most tokens that an assistant model guesses at once.
 
@@ -142,6 +144,19 @@ class GenerationConfig:
         for name, ids in named.items():
             if unknown := sorted({i for i in ids if i >= vocab_size}):
                 raise ValueError(f"{name} must hold ids below {vocab_size} (the vocabulary), got {unknown}")
+        if self._never_first().issuperset(range(vocab_size)):
+            raise ValueError(
+                "logit_bias, sequence_bias, bad_words_ids and eos ids before min_new_tokens must leave one of"
+                f" the {vocab_size} tokens, but all are banned"
+            )
+
+    def _never_first(self) -> set[int]:
+        """Ids that cannot be a response's first."""
+        ends = set(self.eos_token_ids)
+        banned = {ids[0] for ids in self.bad_words_ids if len(ids) == 1} - ends  # as the reference
+        banned |= {i for i, value in self.logit_bias if value == -math.inf}
+        banned |= {ids[0] for ids, value in self.sequence_bias if len(ids) == 1 and value == -math.inf}
+        return banned | ends if self.min_new_tokens else banned
 
     @classmethod
     def from_kwargs(
@@ -237,8 +252,9 @@ _NUMBERS = (
 def _validate(given: Mapping[str, Any]) -> None:
     """The reference's checks in the reference's order: the first that fails is reported."""
     for name in _NUMBERS:
-        if isinstance(given.get(name), (str, bytes, Sequence, Mapping)):
-            raise TypeError(f"{name} must be a number, got {given[name]!r}")
+        value: Any = given.get(name)
+        if isinstance(value, (str, bytes, Sequence, Mapping)) or np.ndim(value):
+            raise TypeError(f"{name} must be a number, got {value!r}")
     temperature, top_p, top_k = given.get("temperature"), given.get("top_p"), given.get("top_k")
     penalty = given.get("repetition_penalty")
     if given.get("do_sample") is False and temperature is not None and temperature != 0:
@@ -296,16 +312,16 @@ def _converted(given: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"early_stopping must be True, False or 'never', got {values['early_stopping']!r}")
     if "eos_token_id" in values:
         eos = values.pop("eos_token_id")
-        values["eos_token_ids"] = eos if isinstance(eos, Sequence) else (eos,)
+        values["eos_token_ids"] = eos if isinstance(eos, Sequence) or np.ndim(eos) else (eos,)
     if "eos_token_ids" in values:
         values["eos_token_ids"] = tuple(_integer("eos_token_id", i, 0) for i in values["eos_token_ids"])
     if "pad_token_id" in values:
         values["pad_token_id"] = _integer("pad_token_id", values["pad_token_id"], 0)
     if "stop_sequences" in values:
         stops = values["stop_sequences"]
-        stops = (stops,) if isinstance(stops, str) else tuple(stops)
+        stops = tuple(stops) if isinstance(stops, Iterable) and not isinstance(stops, str) else (stops,)
         if not all(isinstance(stop, str) and stop for stop in stops):
-            raise ValueError(f"stop_sequences must be non-empty strings, got {stops!r}")
+            raise ValueError(f"stop_sequences must be non-empty strings, got {values['stop_sequences']!r}")
         values["stop_sequences"] = stops
     if "bad_words_ids" in values:
         words = values["bad_words_ids"]
@@ -323,7 +339,7 @@ def _converted(given: Mapping[str, Any]) -> dict[str, Any]:
         )
     if "logits_processor" in values:
         own = values["logits_processor"]
-        own = (own,) if callable(own) else tuple(own)
+        own = tuple(own) if isinstance(own, Iterable) and not callable(own) else (own,)
         if not all(callable(function) for function in own):
             raise TypeError(f"logits_processor must be a function or several of them, got {own!r}")
         values["logits_processor"] = own
@@ -362,7 +378,8 @@ def _check_together(config: GenerationConfig) -> None:
 
 
 def _integer(name: str, value: Any, low: int) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < low:
+    array = np.ndim(value) > 0  # these have the method, which raises
+    if array or isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < low:
         raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}")
     return int(value.__index__())
 
@@ -383,6 +400,6 @@ def _biases(name: str, given: Any) -> list[tuple[Any, float]]:
     for pair in pairs:
         if not isinstance(pair, Sequence) or len(pair) != 2 or isinstance(pair[1], (str, bytes, Sequence)):
             raise ValueError(f"{name} must map ids to numbers, got {pair!r}")
-        if not float(pair[1]) < math.inf:
-            raise ValueError(f"{name} must be less than infinite, got {pair[1]} for {pair[0]!r}")
-    return [(ids, float(value)) for ids, value in pairs]
+        if not float(pair[1]) <= _MOST:
+            raise ValueError(f"{name} must be less than infinite, in float32, got {pair[1]} for {pair[0]!r}")
+    return [(ids, float(value) if value >= -_MOST else -math.inf) for ids, value in pairs]

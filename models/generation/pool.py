@@ -74,6 +74,10 @@ class Pool:
             pool._changed.notify_all()
         return pool
 
+    def is_running_here(self) -> bool:
+        """Whether this thread runs one of the decoders, so that what asks is a function of the user."""
+        return threading.get_ident() in self._used
+
     def run(self, work: Work[Row, Result], rows: Sequence[Row], *, most: int) -> list[Result]:
         """What `work(decoder, rows)` gives for the rows, in their order.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import threading
 from collections import deque
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from lite.kernels._integer import integer
 from lite.models.decoder.protocol import Decoder, RewindableDecoder
 
 SHORTEST = 16  # tokens in common that are worth a copy: a run costs about as much whatever its tokens
@@ -35,6 +35,7 @@ class _Entry:
     row: int
     ids: NDArray[np.int64]
     adapter: Any
+    nbytes: int
 
 
 class PrefixCache:
@@ -78,7 +79,7 @@ class PrefixCache:
                 f"{type(decoder).__name__} lacks some of it"
             )
         for name, value in (("max_bytes", max_bytes), ("max_rows", max_rows)):
-            if isinstance(value, bool) or operator.index(value) < 0:
+            if isinstance(value, bool) or integer(name, value) < 0:
                 raise ValueError(f"{name} must be an integer of at least 0, got {value!r}")
         self.decoder = decoder
         self.max_bytes = max_bytes
@@ -98,7 +99,7 @@ class PrefixCache:
     def nbytes(self) -> int:
         """Bytes of keys and values that are kept."""
         with self._lock:
-            return self.decoder.bytes_per_token * sum(len(entry.ids) for entry in self._entries)
+            return sum(entry.nbytes for entry in self._entries)
 
     def state(self) -> dict[str, int]:
         """All counters: hits, misses, tokens_reused, rows, nbytes."""
@@ -153,20 +154,18 @@ class PrefixCache:
     def keep(self, row: int, ids: NDArray[np.int64], adapter: Any) -> int:
         """Take a row that holds `ids`, read under an adapter; returns an empty one in exchange."""
         with self._lock:
-            size = self.decoder.bytes_per_token * len(ids)
             longer, shared = self._find(ids, adapter)
             if longer is not None and shared == len(ids):
                 self._touch(longer)
-                worth = False
+                size = 0
             else:
-                worth = len(ids) >= SHORTEST and 0 < size <= self.max_bytes and self.max_rows > 0
-            if not worth:
+                size = self.decoder.settle(row) if len(ids) >= SHORTEST and self.max_rows else 0
+            if not 0 < size <= self.max_bytes:
                 self.decoder.reset(row)
                 return row
             (empty,) = self.decoder.acquire(1)
-            self.decoder.settle(row)
             self._drop([e for e in self._entries if e.adapter == adapter and _begins(ids, e.ids)])
-            self._entries.append(_Entry(row, ids.copy(), adapter))
+            self._entries.append(_Entry(row, ids.copy(), adapter, size))
             while len(self._entries) > self.max_rows or self.nbytes > self.max_bytes:
                 self._drop(self._entries[:1])
             return empty

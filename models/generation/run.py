@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lite.models.decoder.device_logits import Logits
 from lite.models.decoder.protocol import Decoder
 from lite.models.generation.prefix_cache import PrefixCache
 from lite.models.generation.response import AHEAD, Response
@@ -159,7 +160,7 @@ class Run:
             self.speculation.decoder.truncate(row, len(response.ids) - 1)
         return rounds
 
-    def _draw(self, logits: NDArray[np.float32], responses: Sequence[Response]) -> Round:
+    def _draw(self, logits: Logits, responses: Sequence[Response]) -> Round:
         """The next token of each response; which of them end with it, and why."""
         drawn = self.sampler.draw(logits, responses)
         ended: list[Response] = []

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.kernels import DrawDetails, SamplingPlan
+from lite.models.decoder.device_logits import DeviceLogits, Logits, drawn_on_gpus
 from lite.models.generation.options import GenerationConfig
 from lite.models.generation.processors import Processors
 from lite.models.generation.response import Response
@@ -33,18 +34,24 @@ class Drawn(NamedTuple):
 
 
 class Sampler:
-    """Draws tokens for a changing set of responses; what depends on the set alone is kept with it."""
+    """Draws tokens for a changing set of responses; what depends on the set alone is kept with it.
+
+    Logits on a GPU are drawn from there, and only tokens and log-probs come to the host. They are copied to
+    the host, and drawn from as all others, where a response asks for details or has a function of the user
+    (or what else is applied to whole scores), and where Numba cannot launch kernels. Both ways draw the same
+    but for rounding. No GPU has run this yet.
+    """
 
     def __init__(self) -> None:
         self._of: Sequence[Response] | None = None
         self._rows: list[tuple[int, Processors]] = []  # that have some
         self._penalised: list[bool] | None = None
 
-    def draw(self, logits: NDArray[np.float32], responses: Sequence[Response]) -> Drawn:
+    def draw(self, logits: Logits, responses: Sequence[Response]) -> Drawn:
         """The next token of each response.
 
         Args:
-            logits: float32 (n, V), of the token after `ids` of each response; they stay as they are.
+            logits: (n, V), of the token after `ids` of each response; they stay as they are.
             responses: n of them; the same object as at the last call as long as the set stays.
 
         Raises:
@@ -53,6 +60,8 @@ class Sampler:
         """
         if self._of is not responses:
             self._settle(responses, logits.shape)
+        if isinstance(logits, DeviceLogits) and (self._on_host or not drawn_on_gpus()):
+            logits = np.asarray(logits)
         steps = np.array([response.count for response in responses])
         previous = None
         if self._penalised:
@@ -61,6 +70,10 @@ class Sampler:
                 for response, penalised in zip(responses, self._penalised, strict=True)
             ]
         bias, mask, scores = self._changed(logits, responses) if self._rows else (None, None, None)
+        if isinstance(logits, DeviceLogits):
+            allowed = None if mask is None else logits.beside(mask)
+            drawn = self._plan.draw(logits, steps, previous=previous, bias=bias, mask=allowed)
+            return Drawn(logits.on_host(drawn[0]), logits.on_host(drawn[1]))
         tokens, log_probs, details = self._plan.draw(
             logits, steps, previous=previous, bias=bias, mask=mask, scores=scores
         )
@@ -75,6 +88,8 @@ class Sampler:
         self._rows = [(i, one.processors) for i, one in enumerate(responses) if one.processors is not None]
         configs = [response.config for response in responses]
         whole = {i for i, own in self._rows if own.whole}  # these apply it with the rest
+        details = any(c.wants_details for c in configs)
+        self._on_host = details or bool(whole)
         penalties = [1.0 if i in whole else c.repetition_penalty for i, c in enumerate(configs)]
         self._penalised = [penalty != 1 for penalty in penalties]
         if not any(self._penalised):
@@ -88,13 +103,13 @@ class Sampler:
             min_p=_shared([c.min_p for c in configs]),
             typical_p=_shared([c.typical_p for c in configs]),
             repetition_penalty=_shared(penalties),
-            details=any(c.wants_details for c in configs),
+            details=details,
             kept_ids=any(c.kept_ids for c in configs),
             top_n=min(max(c.logprobs for c in configs), shape[1]),
         )
 
     def _changed(
-        self, logits: NDArray[np.float32], responses: Sequence[Response]
+        self, logits: Logits, responses: Sequence[Response]
     ) -> tuple[_Bias | None, NDArray[np.int32] | None, NDArray[np.float32] | None]:
         """What rows with processors make of their scores: the plan's `bias`, `mask` and `scores`."""
         offsets = np.zeros(len(responses) + 1, np.int64)
@@ -104,7 +119,7 @@ class Sampler:
             before = responses[i].ids
             if own.whole:
                 if scores is None:
-                    scores = logits.copy()
+                    scores = np.array(logits)
                 scores[i] = own.apply(scores[i], before)
                 continue
             where, value = own.changes(before)

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from lite.models.decoder.device_logits import Logits
 from lite.models.decoder.protocol import Decoder, RewindableDecoder
 from lite.models.generation.options import GenerationConfig
 from lite.models.generation.prefix_cache import common_length
@@ -204,7 +205,7 @@ class _Assistant:
     def guess(self, live: Sequence[Response], counts: Sequence[int]) -> dict[int, NDArray[np.int64]]:
         """At most `counts` tokens for each response that gets any, by place."""
         places = [i for i, count in enumerate(counts) if count]
-        logits = self._read([live[i] for i in places])
+        logits: Logits = self._read([live[i] for i in places])
         ahead = {i: live[i].ahead(_plain(live[i].config)) for i in places}
         going = places
         while True:

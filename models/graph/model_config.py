@@ -169,7 +169,7 @@ def find_graph(model: str | Path, variant: str | None = None) -> tuple[Path, Pat
     if found:
         asked = "several graphs" if variant is None else f"no graph of variant={variant!r}"
         raise ValueError(
-            f"model: {str(path)!r} holds {asked}: pass variant="
+            f"model: {str(path)!r} holds {asked}: pass one of the files, or variant="
             + ", ".join(f"{name!r} ({file.relative_to(path)})" for name, file in sorted(found.items()))
             + " (on a CPU, float16 weights are the slowest)"
         )

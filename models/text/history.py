@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from lite import TensorClass, TensorDict, lazy_stack
 from lite.models.text.chat import encode_messages, parser_name, render_messages
 from lite.models.text.nesting import flatten, objects
 from lite.models.text.parsers import parse_chat
+
+if TYPE_CHECKING:
+    from lite.data import Composite
 
 FIELDS = ("role", "content", "is_complete", "tool_calls", "tool_responses")
 
@@ -276,6 +279,29 @@ class History(TensorClass):
                 f" one, got {len(history.batch_size)} and {len(self.batch_size)}"
             )
         return self._joined(history.to_chats(), self._dimension(dim), inplace)
+
+    @classmethod
+    def default_spec(cls, shape: Any = (-1,)) -> Composite:
+        """The spec of a History: five entries of objects.
+
+        Args:
+            shape: The shape of the History; -1 where it is not known.
+
+        Returns:
+            A spec whose own shape lacks the last dimension, that of turns.
+
+        Example:
+            >>> chat = History.from_chats([{"role": "user", "content": "Hi"}])
+            >>> History.default_spec().is_in(chat)
+            True
+        """
+        from lite.data import Composite, NonTensor  # on first use: it imports all of lite.nn
+
+        size = NonTensor(shape).shape
+        fields = {
+            name: NonTensor(size, example_data=True if name == "is_complete" else None) for name in FIELDS
+        }
+        return Composite(fields, shape=size[:-1], data_cls=cls)
 
     def _dimension(self, dim: int) -> int:
         ndim = len(self.batch_size)

@@ -21,6 +21,7 @@ def load_model(
     sessions: int = 1,
     num_threads: int | None = None,
     adapters: Mapping[str, str | Path] | None = None,
+    name: str = "model",
 ) -> Any:
     """The decoder of a folder or file, or the object that was given instead.
 
@@ -30,6 +31,7 @@ def load_model(
         sessions: how many threads will run it at the same time.
         num_threads: threads for all of them together; default: the physical cores this process may use.
         adapters: files of adapters to open a path with, by name.
+        name: of the argument.
 
     Raises:
         ValueError: ``device`` differs from that of the object, ``num_threads`` or ``adapters`` are given
@@ -42,16 +44,16 @@ def load_model(
             # each run is begun by a thread of its caller's; the session's threads are beside those
             num_threads = max(1, (num_threads or default_threads()) - sessions + 1)
         return OnnxDecoder(model, device=device or "cpu", num_threads=num_threads, adapters=adapters)
-    check_decoder(model)
-    for name, value in (("num_threads", num_threads), ("adapters", adapters)):
+    check_decoder(model, name)
+    for other, value in (("num_threads", num_threads), ("adapters", adapters)):
         if value is not None:
             raise ValueError(
-                f"{name}={value} is for a model given as a path; give it where the model is made"
+                f"{other}={value} is for a model given as a path; give it where the model is made"
             )
     own = getattr(model, "device", "cpu")
     if device not in (None, own):
         raise ValueError(
-            f"device={device!r} differs from the model's, {own!r}; give the device where the model is made"
+            f"device={device!r} differs from the {name}'s, {own!r}; give the device where the model is made"
         )
     return model
 

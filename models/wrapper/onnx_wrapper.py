@@ -182,7 +182,9 @@ class OnnxWrapper(DistributionMethods):
         self.layout = layout
         self.model = load_model(model, device, sessions=sessions, num_threads=num_threads, adapters=adapters)
         check_adapter(self.model, adapter)
-        self.assistant_model = None if assistant_model is None else load_model(assistant_model, device)
+        self.assistant_model = assistant_model
+        if assistant_model is not None:
+            self.assistant_model = load_model(assistant_model, device, name="assistant_model")
         self.tokenizer = load_tokenizer(tokenizer, model, input_mode)
         self.generation = self._generation_config(given)
         self.pad_token_id = self._choose_pad_id(given)
@@ -288,7 +290,13 @@ class OnnxWrapper(DistributionMethods):
             >>> judge.in_keys, judge.pad_output, judge.model is policy.model
             ([('history', 'full')], True, True)
         """
-        arguments = new_arguments(self._arguments, changes, model=self.model, tokenizer=self.tokenizer)
+        arguments = new_arguments(
+            self._arguments,
+            changes,
+            model=self.model,
+            tokenizer=self.tokenizer,
+            assistant_model=self.assistant_model,
+        )
         return type(self)(**arguments)
 
     def _generation_config(self, given: Mapping[str, Any]) -> GenerationConfig:

@@ -105,7 +105,7 @@ def sampling_fields(responses: Sequence[Generated], config: GenerationConfig) ->
         for name, is_asked in asked.items()
         if is_asked
     }
-    if any(response.score is not None for response in responses):
+    if config.num_beams > 1 or any(response.score is not None for response in responses):
         scores = [np.nan if response.score is None else response.score for response in responses]
         fields["score"] = np.array(scores, np.float32), np.ones(len(scores), np.bool_)
     return fields

@@ -137,7 +137,7 @@ def per_row(choices: Any, ndim: int, count: int) -> list[list[Any]]:
         >>> per_row([["yes", "no"], [[5], [6, 7]]], 1, 2)
         [['yes', 'no'], [[5], [6, 7]]]
     """
-    if isinstance(choices, str) or not len(choices):
+    if not isinstance(choices, list | tuple | np.ndarray) or not len(choices):
         raise ValueError(f"choices must be a list of at least one choice, got {choices!r}")
     if _is_choice(choices[0]):
         return [list(choices)] * count

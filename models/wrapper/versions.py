@@ -16,11 +16,11 @@ _OPENED_WITH = ("device", "num_threads", "adapters")  # if these change, a path 
 
 
 def new_arguments(
-    given: Mapping[str, Any], changes: Mapping[str, Any], *, model: Any, tokenizer: Any
+    given: Mapping[str, Any], changes: Mapping[str, Any], *, model: Any, tokenizer: Any, assistant_model: Any
 ) -> dict[str, Any]:
     """Constructor arguments as a user gave them, with some changed.
 
-    The model and the tokenizer are not loaded again unless the change asks for it. Arguments that the
+    The models and the tokenizer are not loaded again unless the change asks for it. Arguments that the
     wrapper settled itself (the key it reads, say) are settled anew.
 
     Args:
@@ -28,6 +28,7 @@ def new_arguments(
         changes: the arguments to change.
         model: the old wrapper's decoder.
         tokenizer: its tokenizer.
+        assistant_model: the decoder that guesses for it, or None.
     """
     arguments = {**given, **changes}
     is_path = isinstance(given["model"], (str, Path))
@@ -43,6 +44,8 @@ def new_arguments(
         arguments |= {name: None for name in ("device", "adapters", "adapter") if name not in changes}
     if isinstance(given["tokenizer"], (str, Path)) and "tokenizer" not in changes:
         arguments["tokenizer"] = tokenizer
+    if "assistant_model" not in changes and arguments["device"] == given["device"]:
+        arguments["assistant_model"] = assistant_model
     generate = bool(arguments["generate"])
     if generate != bool(given["generate"]):
         for name, only_for in _ONLY_FOR.items():

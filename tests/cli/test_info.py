@@ -47,6 +47,15 @@ def test_info_says_what_is_slow(folder: str, note: str, capsys: pytest.CaptureFi
     assert f"note: {said}" in capsys.readouterr().out.splitlines()
 
 
+def test_both_graphs_of_a_pair_are_of_one_exporter(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "--model", str(MODELS / "optimum-gpt2-pair"), "--json"]) == 0
+    graph = json.loads(capsys.readouterr().out)["graph"]
+    assert (graph["family"], graph["prompts"]["family"]) == ("optimum", "optimum")
+    assert main(["info", "--model", str(MODELS / "optimum-gpt2-pair")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "  prompts: another graph" in lines  # its specification is for --json
+
+
 @pytest.mark.parametrize(
     ("folder", "plan"),
     [

@@ -100,3 +100,7 @@ def test_help_says_what_the_options_do(capsys: pytest.CaptureFixture[str]) -> No
     said = " ".join(capsys.readouterr().out.split())
     assert "--top-k N draw from the k most probable tokens" in said
     assert "--eos-token-ids" not in said
+    assert "--logit-bias JSON" in said
+    assert '{"regex": expression}' in said
+    for python in ("None", "True", "from_kwargs", "do_sample"):  # a shell knows none of these
+        assert python not in said

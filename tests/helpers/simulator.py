@@ -26,11 +26,14 @@ def gpu_found() -> bool:
     return subprocess.run([sys.executable, "-c", question], capture_output=True).returncode == 0
 
 
-def run(*files: Path, at_least: int) -> None:
-    """Run the tests of `files` on device arrays: `at_least` so many, all pass, none is skipped."""
+def run(*files: Path, at_least: int, on_gpu: bool = True) -> None:
+    """Run the tests of `files` on device arrays: `at_least` so many, all pass, none is skipped.
+
+    Without `on_gpu` they run in the simulator whatever there is.
+    """
     pytest.importorskip("numba", reason="the CUDA simulator is Numba's")
     environment = {**os.environ, "LITE_TEST_KERNELS": "cuda"}
-    if not gpu_found():
+    if not (on_gpu and gpu_found()):
         environment["NUMBA_ENABLE_CUDASIM"] = "1"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, files)]
     done = subprocess.run(

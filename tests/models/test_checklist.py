@@ -155,7 +155,8 @@ D test_history_template, _template_recover
     | parity/test_history.py::test_parsing
     | models/text/test_history.py::test_round_trip
 D test_history_spec
-    | none: there are no environments whose specs it would be part of
+    | models/text/test_data_specs.py::test_history
+    | parity/test_specs.py::test_history_round_trip
 D test_content_base
     | models/text/test_history.py::test_content_parts
 D test_history_assistant_mask_qwen, _llama

@@ -16,7 +16,8 @@ class ScriptedDecoder:
     """Rows of tokens; misuse of them fails.
 
     Mostly the last two tokens decide what comes next, so that texts repeat themselves and guesses are often
-    right; the rest of the row and the adapter change every logit a little, so that wrong rows show.
+    right; the rest of the row changes every logit a little, so that wrong rows show. Tokens that were read
+    under an adapter are others.
     """
 
     vocab_size = VOCABULARY
@@ -48,9 +49,8 @@ class ScriptedDecoder:
     # -- what a row says -------------------------------------------------------------------------
 
     def logits(self, row: Sequence[int]) -> NDArray[np.float32]:
-        adapter = 0 if self.adapter is None else zlib.crc32(self.adapter.encode())
-        told = np.random.default_rng((*row[-2:], adapter)).normal(0, 3, VOCABULARY)
-        held = np.random.default_rng(zlib.crc32(np.array([*row, adapter]).tobytes()))
+        told = np.random.default_rng((*row[-2:], 0)).normal(0, 3, VOCABULARY)
+        held = np.random.default_rng(zlib.crc32(np.array([*row, 0]).tobytes()))
         return (told + held.normal(0, self.noise, VOCABULARY)).astype(np.float32)
 
     # -- the members of a decoder ----------------------------------------------------------------
@@ -91,8 +91,9 @@ class ScriptedDecoder:
         assert 0 <= length <= len(self.rows[row])
         del self.rows[row][length:]
 
-    def settle(self, row: int) -> None:
+    def settle(self, row: int) -> int:
         assert self.rows[row]
+        return self.bytes_per_token * len(self.rows[row])
 
     def prefill_rows(self, rows: Sequence[int], prompts: Sequence[Any]) -> NDArray[np.float32]:
         for row in rows:
@@ -123,7 +124,8 @@ class ScriptedDecoder:
         return self.chunk
 
     def _append(self, row: int, token: Any) -> NDArray[np.float32]:
-        self.rows[row].append(int(token))
+        adapted = 0 if self.adapter is None else VOCABULARY * (1 + zlib.crc32(self.adapter.encode()))
+        self.rows[row].append(int(token) + adapted)
         assert self.context_length is None or len(self.rows[row]) <= self.context_length
         return self.logits(self.rows[row])
 

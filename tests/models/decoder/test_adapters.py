@@ -155,3 +155,16 @@ def test_an_adapter_may_change_part_of_the_inputs(tmp_path: Path) -> None:
     decoder.adapter = "some"
     exact = logits(PROMPTS[0].tolist(), NAMES["handmade-lora"], some)[-1]
     np.testing.assert_allclose(decoder.prefill(0, PROMPTS[0]), exact, atol=1e-4)
+
+
+def test_an_adapter_that_contradicts_itself_fails_when_it_runs(tmp_path: Path) -> None:
+    """Two matrices of different rank each fit the graph's sizes; the model as it is goes on."""
+    values = {"query.0.lora_A": np.ones((16, 3), np.float32), "query.0.lora_B": np.ones((5, 16), np.float32)}
+    decoder = OnnxDecoder(FOLDER, num_threads=1, adapters={"odd": write(tmp_path / "odd", **values)})
+    decoder.adapter = "odd"
+    with pytest.raises(RuntimeError, match="cannot run the graph on 1 row of 1 new token") as error:
+        decoder.prefill(0, PROMPTS[0][:1])
+    assert "one token at a time" not in str(error.value)  # a hint for what more tokens are refused by
+    assert not decoder.lengths.any()
+    decoder.adapter = None
+    np.testing.assert_allclose(decoder.prefill(0, PROMPTS[0]), want(PROMPTS[0], None)[-1], atol=1e-4)

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.models import decoder_graphs
-from helpers.models.decoder_graphs import BLOCKS, SLOTS
-from helpers.models.stand_in_gpu import DeviceSession, DeviceValue, HostRuntime, gpu
+from helpers.models.decoder_graphs import BLOCKS, RECOMPUTED, SLOTS
+from helpers.models.stand_in_gpu import DeviceValue, HostRuntime, gpu, on_gpu
+from helpers.simulator import gpu_found
 
-from lite.models import GenerationConfig, OnnxDecoder, generate, score
+from lite.models import GenerationConfig, OnnxDecoder, embedded_model_path, generate, score, score_choices
+from lite.models.decoder.device_logits import DeviceLogits
 
 __all__ = ["gpu"]  # a fixture
 
@@ -18,10 +20,8 @@ __all__ = ["gpu"]  # a fixture
 @pytest.fixture(params=sorted([*BLOCKS, *SLOTS]))
 def pair(request: pytest.FixtureRequest, gpu: HostRuntime) -> Any:
     """The same graph on the GPU and on the CPU."""
-    options = decoder_graphs.GRAPHS[request.param].options
     decoder, _, after = decoder_graphs.make(request.param)
-    session = DeviceSession(**options)
-    return OnnxDecoder(decoder.config, session=session, device="cuda:1"), decoder, after
+    return on_gpu(request.param, decoder.config)[0], decoder, after
 
 
 def test_steps_between_everything_else(pair: Any, gpu: HostRuntime, rng: np.random.Generator) -> None:
@@ -33,7 +33,9 @@ def test_steps_between_everything_else(pair: Any, gpu: HostRuntime, rng: np.rand
         for _ in range(3):
             tokens = rng.integers(0, decoder.vocab_size, len(rows))
             logits = decoder.decode_unchecked(tokens, rows)
-            for row, token, got in zip(rows, tokens, logits, strict=True):
+            assert isinstance(logits, DeviceLogits)
+            assert logits.__cuda_array_interface__["shape"] == (len(rows), decoder.vocab_size)
+            for row, token, got in zip(rows, tokens, np.asarray(logits), strict=True):
                 texts[row].append(int(token))
                 np.testing.assert_allclose(got, after(texts[row]), atol=5e-3)
         if turn % 3 == 0:
@@ -42,7 +44,7 @@ def test_steps_between_everything_else(pair: Any, gpu: HostRuntime, rng: np.rand
         elif turn % 3 == 1:
             decoder.truncate(0, 3)
             texts[0] = texts[0][:3]
-    assert not np.shares_memory(logits, decoder.decode_unchecked(np.array([1]), [0]))
+    assert type(decoder.decode([1], [0])) is np.ndarray
     assert {"copy", "synchronise"} <= set(gpu.calls)  # rows were moved by the driver
 
 
@@ -60,10 +62,46 @@ def test_generated_and_scored_as_on_the_cpu(pair: Any) -> None:
 
 
 def test_memory_of_the_gpu_is_given_back(gpu: HostRuntime) -> None:
-    decoder_config = decoder_graphs.make("slots")[0].config
-    options = decoder_graphs.GRAPHS["slots"].options
-    decoder = OnnxDecoder(decoder_config, session=DeviceSession(**options), device="cuda:1")
+    decoder, _ = on_gpu("slots", decoder_graphs.config(["GroupQueryAttention"]))
     decoder.prefill(0, [1, 2, 3])
     assert sum(DeviceValue.there.values()) == decoder.cache_bytes > 0
     del decoder
     assert DeviceValue.there == {}
+
+
+def test_beams_and_choices_are_those_of_the_cpu(gpu: HostRuntime) -> None:
+    """They look at all logits, so these are copied to the host."""
+    other, _, _ = decoder_graphs.make("positions")
+    decoder, _ = on_gpu("positions", other.config)
+    config = GenerationConfig(max_new_tokens=5, num_beams=3)
+    ours, theirs = (generate(d, [[1, 2, 3], [4]], config) for d in (decoder, other))
+    for one, two in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(one.tokens, two.tokens)
+    one, two = (score_choices(d, [[1, 2]], [[3, 4], [5, 6]]).log_probs for d in (decoder, other))
+    np.testing.assert_allclose(one, two, atol=5e-3)
+    assert "fetch" in gpu.calls
+
+
+@pytest.mark.parametrize("name", sorted(RECOMPUTED))
+def test_graphs_without_a_cache(gpu: HostRuntime, name: str) -> None:
+    other, _, after = decoder_graphs.make(name)
+    decoder, _ = on_gpu(name, other.config)
+    decoder.prefill_rows([0, 1], [[1, 2, 3], [4]])
+    got = decoder.decode_unchecked(np.array([5, 6]), [1, 0])
+    np.testing.assert_allclose(got, [after([4, 5]), after([1, 2, 3, 6])], atol=5e-3)
+
+
+def test_on_a_gpu() -> None:
+    """Not with stand-ins: it needs a GPU build of onnxruntime and a GPU, which nobody has had yet."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers() or not gpu_found():
+        pytest.skip("needs a GPU, and onnxruntime's build for it")
+    prompts, seeds = [[10, 20, 30], [40]], np.arange(4, dtype=np.uint64)
+    decoders = [OnnxDecoder(embedded_model_path(), device=device) for device in ("cuda", "cpu")]
+    for options in ({}, {"temperature": 0.8, "top_p": 0.9}, {"temperature": 1.0, "logprobs": 2}):
+        config = GenerationConfig.from_kwargs({"max_new_tokens": 20, **options})
+        ours, theirs = (generate(d, prompts, config, seeds=seeds, num_samples=2) for d in decoders)
+        for one, two in zip(ours, theirs, strict=True):
+            same = int((np.cumsum(one.tokens != two.tokens) == 0).sum())
+            assert same > 4  # sums are rounded otherwise, so a draw may fall beside a bound
+            np.testing.assert_allclose(one.log_probs[:same], two.log_probs[:same], atol=1e-2)

@@ -103,7 +103,7 @@ def test_half_precision_on_a_cpu_is_said() -> None:
 def test_a_variant_is_chosen_by_name(tmp_path: Path) -> None:
     for name, variant in (("optimum-gpt2", "q4"), ("optimum-llama", "int8")):
         shutil.copy(MODELS / name / "model.onnx", tmp_path / f"model_{variant}.onnx")
-    with pytest.raises(ValueError, match="pass variant='int8'"):
+    with pytest.raises(ValueError, match="pass one of the files, or variant='int8'"):
         OnnxDecoder(tmp_path)
     decoder = OnnxDecoder(tmp_path, num_threads=1, variant="q4")
     assert decoder.config is not None

@@ -133,6 +133,10 @@ def test_what_is_refused() -> None:
         generate(model, [PROMPT], of(bad_words_ids=[[12]]))
     with pytest.raises(ValueError, match="stop_sequences need decode_text"):
         generate(model, [PROMPT], of(stop_sequences=["a"]))
+    with pytest.raises(ValueError, match="logits contain NaN"):
+        generate(TableModel(np.array([[0, 1, np.nan, 2]], np.float32)), [PROMPT], of())
+    with pytest.raises(ValueError, match="must leave one of the 12 tokens"):
+        generate(model, [PROMPT], of(logit_bias=dict.fromkeys(range(12), -np.inf)))
 
 
 @pytest.mark.parametrize("name", sorted(p.name for p in MODELS.iterdir() if p.is_dir()))

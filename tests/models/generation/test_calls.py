@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -49,3 +50,26 @@ def test_calls_of_one_model_share_its_pool(scripted_model: Make) -> None:
     first, second, other = ModelCalls(model), ModelCalls(model), ModelCalls(scripted_model())
     assert first.pool is second.pool
     assert first.pool is not other.pool
+
+
+@pytest.mark.parametrize("name", ["max_rows", "prefix_cache"])
+def test_sizes_that_are_no_integers(scripted_model: Make, name: str) -> None:
+    with pytest.raises(TypeError, match=f"{name} must be an integer, got 1000000.0"):
+        ModelCalls(scripted_model(), **{name: 1e6})
+
+
+@pytest.mark.parametrize("least", [1, 2])
+def test_a_function_of_the_user_may_call_the_same_model(scripted_model: Make, least: int) -> None:
+    """It does not wait for the run that it is part of, nor for company that waits for that run."""
+    calls = ModelCalls(scripted_model(), sizes=BatchSizes(least, None), timeout=0.1)
+    inner: list[Any] = []
+
+    def scored(ids: Any, scores: Any) -> None:
+        inner.extend(calls.score([ids]))
+
+    config = GenerationConfig(max_new_tokens=3, logits_processor=(scored,))
+    outer = threading.Thread(target=calls.generate, args=(ROWS[:1], config, None), daemon=True)
+    outer.start()
+    outer.join(20)
+    assert not outer.is_alive()
+    assert [len(scores) for scores in inner] == [2, 3, 4]

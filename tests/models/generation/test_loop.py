@@ -160,6 +160,13 @@ def test_bad_calls(decoder: OnnxDecoder, prompts: list[Any]) -> None:
         generate(decoder, prompts, SAMPLED, seeds=np.ones(3))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="num_samples must be at least 1, got 0"):
         generate(decoder, prompts, SAMPLED, num_samples=0)
+    with pytest.raises(TypeError, match=r"num_samples must be an integer, got 2\.0"):
+        generate(decoder, prompts, SAMPLED, num_samples=2.0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="max_rows must be an integer, got '2'"):
+        generate(decoder, prompts, SAMPLED, max_rows="2")  # type: ignore[arg-type]
+    for config in ({"max_new_tokens": 3}, [{}, {}, {}], None):
+        with pytest.raises(TypeError, match="config must be a GenerationConfig, or one for each prompt"):
+            generate(decoder, prompts, config)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="empty prompt"):
         generate(decoder, [*prompts, []], SAMPLED)
     with pytest.raises(ValueError, match="a prompt of 300 tokens is longer than the model's context of 256"):

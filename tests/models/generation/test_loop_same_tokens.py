@@ -37,7 +37,7 @@ configs = st.builds(
     eos_token_ids=st.sampled_from([(), (3, 9)]),
     prompt_lookup_num_tokens=st.sampled_from([None, 1, 4]),
 )
-asked = st.lists(st.tuples(prompts, configs), min_size=1, max_size=6)
+asked = st.lists(st.tuples(prompts, configs, st.booleans()), min_size=1, max_size=6)
 calls = st.fixed_dictionaries(
     {
         "asked": asked,
@@ -79,10 +79,14 @@ def test_any_program(program: list[dict[str, Any]], rows_per_run: int, room: int
     decoder = ScriptedDecoder(context_length=70, rows_per_run=rows_per_run)
     assistant = ScriptedDecoder(context_length=60, noise=0.6)
     cache = PrefixCache(decoder, room)
+    chats: list[Any] = []
     for call in program:
         decoder.adapter = call["adapter"]
-        texts, options = zip(*call["asked"], strict=True)
-        texts = [text[:70] for text in texts]
+        texts, options, going_on = zip(*call["asked"], strict=True)
+        texts = [
+            np.append(chats[i % len(chats)], text[:3])[:70] if goes_on and chats else text[:70]
+            for i, (text, goes_on) in enumerate(zip(texts, going_on, strict=True))
+        ]
         count = len(texts) * call["num_samples"]
         seeds = np.arange(call["seed"], call["seed"] + count, dtype=np.uint64)
         more = {
@@ -97,6 +101,10 @@ def test_any_program(program: list[dict[str, Any]], rows_per_run: int, room: int
                 decoder.adapter, texts[i // call["num_samples"]], options[i // call["num_samples"]], int(seed)
             )
             for i, seed in enumerate(seeds)
+        ]
+        chats = [
+            np.append(text, one.tokens)
+            for text, one in zip(texts, expected[:: call["num_samples"]], strict=True)
         ]
         if form == "failed":
             decoder.fail_in = 3

@@ -56,7 +56,7 @@ def test_legacy_names_win() -> None:
         ({"typical_p": 0}, "typical_p must be above 0 and at most 1, got 0"),
         ({"presence_penalty": 3}, "presence_penalty must be between -2 and 2, got 3"),
         ({"frequency_penalty": -3}, "frequency_penalty must be between -2 and 2, got -3"),
-        ({"logit_bias": {3: float("inf")}}, "logit_bias must be less than infinite, got inf for 3"),
+        ({"logit_bias": {3: float("inf")}}, "logit_bias must be less than infinite, in float32, got inf"),
         ({"logit_bias": {"three": 1.0}}, "logit_bias must be an integer of at least 0, got 'three'"),
         ({"logit_bias": [3]}, "logit_bias must map ids to numbers, got 3"),
         ({"sequence_bias": {(): 1.0}}, "sequence_bias must hold runs of at least one id"),
@@ -72,6 +72,9 @@ def test_legacy_names_win() -> None:
         ({"temperature": float("nan")}, "temperature must be finite"),
         ({"eos_token_id": -3}, "eos_token_id must be an integer of at least 0"),
         ({"stop_sequences": [""]}, "stop_sequences must be non-empty strings"),
+        ({"stop_sequences": 5}, "stop_sequences must be non-empty strings, got 5"),
+        ({"max_new_tokens": np.array([5, 7])}, "max_new_tokens must be an integer"),
+        ({"logit_bias": {3: 1e300}}, "logit_bias must be less than infinite, in float32, got 1e+300 for 3"),
     ],
 )  # fmt: skip
 def test_checks(kwargs: dict[str, Any], message: str) -> None:
@@ -105,6 +108,7 @@ def test_options_that_name_ids_in_any_form() -> None:
     assert config.logit_bias == ((3, 1.0), (4, -100.0))
     assert config.sequence_bias == (((1, 2), 0.5),)
     assert config.bad_words_ids == ((1, 2), (3, 4))
+    assert of(logit_bias={4: -1e300}).logit_bias == ((4, -np.inf),)  # what float32 makes of it
     assert config.min_new_tokens == 2
     assert hash(config) == hash(GenerationConfig.from_kwargs({}, config))
     for name in ("logit_bias", "sequence_bias", "bad_words_ids"):
@@ -120,11 +124,32 @@ def test_generation_checks_what_the_constructor_does_not() -> None:
         GenerationConfig(grammar=Grammar("regex", "a")).check(5)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"logit_bias": {0: -np.inf, 1: -np.inf, 2: -np.inf}},
+        {"bad_words_ids": [[0], [1]], "sequence_bias": {(2,): -np.inf}},
+        {"bad_words_ids": [[0], [1]], "eos_token_id": 2, "min_new_tokens": 1},
+    ],
+)
+def test_bans_of_everything(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"logit_bias.*bad_words_ids.*must leave one of the 3 tokens"):
+        of(**options).check(3)
+    of(**options).check(4)
+
+
+def test_bans_that_leave_a_token() -> None:
+    of(bad_words_ids=[[0], [1], [2]], eos_token_id=2).check(3)  # an end is no word
+    of(logit_bias={0: -np.inf, 1: -np.inf, 2: -9.0}).check(3)
+    of(sequence_bias={(0, 1): -np.inf, (1,): -np.inf, (2,): -np.inf}).check(3)
+
+
 def test_functions() -> None:
     assert of(logits_processor=print).logits_processor == (print,)
     assert of(logits_processor=[print, len]).logits_processor == (print, len)
-    with pytest.raises(TypeError, match="logits_processor must be a function or several of them"):
-        of(logits_processor=["f"])
+    for given in (["f"], 5):
+        with pytest.raises(TypeError, match="logits_processor must be a function or several of them"):
+            of(logits_processor=given)
 
 
 @pytest.mark.parametrize(
@@ -183,6 +208,7 @@ def test_a_file_that_contradicts_itself_is_no_obstacle() -> None:
 def test_eos_and_stop_in_any_form() -> None:
     assert of(eos_token_id=5).eos_token_ids == (5,)
     assert of(eos_token_id=[5, 6]).eos_token_ids == (5, 6)
+    assert of(eos_token_id=np.array([5, 6])).eos_token_ids == (5, 6)
     assert of(eos_token_id=[]).eos_token_ids == ()
     assert of(stop_sequences="end").stop_sequences == ("end",)
     assert of(stop_sequences=["a", "b"]).stop_sequences == ("a", "b")
@@ -199,7 +225,7 @@ def test_the_given_mapping_is_left_alone() -> None:
     assert kwargs == {"max_tokens": 3}
 
 
-@pytest.mark.parametrize("value", ["hot", [1.0], {}])
+@pytest.mark.parametrize("value", ["hot", [1.0], {}, np.array([0.5, 0.7])])
 @pytest.mark.parametrize("name", ["temperature", "top_p", "top_k", "min_p", "repetition_penalty"])
 def test_no_number(name: str, value: Any) -> None:
     with pytest.raises(TypeError, match=f"{name} must be a number, got"):

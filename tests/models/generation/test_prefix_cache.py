@@ -177,6 +177,8 @@ def test_bad_arguments() -> None:
         PrefixCache(object(), 100)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="max_bytes must be an integer of at least 0, got -1"):
         PrefixCache(decoder, -1)
+    with pytest.raises(TypeError, match=r"max_bytes must be an integer, got 1000000\.0"):
+        PrefixCache(decoder, 1e6)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="max_rows must be an integer of at least 0, got True"):
         PrefixCache(decoder, 1, max_rows=True)
     with pytest.raises(ValueError, match="prefix_cache must be one of this decoder"):

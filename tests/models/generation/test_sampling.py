@@ -158,7 +158,7 @@ def test_rows_with_and_without_processors() -> None:
 
 def test_nothing_left_to_draw() -> None:
     model = TableModel.random(0, vocab_size=4)
-    config = GenerationConfig.from_kwargs({"bad_words_ids": [[0], [1], [2], [3]]})
+    config = GenerationConfig.from_kwargs({"no_repeat_ngram_size": 1})
     with pytest.raises(ValueError, match="has no token left that may be drawn"):
         generate(model, [[1]], config)
     assert not model.rows

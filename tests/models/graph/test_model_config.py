@@ -91,7 +91,8 @@ def test_of_several_variants_full_precision_is_the_default(tmp_path: Path) -> No
     assert find_graph(tmp_path, "q4")[0].name == "model_q4.onnx"
     assert find_graph(tmp_path, "")[0].name == "model.onnx"
     with pytest.raises(
-        ValueError, match=r"no graph of variant='int8': pass variant='' \(onnx/model\.onnx\), 'fp16'"
+        ValueError,
+        match=r"variant='int8': pass one of the files, or variant='' \(onnx/model\.onnx\), 'fp16'",
     ):
         find_graph(tmp_path, "int8")
     with pytest.raises(ValueError, match="chooses among files of a directory"):
@@ -103,7 +104,8 @@ def test_without_full_precision_a_variant_is_asked_for(tmp_path: Path) -> None:
     assert find_graph(tmp_path)[0].name == "model_fp16.onnx"  # there is no other
     touch(tmp_path, "onnx/model_q4.onnx")
     with pytest.raises(
-        ValueError, match=r"several graphs: pass variant='fp16' \(onnx/model_fp16\.onnx\), 'q4'"
+        ValueError,
+        match=r"several graphs: pass one of the files, or variant='fp16' \(onnx/model_fp16\.onnx\), 'q4'",
     ):
         find_graph(tmp_path)
     touch(tmp_path, "model_q4.onnx")

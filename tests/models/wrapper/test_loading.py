@@ -30,6 +30,11 @@ def test_needs_a_tokenizer(scripted_model: Make, byte_tokenizer: Make) -> None:
         OnnxWrapper(scripted_model(), input_mode="tokens", generate_kwargs={"stop_sequences": ["a"]})
 
 
+def test_an_assistant_that_is_none(scripted_model: Make) -> None:
+    with pytest.raises(TypeError, match="assistant_model must be a path or have the interface"):
+        OnnxWrapper(scripted_model(), input_mode="tokens", assistant_model=5)
+
+
 FOLDERS = sorted(EXPECTED)
 
 

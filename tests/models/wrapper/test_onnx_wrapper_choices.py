@@ -80,6 +80,8 @@ def test_the_answer_of_a_real_model() -> None:
     [
         ([], "choices must be a list of at least one choice"),
         ("yes", "choices must be a list of at least one choice, got 'yes'"),
+        ({"yes": 1}, "choices must be a list of at least one choice, got {'yes': 1}"),
+        (5, "choices must be a list of at least one choice, got 5"),
         (["yes", ""], r"choices\[1\] of prompt 0 must be at least one token id"),
         ([["yes"]], "choices must be one list of texts or of ids, or 2 such lists"),
         ([["yes"], []], r"choices\[1\] must hold at least one choice"),

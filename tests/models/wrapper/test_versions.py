@@ -143,3 +143,12 @@ def test_another_model(wrap: Make, scripted_model: Make) -> None:
 def test_prefer_tokens_is_carried(wrap: Make) -> None:
     assert wrap("history", prefer_tokens=True).get_new_version().prefer_tokens is True
     assert wrap("history", prefer_tokens=True).get_new_version(prefer_tokens=False).prefer_tokens is False
+
+
+def test_an_assistant_is_loaded_once() -> None:
+    pytest.importorskip("onnxruntime")
+    wrapper = OnnxWrapper(MODEL, input_mode="text", assistant_model=MODEL)
+    assert wrapper.get_new_version(num_samples=2).assistant_model is wrapper.assistant_model
+    assert wrapper.get_new_version(device="cpu").assistant_model is not wrapper.assistant_model  # opened anew
+    assert wrapper.get_new_version(assistant_model=None).assistant_model is None
+    assert wrapper.get_new_version(generate=False).assistant_model is None

@@ -1,0 +1,7 @@
+"""Specs: what shape, dtype and values entries have, before there are any.
+
+A size of -1 is not known, or differs between rows: any size is in, and values that a spec makes have 1 there.
+Values may have further dimensions in front of a spec's.
+
+`base` has what all specs share; `arrays`, `objects` and `composite` have one kind each.
+"""

@@ -1,0 +1,115 @@
+"""`TensorSpec`: what all specs have, and shapes some of whose sizes are not known."""
+
+from __future__ import annotations
+
+import copy
+import operator
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+
+Shape = tuple[int, ...]
+
+
+class TensorSpec(ABC):
+    """What is known of a value: the base of all specs.
+
+    Attributes:
+        shape: its last dimensions; -1 where the size is not known.
+        dtype: of its numbers; None for objects and composites.
+    """
+
+    shape: Shape
+    dtype: np.dtype[Any] | None = None
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @abstractmethod
+    def is_in(self, value: Any) -> bool:
+        """Whether `value` is as the spec says."""
+
+    @abstractmethod
+    def zero(self, shape: Any = ()) -> Any:
+        """A value of zeros, with the dimensions `shape` in front; zero need not be in the spec."""
+
+    @abstractmethod
+    def one(self, shape: Any = ()) -> Any:
+        """A value of ones, as `zero`."""
+
+    @abstractmethod
+    def rand(self, shape: Any = (), *, rng: np.random.Generator | int | None = None) -> Any:
+        """A value drawn at random, with the dimensions `shape` in front.
+
+        Args:
+            shape: further dimensions.
+            rng: a generator, or a seed.
+        """
+
+    @abstractmethod
+    def project(self, value: Any) -> Any:
+        """`value` if it is in the spec, else what is nearest to it.
+
+        Raises:
+            ValueError: the shape is another one, or nothing is near.
+        """
+
+    def sample(self, shape: Any = (), *, rng: np.random.Generator | int | None = None) -> Any:
+        """The same as `rand`."""
+        return self.rand(shape, rng=rng)
+
+    def assert_is_in(self, value: Any) -> None:
+        """Raise AssertionError unless `value` is in the spec."""
+        if not self.is_in(value):
+            raise AssertionError(f"the value is not in the spec: got {value!r}, expected {self!r}")
+
+    def expand(self, *shape: Any) -> Self:
+        """The spec with more dimensions in front, and sizes of 1 made larger.
+
+        Raises:
+            ValueError: `shape` does not end with this one's shape.
+        """
+        target = as_size(shape[0] if len(shape) == 1 else shape)
+        ends = target[len(target) - self.ndim :]
+        if len(target) < self.ndim or any(
+            old not in (1, new) for old, new in zip(self.shape, ends, strict=True)
+        ):
+            raise ValueError(f"expand: shape must end with {self.shape} (1 may grow), got {target}")
+        return self._expanded(target)
+
+    def clone(self) -> Self:
+        """A copy; specs inside a composite are copied too."""
+        return copy.copy(self)
+
+    @abstractmethod
+    def _expanded(self, shape: Shape) -> Self: ...
+
+    def _made(self, shape: Any) -> Shape:
+        """The shape of a value that the spec makes."""
+        return (*as_size(shape), *known(self.shape))
+
+    def _fits(self, shape: Shape) -> bool:
+        """Whether a value of this shape is in, as far as its shape goes."""
+        ends = shape[len(shape) - self.ndim :]
+        return len(shape) >= self.ndim and all(
+            wanted in (-1, size) for wanted, size in zip(self.shape, ends, strict=True)
+        )
+
+
+def as_size(shape: Any) -> Shape:
+    """A shape from an int or a sequence of ints of at least -1."""
+    try:
+        size = tuple(operator.index(s) for s in (shape if isinstance(shape, (tuple, list)) else (shape,)))
+    except TypeError:
+        raise TypeError(f"shape must be an int or a tuple of them, got {shape!r}") from None
+    if any(s < -1 for s in size):
+        raise ValueError(f"shape must have sizes of at least -1, got {shape!r}")
+    return size
+
+
+def known(shape: Shape) -> Shape:
+    """The shape with 1 for each size that is not known."""
+    return tuple(1 if size < 0 else size for size in shape)

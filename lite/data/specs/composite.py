@@ -1,0 +1,264 @@
+"""`Composite`: specs by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from lite import NestedKey, TensorDict, is_non_tensor, is_tensor_collection, unravel_key
+from lite.data.specs.arrays import ArraySpec
+from lite.data.specs.base import Shape, TensorSpec, as_size
+from lite.data.specs.objects import NonTensor
+
+NOTHING = object()
+
+
+class Composite(TensorSpec):
+    """Specs by key, as the values are in a TensorDict.
+
+    Args:
+        specs: specs, or dicts of them, by key; a nested key makes the composites on its way.
+        shape: the batch size; the shapes of all specs begin with it.
+        data_cls: the class of values, if it is no TensorDict.
+        **more: specs by key, too.
+
+    Values that have all of the entries are in, also if they have more; their batch size is not asked for.
+
+    Raises:
+        ValueError: the shape of a spec does not begin with `shape`.
+        TypeError: something is no spec, or no key.
+
+    Source:
+        torchrl.data.Composite.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.data import Categorical, Composite, Unbounded
+        >>> spec = Composite({"obs": Unbounded((2, 3)), "info": {"id": Categorical(9, (2,))}}, shape=(2,))
+        >>> spec["info", "id"].n
+        9
+        >>> td = spec.zero()
+        >>> td["obs"].shape, spec.is_in(td), spec.is_in(td.exclude("obs"))
+        ((2, 3), True, False)
+    """
+
+    def __init__(
+        self,
+        specs: Mapping[Any, Any] | Composite | None = None,
+        /,
+        *,
+        shape: Any = (),
+        data_cls: type[Any] | None = None,
+        **more: Any,
+    ) -> None:
+        self.shape = as_size(() if shape is None else shape)
+        self.data_cls = data_cls
+        self._specs: dict[str, TensorSpec] = {}
+        if specs is not None:
+            self.update(specs)
+        self.update(more)
+
+    # -- by key ---------------------------------------------------------------------------------
+
+    def __getitem__(self, key: NestedKey) -> Any:
+        node: TensorSpec = self
+        for name in _path(key):
+            if not isinstance(node, Composite) or name not in node._specs:
+                raise KeyError(f"there is no spec {key!r}; there are {self.keys(True, True)}")
+            node = node._specs[name]
+        return node
+
+    def __setitem__(self, key: NestedKey, spec: TensorSpec | Mapping[Any, Any]) -> None:
+        name, *inner = _path(key)
+        if inner:
+            node = self._specs[name] if name in self._specs else Composite(shape=self.shape)
+            if not isinstance(node, Composite):
+                raise KeyError(f"{name!r} is no composite, so {key!r} cannot be set")
+            node[tuple(inner)] = spec
+            self._specs[name] = node
+            return
+        if isinstance(spec, Mapping):
+            spec = Composite(spec, shape=self.shape)
+        if not isinstance(spec, TensorSpec):
+            raise TypeError(f"{name!r} must be a spec or a dict of specs, got {type(spec).__name__}")
+        if spec.ndim < self.ndim and self.shape[: spec.ndim] == spec.shape:
+            if isinstance(spec, Composite):
+                spec = Composite(spec, shape=self.shape, data_cls=spec.data_cls)
+            elif isinstance(spec, NonTensor):
+                spec = spec._expanded(self.shape)
+        if spec.shape[: self.ndim] != self.shape:
+            raise ValueError(f"the shape of {name!r} must begin with {self.shape}, got {spec.shape}")
+        self._specs[name] = spec
+
+    def __delitem__(self, key: NestedKey) -> None:
+        *outer, name = _path(key)
+        node = self[tuple(outer)] if outer else self
+        if not isinstance(node, Composite) or name not in node._specs:
+            raise KeyError(f"there is no spec {key!r}; there are {self.keys(True, True)}")
+        del node._specs[name]
+
+    def __contains__(self, key: NestedKey) -> bool:
+        return self.get(key, None) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._specs)
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+    def get(self, key: NestedKey, default: Any = NOTHING) -> Any:
+        """The spec at a key; `default` where there is none, and KeyError without one."""
+        try:
+            return self[key]
+        except KeyError:
+            if default is NOTHING:
+                raise
+            return default
+
+    def update(self, specs: Mapping[Any, Any] | Composite) -> Self:
+        """Set specs by key; nested composites on both sides are joined."""
+        for key, spec in specs.items():
+            old = self.get(key, None)
+            if isinstance(old, Composite) and isinstance(spec, (Mapping, Composite)):
+                old.update(spec)
+            else:
+                self[key] = spec
+        return self
+
+    def keys(self, include_nested: bool = False, leaves_only: bool = False) -> list[NestedKey]:
+        """The keys; with `include_nested`, also those inside; with `leaves_only`, none of composites."""
+        return [key for key, _ in self.items(include_nested, leaves_only)]
+
+    def values(self, include_nested: bool = False, leaves_only: bool = False) -> list[TensorSpec]:
+        """The specs, as `keys`."""
+        return [spec for _, spec in self.items(include_nested, leaves_only)]
+
+    def items(
+        self, include_nested: bool = False, leaves_only: bool = False
+    ) -> list[tuple[NestedKey, TensorSpec]]:
+        """Keys and specs, as `keys`."""
+        found: list[tuple[NestedKey, TensorSpec]] = []
+        for name, spec in self._specs.items():
+            nested = isinstance(spec, Composite)
+            if isinstance(spec, Composite) and include_nested:
+                found += [((name, *_path(key)), leaf) for key, leaf in spec.items(True, leaves_only)]
+            if not (nested and leaves_only):
+                found.append((name, spec))
+        return found
+
+    def is_empty(self) -> bool:
+        """Whether there are no specs."""
+        return not self._specs
+
+    # -- values ---------------------------------------------------------------------------------
+
+    def is_in(self, value: Any) -> bool:
+        """Whether a TensorDict, data class or dict has entries as the specs say; others are not read.
+
+        An unset field of a data class is None, which is in a `NonTensor` and in no other spec.
+        """
+        if self.data_cls is not None and not isinstance(value, self.data_cls):
+            return False
+        if not _has_entries(value):
+            return False
+        for name, spec in self._specs.items():
+            entry = _read(value, name, spec)
+            if entry is NOTHING or not spec.is_in(entry):
+                return False
+        return True
+
+    def zero(self, shape: Any = ()) -> Any:
+        return self._filled({name: spec.zero(shape) for name, spec in self._specs.items()}, shape)
+
+    def one(self, shape: Any = ()) -> Any:
+        return self._filled({name: spec.one(shape) for name, spec in self._specs.items()}, shape)
+
+    def rand(self, shape: Any = (), *, rng: np.random.Generator | int | None = None) -> Any:
+        rng = np.random.default_rng(rng)
+        return self._filled({name: spec.rand(shape, rng=rng) for name, spec in self._specs.items()}, shape)
+
+    def project(self, value: Any) -> Any:
+        """Replace entries that are not in their spec by what is nearest; returns `value`.
+
+        Raises:
+            KeyError: an entry is missing.
+            TypeError: it is neither a TensorDict nor a data class.
+            ValueError: nothing is near an entry; `value` is as it was.
+        """
+        for key, near in self._mended(value, ()):
+            value.set(key, near)
+        return value
+
+    def clone(self) -> Self:
+        return type(self)(
+            {name: spec.clone() for name, spec in self._specs.items()},
+            shape=self.shape,
+            data_cls=self.data_cls,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Composite)
+            and (self.shape, self.data_cls) == (other.shape, other.data_cls)
+            and self._specs == other._specs
+        )
+
+    def __repr__(self) -> str:
+        parts = [f"{name}: {spec!r}" for name, spec in self._specs.items()]
+        parts.append(f"shape={self.shape}")
+        if self.data_cls is not None:
+            parts.append(f"data_cls={self.data_cls.__name__}")
+        if not self._specs:
+            return f"Composite({', '.join(parts)})"
+        return "Composite(\n    " + ",\n".join(parts).replace("\n", "\n    ") + ")"
+
+    def _filled(self, entries: dict[str, Any], shape: Any) -> Any:
+        return (self.data_cls or TensorDict).from_dict(entries, batch_size=self._made(shape))
+
+    def _mended(self, value: Any, path: tuple[str, ...]) -> list[tuple[Any, Any]]:
+        if not is_tensor_collection(value) or (self.data_cls and not isinstance(value, self.data_cls)):
+            wanted = (self.data_cls or TensorDict).__name__
+            raise TypeError(f"project needs a {wanted} at {path}, got {type(value).__name__}")
+        found = []
+        for name, spec in self._specs.items():
+            entry = _read(value, name, spec)
+            if entry is NOTHING:
+                raise KeyError(f"project reads the entry {(*path, name)}, which is missing")
+            if isinstance(spec, Composite):
+                found += spec._mended(entry, (*path, name))
+            elif not spec.is_in(entry):
+                found.append(((*path, name), spec.project(entry)))
+        return found
+
+    def _expanded(self, shape: Shape) -> Self:
+        return type(self)(
+            {name: spec.expand(*shape, *spec.shape[self.ndim :]) for name, spec in self._specs.items()},
+            shape=shape,
+            data_cls=self.data_cls,
+        )
+
+
+def _path(key: Any) -> tuple[str, ...]:
+    if not isinstance(key, (str, tuple)) or not key:
+        raise TypeError(f"a key must be a str or a tuple of them, got {key!r}")
+    flat = unravel_key(key)
+    return (flat,) if isinstance(flat, str) else flat
+
+
+def _has_entries(value: Any) -> bool:
+    return isinstance(value, Mapping) or (is_tensor_collection(value) and not is_non_tensor(value))
+
+
+def _read(value: Any, name: str, spec: TensorSpec) -> Any:
+    """The entry of a value, ragged arrays as lists of rows; NOTHING where there is none."""
+    if isinstance(value, Mapping):
+        return value.get(name, NOTHING)
+    entry = value.get(name, None, as_list=True)
+    if isinstance(entry, list) and isinstance(spec, ArraySpec):
+        # Lists have the dimension of the stack in front, which need not be the first one.
+        return [_read(row, name, spec) for row in value.unbind(0)] if value.ndim else entry
+    if entry is None and not (isinstance(spec, NonTensor) and hasattr(type(value), "_fields")):
+        return NOTHING
+    return entry

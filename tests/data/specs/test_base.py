@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import NonTensorData
+from lite.data import Binary, Bounded, Categorical, Composite, NonTensor, TensorSpec, Unbounded
+
+SPECS: list[TensorSpec] = [
+    Unbounded((2, 3)),
+    Unbounded((2, -1), dtype=np.int64),
+    Unbounded(4, dtype=bool),
+    Unbounded((), dtype="uint8"),
+    Bounded(-1.0, 1.0, (2, -1)),
+    Bounded([0, 5], [3, 9], dtype=np.int32),
+    Bounded(np.float16(-6e4), 6e4, (3,), dtype=np.float16),
+    Bounded(-(2**63), 2**63 - 1, (4,), dtype=np.int64),
+    Categorical(3, (2,)),
+    Binary(4),
+    NonTensor((2,), example_data="s"),
+    Composite({"a": Unbounded((2, 3)), "b": {"c": Categorical(5, (2,))}}, shape=(2,)),
+]
+NAMES = [f"{type(spec).__name__}{i}" for i, spec in enumerate(SPECS)]
+each_spec = pytest.mark.parametrize("spec", SPECS, ids=NAMES)
+leading = pytest.mark.parametrize("shape", [(), (5,), (2, 0)])
+
+
+def safe(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(1 if size < 0 else size for size in shape)
+
+
+@leading
+@each_spec
+def test_what_is_drawn_is_in(spec: TensorSpec, shape: tuple[int, ...]) -> None:
+    for value in (spec.rand(shape, rng=0), spec.sample(shape, rng=np.random.default_rng(1))):
+        assert spec.is_in(value)
+        assert tuple(value.shape) == (*shape, *safe(spec.shape))
+
+
+@leading
+@each_spec
+def test_zero_and_one(spec: TensorSpec, shape: tuple[int, ...]) -> None:
+    for value, number in ((spec.zero(shape), 0), (spec.one(shape), 1)):
+        assert tuple(value.shape) == (*shape, *safe(spec.shape))
+        if isinstance(value, np.ndarray):
+            assert value.dtype == spec.dtype
+            assert (value == number).all()
+
+
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if not isinstance(spec, NonTensor)], ids=repr)
+def test_a_seed_gives_the_same_again(spec: TensorSpec) -> None:
+    one, two = spec.rand((20,), rng=7), spec.rand((20,), rng=7)
+    other = spec.rand((20,), rng=8)
+    assert np.asarray(one == two).all() if isinstance(one, np.ndarray) else (one == two).all()
+    assert not (np.asarray(one == other).all() if isinstance(one, np.ndarray) else (one == other).all())
+
+
+@each_spec
+def test_copies_are_equal_and_nothing_else_is(spec: TensorSpec) -> None:
+    for same in (spec.clone(), copy.deepcopy(spec), pickle.loads(pickle.dumps(spec))):
+        assert same == spec
+        assert repr(same) == repr(spec)
+    assert [other == spec for other in SPECS].count(True) == 1
+    assert spec != "spec"
+
+
+@each_spec
+def test_expanded(spec: TensorSpec) -> None:
+    big = spec.expand(5, *spec.shape)
+    assert big.shape == (5, *spec.shape)
+    assert big == spec.expand((5, *spec.shape))
+    assert big.is_in(spec.zero((5,))) == spec.is_in(spec.zero())
+    assert big.is_in(big.rand(rng=0))
+    if spec.shape:  # anything ends with ()
+        with pytest.raises(ValueError, match="expand"):
+            spec.expand(*spec.shape, 7)
+
+
+@each_spec
+def test_what_is_in_is_projected_to_itself(spec: TensorSpec) -> None:
+    value = spec.rand(rng=0)
+    assert spec.project(value) is value
+    spec.assert_is_in(value)
+
+
+# -- shapes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shape", "value", "expected"),
+    [
+        ((3, -1), (3, 4), True),
+        ((3, -1), (3, 1), True),
+        ((3, -1), (3, 0), True),
+        ((3, -1), (2, 3, 1), True),
+        ((3, -1), (2, 1), False),
+        ((3, -1), (3,), False),
+        ((1,), (4,), False),
+        ((), (4,), True),
+    ],
+)
+def test_a_negative_size_is_any_and_dimensions_may_come_before(
+    shape: tuple[int, ...], value: tuple[int, ...], expected: bool
+) -> None:
+    array = np.zeros(value, np.float32)
+    for spec in (Unbounded(shape), Bounded(-1, 1, shape), Categorical(2, shape, dtype=np.float32)):
+        assert spec.is_in(array) is expected
+    assert NonTensor(shape).is_in(NonTensorData("x", batch_size=value)) is expected
+
+
+@pytest.mark.parametrize("shape", [-2, (3, -2), "ab", 1.5, (2.0,)])
+def test_shapes_that_are_none(shape: Any) -> None:
+    for make in (Unbounded, NonTensor, lambda s: Composite(shape=s), lambda s: Bounded(0, 1, s)):
+        with pytest.raises((ValueError, TypeError), match="shape"):
+            make(shape)
+
+
+def test_expanding_fills_ones_only() -> None:
+    assert Unbounded((1, 3)).expand(5, 3).shape == (5, 3)
+    assert Bounded([[0, 1]], [[2, 3]]).expand(4, 2).is_in(np.full((4, 2), 2.0, np.float32))  # type: ignore[attr-defined]
+    for shape in [(5, 4), (3,), (1, -1)]:
+        with pytest.raises(ValueError, match="expand"):
+            Unbounded((1, 3)).expand(shape)
+    with pytest.raises(ValueError, match="expand"):
+        Unbounded((-1,)).expand(4)

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lite import LazyStackedTensorDict, TensorDict, lazy_stack
+from lite.data import Binary, Bounded, Categorical, Composite, NonTensor, Unbounded
+
+
+@pytest.mark.parametrize("stack_dim", [0, 1])
+def test_ragged_stacks(stack_dim: int) -> None:
+    rows = [TensorDict({"x": np.zeros((2, n))}, batch_size=[2]) for n in (1, 2, 3)]
+    stack = lazy_stack(rows, stack_dim)
+    assert isinstance(stack, LazyStackedTensorDict)
+    shape = (3, 2) if stack_dim == 0 else (2, 3)
+    assert Composite(x=Unbounded((*shape, -1), dtype=np.float64)).is_in(stack)
+    assert not Composite(x=Unbounded((*shape[::-1], -1), dtype=np.float64)).is_in(stack)
+    assert not Composite(x=Unbounded((*shape, 2), dtype=np.float64)).is_in(stack)
+    assert not Composite(x=Unbounded((*shape, -1), dtype=np.float32)).is_in(stack)
+
+
+def test_nested_access() -> None:
+    leaf = Unbounded((2, 3))
+    spec = Composite({"a": {"b": leaf}, ("x", "y"): NonTensor((2,))}, c=Categorical(3, (2,)), shape=(2,))
+    assert spec["a", "b"] is leaf is spec["a"]["b"] is spec.get(("a", "b"))
+    assert isinstance(spec["x"], Composite)
+    assert spec["x"].shape == (2,)
+    assert list(spec.keys()) == list(spec) == ["a", "x", "c"]
+    assert list(spec.keys(True)) == [("a", "b"), "a", ("x", "y"), "x", "c"]
+    assert list(spec.keys(True, True)) == [("a", "b"), ("x", "y"), "c"]
+    assert dict(spec.items(True, True))["a", "b"] is leaf
+    assert spec.values(True, True)[0] is leaf
+    assert len(spec) == 3
+    assert ("a", "b") in spec
+    assert ("a", "z") not in spec
+    assert ("c", "z") not in spec
+    del spec["a", "b"]
+    assert spec["a"].is_empty()
+    assert not spec.is_empty()
+    assert spec.get("z", 5) == 5
+    for read in (
+        lambda: spec["z"],
+        lambda: spec.get("z"),
+        lambda: spec["c", "z"],
+        lambda: spec.__delitem__("z"),
+    ):
+        with pytest.raises(KeyError, match="z"):
+            read()
+    with pytest.raises(TypeError, match="key"):
+        spec[0]
+    spec.update({"a": {"n": leaf}, "c": leaf})
+    assert spec["a", "n"] is spec["c"]
+
+
+def test_entries_begin_with_the_shape() -> None:
+    spec = Composite(shape=(3,))
+    with pytest.raises(ValueError, match=r"'a'.*\(3,\)"):
+        spec["a"] = Unbounded(2)
+    with pytest.raises(TypeError, match="'a'"):
+        spec["a"] = np.zeros(3)  # type: ignore[assignment]
+    assert spec.is_empty()
+    spec["n"] = Composite(x=Unbounded((3, 2)))
+    assert spec["n"].shape == (3,)
+    with pytest.raises(ValueError, match="'x'"):
+        spec["n"] = Composite(x=Unbounded(2))
+    assert list(spec["n"]) == ["x"]
+
+
+def test_composites_of_values() -> None:
+    spec = Composite({"a": Unbounded((3, 2)), "n": {"b": Bounded(0, 1, (3,))}}, shape=(3,))
+    value = spec.rand(rng=0)
+    assert value.batch_size == (3,)
+    assert spec.zero((4,)).batch_size == (4, 3)
+    assert spec.is_in(value)
+    assert spec.is_in(value.to_dict())
+    assert spec.is_in(value.clone().set("more", np.zeros(3)))
+    assert not spec.is_in(value.exclude("a"))
+    assert not spec.is_in(value.exclude(("n", "b")))
+    assert not spec.is_in(np.zeros(3))
+    assert not spec.is_in(TensorDict(a=value["a"], n=np.zeros(3), batch_size=[3]))
+    with pytest.raises(KeyError, match="'a'"):
+        spec.project(value.exclude("a"))
+
+
+def test_projecting_a_composite_changes_it_whole_or_not_at_all() -> None:
+    spec = Composite({"n": {"b": Bounded(0, 1, (3,))}, "a": Unbounded((3, 2))}, shape=(3,))
+    value = spec.zero()
+    value["n", "b"] = np.full(3, 5, np.float32)
+    assert spec.project(value) is value
+    np.testing.assert_array_equal(value["n", "b"], np.ones(3))
+    value["n", "b"] = np.full(3, 5, np.float32)
+    value["a"] = np.zeros((3, 4), np.float32)
+    with pytest.raises(ValueError, match="shape"):
+        spec.project(value)
+    np.testing.assert_array_equal(value["n", "b"], np.full(3, 5))
+
+
+def test_entries_are_drawn_one_by_one() -> None:
+    x, y = Unbounded(3), Unbounded(3)
+    both = Composite(x=x, y=y).rand(rng=0)
+    assert not np.array_equal(both["x"], both["y"])
+
+
+def test_repr() -> None:
+    assert repr(Unbounded((3, -1), dtype=np.int64)) == "Unbounded(shape=(3, -1), dtype=int64)"
+    assert repr(Bounded(0, [1, 2])) == "Bounded(low=0.0, high=[1.0, 2.0], shape=(2,), dtype=float32)"
+    assert repr(Categorical(3)) == "Categorical(n=3, shape=(), dtype=int64)"
+    assert repr(Binary(4)) == "Binary(shape=(4,), dtype=int8)"
+    assert repr(Composite()) == "Composite(shape=())"
+    assert repr(Composite({"a": {"b": NonTensor((2,), example_data="s")}}, shape=(2,))) == (
+        "Composite(\n    a: Composite(\n        b: NonTensor(shape=(2,), example_data='s'),\n"
+        "        shape=(2,)),\n    shape=(2,))"
+    )

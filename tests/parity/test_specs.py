@@ -1,0 +1,206 @@
+"""Specs against torchrl's: what is in them, the values they make, and `default_spec` of the data classes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lite import TensorDict, lazy_stack
+from lite.data import Binary, Bounded, Categorical, Composite, NonTensor, Unbounded
+from lite.models import ChatHistory, History, LogProbs, Masks, OnnxWrapper, Text, Tokens
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+torch = pytest.importorskip("torch", reason="needs the parity extra")
+tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
+theirs = pytest.importorskip("torchrl.data", reason="needs the parity extra")
+common = pytest.importorskip("torchrl.modules.llm.policies.common", reason="needs the parity extra")
+
+FOLDER = Path(__file__).parents[1] / "models" / "exports" / "optimum-llama"
+DATA = [Text, Tokens, Masks, LogProbs, ChatHistory]
+# A size of 1 in a spec is any size for torchrl, where a broadcast grows it.
+SHAPE = st.lists(st.sampled_from([-1, 0, 2, 3]), max_size=3).map(tuple)
+KNOWN = st.lists(st.sampled_from([0, 1, 2, 3]), max_size=4).map(tuple)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def lists_as_batches() -> Any:
+    with tensordict.set_list_to_stack(True):
+        yield
+
+
+def history_class() -> Any:
+    return pytest.importorskip("torchrl.data.llm", reason="needs the parity extra").History
+
+
+def outcome(call: Any) -> Any:
+    """The result, or whether it raises; torchrl raises where a value does not broadcast, which is not in."""
+    try:
+        return bool(call())
+    except RuntimeError:
+        return False
+
+
+def pairs(shape: tuple[int, ...]) -> list[tuple[Any, Any]]:
+    return [
+        (Unbounded(shape), theirs.Unbounded(shape)),
+        (Unbounded(shape, dtype=np.int32), theirs.Unbounded(shape, dtype=torch.int32)),
+        (Bounded(-1, 1, shape), theirs.Bounded(-1, 1, shape)),
+        (Categorical(3, shape), theirs.Categorical(3, torch.Size(shape))),
+        (Binary(shape=shape), theirs.Binary(shape=torch.Size(shape))),
+    ]
+
+
+@given(shape=SHAPE, value=KNOWN, number=st.sampled_from([0, 1, 2, -1]), front=KNOWN)
+def test_the_same_values_are_in(shape: Any, value: Any, number: int, front: Any) -> None:
+    for ours, other in pairs(shape):
+        for dtype in ("float32", "int32", "int64", "int8"):
+            array = np.full(value, number, dtype)
+            expected = outcome(lambda a=array, o=other: o.is_in(torch.from_numpy(a)))
+            if len(value) < len(shape) and isinstance(ours, Bounded):
+                expected = False  # torchrl takes what can be broadcast
+            assert ours.is_in(array) is expected, (ours, dtype)
+        for name in ("zero", "one", "rand"):
+            mine, its = getattr(ours, name)(front[:2]), getattr(other, name)(torch.Size(front[:2]))
+            assert mine.shape == tuple(its.shape)
+            assert mine.dtype == its.numpy().dtype
+            if name != "rand":
+                np.testing.assert_array_equal(mine, its.numpy())
+
+
+@given(shape=SHAPE, target=st.lists(st.sampled_from([-1, 0, 2, 3]), max_size=4).map(tuple))
+def test_expanding(shape: Any, target: Any) -> None:
+    if len(target) < len(shape):  # torchrl compares what there is
+        target = (*target, *shape)
+    for ours, other in pairs(shape):
+        try:
+            expected = tuple(other.expand(torch.Size(target)).shape)
+        except (ValueError, RuntimeError):
+            with pytest.raises(ValueError, match="expand"):
+                ours.expand(target)
+            continue
+        assert ours.expand(target).shape == expected
+
+
+def test_projections() -> None:
+    values = np.array([-3.0, 0.4, 1.6], np.float32)
+    bounded = theirs.Bounded(-1, 1, (3,)).project(torch.from_numpy(values)).numpy()
+    np.testing.assert_array_equal(Bounded(-1, 1, (3,)).project(values), bounded)
+    classes = np.array([-3, 1, 7])
+    expected = theirs.Categorical(3, torch.Size((3,))).project(torch.from_numpy(classes.copy())).numpy()
+    np.testing.assert_array_equal(Categorical(3, (3,)).project(classes), expected)
+
+
+def test_composites() -> None:
+    ours = Composite({"a": {"b": Unbounded((2, 3))}, ("x", "y"): NonTensor((2,))}, c=Unbounded(2), shape=(2,))
+    other = theirs.Composite(
+        {"a": {"b": theirs.Unbounded((2, 3))}, ("x", "y"): theirs.NonTensor((2,))},
+        c=theirs.Unbounded(2),
+        shape=(2,),
+    )
+    for options in ((), (True,), (True, True), (False, True)):
+        assert list(ours.keys(*options)) == list(other.keys(*options))
+    assert tuple(other["a"].shape) == ours["a"].shape
+    made, its = ours.zero((4,)), other.zero((4,))
+    assert tuple(its.batch_size) == made.batch_size
+    assert tuple(its["a", "b"].shape) == made["a", "b"].shape
+    big, grown = ours.expand(5, 2), other.expand(5, 2)
+    for key in ours.keys(True, True):
+        assert big[key].shape == tuple(grown[key].shape)
+    for batch in ([], [2]):
+        mine = TensorDict({"a": np.zeros((2, 3), np.float32)}, batch_size=batch)
+        assert Composite(a=Unbounded((2, 3))).is_in(mine)
+        same = tensordict.TensorDict({"a": torch.zeros(2, 3)}, batch_size=batch)
+        assert theirs.Composite(a=theirs.Unbounded((2, 3))).is_in(same)
+
+
+@pytest.mark.parametrize("ours", [*DATA, History], ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("shape", [(-1,), (3,), (2, -1), (2, 3), ()])
+def test_default_specs(ours: Any, shape: tuple[int, ...]) -> None:
+    other = history_class() if ours is History else getattr(common, ours.__name__)
+    spec, its = ours.default_spec(shape), other.default_spec(shape)
+    assert spec.shape == tuple(its.shape)
+    assert list(spec.keys(True, True)) == list(its.keys(True, True))
+    made, their_made = spec.zero((2,)), its.zero((2,))
+    assert made.batch_size == tuple(their_made.batch_size)
+    for key in spec.keys(True, True):
+        assert spec[key].shape == tuple(its[key].shape)
+        if isinstance(spec[key], NonTensor):
+            assert spec[key].example_data == its[key].example_data
+        else:
+            assert made[key].shape == tuple(their_made.get(key).shape)
+            # torchrl says float32 of ids and masks, too
+            assert its[key].dtype == torch.float32
+
+
+@pytest.mark.parametrize("mode", ["history", "text", "tokens"])
+def test_results_of_a_call_are_in(mode: str) -> None:
+    """torchrl's specs hold the same results once ids and masks are made floats."""
+    wrapper = OnnxWrapper(
+        FOLDER,
+        input_mode=mode,
+        pad_output=True,
+        return_log_probs=True,
+        chat_template_name="chatml_format" if mode == "history" else None,
+        generate_kwargs={"max_new_tokens": 3, "temperature": 0.0},
+    )
+    entry: Any = {
+        "history": lambda: ChatHistory(
+            prompt=History.from_chats([[{"role": "user", "content": "Hi"}]] * 2), batch_size=[2]
+        ),
+        "text": lambda: Text(prompt=["Hi", "Hello"], batch_size=[2]),
+        "tokens": lambda: Tokens(prompt=np.array([[1, 5, 6], [1, 7, 8]]), batch_size=[2]),
+    }[mode]()
+    out = wrapper(TensorDict({mode: entry}, batch_size=[2]))
+    columns = {
+        "tokens": (Tokens, ["prompt", "response", "full"]),
+        "masks": (Masks, ["all_attention_mask"]),
+        "log_probs": (LogProbs, ["response"]),
+    }
+    for name, (cls, keys) in columns.items():
+        spec = cls.default_spec((2,), keys=keys)
+        its = getattr(common, cls.__name__)
+        their_spec = its.default_spec((2,), keys=keys)
+        arrays = {key: torch.from_numpy(np.array(out[name].get(key))) for key in keys}
+        assert spec.is_in(out[name])
+        real = their_spec.is_in(its(**arrays, padded=True, batch_size=[2]))
+        assert real is (name == "log_probs")
+        floats = {key: array.float() for key, array in arrays.items()}
+        assert their_spec.is_in(its(**floats, padded=True, batch_size=[2]))
+        assert not spec.is_in(out[name][:1])
+
+
+def test_history_round_trip() -> None:
+    other = history_class()
+    for cls in (History, other):
+        history = cls(role=["system", "user"], content=["a message", "another message"], batch_size=(2,))
+        spec = history.default_spec()
+        made = spec.zero()
+        assert isinstance(made, cls)
+        assert spec.is_in(made)
+        assert spec.is_in(history)
+        assert tuple(made.batch_size) == ()
+
+
+def test_what_differs_on_purpose() -> None:
+    """The rows of DIFFERENCES.md, on both sides."""
+    assert theirs.Unbounded((1,)).is_in(torch.zeros(4))
+    assert not Unbounded((1,)).is_in(np.zeros(4, np.float32))
+    assert theirs.Bounded(-1, 1, (3,)).is_in(torch.tensor(0.0))
+    assert not Bounded(-1, 1, (3,)).is_in(np.array(0, np.float32))
+    with pytest.raises(RuntimeError):
+        theirs.Unbounded((3,)).is_in(torch.zeros(2))
+    assert not Unbounded((3,)).is_in(np.zeros(2, np.float32))
+    with pytest.raises(KeyError):
+        theirs.Composite(a=theirs.Unbounded(2)).is_in(tensordict.TensorDict())
+    assert not Composite(a=Unbounded(2)).is_in(TensorDict())
+    rows = tensordict.lazy_stack([tensordict.TensorDict(a=torch.zeros(n)) for n in (1, 2)])
+    with pytest.raises(RuntimeError):
+        theirs.Composite(a=theirs.Unbounded((2, -1))).is_in(rows)
+    mine = lazy_stack([TensorDict({"a": np.zeros(n, np.float32)}) for n in (1, 2)])
+    assert Composite(a=Unbounded((2, -1))).is_in(mine)
