@@ -123,10 +123,11 @@ class SamplingPlan:
         self._ready = False
 
     def _allocate(self) -> None:
+        from lite.kernels.cpu import flat_rows
         from lite.kernels.cpu import sample_tokens as cpu
 
         rows, size = self.shape
-        self._rows, self._flat_row = cpu.rows, cpu.flat_row
+        self._rows, self._flat_row = cpu.rows, flat_rows.flat_row
         self._begins = np.arange(rows, dtype=np.int64) * size
         self._none = np.zeros(rows + 1, np.int64)  # offsets of what is not there
         self._tokens, self._status = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
@@ -223,10 +224,12 @@ class SamplingPlan:
         return self._tokens, log_probs, self._detailed() if self._details else None
 
     def _draw_rows(self, args: tuple[Any, ...], memory: tuple[Any, ...], start: int, stop: int) -> None:
-        row = self._rows(*args, *memory, start, stop)
-        while row < stop:
-            self._flat_row(*args[:3], *self._fixed[:4], *self._fixed[5:8], *memory, row)
-            row = self._rows(*args, *memory, row + 1, stop)
+        """Rows in order; a flat one leaves the loop, so that others need no code for it."""
+        while start < stop:
+            start = self._rows(*args, *memory, start, stop)
+            if start < stop:
+                self._flat_row(*args[:3], *self._fixed[:4], *self._fixed[5:8], *memory, start)
+                start += 1
 
     def _on_threads(self, args: tuple[Any, ...], rows: int) -> None:
         from lite.kernels.cpu import sample_tokens as cpu

@@ -1,9 +1,9 @@
 """Tests mirror the tree: `tests/ops/test_cast.py` is for `lite/_ops/cast.py`, and so on, in both directions.
 
-A file of tests may add an aspect to the name: `test_cast_devices.py`; it may also be named for a package, beside
-it or in its folder. Not
-mirrored are `tests/parity`, sorted by what it compares; `kernels/cuda`, which `tests/cuda` runs in a process
-of its own; the tests of the whole project beside this one; and those of a whole package that are listed here.
+A file of tests may add an aspect to the name: `test_cast_devices.py`; it may also be named for a package, in
+its folder or beside it. Not mirrored are `tests/parity`, sorted by what it compares; `kernels/cuda`, which
+`tests/cuda` runs in a process of its own; the tests of the whole project beside this one; and those of a
+whole package that are listed here.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@ Nothing is sorted, and the whole row is only gone through by loops over full vec
 of scores bound the k-th largest score from below, and the share that top-p leaves bounds what it keeps:
 only groups that reach the bound are looked into, and what reaches it is listed. `thresholds` finds in the
 list where a filter cuts. What a filter drops gets the weight 0. Where too many scores reach the bound nothing
-is listed: thresholds are looked for in the whole row, and what reaches the last of them, the edge, is kept.
+is listed, and the row is left to `flat_rows`.
 
 As every function is compiled once more with each that calls it, calls are hardly nested. What few calls
 ask for is left out of the others: the code of details and of what changes scores is compiled where their
-arguments are not None, and `flat_row`, with all that goes through whole rows, where a row needs it.
+arguments are not None, and that of `flat_rows` where a row needs it.
 
 One row of memory holds all that is compared: the scores, up to a whole group with -inf, the maxima of the
 groups, the highest score, bounds, and the scores that are listed; behind them the weights of the whole row,
@@ -26,28 +26,24 @@ from lite.kernels._outcomes import DRAWN, NOTHING, OUTSIDE, UNKNOWN, uniform
 from lite.kernels.cpu.thresholds import (
     GROUP,
     SLACK,
-    count_equal,
     count_from,
-    likely,
     list_scores,
     maxima,
-    narrow,
-    reach,
     threshold,
 )
-from lite.kernels.cpu.vectors.blocks import BLOCK, exp, log_total, maximum, sums_apart, weights_apart
+from lite.kernels.cpu.vectors.blocks import BLOCK, exp, log_total, maximum, sums_apart
 from lite.kernels.cpu.vectors.width import full_width
 
 OPTIONS, NUMBERS = 7, 3  # of a row
 _LISTED = BLOCK  # candidates at most
-_LEFT = 4  # numbers that `rows` leaves to `flat_row`
-_TINY = 5e-324
+LEFT = 4  # numbers that `rows` leaves to `flat_rows`
+TINY = 5e-324
 _FAR = -700.0  # whose exp is nothing beside 1
-_LOWEST = np.float32(np.finfo(np.float32).min)  # which -inf does not reach
-_NEVER = 1e-30  # a share of the probability that is never drawn
+LOWEST = np.float32(np.finfo(np.float32).min)  # which -inf does not reach
+NEVER = 1e-30  # a share of the probability that is never drawn
 _COLDEST = 2.0**-126  # less takes the highest score
-_HOTTEST = 2.0**100  # scores of any size are equal then; more of it would leave no float32 for its inverse
-_uniform = jit(uniform)
+HOTTEST = 2.0**100  # scores of any size are equal then; more of it would leave no float32 for its inverse
+draw = jit(uniform)
 
 
 @jit
@@ -177,32 +173,6 @@ def _copy(work: Any, n: Any, out: Any) -> None:
         out[i] = work[i]
 
 
-@jit(reassociate=True)
-def _moments(work: Any, light: Any, n: Any, edge: Any, highest: Any) -> Any:
-    """Over scores from `edge` on, their weight and the sum of it times score - highest."""
-    full_width()
-    zero, mass, weighted = np.float32(0.0), 0.0, 0.0
-    for b in range(-(-n // BLOCK)):
-        stop = (b + 1) * BLOCK if (b + 1) * BLOCK < n else n
-        part, more = zero, zero
-        for k in range(stop - b * BLOCK):
-            i = np.uintp(b * BLOCK + k)
-            inside = work[i] >= edge
-            part += light[i] if inside else zero
-            more += light[i] * ((work[i] if inside else highest) - highest)
-        mass += np.float64(part)
-        weighted += np.float64(more)
-    return mass, weighted
-
-
-@jit
-def _surprise(work: Any, n: Any, edge: Any, typical: Any) -> None:
-    """Scores become minus their distance to `typical`; those below `edge` -inf."""
-    full_width()
-    for i in range(n):
-        work[i] = -abs(work[i] - typical) if work[i] >= edge else np.float32(-np.inf)
-
-
 @jit
 def _restore(work: Any, n: Any, edge: Any, plain: Any) -> None:
     """The scores before anything was dropped, where what is left reaches `edge`; -inf elsewhere."""
@@ -245,7 +215,7 @@ def _weigh_list(
     if p < 1.0:
         kept = _sum(weights, n)
         target = p * (kept if kept > total else total)
-        target = target if target > _TINY else _TINY
+        target = target if target > TINY else TINY
         above = threshold(bits, listed, n, weights, 0.0, target, cut)
         edge = work[cut]
         for i in range(n):  # of equal scores the last tokens stay, as after an ascending sort
@@ -274,9 +244,9 @@ def _typical_of_list(
     for j in range(n):
         near = -abs(work[listed + j] - usual)
         work[listed + j] = near if weights[j] > 0.0 else np.float32(-np.inf)
-    work[cut], work[cut - 1] = _LOWEST, np.float32(0.0)
+    work[cut], work[cut - 1] = LOWEST, np.float32(0.0)
     target = typical * total
-    target = target if target > _TINY else _TINY
+    target = target if target > TINY else TINY
     threshold(bits, listed, n, weights, 0.0, target, cut)
     for j in range(n):
         weights[j] = weights[j] if work[listed + j] >= work[cut] else 0.0
@@ -284,92 +254,7 @@ def _typical_of_list(
 
 
 @jit
-def _cut_row(
-    work: Any, bits: Any, light: Any, groups: Any, target: Any, weight: Any, cut: Any, totals: Any,
-    candidates: Any, weights: Any, listed: Any,
-) -> Any:  # fmt: skip
-    """`threshold` in the whole row; all have `weight` if that is not 0, likewise in the place `cut`."""
-    full_width()
-    above = narrow(work, bits, light, groups * GROUP, target, weight, cut, totals)
-    if work[cut] < work[cut - 1]:
-        n = list_scores(
-            work, groups * GROUP, np.int64(0), groups, work[cut], work[cut - 1], candidates, work[listed:]
-        )
-        for j in range(n):
-            weights[j] = weight if weight > 0.0 else np.float64(light[candidates[j]])
-        above += threshold(bits, listed, n, weights, 0.0, target - above, cut)
-    return above
-
-
-@jit
-def _from_row(
-    work: Any, bits: Any, light: Any, groups: Any, candidates: Any, weights: Any, totals: Any,
-    options: Any, o: Any, share: Any, highest: Any, cut: Any, listed: Any,
-) -> Any:  # fmt: skip
-    """Draw from a row of which too many scores reach the bound in `cut`.
-
-    Returns the token and the edge, which all that is kept in `work` reaches.
-    """
-    full_width()
-    k, p, least, typical = options[o + 1], options[o + 2], options[o + 3], options[o + 4]
-    end, edge = groups * GROUP, _LOWEST
-    weights_apart(work[:end], highest, 1.0, False, bits[:0], False, light[:end])  # no flags
-    if 0.0 < k < end:
-        _cut_row(work, bits, light, groups, k, 1.0, cut, totals, candidates, weights, listed)
-        edge = work[cut]
-    if p < 1.0:
-        _, total = reach(work, light, end, edge, totals)
-        target = p * total
-        target = target if target > _TINY else _TINY
-        work[cut - 1] = highest
-        above = _cut_row(work, bits, light, groups, target, 0.0, cut, totals, candidates, weights, listed)
-        edge = work[cut]
-        ties, weight = count_equal(work, light, end, edge)
-        while ties > 0 and above < target:  # these stay
-            above += weight
-            ties -= 1
-        i = 0
-        while ties > 0:  # of equal scores the last tokens stay, as after an ascending sort
-            if work[i] == edge:
-                work[i] = -np.inf
-                ties -= 1
-            i += 1
-    if least > 0.0:
-        score = likely(work, bits, highest, least, cut)
-        edge = score if score > edge else edge
-    if typical < 1.0:
-        total, spread = _moments(work, light, end, edge, highest)
-        usual = np.float64(highest) + spread / total
-        _surprise(work, end, edge, np.float32(usual))
-        maxima(bits, groups)
-        # What is below the mean of what is dropped, as above, is farther than what has to be kept.
-        farthest = np.float64(highest) + math.log((1.0 - typical) * total / end) - usual
-        farthest = farthest if farthest < spread / total else spread / total
-        work[cut] = farthest - SLACK * (1.0 + abs(usual) - farthest)
-        target = typical * total
-        target = target if target > _TINY else _TINY
-        _cut_row(work, bits, light, groups, target, 0.0, cut, totals, candidates, weights, listed)
-        edge = work[cut]
-    _, total = reach(work, light, end, edge, totals)
-    goal, reached, before, begin = share * total, 0.0, 0.0, 0
-    for b in range(-(-end // BLOCK)):
-        if totals[b] > _NEVER:
-            begin, reached = b * BLOCK, before
-            before += totals[b]
-            if before > goal:
-                break
-    token = np.int64(0)
-    for i in range(begin, begin + BLOCK if begin + BLOCK < end else end):
-        if work[i] >= edge:
-            token = np.int64(i)
-            reached += np.float64(light[i])
-            if reached > goal:
-                break
-    return token, edge
-
-
-@jit
-def _details(
+def details(
     work: Any, plain: Any, size: Any, end: Any, token: Any, inverse: Any, dropped: Any, edge: Any,
     candidates: Any, weights: Any, n: Any, all_top: Any, all_total: Any, totals: Any, numbers: Any,
     r: Any, kept: Any, kept_counts: Any,
@@ -416,7 +301,7 @@ def work_memory(size: int) -> tuple[NDArray[Any], ...]:
     end = groups * GROUP
     work = np.empty(end + groups + 3 + listed + 2 * end, np.float32)
     work[size:end] = -np.inf
-    memory = np.empty(listed + -(-end // BLOCK) + _LEFT)
+    memory = np.empty(listed + -(-end // BLOCK) + LEFT)
     return work, work.view(np.int32), np.empty(listed, np.int64), memory
 
 
@@ -429,8 +314,8 @@ def rows(
 ) -> Any:  # fmt: skip
     """Rows `start` to `stop`, each of `size` logits. What is not given is empty.
 
-    Returns `stop`, or the first row of which more scores may be kept than are listed. `flat_row` goes on
-    with that one; later rows are not begun.
+    Returns `stop`, or the first row of which more scores may be kept than are listed. `flat_rows` goes
+    on with that one; later rows are not begun.
 
     Args:
         logits: flat; row r from `begins[r]` on.
@@ -458,7 +343,7 @@ def rows(
         temperature, k, p = options[o], options[o + 1], options[o + 2]
         least, typical, penalty, share = options[o + 3], options[o + 4], options[o + 5], options[o + 6]
         if seeds.size > 0:
-            share = _uniform(seeds[2 * r], seeds[2 * r + 1])
+            share = draw(seeds[2 * r], seeds[2 * r + 1])
 
         unknown = _load(logits, base, size, work)
         maxima(bits, groups)
@@ -494,7 +379,7 @@ def rows(
                 ):  # fmt: skip
                     status[r] = OUTSIDE
                     continue
-        inverse = 1.0 / (temperature if temperature < _HOTTEST else _HOTTEST)
+        inverse = 1.0 / (temperature if temperature < HOTTEST else HOTTEST)
         all_top: Any = model_top
         all_total = total_of_model
         if numbers is not None:
@@ -540,7 +425,7 @@ def rows(
                 highest, changed = work[best], True
             # The groups that are looked into, the score they must reach, and the weight of what comes before.
             begin, until, reached, total, goal = 0, groups, 0.0, 0.0, -1.0
-            work[cut] = _LOWEST
+            work[cut] = LOWEST
             if 0.0 < k < size:  # each maximum is a score: the k-th largest score is no smaller than theirs
                 threshold(bits, end, groups, weights, 1.0, k, cut)
             else:
@@ -550,7 +435,7 @@ def rows(
                 if not filtered:
                     goal, before = share * total, 0.0
                     for b in range(-(-end // BLOCK)):
-                        if totals[b] > _NEVER:
+                        if totals[b] > NEVER:
                             begin, reached = b * (BLOCK // GROUP), before
                             before += totals[b]
                             if before > goal:
@@ -561,14 +446,14 @@ def rows(
                     # Tokens below the mean of what top-p drops hold no more than that together.
                     fewest = (1.0 - p) * total / size if p < 1.0 else least
                     lowest = highest + math.log(fewest) - SLACK * (1.0 + abs(highest))
-                    work[cut] = lowest if lowest > _LOWEST else _LOWEST
+                    work[cut] = lowest if lowest > LOWEST else LOWEST
             reaching = np.int64(0)
             if filtered:
                 reaching = GROUP * count_from(work[end:], groups, work[cut])
                 if reaching >= room:
                     reaching = count_from(work, end, work[cut])
             if reaching >= room:
-                left = memory[memory.size - _LEFT :]
+                left = memory[memory.size - LEFT :]
                 left[0], left[1], left[2], left[3] = model_top, total_of_model, all_top, all_total
                 return r
             n = list_scores(work, end, begin, until, work[cut], highest, candidates, work[listed:])
@@ -594,38 +479,9 @@ def rows(
                     kept[r * size] = token
                     kept_counts[r] = 1 if size > 1 else 0
             else:
-                _details(
-                    work, plain, size, end, token, inverse, filtered or hidden, _LOWEST, candidates, weights,
+                details(
+                    work, plain, size, end, token, inverse, filtered or hidden, LOWEST, candidates, weights,
                     n if filtered else np.int64(-1), all_top, all_total, totals, numbers, r, kept,
                     kept_counts,
                 )  # fmt: skip
     return stop
-
-
-@jit(entry=True)
-def flat_row(
-    logits: Any, begins: Any, size: Any, options: Any, seeds: Any, tokens: Any, log_probs: Any, numbers: Any,
-    kept: Any, kept_counts: Any, work: Any, bits: Any, candidates: Any, memory: Any, r: Any,
-) -> None:  # fmt: skip
-    """Draw for row r, at which `rows` has ended, from the memory that it leaves; arguments are as there."""
-    groups, room = -(-size // GROUP), candidates.size
-    end = groups * GROUP
-    cut, listed = end + groups + 1, end + groups + 3
-    weights, totals, left = memory[:room], memory[room:], memory[memory.size - _LEFT :]
-    light, plain = work[listed + room : listed + room + end], work[listed + room + end :]
-    temperature, share = options[OPTIONS * r], options[OPTIONS * r + 6]
-    if seeds.size > 0:
-        share = _uniform(seeds[2 * r], seeds[2 * r + 1])
-    token, edge = _from_row(
-        work, bits, light, groups, candidates, weights, totals, options, OPTIONS * r, share, work[cut - 1],
-        cut, listed,
-    )  # fmt: skip
-    tokens[r] = token
-    logit = np.float64(logits[begins[r] + token])
-    log_probs[r] = (0.0 if logit == left[0] else logit - left[0]) - left[1]
-    if numbers is not None:
-        inverse = 1.0 / (temperature if temperature < _HOTTEST else _HOTTEST)
-        _details(
-            work, plain, size, end, token, inverse, True, edge, candidates, weights, np.int64(-1), left[2],
-            left[3], totals, numbers, r, kept, kept_counts,
-        )  # fmt: skip

@@ -1,8 +1,8 @@
 """Returns and moves along time where the layout decides how a GPU's threads share the work.
 
 What holds on every device is in tests/kernels/test_returns.py and test_multistep_return.py, which run on
-device arrays, too. Runs on a GPU, or under Numba's CUDA simulator (tests/kernels/cuda/test_cuda.py starts
-it).
+device arrays, too. Runs on a GPU, or under Numba's CUDA simulator
+(tests/kernels/cuda/test_cuda.py starts it).
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ Dispatcher = pytest.importorskip("numba.core.dispatcher").Dispatcher
 
 from lite.kernels import _layers  # noqa: E402
 from lite.kernels.cpu import (  # noqa: E402
+    flat_rows,
     layers,
     log_softmax,
     multistep_return,
@@ -30,7 +31,7 @@ ENTRIES = [
     (returns, "lambda_returns"), (returns, "fixed_lambda_returns"), (returns, "advantages"),
     (returns, "short_lambda_returns"), (returns, "short_advantages"),
     (multistep_return, "sequences"), (log_softmax, "rows"), (log_softmax, "log_softmax"),
-    (sample_tokens, "rows"), (sample_tokens, "flat_row"), (token_log_probs, "scores"), (layers, "gelu"),
+    (sample_tokens, "rows"), (flat_rows, "flat_row"), (token_log_probs, "scores"), (layers, "gelu"),
     (layers, "gelu_by_tanh"), (layers, "silu"), (layers, "layer_norm"),
 ]  # fmt: skip
 
@@ -103,7 +104,15 @@ def test_warmup_compiles_what_calls_need(signatures):
 def test_all_kernels_are_watched():
     dispatchers = {
         (module, name)
-        for module in (returns, multistep_return, log_softmax, sample_tokens, token_log_probs, layers)
+        for module in (
+            returns,
+            multistep_return,
+            log_softmax,
+            sample_tokens,
+            flat_rows,
+            token_log_probs,
+            layers,
+        )
         for name, found in vars(module).items()
         if isinstance(found, Dispatcher) and not found.targetoptions["no_cpython_wrapper"]
     }

@@ -1,0 +1,177 @@
+"""Rows of logits of which too many may be kept for a list, compiled for the CPU.
+
+Thresholds are looked for in the whole row; what reaches the last of them, the edge, is kept.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lite.kernels._jit import jit
+from lite.kernels.cpu.sample_tokens import (
+    HOTTEST,
+    LEFT,
+    LOWEST,
+    NEVER,
+    OPTIONS,
+    TINY,
+    details,
+    draw,
+)
+from lite.kernels.cpu.thresholds import (
+    GROUP,
+    SLACK,
+    count_equal,
+    likely,
+    list_scores,
+    maxima,
+    narrow,
+    reach,
+    threshold,
+)
+from lite.kernels.cpu.vectors.blocks import BLOCK, weights_apart
+from lite.kernels.cpu.vectors.width import full_width
+
+
+@jit(reassociate=True)
+def _moments(work: Any, light: Any, n: Any, edge: Any, highest: Any) -> Any:
+    """Over scores from `edge` on, their weight and the sum of it times score - highest."""
+    full_width()
+    zero, mass, weighted = np.float32(0.0), 0.0, 0.0
+    for b in range(-(-n // BLOCK)):
+        stop = (b + 1) * BLOCK if (b + 1) * BLOCK < n else n
+        part, more = zero, zero
+        for k in range(stop - b * BLOCK):
+            i = np.uintp(b * BLOCK + k)
+            inside = work[i] >= edge
+            part += light[i] if inside else zero
+            more += light[i] * ((work[i] if inside else highest) - highest)
+        mass += np.float64(part)
+        weighted += np.float64(more)
+    return mass, weighted
+
+
+@jit
+def _surprise(work: Any, n: Any, edge: Any, typical: Any) -> None:
+    """Scores become minus their distance to `typical`; those below `edge` -inf."""
+    full_width()
+    for i in range(n):
+        work[i] = -abs(work[i] - typical) if work[i] >= edge else np.float32(-np.inf)
+
+
+@jit
+def _cut_row(
+    work: Any, bits: Any, light: Any, groups: Any, target: Any, weight: Any, cut: Any, totals: Any,
+    candidates: Any, weights: Any, listed: Any,
+) -> Any:  # fmt: skip
+    """`threshold` in the whole row; all have `weight` if that is not 0, likewise in the place `cut`."""
+    full_width()
+    above = narrow(work, bits, light, groups * GROUP, target, weight, cut, totals)
+    if work[cut] < work[cut - 1]:
+        n = list_scores(
+            work, groups * GROUP, np.int64(0), groups, work[cut], work[cut - 1], candidates, work[listed:]
+        )
+        for j in range(n):
+            weights[j] = weight if weight > 0.0 else np.float64(light[candidates[j]])
+        above += threshold(bits, listed, n, weights, 0.0, target - above, cut)
+    return above
+
+
+@jit
+def _from_row(
+    work: Any, bits: Any, light: Any, groups: Any, candidates: Any, weights: Any, totals: Any,
+    options: Any, o: Any, share: Any, highest: Any, cut: Any, listed: Any,
+) -> Any:  # fmt: skip
+    """Draw from a row of which too many scores reach the bound in `cut`.
+
+    Returns the token and the edge, which all that is kept in `work` reaches.
+    """
+    full_width()
+    k, p, least, typical = options[o + 1], options[o + 2], options[o + 3], options[o + 4]
+    end, edge = groups * GROUP, LOWEST
+    weights_apart(work[:end], highest, 1.0, False, bits[:0], False, light[:end])  # no flags
+    if 0.0 < k < end:
+        _cut_row(work, bits, light, groups, k, 1.0, cut, totals, candidates, weights, listed)
+        edge = work[cut]
+    if p < 1.0:
+        _, total = reach(work, light, end, edge, totals)
+        target = p * total
+        target = target if target > TINY else TINY
+        work[cut - 1] = highest
+        above = _cut_row(work, bits, light, groups, target, 0.0, cut, totals, candidates, weights, listed)
+        edge = work[cut]
+        ties, weight = count_equal(work, light, end, edge)
+        while ties > 0 and above < target:  # these stay
+            above += weight
+            ties -= 1
+        i = 0
+        while ties > 0:  # of equal scores the last tokens stay, as after an ascending sort
+            if work[i] == edge:
+                work[i] = -np.inf
+                ties -= 1
+            i += 1
+    if least > 0.0:
+        score = likely(work, bits, highest, least, cut)
+        edge = score if score > edge else edge
+    if typical < 1.0:
+        total, spread = _moments(work, light, end, edge, highest)
+        usual = np.float64(highest) + spread / total
+        _surprise(work, end, edge, np.float32(usual))
+        maxima(bits, groups)
+        # What is below the mean of what is dropped, as above, is farther than what has to be kept.
+        farthest = np.float64(highest) + math.log((1.0 - typical) * total / end) - usual
+        farthest = farthest if farthest < spread / total else spread / total
+        work[cut] = farthest - SLACK * (1.0 + abs(usual) - farthest)
+        target = typical * total
+        target = target if target > TINY else TINY
+        _cut_row(work, bits, light, groups, target, 0.0, cut, totals, candidates, weights, listed)
+        edge = work[cut]
+    _, total = reach(work, light, end, edge, totals)
+    goal, reached, before, begin = share * total, 0.0, 0.0, 0
+    for b in range(-(-end // BLOCK)):
+        if totals[b] > NEVER:
+            begin, reached = b * BLOCK, before
+            before += totals[b]
+            if before > goal:
+                break
+    token = np.int64(0)
+    for i in range(begin, begin + BLOCK if begin + BLOCK < end else end):
+        if work[i] >= edge:
+            token = np.int64(i)
+            reached += np.float64(light[i])
+            if reached > goal:
+                break
+    return token, edge
+
+
+@jit(entry=True)
+def flat_row(
+    logits: Any, begins: Any, size: Any, options: Any, seeds: Any, tokens: Any, log_probs: Any, numbers: Any,
+    kept: Any, kept_counts: Any, work: Any, bits: Any, candidates: Any, memory: Any, r: Any,
+) -> None:  # fmt: skip
+    """Draw for row r, at which `sample_tokens.rows` has ended, from the memory that it leaves.
+
+    Arguments are as there.
+    """
+    groups, room = -(-size // GROUP), candidates.size
+    end = groups * GROUP
+    cut, listed = end + groups + 1, end + groups + 3
+    weights, totals, left = memory[:room], memory[room:], memory[memory.size - LEFT :]
+    light, plain = work[listed + room : listed + room + end], work[listed + room + end :]
+    temperature, share = options[OPTIONS * r], options[OPTIONS * r + 6]
+    if seeds.size > 0:
+        share = draw(seeds[2 * r], seeds[2 * r + 1])
+    token, edge = _from_row(
+        work, bits, light, groups, candidates, weights, totals, options, OPTIONS * r, share, work[cut - 1],
+        cut, listed,
+    )  # fmt: skip
+    tokens[r] = token
+    logit = np.float64(logits[begins[r] + token])
+    log_probs[r] = (0.0 if logit == left[0] else logit - left[0]) - left[1]
+    if numbers is not None:
+        inverse = 1.0 / (temperature if temperature < HOTTEST else HOTTEST)
+        details(
+            work, plain, size, end, token, inverse, True, edge, candidates, weights, np.int64(-1), left[2],
+            left[3], totals, numbers, r, kept, kept_counts,
+        )  # fmt: skip
