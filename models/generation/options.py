@@ -144,7 +144,8 @@ class GenerationConfig:
         for name, ids in named.items():
             if unknown := sorted({i for i in ids if i >= vocab_size}):
                 raise ValueError(f"{name} must hold ids below {vocab_size} (the vocabulary), got {unknown}")
-        if self._never_first().issuperset(range(vocab_size)):
+        banned = self._never_first()
+        if len(banned) >= vocab_size and banned.issuperset(range(vocab_size)):
             raise ValueError(
                 "logit_bias, sequence_bias, bad_words_ids and eos ids before min_new_tokens must leave one of"
                 f" the {vocab_size} tokens, but all are banned"
