@@ -1,6 +1,6 @@
 """Language models: lite beside onnxruntime-genai, optimum, transformers and itself.
 
-    python bench/test_llm.py DIR [--only WORD] [--rounds N] [--threads N]
+    python bench/test_llm.py DIR [--only CASE ...] [--rounds N] [--threads N]
 
 DIR holds the models that `llm_models.py` makes (random weights in the shape of SmolLM2-135M). Peers that are
 not installed are left out and named. All use the same number of threads. A decoding step has to read the
@@ -11,7 +11,8 @@ can be faster.
 from __future__ import annotations
 
 import argparse
-import resource
+import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from llm_peers import Genai, Run, Torch
-from side_by_side import machine, measure, report, row
+from side_by_side import RESULTS, machine, measure, report, row
 
 from lite import TensorDict
 from lite.kernels import set_num_threads
@@ -366,11 +367,10 @@ def scoring(bench: Bench) -> Iterator[dict[str, Any]]:
         "lite": lambda: score(decoder, list(rows)),
         "lite, GroupQueryAttention": lambda: score(graph, list(rows)),
         "transformers, 4 rows at a time": peer and peer.score(rows, 4),
-        "transformers, 8 rows at a time": peer and peer.score(rows, 8),
     }
     result = bench.time(engines)
-    memory = {name: extra_memory(run) for name, run in engines.items() if run is not None}
-    yield from against("score 64 x 512", result, extra_megabytes=memory)
+    memory = ", ".join(f"{extra_memory(run):.0f}" for run in engines.values() if run is not None)
+    yield from against("score 64 x 512", result, extra_megabytes_in_turn=memory)
 
 
 def extra_memory(run: Run) -> float:
@@ -403,6 +403,8 @@ def wrapper(bench: Bench) -> Iterator[dict[str, Any]]:
 
 
 def against(name: str, result: dict[str, dict[str, float]], **more: Any) -> Iterator[dict[str, Any]]:
+    for key, value in more.items():
+        name += f"; {key.replace('_', ' ')} {value if isinstance(value, str) else format(value, '.3g')}"
     for other in result:
         if other != "lite":
             yield row(name, other, result, **more)
@@ -411,30 +413,35 @@ def against(name: str, result: dict[str, dict[str, float]], **more: Any) -> Iter
 def main() -> None:
     parser = argparse.ArgumentParser(description="Compare runtimes of language models.")
     parser.add_argument("models", type=Path, help="folder that llm_models.py filled")
-    parser.add_argument("--only", default="", help="only cases whose name contains this")
+    parser.add_argument(
+        "--only", nargs="*", choices=list(CASES), help="these cases; others keep their results"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     about = machine()
     set_num_threads(args.threads)
     bench = Bench(args.models, args.threads, args.rounds)
-    rows: list[dict[str, Any]] = []
-    for name, run in CASES.items():
-        if args.only in name:
-            for line in run(bench):
-                print(f"{line['case']}: {line['ratio']:.2f} of {line['against']}", flush=True)
-                rows.append(line)
-            bench.close()
+    before = RESULTS / "llm.json"
+    found = json.loads(before.read_text())["rows"] if args.only and before.is_file() else []
     import onnxruntime
 
-    about |= {
-        "onnxruntime": onnxruntime.__version__,
-        "threads": args.threads,
-        "read GB/s": round(bench.gigabytes, 1),
-        "left out": ", ".join(sorted(bench.missing)) or "nothing",
-        "peak resident MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-    }
-    report(f"llm-{args.only}" if args.only else "llm", "Language models", rows, about)
+    for name in args.only or CASES:
+        load = round(os.getloadavg()[0], 1)
+        lines = [
+            {**line, "of": name, "rounds": args.rounds, "load_before": load} for line in CASES[name](bench)
+        ]
+        found = [line for line in found if line["of"] != name] + lines
+        bench.close()
+        about |= {
+            "onnxruntime": onnxruntime.__version__,
+            "threads": args.threads,
+            "read GB/s": round(bench.gigabytes, 1),
+            "left out": ", ".join(sorted(bench.missing)) or "nothing",
+        }
+        order = list(CASES)
+        found.sort(key=lambda line: order.index(line["of"]))
+        report("llm", "Language models", found, about)  # after each case, as all take half an hour
 
 
 if __name__ == "__main__":
