@@ -173,6 +173,8 @@ def test_loaded_object_has_the_same_content(name: str) -> None:
     found, made = load(name), MADE[name]()
     if name in ("from_module", "from_modules"):  # of random parameters
         assert found.shape == made.shape
+    elif name == "GenerationConfig":  # has got options since: those of the pickle are the defaults
+        assert found == made
     else:
         assert content(found) == content(made)
 
