@@ -167,27 +167,34 @@ def sampling(bench: Bench) -> Iterator[dict[str, Any]]:
 @case
 def rl_workload(bench: Bench) -> Iterator[dict[str, Any]]:
     """8 prompts of 256 x 8 samples, up to 128 tokens, with log-probs; one token in 64 ends a response."""
+    yield from sampled(bench, "int4")
+
+
+@case
+def rl_workload_fp32(bench: Bench) -> Iterator[dict[str, Any]]:
+    """The same in float32, which transformers runs, too."""
+    yield from sampled(bench, "fp32")
+
+
+def sampled(bench: Bench, precision: str) -> Iterator[dict[str, Any]]:
     ends = tuple(range(VOCABULARY - VOCABULARY // 64, VOCABULARY))
     prompts = bench.rng.integers(4, ends[0], (8, 256))
-    for precision in ("int4", "fp32"):
-        folder = bench.folder / f"genai-{precision}"
-        decoder, genai = bench.lite(folder), bench.genai(folder)
-        config = GenerationConfig(max_new_tokens=128, do_sample=True, eos_token_ids=ends)
-        engines: dict[str, Run | None] = {"lite": lite_run(decoder, prompts, config, num_samples=8)}
-        if genai is not None:
-            genai.end_with(ends)
-            options = {"do_sample": True, "top_k": 0, "top_p": 1.0, "temperature": 1.0, "min_length": 0}
-            engines["onnxruntime-genai"] = genai.generate(
-                prompts.repeat(8, 0), 128, log_probs=True, **options
-            )
-        if precision == "fp32" and (peer := bench.transformers()) is not None:
-            engines["transformers"] = peer.generate(
-                prompts.repeat(8, 0), 128, log_probs=True, do_sample=True, min_new_tokens=0,
-                eos_token_id=list(ends), top_k=0,
-            )  # fmt: skip
-        result = bench.time(engines)
-        rate = 64 / result["lite"]["median_ms"] * 1e3
-        yield from against(f"8 prompts of 256 x 8 samples, {precision}", result, lite_samples_per_second=rate)
+    folder = bench.folder / f"genai-{precision}"
+    decoder, genai = bench.lite(folder), bench.genai(folder)
+    config = GenerationConfig(max_new_tokens=128, do_sample=True, eos_token_ids=ends)
+    engines: dict[str, Run | None] = {"lite": lite_run(decoder, prompts, config, num_samples=8)}
+    if genai is not None:
+        genai.end_with(ends)
+        options = {"do_sample": True, "top_k": 0, "top_p": 1.0, "temperature": 1.0, "min_length": 0}
+        engines["onnxruntime-genai"] = genai.generate(prompts.repeat(8, 0), 128, log_probs=True, **options)
+    if precision == "fp32" and (peer := bench.transformers()) is not None:
+        engines["transformers"] = peer.generate(
+            prompts.repeat(8, 0), 128, log_probs=True, do_sample=True, min_new_tokens=0,
+            eos_token_id=list(ends), top_k=0,
+        )  # fmt: skip
+    result = bench.time(engines)
+    rate = 64 / result["lite"]["median_ms"] * 1e3
+    yield from against(f"8 prompts of 256 x 8 samples, {precision}", result, lite_samples_per_second=rate)
 
 
 @case
