@@ -2,19 +2,23 @@
 
 `entries` has the checks of their input; `n_step` is what `multistep` and `multistep_transform` share.
 `split_trajectories`, `densify_reward` and `token_transitions` are one transform each. `specs` says
-what entries look like before there are any.
+what entries look like before there are any. `row_seeds` and `transform_batches` are for jobs on many
+machines, `collectors` gather data.
 """
 
 from lite._arrays.public import belong_here as _belong_here
+from lite.data.collectors.llm_collector import LLMCollector
 from lite.data.densify_reward import DensifyReward
 from lite.data.multistep import MultiStep
 from lite.data.multistep_transform import MultiStepTransform
+from lite.data.row_seeds import row_seeds
 from lite.data.specs.arrays import Binary, Bounded, Categorical, Unbounded
 from lite.data.specs.base import TensorSpec
 from lite.data.specs.composite import Composite
 from lite.data.specs.objects import NonTensor
 from lite.data.split_trajectories import split_trajectories
 from lite.data.token_transitions import TokenTransitions
+from lite.data.transform_batches import TransformBatches
 
 __all__ = [
     "Binary",
@@ -22,12 +26,15 @@ __all__ = [
     "Categorical",
     "Composite",
     "DensifyReward",
+    "LLMCollector",
     "MultiStep",
     "MultiStepTransform",
     "NonTensor",
     "TensorSpec",
     "TokenTransitions",
+    "TransformBatches",
     "Unbounded",
+    "row_seeds",
     "split_trajectories",
 ]
 
