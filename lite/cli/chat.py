@@ -28,6 +28,7 @@ def run(args: argparse.Namespace) -> int:
         "--file": args.file,
         "--samples": args.samples > 1,
         "--no-stream": args.stream is False,
+        "--ray": args.ray is not None,
     }
     if wrong := [flag for flag, given in odd.items() if given]:
         raise ValueError(f"--chat does not go with {', '.join(wrong)}")

@@ -38,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
     if args.stream and (args.json or count > 1):
         raise ValueError("--stream prints one response as text: give one prompt, one sample and no --json")
     if args.ray is not None:
+        if args.stream:
+            raise ValueError("--stream prints text as it is written here, and --ray has it written elsewhere")
         return _run_on_ray(args, prompts)
     one_by_one = args.stream is None and count == 1 and not args.json and sys.stdout.isatty()
     model = load(args)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import builtins
 import logging
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,7 +53,7 @@ def rows_on_ray(
         try:
             yield from data.iter_rows()
         except ray.exceptions.RayError as error:
-            raise _of_the_row(error) from None
+            raise _said_by_the_class(error) from None
 
 
 def import_ray() -> Any:
@@ -92,11 +94,11 @@ def _cluster(ray: Any, address: str) -> Iterator[None]:
             ray.shutdown()
 
 
-def _of_the_row(error: BaseException) -> BaseException:
-    """What was raised for a row, without what Ray says around it."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, (ValueError, TypeError, OSError, ImportError)):
-            return type(cause)(str(cause).strip().splitlines()[-1])
-        cause = getattr(cause, "cause", None) or cause.__cause__
+def _said_by_the_class(error: BaseException) -> BaseException:
+    """What the class raised, without what Ray says around it, which has it as text only."""
+    for line in reversed(str(error).splitlines()):
+        found = re.match(r"(?:\w+\.)*(\w+): (.+)", line.strip())
+        kind = getattr(builtins, found[1], None) if found else None
+        if found and isinstance(kind, type) and issubclass(kind, Exception):
+            return kind(found[2])
     return error

@@ -18,7 +18,8 @@ from lite.models import ScoreBatches
 from lite.models.batches.rows import is_messages
 
 _WRITTEN: dict[str, type] = {"line": int, "log_prob": float, "tokens": int, "mean_log_prob": float}
-_NONE: dict[str, Any] = dict.fromkeys(("prompt", "response", "messages"))  # all rows of a table have the same columns
+# All rows of a table have the same columns.
+_NONE: dict[str, Any] = dict.fromkeys(("prompt", "response", "messages"))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -94,7 +95,7 @@ def _check(record: Any, number: int) -> dict[str, Any]:
     if isinstance(record, dict):
         if isinstance(record.get("prompt"), str) and isinstance(record.get("response"), str):
             return {"line": number, **_NONE, "prompt": record["prompt"], "response": record["response"]}
-        messages = record.get("messages")
+        messages: Any = record.get("messages")
         if is_messages(messages) and messages[-1]["role"] == "assistant":
             return {"line": number, **_NONE, "messages": messages}
     raise ValueError(
