@@ -3,11 +3,21 @@
 `entries` has the checks of their input; `n_step` is what `multistep` and `multistep_transform` share.
 `split_trajectories`, `densify_reward` and `token_transitions` are one transform each. `specs` says
 what entries look like before there are any. `row_seeds` and `transform_batches` are for jobs on many
-machines, `collectors` gather data.
+machines, `collectors` gather data from environments and language models.
 """
 
 from lite._arrays.public import belong_here as _belong_here
+from lite.data.collectors.collector import Collector
+from lite.data.collectors.environments import EnvError
 from lite.data.collectors.llm_collector import LLMCollector
+from lite.data.collectors.random_policy import RandomPolicy
+from lite.data.collectors.step_transforms import (
+    InitTracker,
+    RewardSum,
+    StepCounter,
+    StepTransform,
+    TensorDictPrimer,
+)
 from lite.data.densify_reward import DensifyReward
 from lite.data.multistep import MultiStep
 from lite.data.multistep_transform import MultiStepTransform
@@ -24,12 +34,20 @@ __all__ = [
     "Binary",
     "Bounded",
     "Categorical",
+    "Collector",
     "Composite",
     "DensifyReward",
+    "EnvError",
+    "InitTracker",
     "LLMCollector",
     "MultiStep",
     "MultiStepTransform",
     "NonTensor",
+    "RandomPolicy",
+    "RewardSum",
+    "StepCounter",
+    "StepTransform",
+    "TensorDictPrimer",
     "TensorSpec",
     "TokenTransitions",
     "TransformBatches",

@@ -1,5 +1,10 @@
-"""What gathers data: environments and models in, TensorDicts out.
+"""From environments, and from prompts, to batches of transitions.
 
-- `prompts`: prompts from lists, files and iterators, by number
-- `llm_collector`: responses of a language model to prompts, with rewards
+`collector` is what users call; `rollout` is its loop, which writes steps into arrays made beforehand.
+`environments` makes one thing of gymnasium's environments, of their three ways to start episodes anew and of
+their failures; `watchdog` waits for calls no longer than it should; `spaces` turns spaces into specs.
+`step_transforms` has entries that are computed step by step, `random_policy` the policy that draws,
+`episode_statistics` what is told of episodes.
+
+`llm_collector` has a language model respond to prompts, which `prompts` reads.
 """
