@@ -9,6 +9,7 @@ from lite._arrays.public import belong_here as _belong_here
 from lite.data.densify_reward import DensifyReward
 from lite.data.multistep import MultiStep
 from lite.data.multistep_transform import MultiStepTransform
+from lite.data.replay.samplers import RandomSampler, Sampler, SamplerWithoutReplacement
 from lite.data.specs.arrays import Binary, Bounded, Categorical, Unbounded
 from lite.data.specs.base import TensorSpec
 from lite.data.specs.composite import Composite
@@ -25,6 +26,9 @@ __all__ = [
     "MultiStep",
     "MultiStepTransform",
     "NonTensor",
+    "RandomSampler",
+    "Sampler",
+    "SamplerWithoutReplacement",
     "TensorSpec",
     "TokenTransitions",
     "Unbounded",
