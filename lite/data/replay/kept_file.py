@@ -1,21 +1,24 @@
 """What else has to survive with the rows of a ring: the frames that transforms withhold.
 
-The file `%kept` has two places of equal size. What is kept is written into the one that does not count;
+As long as there are no rows, it is in the file `%first`. After that,
+the file `%kept` has two places of equal size. What is kept is written into the one that does not count;
 `ring_file` makes it count together with the rows that were written, and knows its size.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from lite._files.commit import flush, new_file, waits_for_disk
 from lite._files.consolidated import from_bytes, to_bytes
-from lite._files.mapping import open_regular, write_all
+from lite._files.mapping import open_regular, read_all, write_all
 
 _NAME = "%kept"
+_FIRST = "%first"
 _SMALLEST = 4096
 
 
@@ -24,6 +27,33 @@ class KeptFile:
 
     def __init__(self, folder: str) -> None:
         self.path = f"{folder}/{_NAME}"
+        self._first = f"{folder}/{_FIRST}"
+
+    @property
+    def has_first(self) -> bool:
+        """Whether something is kept that no row has followed."""
+        return os.path.lexists(self._first)
+
+    def read_first(self) -> Any:
+        """What is kept as long as there are no rows, or None."""
+        if not self.has_first:
+            return None
+        descriptor, status = open_regular(self._first, os.O_RDONLY)
+        try:
+            data = read_all(descriptor, status.st_size, self._first, status.st_size)
+        finally:
+            os.close(descriptor)
+        return from_bytes(np.frombuffer(data, np.uint8), self._first) if data else None
+
+    def write_first(self, content: Any) -> None:
+        """Keep a container, or None, as long as there are no rows."""
+        with new_file(self._first) as file:
+            file.write(b"" if content is None else to_bytes(content))
+
+    def forget_first(self) -> None:
+        """Rows have followed."""
+        with suppress(FileNotFoundError):
+            os.unlink(self._first)
 
     def read(self, kept: tuple[int, int]) -> Any:
         """What is kept: a container, or None.

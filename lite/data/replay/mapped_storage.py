@@ -24,7 +24,7 @@ from lite.data.replay.kept_file import KeptFile
 from lite.data.replay.position import Position
 from lite.data.replay.ring_file import RingFile
 from lite.data.replay.storages import PathLike, write_json
-from lite.data.replay.tensor_storage import _METADATA, _SINGLE, LazyTensorStorage, rows_at
+from lite.data.replay.tensor_storage import METADATA, SINGLE, LazyTensorStorage, rows_at
 
 _PATIENCE = 10.0  # seconds
 
@@ -87,7 +87,8 @@ class LazyMemmapStorage(LazyTensorStorage):
         self._file: RingFile | None = None
         self._paths: list[str] = []
         self._added = 0
-        self._kept: tuple[int, int] | None = None
+        self._to_keep: tuple[Any] | None = None
+        self._began = False  # whether this storage wrote the first file of the folder
         self._cleanup = weakref.finalize(self, _remove, self.scratch_dir, os.getpid()) if own else None
         if existsok:
             self._find()
@@ -120,23 +121,22 @@ class LazyMemmapStorage(LazyTensorStorage):
         self._file = None if not found else RingFile(folder, table.shape[0], inner, 0)
         if not found:
             self._ring.commit(table.shape[0] * inner, 0, table.shape[0] * inner)
-        if set(table.keys()) == {_SINGLE}:
-            table = table[_SINGLE]
+        if set(table.keys()) == {SINGLE}:
+            table = table[SINGLE]
         return self._use(table)
 
     def _arrays(self, example: Any, rows: int) -> Any:
         folder = self.scratch_dir
-        if ring_file.is_table(folder):
-            raise RuntimeError(f"{folder} holds a table already; existsok=True goes on with it.")
+        self._check_folder()
         single = isinstance(example, np.ndarray)
-        like: Any = TensorDict({_SINGLE: example}, [len(example)]) if single else example
+        like: Any = TensorDict({SINGLE: example}, [len(example)]) if single else example
         like = blank(like, rows, lambda shape, dtype: np.broadcast_to(np.zeros((), dtype), shape))
         os.makedirs(folder, exist_ok=True)
         inner = math.prod(like.shape[1 : self.ndim])
         ring_file.remove(Path(folder))
         self._file = RingFile(folder, rows, inner, 0)
         table = like.memmap_like(folder)
-        return table[_SINGLE] if single else table
+        return table[SINGLE] if single else table
 
     def _start(self, data: Any, many: bool) -> Columns:
         if self._columns is None:
@@ -187,9 +187,12 @@ class LazyMemmapStorage(LazyTensorStorage):
         return super()._require_columns()
 
     def _append(self, data: Any, count: int | None) -> int:
-        if not self.is_writer and self._columns is not None:
-            self._become_writer()
-        return super()._append(data, count)
+        try:
+            if not self.is_writer and self._columns is not None:
+                self._become_writer()
+            return super()._append(data, count)
+        finally:
+            self._to_keep = None
 
     def _write_at(self, index: Array, data: Any, many: bool, written: int | None = None) -> None:
         if not self.is_writer:
@@ -224,9 +227,14 @@ class LazyMemmapStorage(LazyTensorStorage):
             return
         if not self.is_writer:
             self._become_writer()
-        kept, self._kept = self._kept, None
+        kept = None
+        if self._to_keep is not None:
+            kept = KeptFile(self.scratch_dir).write(self._to_keep[0], file.kept)
+        first = file.is_new
         file.commit(length, cursor, writes, self._added, kept, self._paths)
-        self._added = 0
+        self._to_keep, self._added = None, 0
+        if first:
+            KeptFile(self.scratch_dir).forget_first()
 
     def _empty(self, empty_write_count: bool = True) -> None:
         if self._columns is None:
@@ -244,19 +252,38 @@ class LazyMemmapStorage(LazyTensorStorage):
         Args:
             content: the container.
             alone: no rows are written.
+
+        Raises:
+            RuntimeError: what another buffer kept is in the folder, and must not be.
         """
-        if not self.is_writer:
-            self._become_writer()
-        file = self._file
-        assert file is not None
-        self._kept = KeptFile(self.scratch_dir).write(content, file.kept)
-        if alone:
-            self._commit(file.length, file.cursor, file.writes)
+        self._find()
+        self._to_keep = (content,)
+        if not alone:
+            return
+        if self._columns is not None:
+            if not self.is_writer:
+                self._become_writer()
+            self._commit(*self._position.now())
+            return
+        self._check_folder()
+        os.makedirs(self.scratch_dir, exist_ok=True)
+        KeptFile(self.scratch_dir).write_first(content)
+        self._to_keep, self._began = None, True
 
     def kept(self) -> Any:
         """What is kept."""
         self._find()
-        return None if self._file is None else KeptFile(self.scratch_dir).read(self._file.kept)
+        file, kept = self._file, KeptFile(self.scratch_dir)
+        if file is None or file.is_new:
+            return kept.read_first() if self.existsok or self._began else None
+        return kept.read(file.kept)
+
+    def _check_folder(self) -> None:
+        folder = self.scratch_dir
+        if ring_file.is_table(folder) or (
+            not self.existsok and not self._began and KeptFile(folder).has_first
+        ):
+            raise RuntimeError(f"{folder} holds a table already; existsok=True goes on with it.")
 
     # -- while another process writes ---------------------------------------------------------------
 
@@ -278,7 +305,7 @@ class LazyMemmapStorage(LazyTensorStorage):
         """As in `LazyTensorStorage`; copies in a process that does not write, as rows may be written over."""
         if self.is_writer or self._file is None and not self.existsok:
             return super().get(index)
-        end = time.monotonic() + _PATIENCE
+        end = self.deadline()
         while True:
             begun = self._begin()
             found = super().get(index)
@@ -289,6 +316,11 @@ class LazyMemmapStorage(LazyTensorStorage):
             if self._unchanged(begun, touched):
                 return found
             self.wait(end)
+
+    @staticmethod
+    def deadline() -> float:
+        """Until when `wait` waits, from now."""
+        return time.monotonic() + _PATIENCE
 
     def wait(self, end: float) -> None:
         """Give a writer time; undo what it left if it died.
@@ -308,12 +340,13 @@ class LazyMemmapStorage(LazyTensorStorage):
 
     # -- saving -----------------------------------------------------------------------------------
 
-    def dumps(self, path: PathLike) -> None:
-        folder = Path(path).absolute()
-        if self._columns is not None and str(folder) == self.scratch_dir:
-            write_json(folder / _METADATA, {"metadata": {}, "is_pytree": False, "len": len(self)})
+    def dumps_to(self, folder: Path, final: Path) -> None:
+        """As `dumps`, into a folder that is going to be moved to `final`; where the rows lie, they stay."""
+        if self._columns is None or str(final) != self.scratch_dir:
+            super().dumps_to(folder, final)
             return
-        super().dumps(folder)
+        folder.mkdir(exist_ok=True)
+        write_json(folder / METADATA, {"metadata": {}, "is_pytree": False, "len": len(self)})
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()

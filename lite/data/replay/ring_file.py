@@ -179,6 +179,11 @@ class RingFile(Position):
         return self._load()[:3]  # type: ignore[return-value]
 
     @property
+    def is_new(self) -> bool:
+        """Whether nothing has ever counted."""
+        return not self._words[_SEQUENCE]
+
+    @property
     def is_torn(self) -> bool:
         """Whether rows are being written, or were when the writer died."""
         words = self._words
@@ -370,7 +375,7 @@ class _Undo:
             memory = FileMap(descriptor, size, False, self.path, os.fstat(descriptor).st_ino)
             self._index = memory.array(np.dtype(np.int64), (capacity,))
             self._copies = [
-                memory.array(array.dtype, (capacity, *array.shape[1:]), place)
+                memory.array(array.dtype, (capacity, *array.shape[1:]), place, _strides(array))
                 if array[:1].nbytes
                 else np.empty((capacity, *array.shape[1:]), array.dtype)
                 for array, place in zip(self._arrays, places, strict=True)
@@ -378,6 +383,11 @@ class _Undo:
         finally:
             os.close(descriptor)
         self._capacity = capacity
+
+
+def _strides(array: Array) -> tuple[int, ...]:
+    """Those of rows like the ones of `array`, in row-major order."""
+    return np.empty((0, *array.shape[1:]), array.dtype).strides
 
 
 def _is_private(array: Array) -> bool:

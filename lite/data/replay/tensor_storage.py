@@ -19,8 +19,8 @@ from lite.data.replay.next_observations import APART, NextObservations
 from lite.data.replay.position import Position
 from lite.data.replay.storages import PathLike, Storage, read_json, write_json
 
-_METADATA = "storage_metadata.json"
-_SINGLE = "_-single-tensor-_"  # the one entry of the folder of a storage that is one array
+METADATA = "storage_metadata.json"
+SINGLE = "_-single-tensor-_"  # the one entry of the folder of a storage that is one array
 
 
 class TensorStorage(Storage):
@@ -148,6 +148,12 @@ class TensorStorage(Storage):
         if self._columns is None:
             raise RuntimeError("Cannot get elements out of a storage that has no data yet.")
         return self._columns
+
+    @property
+    def last_cursor(self) -> int | None:
+        """The row that was written last where the ring stands; None if nothing is filled."""
+        length, cursor, _ = self._position.now()
+        return (cursor - 1) % self._rows() if length else None
 
     # -- writing ----------------------------------------------------------------------------------
 
@@ -330,14 +336,17 @@ class TensorStorage(Storage):
         Raises:
             RuntimeError: there is no data yet.
         """
+        self.dumps_to(Path(path).absolute(), Path(path).absolute())
+
+    def dumps_to(self, folder: Path, final: Path) -> None:
+        """As `dumps`, into a folder that is going to be moved to `final`."""
         if self._columns is None:
             raise RuntimeError("Cannot save a storage that has no data yet.")
-        folder = Path(path).absolute()
         table = self._table
         if isinstance(table, np.ndarray):
-            table = TensorDict({_SINGLE: table}, [table.shape[0]])
+            table = TensorDict({SINGLE: table}, [table.shape[0]])
         table.memmap(folder, copy_existing=True)
-        write_json(folder / _METADATA, {"metadata": {}, "is_pytree": False, "len": len(self)})
+        write_json(folder / METADATA, {"metadata": {}, "is_pytree": False, "len": len(self)})
 
     def loads(self, path: PathLike) -> None:
         """Read what `dumps` wrote, here or in torchrl.
@@ -347,12 +356,12 @@ class TensorStorage(Storage):
             RuntimeError: the storage has another shape.
         """
         folder = Path(path).absolute()
-        length = read_json(folder / _METADATA).get("len")
+        length = read_json(folder / METADATA).get("len")
         if type(length) is not int:
-            raise ValueError(f"{folder / _METADATA} is damaged or foreign: no length.")
+            raise ValueError(f"{folder / METADATA} is damaged or foreign: no length.")
         table: Any = lite.load_memmap(folder)
-        if isinstance(table, TensorDict) and set(table.keys()) == {_SINGLE}:
-            table = table[_SINGLE]
+        if isinstance(table, TensorDict) and set(table.keys()) == {SINGLE}:
+            table = table[SINGLE]
         self._fill(table, length)
 
     def __repr__(self) -> str:
