@@ -22,6 +22,19 @@ from lite.data.densify_reward import DensifyReward
 from lite.data.multistep import MultiStep
 from lite.data.multistep_transform import MultiStepTransform
 from lite.data.row_seeds import row_seeds
+from lite.data.replay.mapped_storage import LazyMemmapStorage
+from lite.data.replay.max_value_writer import TensorDictMaxValueWriter
+from lite.data.replay.replay_buffer import ReplayBuffer
+from lite.data.replay.samplers import RandomSampler, Sampler, SamplerWithoutReplacement
+from lite.data.replay.storages import ListStorage, Storage
+from lite.data.replay.tensor_storage import LazyTensorStorage, TensorStorage
+from lite.data.replay.tensordict_replay_buffer import TensorDictReplayBuffer
+from lite.data.replay.writers import (
+    ImmutableDatasetWriter,
+    RoundRobinWriter,
+    TensorDictRoundRobinWriter,
+    Writer,
+)
 from lite.data.specs.arrays import Binary, Bounded, Categorical, Unbounded
 from lite.data.specs.base import TensorSpec
 from lite.data.specs.composite import Composite
@@ -38,20 +51,35 @@ __all__ = [
     "Composite",
     "DensifyReward",
     "EnvError",
+    "ImmutableDatasetWriter",
     "InitTracker",
     "LLMCollector",
+    "LazyMemmapStorage",
+    "LazyTensorStorage",
+    "ListStorage",
     "MultiStep",
     "MultiStepTransform",
     "NonTensor",
     "RandomPolicy",
+    "RandomSampler",
+    "ReplayBuffer",
     "RewardSum",
+    "RoundRobinWriter",
+    "Sampler",
+    "SamplerWithoutReplacement",
     "StepCounter",
     "StepTransform",
+    "Storage",
+    "TensorDictMaxValueWriter",
     "TensorDictPrimer",
+    "TensorDictReplayBuffer",
+    "TensorDictRoundRobinWriter",
     "TensorSpec",
+    "TensorStorage",
     "TokenTransitions",
     "TransformBatches",
     "Unbounded",
+    "Writer",
     "row_seeds",
     "split_trajectories",
 ]
