@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import builtins
 import logging
-import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from lite.data.ray_runtime import RayConnection
 
 _MOST_BLOCKS = 4096  # of a table; Ray keeps books on each
 
@@ -33,13 +34,12 @@ def rows_on_ray(
         ValueError: of the class, for a row.
         ConnectionError: there is no cluster at the address.
     """
-    ray = import_ray()
     if not records:
         return
     cpus = args.threads or 1
     opened = {"model": str(Path(args.model).absolute()), "device": args.device}
     opened |= {name: getattr(args, name) for name in ("variant", "adapter") if hasattr(args, name)}
-    with _cluster(ray, args.ray):
+    with _cluster(args.ray) as ray:
         most = int(ray.cluster_resources().get("CPU", 0)) // cpus
         if not most:
             raise ValueError(f"--threads {cpus}: no machine of the cluster has that many processors free")
@@ -56,42 +56,21 @@ def rows_on_ray(
             raise _said_by_the_class(error) from None
 
 
-def import_ray() -> Any:
-    """The module, with its data sets, or ImportError with the command that installs it."""
-    try:
-        import ray
-        import ray.data
-    except ImportError as error:
-        raise ImportError(
-            f'--ray needs Ray: pip install "tensordict-lite[ray]"; the import said: {error}'
-        ) from error
-    return ray
-
-
 @contextmanager
-def _cluster(ray: Any, address: str) -> Iterator[None]:
-    """A connection to the cluster of an address, or else to a new one on this machine, for a while.
-
-    Where the process is connected already, that is what is used, and it stays.
-    """
-    connected = ray.is_initialized()
-    if not connected:
-        start = not address and "RAY_ADDRESS" not in os.environ
-        more: dict[str, Any] = {"include_dashboard": False} if start else {}
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray warns of its own default
-        ray.init(address=address or None, log_to_driver=False, logging_level=logging.ERROR, **more)
-    context = ray.data.DataContext.get_current()
+def _cluster(address: str) -> Iterator[Any]:
+    """Ray, connected as `RayConnection` says; its data sets keep their order, and quiet."""
+    connection = RayConnection({"address": address or None})
+    ray, logger = connection.ray, logging.getLogger("ray.data")
+    context, told = ray.data.DataContext.get_current(), logger.level
     before = context.enable_progress_bars, context.execution_options.preserve_order
     context.enable_progress_bars, context.execution_options.preserve_order = False, True
-    told = logging.getLogger("ray.data").level
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    logger.setLevel(logging.ERROR)
     try:
-        yield
+        yield ray
     finally:
         context.enable_progress_bars, context.execution_options.preserve_order = before
-        logging.getLogger("ray.data").setLevel(told)
-        if not connected:
-            ray.shutdown()
+        logger.setLevel(told)
+        connection.close()
 
 
 def _said_by_the_class(error: BaseException) -> BaseException:

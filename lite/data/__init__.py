@@ -11,6 +11,7 @@ from lite.data.collectors.collector import Collector
 from lite.data.collectors.environments import EnvError
 from lite.data.collectors.llm_collector import LLMCollector
 from lite.data.collectors.random_policy import RandomPolicy
+from lite.data.collectors.ray_collector import RayCollector
 from lite.data.collectors.step_transforms import (
     InitTracker,
     RewardSum,
@@ -21,9 +22,9 @@ from lite.data.collectors.step_transforms import (
 from lite.data.densify_reward import DensifyReward
 from lite.data.multistep import MultiStep
 from lite.data.multistep_transform import MultiStepTransform
-from lite.data.row_seeds import row_seeds
 from lite.data.replay.mapped_storage import LazyMemmapStorage
 from lite.data.replay.max_value_writer import TensorDictMaxValueWriter
+from lite.data.replay.ray_replay_buffer import RayReplayBuffer
 from lite.data.replay.replay_buffer import ReplayBuffer
 from lite.data.replay.samplers import RandomSampler, Sampler, SamplerWithoutReplacement
 from lite.data.replay.storages import ListStorage, Storage
@@ -35,6 +36,7 @@ from lite.data.replay.writers import (
     TensorDictRoundRobinWriter,
     Writer,
 )
+from lite.data.row_seeds import row_seeds
 from lite.data.specs.arrays import Binary, Bounded, Categorical, Unbounded
 from lite.data.specs.base import TensorSpec
 from lite.data.specs.composite import Composite
@@ -62,6 +64,8 @@ __all__ = [
     "NonTensor",
     "RandomPolicy",
     "RandomSampler",
+    "RayCollector",
+    "RayReplayBuffer",
     "ReplayBuffer",
     "RewardSum",
     "RoundRobinWriter",

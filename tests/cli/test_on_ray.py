@@ -13,7 +13,6 @@ from helpers import ray_jobs
 from helpers.models.real_models import MODELS
 
 from lite.cli import main
-from lite.cli.on_ray import import_ray
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
 MODEL = str(MODELS / "optimum-llama")
@@ -33,8 +32,6 @@ def test_without_ray_the_command_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], file: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ImportError, match="pip install"):
-        import_ray()
     assert main(["score", "--model", MODEL, str(file), "--ray"]) == 1
     assert 'pip install "tensordict-lite[ray]"' in capsys.readouterr().err
 

@@ -11,7 +11,7 @@ import numpy as np
 from lite import TensorDict, TensorDictBase, is_tensor_collection, stack
 from lite.data.collectors.collector import Collector
 from lite.data.ray_runtime import RayConnection
-from lite.data.replay.ray_replay_buffer import RayReplayBuffer
+from lite.data.replay.ray_replay_buffer import RayReplayBufferClient
 from lite.data.row_seeds import row_seeds
 from lite.data.split_trajectories import split_trajectories
 from lite.kernels._integer import integer
@@ -41,7 +41,7 @@ class RayCollector:
     an environment or the policy raises is raised here, as `ray.exceptions.RayTaskError` of its class.
 
     Args:
-        create_env_fn: a function that makes a gymnasium `Env` or `VectorEnv`, or a list of one for each actor.
+        create_env_fn: a function that makes a gymnasium `Env` or `VectorEnv`, or a list of one per actor.
         policy: as for `Collector`; each actor has a copy. None draws actions.
         policy_factory: makes the policy in each actor, in its place; a function, or one for each actor.
         frames_per_batch: frames in a batch.
@@ -140,25 +140,19 @@ class RayCollector:
         self.closed = False
         self._init_random_frames = max(0, init_random_frames)
         self._seed = None if seed is None else integer("seed", seed)
-        self._makers = [
-            _Maker(
-                lists["create_env_fn"][i],
-                policy,
-                lists["policy_factory"][i],
-                collector_class,
-                {
-                    "frames_per_batch": frames // count if sync else frames,
-                    "max_frames_per_traj": max_frames_per_traj,
-                    "reset_at_each_iter": reset_at_each_iter,
-                    "exploration_type": exploration_type,
-                    **lists["collector_kwargs"][i],
-                },
-            )
-            for i in range(count)
+        self._options = [
+            {
+                "frames_per_batch": frames // count if sync else frames,
+                "max_frames_per_traj": max_frames_per_traj,
+                "reset_at_each_iter": reset_at_each_iter,
+                "exploration_type": exploration_type,
+                **own,
+            }
+            for own in lists["collector_kwargs"]
         ]
-        if isinstance(replay_buffer, RayReplayBuffer):
-            for maker in self._makers:
-                maker.options["replay_buffer"] = replay_buffer.client()
+        if isinstance(replay_buffer, RayReplayBufferClient):
+            client = RayReplayBufferClient(replay_buffer._actor)
+            self._options = [{**options, "replay_buffer": client} for options in self._options]
         self._remote = lists["remote_configs"]
         self._frames = 0
         self._made = 0  # actors, those that died included
@@ -167,8 +161,14 @@ class RayCollector:
         self._actors: list[_Actor | None] = [None] * count
         self._pending: dict[Any, int] = {}  # requests under way, and whose they are
         self._iterator: Iterator[Any] | None = None
+        self._found: dict[int, Any] = {}  # of a batch of all actors
         self._connection = RayConnection(ray_init_config)
         self._ray = self._connection.ray
+        # As they are now: a successor gets what its predecessor got, whatever becomes of the policy here.
+        self._parts = [
+            self._ray.put((collector_class, env, policy, factory))
+            for env, factory in zip(lists["create_env_fn"], lists["policy_factory"], strict=True)
+        ]
 
     # -- iterating ---------------------------------------------------------------------------------
 
@@ -192,17 +192,16 @@ class RayCollector:
     def _all(self) -> Any:
         """One batch of each actor, in their order."""
         for i in range(self.num_collectors):
-            if i not in self._pending.values():
+            if i not in self._pending.values() and i not in self._found:
                 self._ask(i)
-        found: dict[int, Any] = {}
-        while len(found) < self.num_collectors:
-            i, data = self._ready()
-            found[i] = data
-        parts = [found[i] for i in range(self.num_collectors)]
+        while len(self._found) < self.num_collectors:
+            i, part = self._ready()
+            self._found[i] = part
+        parts = [self._found.pop(i) for i in range(self.num_collectors)]
         self._frames += sum(frames for frames, _ in parts)
         if parts[0][1] is None:
             return None
-        return stack([data for _, data in parts])
+        return stack([data for _, data in parts])  # a copy, too
 
     def _first(self) -> Any:
         """The batch of an actor that is ready."""
@@ -214,7 +213,7 @@ class RayCollector:
                 self._ask(i)
         _, (frames, data) = self._ready()
         self._frames += frames
-        return data
+        return None if data is None else data.clone()  # Ray's arrays are read-only memory of the object store
 
     def _processed(self, data: Any) -> Any:
         if data is None:
@@ -240,15 +239,14 @@ class RayCollector:
         self._pending[actor.handle.collect.remote(self.policy_version, weights)] = i
 
     def _new_actor(self, i: int) -> _Actor:
-        number, maker = self._made, self._makers[i]
+        number, options = self._made, dict(self._options[i])
         self._made += 1
-        options = dict(maker.options)
         left = max(0, self._init_random_frames - self._frames)
         options["init_random_frames"] = -(-left // self.num_collectors)
         if self._seed is not None:
             options["seed"] = int(row_seeds(self._seed, [number])[0, 0] >> np.uint64(33))
         remote = self._ray.remote(**{"max_restarts": 0, **self._remote[i]})(CollectorActor)
-        handle = remote.remote(maker.with_options(options), number << _ID_BITS)
+        handle = remote.remote(self._parts[i], options, number << _ID_BITS)
         return _Actor(handle, tries=0 if (before := self._actors[i]) is None else before.tries)
 
     def _ready(self) -> tuple[int, Any]:
@@ -277,8 +275,7 @@ class RayCollector:
                 self._ask(i)
                 continue
             actor.tries = 0
-            # What Ray gives is read-only memory of the object store.
-            return i, (frames, None if data is None else data.clone())
+            return i, (frames, data)
 
     # -- the policy --------------------------------------------------------------------------------
 
@@ -288,8 +285,8 @@ class RayCollector:
         """Have actors collect their next batches with these weights, and count one version more.
 
         Args:
-            policy_or_weights: a `Module` of the policy's structure, or its parameters as `TensorDict.from_module`
-                or a dict has them; by default those of the policy that was given, as they are now.
+            policy_or_weights: a `Module` of the policy's structure, or its parameters, as a dict or what
+                `TensorDict.from_module` gives; by default those that the given policy has now.
             weights: parameters, in its place.
             policy: a module, in its place.
 
@@ -300,7 +297,7 @@ class RayCollector:
         given = [value for value in (policy_or_weights, weights, policy) if value is not None]
         if len(given) > 1:
             raise ValueError("give one of policy_or_weights, weights and policy, got several")
-        source = given[0] if given else self.policy
+        source: Any = given[0] if given else self.policy
         if isinstance(source, Module):
             source = TensorDict.from_module(source)
         elif isinstance(source, Mapping) and not is_tensor_collection(source):
@@ -326,7 +323,7 @@ class RayCollector:
         return found
 
     def state_dict(self) -> dict[str, Any]:
-        """What another collector needs to go on from here: numbers, and the policy's arrays if it is a `Module`.
+        """What another collector needs to go on from here: numbers, and the arrays of a `Module` as policy.
 
         Batches that are under way are not a part of it: the other's actors begin new episodes, with seeds and
         ids that none had before.
@@ -384,12 +381,15 @@ class CollectorActor:
     """What runs in an actor: one collector, and the version of the weights that its policy has.
 
     Args:
-        maker: makes the collector.
+        parts: the class of the collector, what makes the environment, the policy, and what makes it.
+        options: further arguments of the collector.
         first_id: is added to the ids of trajectories.
     """
 
-    def __init__(self, maker: _Maker, first_id: int) -> None:
-        self._collector = maker()
+    def __init__(self, parts: tuple[Any, Any, Any, Any], options: Mapping[str, Any], first_id: int) -> None:
+        kind, env, policy, factory = parts
+        options = {"track_policy_version": True, **options}
+        self._collector = kind(env, policy if factory is None else factory(), total_frames=-1, **options)
         self._first_id = first_id
         self._version = 0
 
@@ -417,26 +417,8 @@ class CollectorActor:
         return data
 
 
-class _Maker:
-    """Makes a collector, in another process."""
-
-    def __init__(
-        self, env: Any, policy: Any, policy_factory: Any, kind: Callable[..., Any], options: dict[str, Any]
-    ) -> None:
-        self.env, self.policy, self.policy_factory = env, policy, policy_factory
-        self.kind = kind
-        self.options = options
-
-    def with_options(self, options: dict[str, Any]) -> _Maker:
-        return _Maker(self.env, self.policy, self.policy_factory, self.kind, options)
-
-    def __call__(self) -> Any:
-        policy = self.policy if self.policy_factory is None else self.policy_factory()
-        return self.kind(self.env, policy, total_frames=-1, **{"track_policy_version": True, **self.options})
-
-
 class _Actor:
-    """The handle of an actor, the version whose weights it was given, and how often its kind died in a row."""
+    """An actor's handle, the version whose weights it was given, and how often it died in a row."""
 
     def __init__(self, handle: Any, *, tries: int) -> None:
         self.handle = handle
