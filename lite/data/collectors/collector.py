@@ -43,10 +43,10 @@ class Collector:
     episodes anew: with gymnasium's AutoresetMode DISABLED or NEXT_STEP the collector asks the environments
     that ended to start anew at once, and with SAME_STEP it takes the last observation from the info's
     `final_obs`. All three give the same batches. Only NEXT_STEP vectors that start none anew when asked
-    (those that are not gymnasium's SyncVectorEnv or AsyncVectorEnv with shared memory, such as EnvPool's)
-    need a step for it: it stays in its row, and the entry `("collector", "mask")`, which they alone have, is
-    False there. Such a frame has the id -1 and is truncated, so that no sum, window or slice crosses it, and
-    `MultiStep` knows the mask; drop it before anything else with `batch[batch["collector", "mask"]]`.
+    (other than gymnasium's SyncVectorEnv, its AsyncVectorEnv with shared memory, and EnvPool's; CartPole's
+    own vector is one) need a step for it: it stays in its row, and the entry `("collector", "mask")`, which
+    they alone have, is False there. Such a frame has the id -1 and is truncated, so that no sum, window or
+    slice crosses it, and `MultiStep` knows the mask; drop it with `batch[batch["collector", "mask"]]`.
 
     **Memory.** Steps are written into one of two sets of arrays in turn, which a batch shares: it is good
     until the next but one is asked for. `copy=True` gives each its own; a replay buffer copies anyway.
@@ -111,7 +111,7 @@ class Collector:
     Example:
         >>> import gymnasium
         >>> from lite.data import Collector, MultiStep
-        >>> env = gymnasium.make_vec("CartPole-v1", num_envs=2)
+        >>> env = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
         >>> four = MultiStep(gamma=0.99, n_steps=4)
         >>> collector = Collector(env, frames_per_batch=10, total_frames=20, seed=0, postproc=four)
         >>> for td in collector:
@@ -267,12 +267,12 @@ class Collector:
         """
         first = operator.index(seed)
         count = self._environments.count
-        seeds = [first + (0 if static_seed else i) for i in range(count)]
-        self._rollout.seed = seeds
+        # Vectors that step as one take no list.
+        self._rollout.seed = [first] * count if static_seed else first
         self._rollout.stale = True
         self._random.generator = np.random.default_rng(first)
         self._seed = first
-        return seeds[-1]
+        return first if static_seed else first + count - 1
 
     _seed: int | None = None
 
@@ -401,10 +401,8 @@ class Collector:
         self.policy_version = int(state["policy_version"])
         self._seed = None if state["seed"] is None else int(state["seed"])
         if self._seed is not None:
-            drawn = np.random.SeedSequence([self._seed, self._frames]).generate_state(
-                self._environments.count
-            )
-            self._rollout.seed = [int(one) >> 1 for one in drawn]
+            drawn = np.random.SeedSequence([self._seed, self._frames]).generate_state(1)
+            self._rollout.seed = int(drawn[0]) >> 1
 
     _needed = ("frames", "iter", "seed", "steps", "traj_ids", "policy_version", "statistics", "random")
 

@@ -144,6 +144,20 @@ def test_seeds():
     np.testing.assert_array_equal(first, np.broadcast_to(first[:1], (3, 4)))
 
 
+def test_vectors_that_step_as_one_take_a_seed():
+    def run():
+        env = gymnasium.make_vec("CartPole-v1", 3, vectorization_mode="vector_entry_point")
+        return Collector(env, frames_per_batch=300, total_frames=300, seed=3)
+
+    one, two = run().next(), run().next()
+    same(one, two)
+    mask = one["collector", "mask"]
+    assert not mask.all()
+    done = one["next", "terminated"][..., 0]
+    np.testing.assert_array_equal(mask[:, 1:], ~done[:, :-1])
+    assert (np.abs(one["observation"][:, 2:][~mask[:, 1:-1]]) < 0.06).all()
+
+
 def test_random_frames_come_first():
     calls = []
 
@@ -228,7 +242,7 @@ def test_weights_are_copied():
     assert policy[0].weight.data is array
     np.testing.assert_array_equal(array, other[0].weight.data)
     td = collector.next()
-    np.testing.assert_allclose(td["action"], other(td["observation"]), rtol=1e-6)
+    np.testing.assert_allclose(td["action"], other(td["observation"]), rtol=1e-5)
     assert (td["policy_version"] == 1).all()
     assert td["policy_version"].shape == (4,)
     weights = TensorDict.from_module(collector.policy).data.clone() * 0
