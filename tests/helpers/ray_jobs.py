@@ -1,7 +1,7 @@
 """Scripts that use Ray, each in a Python of its own, bounded in time and with nothing left behind.
 
-Ray warns, prints and starts processes of its own: a test's process has none of that. A script prints JSON in
-its last line. It may use `start` for a cluster of one machine; the environment says the rest.
+Ray warns, prints and starts processes of its own: a test's process has none of that. A script prints a list or an
+object as JSON, in one line. It may use `start` for a cluster of one machine; the environment says the rest.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def run(script: str, *arguments: Any, seconds: float = 240.0) -> Any:
         shutil.rmtree(folder, ignore_errors=True)
     assert job.returncode == 0, f"{out}\n{errors}"
     assert left == [], f"processes were left behind: {left}"
-    return json.loads(out.strip().splitlines()[-1])
+    told = [line for line in out.splitlines() if line.startswith(("[[", '{"', "[{"))]  # Ray may say more
+    return json.loads(told[-1])
 
 
 def _left_behind(folder: str, seconds: float = 20.0) -> list[str]:

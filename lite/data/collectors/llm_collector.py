@@ -112,7 +112,6 @@ class LLMCollector:
         self._version = 0
         self._turns = 0
         self._prompts = Prompts(prompts)
-        self._iterator: Iterator[TensorDictBase | None] | None = None
         self.policy: Any = None
         self._take_policy(policy if policy_factory is None else policy_factory())
 
@@ -138,20 +137,15 @@ class LLMCollector:
     def __iter__(self) -> Iterator[TensorDictBase | None]:
         """Batches, from where the collection stands."""
         while self._left() > 0 and (batch := self._collect()) is not None:
-            if self.replay_buffer is not None:
-                self.replay_buffer.extend(batch)
-                yield None
-            else:
-                yield batch
+            yield batch if self.replay_buffer is None else None
 
     def next(self) -> TensorDictBase | None:
         """The next batch; None at the end, and with a replay buffer."""
-        if self._iterator is None:
-            self._iterator = iter(self)
-        return next(self._iterator, None)
+        batch = self._collect() if self._left() > 0 else None
+        return batch if self.replay_buffer is None else None
 
     def rollout(self) -> TensorDictBase:
-        """One batch, whatever `total_dialog_turns` says.
+        """One batch, whatever `total_dialog_turns` says, and not for a replay buffer.
 
         Raises:
             StopIteration: there are no prompts any more.
@@ -181,6 +175,8 @@ class LLMCollector:
                 batch = batch.reshape(-1)
             if self.postproc is not None:
                 batch = self.postproc(batch)
+            if bounded and self.replay_buffer is not None:
+                self.replay_buffer.extend(batch)
         except BaseException:
             self._prompts.give_back(prompts)  # whoever goes on after the error gets them
             raise
@@ -298,10 +294,6 @@ class LLMCollector:
         prompts, turns, version = (state_dict[name] for name in ("prompts", "turns", "policy_version"))
         self._prompts.seek(integer("prompts", prompts))
         self._turns, self._version = integer("turns", turns), integer("policy_version", version)
-
-    def shutdown(self) -> None:
-        """End the iteration that `next` goes on with."""
-        self._iterator = None
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -160,7 +161,6 @@ class RayCollector:
         self._weights: Any = None  # of the version, in the object store
         self._actors: list[_Actor | None] = [None] * count
         self._pending: dict[Any, int] = {}  # requests under way, and whose they are
-        self._iterator: Iterator[Any] | None = None
         self._found: dict[int, Any] = {}  # of a batch of all actors
         self._connection = RayConnection(ray_init_config)
         self._ray = self._connection.ray
@@ -175,16 +175,17 @@ class RayCollector:
     def __iter__(self) -> Iterator[Any]:
         """The batches that are left."""
         while self._left() > 0 and not self.closed:
-            yield self._processed(self._all() if self.sync else self._first())
-            if self.update_after_each_batch:
-                self.update_policy_weights_()
+            yield self.next()
         self._release()
 
     def next(self) -> Any:
         """The next batch; None when there are no more, and with a replay buffer."""
-        if self._iterator is None:
-            self._iterator = iter(self)
-        return next(self._iterator, None)
+        if self._left() <= 0 or self.closed:
+            self._release()
+            return None
+        if self.update_after_each_batch and self._frames:
+            self.update_policy_weights_()
+        return self._processed(self._all() if self.sync else self._first())
 
     def _left(self) -> int:
         return 1 if self.total_frames < 0 else self.total_frames - self._frames
@@ -259,10 +260,6 @@ class RayCollector:
             assert actor is not None
             try:
                 frames, data = self._ray.get(ready[0])
-            except errors.RayTaskError:  # what the environment or the policy raised
-                self._actors[i] = None
-                self._ray.kill(actor.handle)
-                raise
             except (errors.RayActorError, errors.ObjectLostError) as error:
                 actor.tries += 1
                 if actor.tries >= _TRIES:
@@ -274,6 +271,10 @@ class RayCollector:
                 self._actors[i] = self._new_actor(i)
                 self._ask(i)
                 continue
+            except errors.RayError:  # what the environment or the policy raised
+                self._actors[i] = None
+                self._ray.kill(actor.handle)
+                raise
             actor.tries = 0
             return i, (frames, data)
 
@@ -388,8 +389,9 @@ class CollectorActor:
 
     def __init__(self, parts: tuple[Any, Any, Any, Any], options: Mapping[str, Any], first_id: int) -> None:
         kind, env, policy, factory = parts
-        options = {"track_policy_version": True, **options}
-        self._collector = kind(env, policy if factory is None else factory(), total_frames=-1, **options)
+        # What lies in the object store is read-only, and weights will be written into the policy's arrays.
+        policy = copy.deepcopy(policy) if factory is None else factory()
+        self._collector = kind(env, policy, total_frames=-1, **{"track_policy_version": True, **options})
         self._first_id = first_id
         self._version = 0
 

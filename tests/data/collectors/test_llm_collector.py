@@ -221,10 +221,11 @@ def test_after_an_error_the_same_prompts_come_again() -> None:
         return first_drawn(td)
 
     collector = make(iter(PROMPTS * 3), reward=failing, seed=0, dialog_turns_per_batch=2)
-    got = [collector.rollout()]
+    got = [collector.next()]
     with pytest.raises(RuntimeError, match="no"):
-        collector.rollout()
+        collector.next()
     assert collector.state_dict()["turns"] == 2
+    got.append(collector.next())
     assert drawn([*got, *collector]) == drawn(make(seed=0, dialog_turns_per_batch=2))
 
 

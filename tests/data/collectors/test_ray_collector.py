@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from helpers import ray_jobs
 
 from lite import TensorDict, TensorDictBase
-from lite.data import RayCollector
+from lite.data import EnvError, RayCollector
 from lite.data.collectors.ray_collector import CollectorActor, _for_each
 
 
@@ -61,6 +62,11 @@ def test_an_actor_makes_its_policy_and_may_fill_a_buffer() -> None:
     assert actor.collect(0, None) == (3, None)
 
 
+def test_errors_of_environments_cross_processes() -> None:
+    error = pickle.loads(pickle.dumps(EnvError("broken", 2, 7, {"x": 1})))
+    assert (str(error), error.index, error.step, error.frames) == ("broken", 2, 7, {"x": 1})
+
+
 def test_arguments_for_each_actor() -> None:
     count, lists = _for_each({"a": [1, 2], "b": {"c": 1}, "d": None}, None)
     assert (count, lists) == (2, {"a": [1, 2], "b": [{"c": 1}, {"c": 1}], "d": [None, None]})
@@ -88,7 +94,7 @@ import json, signal, time
 from pathlib import Path
 import gymnasium, numpy as np
 from lite import TensorDict, nn
-from lite.data import Collector, LazyTensorStorage, RayCollector, RayReplayBuffer, ReplayBuffer
+from lite.data import EnvError, LazyTensorStorage, RayCollector, RayReplayBuffer, ReplayBuffer
 
 folder = sys.argv[1]
 
@@ -168,7 +174,7 @@ with RayCollector(Line, frames_per_batch=10, num_collectors=1) as broken:
     try:
         broken.next()
     except ray.exceptions.RayTaskError as error:
-        out["raised"] = str(error)
+        out["raised"], out["raised class"] = str(error), isinstance(error, EnvError)
     (Path(folder) / "raise").unlink()
     out["after"] = len(broken.next())
 def no_env():
@@ -262,7 +268,11 @@ def test_a_killed_actor_loses_a_batch_whole_and_doubles_nothing(collected: Any) 
 
 
 def test_errors_of_environments_are_raised_here(collected: Any) -> None:
-    assert "broken" in collected["raised"]
+    assert (
+        "lite.data.EnvError: environment 0 failed at step 0: step raised RuntimeError: broken"
+        in collected["raised"]
+    )
+    assert collected["raised class"]
     assert collected["after"] == 10
     assert "no environment here" in collected["never"]
     assert collected["never"].startswith("collector 0 died 3 times before it gave a batch: ")
