@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from lite import TensorClass, TensorDict, lazy_stack
+from lite.data import Composite, NonTensor
 from lite.models.text.chat import encode_messages, parser_name, render_messages
 from lite.models.text.nesting import flatten, objects
 from lite.models.text.parsers import parse_chat
-
-if TYPE_CHECKING:
-    from lite.data import Composite
 
 FIELDS = ("role", "content", "is_complete", "tool_calls", "tool_responses")
 
@@ -295,8 +293,6 @@ class History(TensorClass):
             >>> History.default_spec().is_in(chat)
             True
         """
-        from lite.data import Composite, NonTensor  # on first use: it imports all of lite.nn
-
         size = NonTensor(shape).shape
         fields = {
             name: NonTensor(size, example_data=True if name == "is_complete" else None) for name in FIELDS

@@ -96,6 +96,7 @@ class OnnxWrapper(DistributionMethods):
         sessions: how many runs of the model may take place at the same time: callers of different threads
             need not wait for each other, and the rows of one call are spread. The weights are in memory once,
             the threads are divided. For graphs too small to keep the cores busy, and for many callers.
+        variant: which of a folder's graphs: ``"q4"`` is `model_q4.onnx`, see `ModelConfig.from_directory`.
         adapters: LoRA adapters for a model given as a path: onnxruntime's files, by name.
         adapter: the name of the one to run with; None for the model as it is. Wrappers of one model may have
             different ones: they take turns, whatever `adapter` the decoder itself is set to.
@@ -162,6 +163,7 @@ class OnnxWrapper(DistributionMethods):
         seed: int | np.random.Generator | None = None,
         num_threads: int | None = None,
         sessions: int = 1,
+        variant: str | None = None,
         adapters: Mapping[str, str | Path] | None = None,
         adapter: str | None = None,
         max_rows: int | None = None,
@@ -180,7 +182,9 @@ class OnnxWrapper(DistributionMethods):
         options = options.with_samples(given)
         self.options = options
         self.layout = layout
-        self.model = load_model(model, device, sessions=sessions, num_threads=num_threads, adapters=adapters)
+        self.model = load_model(
+            model, device, sessions=sessions, num_threads=num_threads, variant=variant, adapters=adapters
+        )
         check_adapter(self.model, adapter)
         self.assistant_model = assistant_model
         if assistant_model is not None:
