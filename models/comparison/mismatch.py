@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -166,12 +167,12 @@ def _is_log(side: Any) -> TypeGuard[Sequence[LoggedResponse]]:
 
 
 def _check_model(name: str, side: Any) -> None:
-    try:
-        check_decoder(side, name)
-    except TypeError as error:
+    if isinstance(side, str | Path):
         raise TypeError(
-            f"{name} must be a model, as OnnxDecoder(path), or responses, as read_log_probs(path): {error}"
-        ) from None
+            f"{name} must be a model, as OnnxDecoder(path), or responses, as read_log_probs(path), got the "
+            f"path {str(side)!r} itself"
+        )
+    check_decoder(side, name)
 
 
 def _checked(name: str, rows: Sequence[Any], *, log_probs: bool = True) -> list[LoggedResponse]:

@@ -45,9 +45,14 @@ def load_model(
         if sessions > 1 and (num_threads is None or num_threads > 0):
             # each run is begun by a thread of its caller's; the session's threads are beside those
             num_threads = max(1, (num_threads or default_threads()) - sessions + 1)
-        return OnnxDecoder(
-            model, device=device or "cpu", num_threads=num_threads, variant=variant, adapters=adapters
-        )
+        try:
+            return OnnxDecoder(
+                model, device=device or "cpu", num_threads=num_threads, variant=variant, adapters=adapters
+            )
+        except FileNotFoundError as error:
+            if name == "model":
+                raise
+            raise FileNotFoundError(f"{name}: {error}") from None
     check_decoder(model, name)
     for other, value in (("num_threads", num_threads), ("variant", variant), ("adapters", adapters)):
         if value is not None:

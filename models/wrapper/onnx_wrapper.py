@@ -177,6 +177,8 @@ class OnnxWrapper(DistributionMethods):
         own = {name: value for name, value in arguments.items() if name in _OPTIONS}
         copied = {name: dict(arguments[name] or {}) for name in ("tokenizer_kwargs", "chat_template_kwargs")}
         options = WrapperOptions(**{**own, **copied})
+        if not isinstance(generate_kwargs, Mapping | None):
+            raise TypeError(f"generate_kwargs must be a mapping of options, got {generate_kwargs!r}")
         given = dict(generate_kwargs or {})
         self._call_seed = given.pop("seed", None)
         options = options.with_samples(given)
@@ -195,7 +197,7 @@ class OnnxWrapper(DistributionMethods):
         eos = {*self.generation.eos_token_ids, getattr(self.tokenizer, "eos_token_id", None)}
         self._read = InputReader(options, self.tokenizer, self.pad_token_id, self.pad_token_id in eos)
         self._calls = self._new_calls()
-        self._rng = np.random.default_rng(seed)
+        self._rng = generator_of(seed)
         self.in_keys = [options.key]
         self.out_keys = options.out_keys
         if options.generate and self.generation.tells_more:
@@ -469,7 +471,7 @@ class OnnxWrapper(DistributionMethods):
                 f" {config.num_return_sequences}"
             )
         if generator is None:
-            generator = self._rng if seed is None else np.random.default_rng(seed)
+            generator = self._rng if seed is None else generator_of(seed)
         return config, generator
 
     def _decode(self, ids: NDArray[np.int64], config: GenerationConfig) -> str:
@@ -571,6 +573,16 @@ class OnnxWrapper(DistributionMethods):
         if self.tokenizer is None:
             raise ValueError(f"choices must be ids without a tokenizer, got {choice!r}")
         return np.asarray(self.tokenizer([choice], add_special_tokens=False)["input_ids"][0], np.int64)
+
+
+def generator_of(seed: int | np.random.Generator | None) -> np.random.Generator:
+    """The generator of a seed. ValueError if it is none."""
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"seed must be an integer of at least 0 or a numpy.random.Generator, got {seed!r}"
+        ) from None
 
 
 def seeds_from(generator: np.random.Generator, count: int) -> NDArray[np.uint64]:
