@@ -24,7 +24,7 @@ def rows_on_ray(
     Whatever becomes of actors and machines meanwhile, Ray has each row done, and gives it once.
 
     Args:
-        args: "ray", "model", "device", "threads", and "batch_size" of the command.
+        args: "ray", "threads", "batch_size" and what opens the model, of the command.
         records: the rows, mappings with the same keys.
         kind: `ScoreBatches` or `GenerateBatches`.
         job: arguments for it, beyond those that open the model.
@@ -37,8 +37,8 @@ def rows_on_ray(
     if not records:
         return
     cpus = args.threads or 1
-    opened = {"model": str(Path(args.model).absolute()), "device": args.device}
-    opened |= {name: getattr(args, name) for name in ("variant", "adapter") if hasattr(args, name)}
+    opened = {"model": str(Path(args.model).absolute()), "device": args.device, "variant": args.variant}
+    opened["adapter"] = None if args.adapter is None else str(Path(args.adapter).absolute())
     with _cluster(args.ray) as ray:
         most = int(ray.cluster_resources().get("CPU", 0)) // cpus
         if not most:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.models.real_models import MODELS
+from helpers.models.real_models import MODELS, folder_of_two
 
 from lite.cli import main
 from lite.models import GenerationConfig, OnnxDecoder, Tokenizer, generate
@@ -73,6 +73,29 @@ def test_prompts_of_files_come_in_batches(capsys: pytest.CaptureFixture[str], tm
     ]  # a seed each, whatever the batch
 
 
+def test_the_tokens_of_a_variant_and_of_an_adapter(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder, adapter = folder_of_two(tmp_path), MODELS / "handmade-lora" / "casual.onnx_adapter"
+    config = GenerationConfig(max_new_tokens=6, do_sample=False)
+    ids = Tokenizer.from_pretrained(folder).encode("hello")
+    seen = []
+    for flags, options in (
+        ([], {}),
+        (["--variant", "int4"], {"variant": "int4"}),
+        (["--adapter", str(adapter)], {"adapters": {"x": adapter}}),
+    ):
+        command = ["generate", "--model", str(folder), "--raw", "hello", "--max-new-tokens", "6", "--json"]
+        assert main([*command, *flags]) == 0
+        (said,) = json.loads(capsys.readouterr().out)["responses"]
+        decoder = OnnxDecoder(folder, **options)  # type: ignore[arg-type]
+        decoder.adapter = next(iter(decoder.adapters), None)
+        (expected,) = generate(decoder, [ids], config)
+        np.testing.assert_allclose(said["log_prob"], expected.log_probs.sum(), rtol=1e-5)
+        seen.append(said["log_prob"])
+    assert len(set(seen)) == 3
+
+
 def test_a_stop_text_ends_a_response(capsys: pytest.CaptureFixture[str]) -> None:
     sampling = ["--max-new-tokens", "20", "--temperature", "1"]
     command = ["generate", "--model", str(MODEL), "--json", "hello", *sampling]
@@ -117,7 +140,8 @@ def test_flags_that_ask_for_tokens_put_them_into_json(
     (tmp_path / "log.json").write_text(printed)  # and `lite mismatch` reads it
     assert main(["mismatch", str(MODEL), str(tmp_path / "log.json"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["rows"], found["tokens"], found["cause"]) == (2, 10, None)
+    tokens = sum(response["tokens"] for response in plain["responses"])
+    assert (found["rows"], found["tokens"], found["cause"]) == (2, tokens, None)
 
 
 def test_beams_have_a_score_and_no_stream(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,20 +1,38 @@
 """A model folder loaded for a command."""
 
 from argparse import Namespace
+from pathlib import Path
 
 import pytest
-from helpers.models.real_models import MODELS
+from helpers.models.real_models import MODELS, folder_of_two
 
 from lite.cli.model import load
-from lite.models import embedded_model_path
+from lite.models import Padding, embedded_model_path
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
 
 
+def arguments(model: Path | None, variant: str | None = None, adapter: str | None = None) -> Namespace:
+    name = None if model is None else str(model)
+    return Namespace(model=name, device="cpu", threads=None, variant=variant, adapter=adapter)
+
+
 def test_the_embedded_model_is_loaded_where_none_is_named() -> None:
-    assert load(Namespace(model=None, device="cpu", threads=None)).path == embedded_model_path()
-    loaded = load(Namespace(model=str(MODELS / "optimum-llama"), device="cpu", threads=None))
+    assert load(arguments(None)).path == embedded_model_path()
+    loaded = load(arguments(MODELS / "optimum-llama"))
     assert loaded.path == MODELS / "optimum-llama"
     assert loaded.decoder.vocab_size == 512
     assert loaded.tokenizer.eos_token_id == 2
     assert loaded.seconds > 0
+
+
+def test_a_variant_and_an_adapter(tmp_path: Path) -> None:
+    folder = folder_of_two(tmp_path)
+    assert load(arguments(folder)).decoder.spec.padding is Padding.LEFT
+    assert load(arguments(folder, "int4")).decoder.spec.padding is Padding.SLOTS
+    file = str(MODELS / "handmade-lora" / "casual.onnx_adapter")
+    assert [load(arguments(folder, "", name)).decoder.adapter for name in (None, file)] == [None, "casual"]
+    with pytest.raises(ValueError, match=r"no graph of variant='q8'.*'int4' \(model_int4.onnx\)"):
+        load(arguments(folder, "q8"))
+    with pytest.raises(ValueError, match=r"adapters\['casual'\]: .* is for another model"):
+        load(arguments(folder, "int4", file))
