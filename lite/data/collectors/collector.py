@@ -49,12 +49,14 @@ class Collector:
     slice crosses it, and `MultiStep` knows the mask; drop it with `batch[batch["collector", "mask"]]`.
 
     **Memory.** Steps are written into one of two sets of arrays in turn, which a batch shares: it is good
-    until the next but one is asked for. `copy=True` gives each its own; a replay buffer copies anyway.
+    until the next but one is asked for. A buffer over arrays copies it; a list of batches does not, and needs
+    `copy=True`, which gives each batch memory of its own.
 
     **Failures.** An environment that raises, hangs for longer than `timeout`, or gives NaN or arrays of other
     shapes than its spaces' ends the iteration with an `EnvError` that names it and the step, and that has the
     frames of the batch up to there. `partial_batch` has them after any other exception, Ctrl-C included.
-    Iterating again starts new episodes; after a hang the environment cannot be used any more.
+    Iterating again starts new episodes, where the environment still can: one that hangs cannot, nor can an
+    AsyncVectorEnv after one of its processes has failed.
 
     Args:
         create_env_fn: a gymnasium `Env` or `VectorEnv`, or a function that makes one.
@@ -74,7 +76,8 @@ class Collector:
         track_traj_ids: write `("collector", "traj_ids")`.
         exploration_type: the interaction type of probabilistic policies.
         set_truncated: truncate the last frame of each row.
-        replay_buffer: anything with `extend`: it gets the batches, and the iterator yields None.
+        replay_buffer: anything with `extend`: it gets the batches, in memory of their own, and the iterator
+            yields None.
         track_policy_version: write `"policy_version"`, int64, to each frame: how often
             `update_policy_weights_` was called before its batch.
         pre_collect_hook: called before each batch.
@@ -151,6 +154,7 @@ class Collector:
         self._frames = 0
         self._iter = 0
         self._turn = 0
+        self._probed = False
         self.policy_version = 0
         self.closed = False
         self.partial_batch: TensorDict | None = None
@@ -170,7 +174,7 @@ class Collector:
         self.track_policy_version = track_policy_version
         self.pre_collect_hook = pre_collect_hook
         self.post_collect_hook = post_collect_hook
-        self.copy = copy
+        self.copy = copy or replay_buffer is not None
         self.progress = progress
 
         self.env = create_env_fn
@@ -234,8 +238,9 @@ class Collector:
         random = self._frames < self.init_random_frames
         try:
             with set_interaction_type(self.exploration_type):
-                if random and self._iter == 0 and self.policy is not self._random:
+                if random and not self._probed and self.policy is not self._random:
                     rollout.probe(self.policy)
+                    self._probed = True
                 data = rollout.run(self._random if random else self.policy, turn, only_actions=random)
         except BaseException as error:
             if rollout.filled:
@@ -243,7 +248,8 @@ class Collector:
                 if isinstance(error, EnvError):
                     self.partial_batch = error.frames
             raise
-        self._turn = 1 - turn
+        if not self.copy:
+            self._turn = 1 - turn
         if self.set_truncated:
             for name in ("truncated", "done"):
                 data["next", name][..., -1, :] = True

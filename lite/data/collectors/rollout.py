@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lite import TensorDict, TensorDictBase, is_leaf_nontensor
+from lite import TensorDict, TensorDictBase, is_leaf_nontensor, is_non_tensor
 from lite._arrays.types import Path
 from lite._tree.keys import require_path
 from lite.data.collectors.environments import RESERVED, EnvError, Environments, Fault
@@ -344,7 +344,7 @@ class Rollout:
             if path in self._written or value is before.get(path):
                 continue
             if path[0] == "next" and path[1:] not in self.entries and path not in self._buffers[0]:
-                self._carry(path[1:], np.zeros(self._checked(path, value).shape, value.dtype))
+                self._carry(path[1:], np.zeros_like(self._checked(path, value)))
                 first = self.entries[path[1:]]
                 self.input.set(path[1:], first)
                 self._make_room(path[1:], first.shape, first.dtype)
@@ -366,12 +366,14 @@ class Rollout:
             self._plans = [self._plan(buffer) for buffer in self._buffers]
 
     def _checked(self, path: Path, value: Any) -> Array:
+        """An entry of the policy as an array, those of JAX too."""
         batch = self.environments.batch
-        if not isinstance(value, np.ndarray):
+        if not hasattr(value, "dtype") or is_non_tensor(value):
             raise TypeError(f"the policy must write arrays, got {type(value).__name__} at {path}.")
-        if value.shape[: len(batch)] != batch:
-            raise ValueError(f"the policy must give {path} of shape {batch} and more, got {value.shape}.")
-        return value
+        array = np.asarray(value)
+        if array.shape[: len(batch)] != batch:
+            raise ValueError(f"the policy must give {path} of shape {batch} and more, got {array.shape}.")
+        return array
 
     def _carry(self, path: Path, first: Array) -> None:
         self.entries[path] = first.copy()

@@ -298,6 +298,7 @@ def test_hooks_and_what_comes_after_collecting():
     assert calls[2] == ("postproc", (4, 5))
     assert calls[3] == ("after", (20,))
     assert calls[4][1].shape == (20,)
+    assert not np.shares_memory(calls[4][1]["observation"], calls[8][1]["observation"])
 
 
 def test_split_trajectories():
