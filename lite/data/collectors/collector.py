@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -18,6 +17,7 @@ from lite.data.collectors.step_transforms import StepCounter, StepTransform
 from lite.data.specs.base import TensorSpec
 from lite.data.specs.composite import Composite
 from lite.data.split_trajectories import split_trajectories
+from lite.kernels._integer import integer
 from lite.nn import InteractionType, Module, TensorDictModule, set_interaction_type
 
 
@@ -158,10 +158,12 @@ class Collector:
         self.policy_version = 0
         self.closed = False
         self.partial_batch: TensorDict | None = None
-        frames = _at_least_one("frames_per_batch", frames_per_batch)
-        self.total_frames = -1 if total_frames is None or total_frames < 0 else operator.index(total_frames)
-        self.init_random_frames = max(0, init_random_frames or 0)
-        self.max_frames_per_traj = max(0, max_frames_per_traj or 0)
+        frames = integer("frames_per_batch", frames_per_batch)
+        if frames < 1:
+            raise ValueError(f"frames_per_batch must be at least 1, got {frames_per_batch}.")
+        self.total_frames = max(-1, integer("total_frames", -1 if total_frames is None else total_frames))
+        self.init_random_frames = max(0, integer("init_random_frames", init_random_frames or 0))
+        self.max_frames_per_traj = max(0, integer("max_frames_per_traj", max_frames_per_traj or 0))
         if progress and self.total_frames < 0:
             raise ValueError("progress needs total_frames, got none.")
         transforms = _with_counter(transforms, self.max_frames_per_traj)
@@ -271,7 +273,9 @@ class Collector:
         Returns:
             The seed of the last environment.
         """
-        first = operator.index(seed)
+        first = integer("seed", seed)
+        if first < 0:
+            raise ValueError(f"seed must be at least 0, got {seed}.")
         count = self._environments.count
         # Vectors that step as one take no list.
         self._rollout.seed = [first] * count if static_seed else first
@@ -478,13 +482,6 @@ def _require_gymnasium() -> None:
         import gymnasium  # noqa: F401
     except ImportError as error:
         raise ImportError('Collector needs gymnasium: pip install "tensordict-lite[gym]"') from error
-
-
-def _at_least_one(name: str, value: int) -> int:
-    number = operator.index(value)
-    if number < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}.")
-    return number
 
 
 def _with_counter(transforms: Sequence[StepTransform], max_steps: int) -> list[StepTransform]:

@@ -451,7 +451,21 @@ def test_specs():
             ValueError,
             "frames_per_batch must be at least 1, got 0",
         ),
-        (lambda: Collector(Counting(), frames_per_batch=2.5), TypeError, "float"),
+        (
+            lambda: Collector(Counting(), frames_per_batch=2.5),
+            TypeError,
+            "frames_per_batch must be an integer",
+        ),
+        (
+            lambda: Collector(Counting(), frames_per_batch=2, total_frames=2.5),
+            TypeError,
+            "total_frames must be an",
+        ),
+        (
+            lambda: Collector(Counting(), frames_per_batch=2, seed=-1),
+            ValueError,
+            "seed must be at least 0, got -1",
+        ),
         (lambda: Collector(Counting(), frames_per_batch=2, timeout=0), ValueError, "timeout must be above 0"),
         (
             lambda: Collector(Counting(), frames_per_batch=2, transforms=[3]),

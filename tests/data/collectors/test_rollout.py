@@ -140,6 +140,23 @@ def test_steps_that_only_start_anew_are_marked(make):
     assert mask.sum() >= 200 > mask[:, :-5].sum()
 
 
+def test_vectors_that_refuse_to_start_some_anew():
+    env = gymnasium.wrappers.vector.NormalizeObservation(SyncVectorEnv(makers()))
+    (td,) = batches(env, frames_per_batch=200, total_frames=1)
+    mask = td["collector", "mask"]
+    for i, lengths in enumerate(LENGTHS):
+        row = td[i][mask[i]]
+        np.testing.assert_array_equal(row["step_count"], transitions(i, lengths, row.shape[0])["step_count"])
+    assert not mask.all()
+
+
+def test_infos_in_lists_have_no_last_observations():
+    env = SyncVectorEnv(makers(), autoreset_mode=AutoresetMode.SAME_STEP)
+    collector = Collector(gymnasium.wrappers.vector.DictInfoToList(env), frames_per_batch=200)
+    with pytest.raises(EnvError, match="without final_obs"):
+        collector.next()
+
+
 def test_windows_do_not_cross_marked_steps():
     (td,) = batches(NativeCounting(AutoresetMode.NEXT_STEP), frames_per_batch=100, total_frames=1)
     mask = td["collector", "mask"]
