@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -18,6 +17,7 @@ from lite.data.collectors.step_transforms import StepCounter, StepTransform
 from lite.data.specs.base import TensorSpec
 from lite.data.specs.composite import Composite
 from lite.data.split_trajectories import split_trajectories
+from lite.kernels._integer import integer
 from lite.nn import InteractionType, Module, TensorDictModule, set_interaction_type
 
 
@@ -49,12 +49,14 @@ class Collector:
     slice crosses it, and `MultiStep` knows the mask; drop it with `batch[batch["collector", "mask"]]`.
 
     **Memory.** Steps are written into one of two sets of arrays in turn, which a batch shares: it is good
-    until the next but one is asked for. `copy=True` gives each its own; a replay buffer copies anyway.
+    until the next but one is asked for. A buffer over arrays copies it; a list of batches does not, and needs
+    `copy=True`, which gives each batch memory of its own.
 
     **Failures.** An environment that raises, hangs for longer than `timeout`, or gives NaN or arrays of other
     shapes than its spaces' ends the iteration with an `EnvError` that names it and the step, and that has the
     frames of the batch up to there. `partial_batch` has them after any other exception, Ctrl-C included.
-    Iterating again starts new episodes; after a hang the environment cannot be used any more.
+    Iterating again starts new episodes, where the environment still can: one that hangs cannot, nor can an
+    AsyncVectorEnv after one of its processes has failed.
 
     Args:
         create_env_fn: a gymnasium `Env` or `VectorEnv`, or a function that makes one.
@@ -74,7 +76,8 @@ class Collector:
         track_traj_ids: write `("collector", "traj_ids")`.
         exploration_type: the interaction type of probabilistic policies.
         set_truncated: truncate the last frame of each row.
-        replay_buffer: anything with `extend`: it gets the batches, and the iterator yields None.
+        replay_buffer: anything with `extend`: it gets the batches, in memory of their own, and the iterator
+            yields None.
         track_policy_version: write `"policy_version"`, int64, to each frame: how often
             `update_policy_weights_` was called before its batch.
         pre_collect_hook: called before each batch.
@@ -151,13 +154,16 @@ class Collector:
         self._frames = 0
         self._iter = 0
         self._turn = 0
+        self._probed = False
         self.policy_version = 0
         self.closed = False
         self.partial_batch: TensorDict | None = None
-        frames = _at_least_one("frames_per_batch", frames_per_batch)
-        self.total_frames = -1 if total_frames is None or total_frames < 0 else operator.index(total_frames)
-        self.init_random_frames = max(0, init_random_frames or 0)
-        self.max_frames_per_traj = max(0, max_frames_per_traj or 0)
+        frames = integer("frames_per_batch", frames_per_batch)
+        if frames < 1:
+            raise ValueError(f"frames_per_batch must be at least 1, got {frames_per_batch}.")
+        self.total_frames = max(-1, integer("total_frames", -1 if total_frames is None else total_frames))
+        self.init_random_frames = max(0, integer("init_random_frames", init_random_frames or 0))
+        self.max_frames_per_traj = max(0, integer("max_frames_per_traj", max_frames_per_traj or 0))
         if progress and self.total_frames < 0:
             raise ValueError("progress needs total_frames, got none.")
         transforms = _with_counter(transforms, self.max_frames_per_traj)
@@ -170,7 +176,7 @@ class Collector:
         self.track_policy_version = track_policy_version
         self.pre_collect_hook = pre_collect_hook
         self.post_collect_hook = post_collect_hook
-        self.copy = copy
+        self.copy = copy or replay_buffer is not None
         self.progress = progress
 
         self.env = create_env_fn
@@ -234,8 +240,9 @@ class Collector:
         random = self._frames < self.init_random_frames
         try:
             with set_interaction_type(self.exploration_type):
-                if random and self._iter == 0 and self.policy is not self._random:
+                if random and not self._probed and self.policy is not self._random:
                     rollout.probe(self.policy)
+                    self._probed = True
                 data = rollout.run(self._random if random else self.policy, turn, only_actions=random)
         except BaseException as error:
             if rollout.filled:
@@ -243,7 +250,8 @@ class Collector:
                 if isinstance(error, EnvError):
                     self.partial_batch = error.frames
             raise
-        self._turn = 1 - turn
+        if not self.copy:
+            self._turn = 1 - turn
         if self.set_truncated:
             for name in ("truncated", "done"):
                 data["next", name][..., -1, :] = True
@@ -265,7 +273,9 @@ class Collector:
         Returns:
             The seed of the last environment.
         """
-        first = operator.index(seed)
+        first = integer("seed", seed)
+        if first < 0:
+            raise ValueError(f"seed must be at least 0, got {seed}.")
         count = self._environments.count
         # Vectors that step as one take no list.
         self._rollout.seed = [first] * count if static_seed else first
@@ -472,13 +482,6 @@ def _require_gymnasium() -> None:
         import gymnasium  # noqa: F401
     except ImportError as error:
         raise ImportError('Collector needs gymnasium: pip install "tensordict-lite[gym]"') from error
-
-
-def _at_least_one(name: str, value: int) -> int:
-    number = operator.index(value)
-    if number < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}.")
-    return number
 
 
 def _with_counter(transforms: Sequence[StepTransform], max_steps: int) -> list[StepTransform]:

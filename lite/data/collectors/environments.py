@@ -104,7 +104,9 @@ class Environments:
             raise ValueError(f"observations must not be called as other entries of a batch, got {taken}.")
         self._base = env.unwrapped if many and hasattr(env, "unwrapped") else env
         self._mode = _mode(env) if many else "Disabled"
-        self.starts_anew = not many or self._mode == "Disabled" or _takes_reset_mask(self._base, self._mode)
+        self.starts_anew = (
+            not many or self._mode == "Disabled" or _takes_reset_mask(env, self._base, self._mode)
+        )
         self._gives_rows = many and _is_envpool(self._base)
         self.skips = self._mode == "NextStep" and not self.starts_anew
         self._watchdog = None if timeout is None else Watchdog(timeout)
@@ -250,7 +252,7 @@ class Environments:
 
     def _final(self, present: list[NDArray[Any]], ended: NDArray[np.bool_], info: Any) -> list[NDArray[Any]]:
         """What was observed before environments started anew in the same step."""
-        final = info.get("final_obs")
+        final = info.get("final_obs") if isinstance(info, dict) else None
         if final is None:
             index = int(np.flatnonzero(ended)[0])
             raise Fault(
@@ -277,10 +279,16 @@ def _mode(env: Any) -> str:
     return str(getattr(mode, "value", mode))
 
 
-def _takes_reset_mask(base: Any, mode: str) -> bool:
+def _takes_reset_mask(env: Any, base: Any, mode: str) -> bool:
     """Whether a vector that starts environments anew by itself lets others do it, too."""
     from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
+    from gymnasium.wrappers.vector import NormalizeObservation
 
+    wrapper = env
+    while wrapper is not base:
+        if isinstance(wrapper, NormalizeObservation):  # it refuses to
+            return False
+        wrapper = wrapper.env
     if isinstance(base, SyncVectorEnv):
         return True
     if isinstance(base, AsyncVectorEnv):

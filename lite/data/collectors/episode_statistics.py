@@ -21,21 +21,21 @@ class EpisodeStatistics:
         self.episodes = 0
         self.returns: deque[float] = deque(maxlen=kept)
         self.lengths: deque[int] = deque(maxlen=kept)
-        self.running = np.zeros((*batch, 1))
-        self.started = np.zeros((*batch, 1), np.int64)
+        self.running = np.zeros(batch)
+        self.started = np.zeros(batch, np.int64)
 
-    def add(self, reward: NDArray[Any]) -> None:
-        """Count the rewards, (*batch, 1), of one step."""
+    def add(self, reward: Any) -> None:
+        """Count the rewards of one step, an array of shape `batch`."""
         np.add(self.running, reward, out=self.running)
 
     def end(self, ended: NDArray[np.bool_], steps: int) -> None:
-        """Keep the episodes that end, (*batch, 1), after so many steps in all."""
+        """Keep the episodes that end, a mask of shape `batch`, after so many steps in all."""
         self.returns.extend(self.running[ended].tolist())
         self.lengths.extend((steps - self.started[ended]).tolist())
         self.episodes += int(np.count_nonzero(ended))
 
     def start(self, started: NDArray[np.bool_], steps: int) -> None:
-        """Forget what was summed where episodes start, (*batch, 1)."""
+        """Forget what was summed where episodes start, a mask of shape `batch`."""
         self.running[started] = 0
         self.started[started] = steps
 

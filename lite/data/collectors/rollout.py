@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lite import TensorDict, TensorDictBase, is_leaf_nontensor
+from lite import TensorDict, TensorDictBase, is_leaf_nontensor, is_non_tensor
 from lite._arrays.types import Path
 from lite._tree.keys import require_path
 from lite.data.collectors.environments import RESERVED, EnvError, Environments, Fault
@@ -94,7 +94,9 @@ class Rollout:
         self._actions = [leaf.path for leaf in environments.action.leaves]
         self._primed: set[Path] = set()
         self._ids = np.zeros(batch, np.int64)
-        self._skipping = np.zeros((*batch, 1), np.bool_)
+        self._skipping = np.zeros(batch, np.bool_)
+        # The same without their last dimension, to write to.
+        self._flat = tuple(self.following[name,][..., 0] for name in ("reward", *FLAGS))
         for leaf in environments.observation.leaves:
             self.entries[leaf.path] = np.zeros((*batch, *leaf.spec.shape), leaf.spec.dtype)
         for transform in self.transforms:
@@ -183,9 +185,8 @@ class Rollout:
         self._check_numbers(arrays)
         for path, array in zip(self._observed, arrays, strict=True):
             self.entries[path][...] = array
-        everything = np.ones((*self.environments.batch, 1), np.bool_)
-        self._skipping[...] = False
-        self._start_entries(everything)
+        self._skipping = np.zeros(self.environments.batch, np.bool_)
+        self._start_entries(~self._skipping)
         self.stale = False
 
     def probe(self, policy: Callable[[Any], Any]) -> None:
@@ -225,13 +226,13 @@ class Rollout:
             self._check_numbers(reached)
             if anew is not None:
                 self._check_numbers(present)
-        following["reward",][..., 0] = reward
-        following["terminated",][..., 0] = terminated
-        following["truncated",][..., 0] = truncated
+        rewards, terminations, truncations, dones = self._flat
+        rewards[...] = reward
+        terminations[...] = terminated
+        truncations[...] = truncated
         if not self.allow_nan:
-            self._check_numbers([following["reward",]], "a reward")
-        done = following["done",]
-        np.logical_or(following["terminated",], following["truncated",], out=done)
+            self._check_numbers([rewards], "a reward")
+        np.logical_or(terminations, truncations, out=dones)
         for transform in self.transforms:
             transform.step(self.entries, following)
         if not only_actions:
@@ -247,14 +248,13 @@ class Rollout:
         self.filled = t + 1
         self.steps += 1
 
-        self.statistics.add(following["reward",])
+        self.statistics.add(reward)
         for array, entry in zip(present, plan.present, strict=True):
             entry[...] = array
         for source, target in plan.carried:
             target[...] = source
-        ended = np.logical_or(done, following["truncated",])
-        if np.count_nonzero(ended):
-            self._start_anew(ended, anew)
+        if np.count_nonzero(dones) or np.count_nonzero(truncations):
+            self._start_anew(dones | truncations, anew)
 
     def _read(self, out: Any, written: _Written) -> Array:
         """What the policy gave, as an array of the entry's shape and dtype."""
@@ -278,55 +278,59 @@ class Rollout:
         skipping = self._skipping
         count = int(np.count_nonzero(skipping))
         if count:
-            following = self.following
-            following["terminated",][skipping] = False
-            following["truncated",][skipping] = True
-            following["done",][skipping] = True
-            self._buffers[turn][MASK][at] = ~skipping[..., 0]
+            _, terminations, truncations, dones = self._flat
+            terminations[skipping] = False
+            truncations[skipping] = True
+            dones[skipping] = True
+            self._buffers[turn][MASK][at] = ~skipping
             self.skipped += count
 
     def _start_anew(self, ended: NDArray[np.bool_], anew: NDArray[np.bool_] | None) -> None:
-        """Start episodes where others ended."""
+        """Start episodes where others ended, a mask of shape `batch`; some started `anew` by themselves."""
         self.statistics.end(ended & ~self._skipping, self.steps)
         if self.environments.skips:
             # They do so in the next step, which is no frame of an episode.
             self._skipping = ended & ~self._skipping
         else:
-            asked = ended[..., 0] if anew is None else ended[..., 0] & ~anew
+            asked = ended if anew is None else ended & ~anew
             if np.count_nonzero(asked):
                 arrays = self.environments.start_anew(asked)
+                if not self.allow_nan:
+                    self._check_numbers(arrays, rows=asked)
                 for path, array in zip(self._observed, arrays, strict=True):
                     self.entries[path][asked] = array
-                if not self.allow_nan:
-                    self._check_numbers([self.entries[path] for path in self._observed])
         self._start_entries(ended)
 
     def _start_entries(self, started: NDArray[np.bool_]) -> None:
         """Give entries that are not observed their first values, where episodes start."""
         self.statistics.start(started, self.steps)
-        rows = started[..., 0]
         first: dict[Path, Array] = {}
         for transform in self.transforms:
             first.update(transform.initial(self.environments.batch))
         for path, entry in self.entries.items():
             if path not in self._observed:
-                entry[rows] = first[path][rows] if path in first else 0
-        fresh = rows & ~self._skipping[..., 0]
+                entry[started] = first[path][started] if path in first else 0
+        fresh = started & ~self._skipping
         count = int(np.count_nonzero(fresh))
-        self._ids[rows] = -1
+        self._ids[started] = -1
         self._ids[fresh] = np.arange(self.next_traj, self.next_traj + count)
         self.next_traj += count
 
-    def _check_numbers(self, arrays: list[Array], what: str = "an observation") -> None:
-        """Raise at NaN."""
+    def _check_numbers(
+        self, arrays: list[Array], what: str = "an observation", rows: NDArray[np.bool_] | None = None
+    ) -> None:
+        """Raise at NaN, in arrays of all environments, or of those in `rows`."""
         for array in arrays:
             if array.dtype.kind != "f":
                 continue
             flat = array.reshape(-1)
             square = flat.dot(flat)  # of squares: infinite numbers add up to no NaN
             if square != square:
-                bad = np.isnan(array.reshape(self.environments.count, -1)).any(1)
-                raise Fault(f"gave {what} of NaN", int(np.flatnonzero(bad)[0]))
+                numbers = np.arange(self.environments.count)
+                if rows is not None:
+                    numbers = numbers[rows.reshape(-1)]
+                bad = np.isnan(array.reshape(len(numbers), -1)).any(1)
+                raise Fault(f"gave {what} of NaN", int(numbers[bad][0]))
 
     # -- what is written ------------------------------------------------------------------------
 
@@ -340,7 +344,7 @@ class Rollout:
             if path in self._written or value is before.get(path):
                 continue
             if path[0] == "next" and path[1:] not in self.entries and path not in self._buffers[0]:
-                self._carry(path[1:], np.zeros(self._checked(path, value).shape, value.dtype))
+                self._carry(path[1:], np.zeros_like(self._checked(path, value)))
                 first = self.entries[path[1:]]
                 self.input.set(path[1:], first)
                 self._make_room(path[1:], first.shape, first.dtype)
@@ -362,12 +366,14 @@ class Rollout:
             self._plans = [self._plan(buffer) for buffer in self._buffers]
 
     def _checked(self, path: Path, value: Any) -> Array:
+        """An entry of the policy as an array, those of JAX too."""
         batch = self.environments.batch
-        if not isinstance(value, np.ndarray):
+        if not hasattr(value, "dtype") or is_non_tensor(value):
             raise TypeError(f"the policy must write arrays, got {type(value).__name__} at {path}.")
-        if value.shape[: len(batch)] != batch:
-            raise ValueError(f"the policy must give {path} of shape {batch} and more, got {value.shape}.")
-        return value
+        array = np.asarray(value)
+        if array.shape[: len(batch)] != batch:
+            raise ValueError(f"the policy must give {path} of shape {batch} and more, got {array.shape}.")
+        return array
 
     def _carry(self, path: Path, first: Array) -> None:
         self.entries[path] = first.copy()

@@ -298,6 +298,7 @@ def test_hooks_and_what_comes_after_collecting():
     assert calls[2] == ("postproc", (4, 5))
     assert calls[3] == ("after", (20,))
     assert calls[4][1].shape == (20,)
+    assert not np.shares_memory(calls[4][1]["observation"], calls[8][1]["observation"])
 
 
 def test_split_trajectories():
@@ -450,7 +451,21 @@ def test_specs():
             ValueError,
             "frames_per_batch must be at least 1, got 0",
         ),
-        (lambda: Collector(Counting(), frames_per_batch=2.5), TypeError, "float"),
+        (
+            lambda: Collector(Counting(), frames_per_batch=2.5),
+            TypeError,
+            "frames_per_batch must be an integer",
+        ),
+        (
+            lambda: Collector(Counting(), frames_per_batch=2, total_frames=2.5),
+            TypeError,
+            "total_frames must be an",
+        ),
+        (
+            lambda: Collector(Counting(), frames_per_batch=2, seed=-1),
+            ValueError,
+            "seed must be at least 0, got -1",
+        ),
         (lambda: Collector(Counting(), frames_per_batch=2, timeout=0), ValueError, "timeout must be above 0"),
         (
             lambda: Collector(Counting(), frames_per_batch=2, transforms=[3]),

@@ -6,9 +6,9 @@ from lite.data.collectors.episode_statistics import EpisodeStatistics
 def test_returns_and_lengths():
     stats = EpisodeStatistics((2,), kept=3)
     assert stats.summary() == {"episodes": 0}
-    ended = np.array([[True], [False]])
+    ended = np.array([True, False])
     for step in range(1, 9):
-        stats.add(np.array([[1.0], [2.0]]))
+        stats.add(np.array([1.0, 2.0]))
         if step % 2 == 0:
             stats.end(ended, step)
             stats.start(ended, step)
@@ -20,8 +20,8 @@ def test_returns_and_lengths():
 
 def test_state():
     stats = EpisodeStatistics(())
-    stats.add(np.array([1.5]))
-    stats.end(np.array([True]), 1)
+    stats.add(1.5)
+    stats.end(np.array(True), 1)
     other = EpisodeStatistics(())
     other.load_state_dict(stats.state_dict())
     assert (

@@ -4,6 +4,8 @@ import functools
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lite import TensorDict, TensorDictBase
 from lite.data import Collector, EnvError, MultiStep, RewardSum
@@ -136,6 +138,23 @@ def test_steps_that_only_start_anew_are_marked(make):
     assert not rest["next", "terminated"].any()
     # Only steps that were made count.
     assert mask.sum() >= 200 > mask[:, :-5].sum()
+
+
+def test_vectors_that_refuse_to_start_some_anew():
+    env = gymnasium.wrappers.vector.NormalizeObservation(SyncVectorEnv(makers()))
+    (td,) = batches(env, frames_per_batch=200, total_frames=1)
+    mask = td["collector", "mask"]
+    for i, lengths in enumerate(LENGTHS):
+        row = td[i][mask[i]]
+        np.testing.assert_array_equal(row["step_count"], transitions(i, lengths, row.shape[0])["step_count"])
+    assert not mask.all()
+
+
+def test_infos_in_lists_have_no_last_observations():
+    env = SyncVectorEnv(makers(), autoreset_mode=AutoresetMode.SAME_STEP)
+    collector = Collector(gymnasium.wrappers.vector.DictInfoToList(env), frames_per_batch=200)
+    with pytest.raises(EnvError, match="without final_obs"):
+        collector.next()
 
 
 def test_windows_do_not_cross_marked_steps():
@@ -316,6 +335,57 @@ def test_the_policy_gets_one_tensordict_with_the_same_arrays():
     assert len(seen) == 50
     assert len(set(seen)) == 1
     assert seen[0][2] == (4,)
+
+
+def test_a_policy_of_jax():
+    jax = pytest.importorskip("jax", reason="needs JAX")
+
+    @jax.jit
+    def act(observation, memory):
+        return (observation[:, 2] % 2).astype("int32"), memory + 1
+
+    def policy(td):
+        memory = td.get("memory", None)
+        action, memory = act(td["observation"], np.zeros((4, 2), np.float32) if memory is None else memory)
+        return td.update({"action": action, ("next", "memory"): memory})
+
+    td = joined(batches(SyncVectorEnv(makers()), policy))
+    np.testing.assert_array_equal(td["action"], td["observation"][..., 2] % 2)
+    np.testing.assert_array_equal(td["next", "memory"][..., :1], td["step_count"] + 1)
+    assert all(type(td[key]) is np.ndarray for key in td.keys(True, True))
+
+
+LENGTH_LISTS = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=3), min_size=1, max_size=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(LENGTH_LISTS, st.integers(1, 9), st.sampled_from([*MODES, None]), st.sampled_from([None, 1, 2, 4]))
+def test_any_episodes_in_batches_of_any_size(lists, time, mode, most):
+    """None is a vector of NEXT_STEP that starts nothing anew when asked."""
+    if mode is None:
+        env, most = NativeCounting(AutoresetMode.NEXT_STEP, lists), None
+    else:
+        env = SyncVectorEnv(makers(lists), autoreset_mode=mode)
+    frames = time * len(lists)
+    collector = Collector(
+        env, frames_per_batch=frames, total_frames=30 * len(lists), max_frames_per_traj=most, copy=True
+    )
+    td = joined(list(collector))
+    for i, lengths in enumerate(lists):
+        row = td[i] if mode is not None else td[i][td["collector", "mask"][i]]
+        if most is None:
+            assert_row(row, i, lengths, row.shape[0])
+        else:
+            truth = transitions(i, [min(most, length) for length in lengths], row.shape[0])
+            np.testing.assert_array_equal(row["next", "observation"], truth["next_observation"])
+            np.testing.assert_array_equal(row["step_count"], truth["step_count"])
+    assert collector.stats()["frames"] == sum(
+        row.shape[0] if mode is not None else row["collector", "mask"].sum() for row in td.unbind(0)
+    )
+    assert (
+        collector.stats()["episodes"]
+        == (td["next", "done"][..., 0] & (td["collector", "traj_ids"] >= 0)).sum()
+    )
 
 
 def acting(value):
