@@ -35,17 +35,20 @@ class RayConnection:
 
     Attributes:
         ray: the module.
+        started: whether the cluster was started for this connection.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         self.ray = import_ray()
         self._own = not self.ray.is_initialized()
+        self.started = False
         if self._own:
             # Ray warns of what it does without this, which is to hide GPUs from actors that ask for none.
             os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
             given = dict(config or {})
             if not given.get("address") and "RAY_ADDRESS" not in os.environ:
                 given.setdefault("include_dashboard", False)
+                self.started = True
             self.ray.init(**{"log_to_driver": False, "logging_level": logging.ERROR, **given})
 
     def close(self) -> None:

@@ -51,6 +51,7 @@ def test_without_ray_the_command_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_cluster_is_started_and_ended_with_the_connection(ray: StandIn) -> None:
     connection = RayConnection()
     assert ray.connected
+    assert connection.started
     assert ray.given["include_dashboard"] is False
     connection.close()
     assert not ray.connected
@@ -60,7 +61,7 @@ def test_a_cluster_is_started_and_ended_with_the_connection(ray: StandIn) -> Non
 
 
 def test_a_running_cluster_is_connected_to(ray: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    RayConnection({"address": "auto", "log_to_driver": True})
+    assert not RayConnection({"address": "auto", "log_to_driver": True}).started
     assert ray.given["address"] == "auto"
     assert ray.given["log_to_driver"] is True
     assert "include_dashboard" not in ray.given

@@ -51,8 +51,8 @@ class LLMCollector:
             reward entry.
         repeats: responses per prompt. A policy with several samples of its own (`num_samples`) gives that
             many, for each repeat.
-        total_dialog_turns: responses after which the collection ends; -1 for no end.
         postproc: is given each batch, and gives what is yielded.
+        total_dialog_turns: responses after which the collection ends; -1 for no end.
         replay_buffer: is extended by each batch, and None is yielded.
         flatten_data: yield batches of one dimension; by default if there is a replay buffer.
         track_policy_version: write "policy_version". It is counted by `increment_version`.
@@ -89,8 +89,8 @@ class LLMCollector:
         dialog_turns_per_batch: int,
         reward: Callable[[TensorDictBase], Any] | None = None,
         repeats: int | None = None,
-        total_dialog_turns: int = -1,
         postproc: Callable[[TensorDictBase], TensorDictBase] | None = None,
+        total_dialog_turns: int = -1,
         replay_buffer: Any = None,
         flatten_data: bool | None = None,
         track_policy_version: bool = False,

@@ -73,8 +73,8 @@ class RayCollector:
     Raises:
         ImportError: without Ray; the message has the pip command.
         TypeError: both `policy` and `policy_factory` are given.
-        ValueError: lists of different lengths, a number out of range, or frames that cannot be divided among
-            the actors with `sync=True`.
+        ValueError: lists of different lengths, a number out of range, frames that cannot be divided among
+            the actors with `sync=True`, or too few processors where a cluster is started here.
         RuntimeError: while iterating, an actor died several times before it gave anything.
 
     Source:
@@ -164,11 +164,23 @@ class RayCollector:
         self._found: dict[int, Any] = {}  # of a batch of all actors
         self._connection = RayConnection(ray_init_config)
         self._ray = self._connection.ray
+        self._check_processors()
         # As they are now: a successor gets what its predecessor got, whatever becomes of the policy here.
         self._parts = [
             self._ray.put((collector_class, env, policy, factory))
             for env, factory in zip(lists["create_env_fn"], lists["policy_factory"], strict=True)
         ]
+
+    def _check_processors(self) -> None:
+        """ValueError if actors would wait for processors that a machine alone will never have."""
+        needed = sum(config.get("num_cpus", 1) for config in self._remote)
+        there = self._ray.cluster_resources().get("CPU", 0) if self._connection.started else needed
+        if needed > there:
+            self._connection.close()
+            raise ValueError(
+                f"{self.num_collectors} collectors need {needed:g} processors and this machine has {there:g}:"
+                ' give fewer, or less to each, as remote_configs={"num_cpus": 0.5}'
+            )
 
     # -- iterating ---------------------------------------------------------------------------------
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -87,6 +89,27 @@ def test_arguments() -> None:
         RayCollector(None, num_collectors=2, sync=True, frames_per_batch=3)
     with pytest.raises(ValueError, match="got 0"):
         RayCollector(None, frames_per_batch=0)
+
+
+def test_actors_do_not_wait_for_what_will_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    connected: list[bool] = []
+    ray = SimpleNamespace(
+        is_initialized=lambda: False,
+        init=lambda **options: connected.append(True),
+        shutdown=lambda: connected.append(False),
+        cluster_resources=lambda: {"CPU": 2.0},
+        put=lambda value: value,
+        data=None,
+    )
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setitem(sys.modules, "ray.data", SimpleNamespace())
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(ValueError, match="3 collectors need 3 processors and this machine has 2: give fewer"):
+        RayCollector(None, num_collectors=3, frames_per_batch=1)
+    assert connected == [True, False]
+    with RayCollector(None, num_collectors=3, frames_per_batch=1, remote_configs={"num_cpus": 0.5}) as fits:
+        assert fits.stats()["workers"] == 3
+    assert connected == [True, False] * 2
 
 
 _ENVIRONMENT = """
