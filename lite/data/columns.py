@@ -63,16 +63,35 @@ def taken(batch: Mapping[str, Any], rows: NDArray[np.intp]) -> dict[str, Any]:
 
 def ragged(rows: Sequence[Any]) -> NDArray[np.object_]:
     """A column of lists of any lengths: an array of objects, whose elements are lists of Python's numbers."""
-    column = np.empty(len(rows), object)
-    for i, row in enumerate(rows):
-        column[i] = row.tolist() if isinstance(row, np.ndarray) else list(row)
+    return _column([row.tolist() if isinstance(row, np.ndarray) else list(row) for row in rows])
+
+
+def passed_on(batch: Mapping[str, Any]) -> Columns:
+    """The columns for a result, with lists in place of arrays in them.
+
+    Ray reads lists of a table as arrays of objects; given back as they are, it would pickle them.
+    """
+    columns: Columns = {}
+    for name, column in batch.items():
+        if isinstance(column, np.ndarray) and column.dtype == object:
+            nested = any(isinstance(value, (np.ndarray, list, tuple, Mapping)) for value in column)
+            column = _column([plain(value) for value in column]) if nested else column
+        columns[name] = column
+    return columns
+
+
+def _column(values: Sequence[Any]) -> NDArray[np.object_]:
+    column = np.empty(len(values), object)
+    for i, value in enumerate(values):
+        column[i] = value
     return column
 
 
 def plain(value: Any) -> Any:
     """Lists and mappings in place of the arrays that readers of tables make of them."""
     if isinstance(value, np.ndarray):
-        return [plain(item) for item in value.tolist()]
+        items = value.tolist()
+        return [plain(item) for item in items] if value.dtype == object else items
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     if isinstance(value, Mapping):

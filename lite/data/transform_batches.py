@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite import TensorDict, TensorDictBase, is_leaf_nontensor, is_non_tensor, lazy_stack
-from lite.data.columns import Columns, ragged, rows_of, without
+from lite.data.columns import Columns, passed_on, ragged, rows_of, without
 
 Transform = Callable[[TensorDictBase], TensorDictBase]
 
@@ -83,7 +83,7 @@ class TransformBatches:
         columns = columns_of(out, self.separator)
         if self.id_key in left and self.id_key not in columns and len(out) == count:
             columns = {self.id_key: left[self.id_key], **columns}
-        return columns
+        return passed_on(columns)
 
 
 def tensordict_of(batch: Mapping[str, Any], separator: str) -> TensorDictBase:

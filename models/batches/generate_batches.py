@@ -15,6 +15,7 @@ from lite.data.columns import (
     Columns,
     id_row,
     ids_of,
+    passed_on,
     plain,
     ragged,
     row_named,
@@ -165,7 +166,7 @@ class GenerateBatches:
             max_rows=self.max_rows,
             assistant_model=self.assistant,
         )
-        repeated = taken(left, np.repeat(np.arange(count), self.num_samples))
+        repeated = taken(passed_on(left), np.repeat(np.arange(count), self.num_samples))
         return repeated | self._columns([p for p in prompts for _ in range(self.num_samples)], responses)
 
     def _prompt(self, batch: Mapping[str, Any], i: int) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.data.columns import Columns, id_row, ids_of, plain, ragged, row_named, rows_of, without
+from lite.data.columns import Columns, id_row, ids_of, passed_on, plain, ragged, row_named, rows_of, without
 from lite.kernels._integer import integer
 from lite.models.batches.opening import OpenModel
 from lite.models.batches.rows import is_messages, row_of
@@ -117,7 +117,7 @@ class ScoreBatches:
             "mean_log_prob": sums / np.maximum(counts, 1),
             "tokens": counts,
         }
-        return left | {f"{self.prefix}{name}": column for name, column in found.items()}
+        return passed_on(left) | {f"{self.prefix}{name}": column for name, column in found.items()}
 
     def _row(self, batch: Mapping[str, Any], i: int) -> tuple[NDArray[np.int64], int]:
         """Ids of prompt and response, and how many are the prompt's."""

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lite.data.columns import id_row, ids_of, plain, ragged, row_named, rows_of, taken, without
+from lite.data.columns import id_row, ids_of, passed_on, plain, ragged, row_named, rows_of, taken, without
 
 
 def test_rows_are_counted() -> None:
@@ -46,6 +46,26 @@ def test_lists_of_any_lengths_are_objects() -> None:
     assert column.tolist() == [[1, 2], [], [[1.0, 1.0]]]
     assert [type(x) for x in column[0]] == [int, int]
     assert ragged([np.array([1]), np.array([2])]).shape == (2,)
+
+
+def test_lists_that_a_reader_made_arrays_of_are_lists_again() -> None:
+    turns, ids = np.empty(2, object), np.empty(2, object)
+    turns[0], ids[0], ids[1] = np.array([{"role": "user"}], object), np.array([1, 2]), np.array([3])
+    batch = {
+        "turns": turns,
+        "ids": ids,
+        "text": np.array(["a", None], object),
+        "x": np.arange(2),
+        "list": [1, 2],
+    }
+    for column in (turns, ids):
+        column.setflags(write=False)
+    out = passed_on(batch)
+    assert out["turns"].tolist() == [[{"role": "user"}], None]
+    assert out["ids"].tolist() == [[1, 2], [3]]
+    assert {type(row) for row in out["ids"]} == {list}
+    for name in ("text", "x", "list"):
+        assert out[name] is batch[name]
 
 
 @pytest.mark.parametrize(

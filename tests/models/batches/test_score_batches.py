@@ -56,8 +56,9 @@ def test_rows_of_ids_score_what_the_model_says(judge: Make, scripted_model: Make
         np.testing.assert_allclose(out["mean_log_prob"][i], expected.mean(), rtol=1e-5)
         assert out["tokens"][i] == len(expected)
     assert (out["log_prob"].dtype, out["tokens"].dtype) == (np.float64, np.int64)
-    for name in given:
+    for name in ("id", "note"):
         assert out[name] is given[name]
+    assert out["prompt_ids"].tolist() == [ids.tolist() for ids in given["prompt_ids"]]
 
 
 def test_a_row_is_what_it_is_in_any_batch(judge: Make) -> None:

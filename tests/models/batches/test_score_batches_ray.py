@@ -82,7 +82,18 @@ def on_one_machine() -> Any:
         + """
 options = {"generate_kwargs": sampled, "num_samples": 2, "seed": 3}
 scores = [job(Marked, 10, 2, 3, dies_at=13), job(Marked, 2, 1, None, cpus=2)]
+chats = [{"id": i, "messages": [{"role": "user", "content": f"text {i}"}]} if i % 2 else
+         {"id": i, "prompt": f"text {i}"} for i in range(6)]
+(Path(folder) / "rows.jsonl").write_text("".join(json.dumps(row) + "\\n" for row in chats))
+write = ray.data.read_json(folder + "/rows.jsonl").map_batches(
+    GenerateBatches, fn_constructor_kwargs={"model": model, **options}, num_cpus=1, batch_size=2,
+    compute=ray.data.ActorPoolStrategy(size=1))
+write.write_parquet(folder + "/written")
+back = ray.data.read_parquet(folder + "/written").map_batches(
+    ScoreBatches, fn_constructor_kwargs={"model": model, "prefix": "ref_"}, num_cpus=1,
+    compute=ray.data.ActorPoolStrategy(size=1)).take_all()
 print(json.dumps({
+    "files": [[int(row["id"]), row["log_prob"], row["ref_log_prob"]] for row in back],
     "scores": [plain(rows, "id", "log_prob", "threads") for rows in scores],
     "processes": len({row["pid"] for row in scores[0]}),
     "died": (Path(folder) / "died").exists(),
@@ -122,6 +133,13 @@ def test_responses_do_not_depend_on_actors_and_batches(on_one_machine: Any) -> N
     expected = [[i, s, ids] for i, s, ids in zip(out["id"], out["sample"], out["response_ids"], strict=True)]
     for found in on_one_machine["texts"]:
         assert found == expected
+
+
+def test_results_go_through_files(on_one_machine: Any) -> None:
+    """Texts and conversations from JSON lines, responses in Parquet as plain lists, and scores of these."""
+    ids, log_probs, scores = np.array(on_one_machine["files"]).T
+    assert sorted(ids) == [i for i in range(6) for _ in range(2)]
+    np.testing.assert_allclose(scores, log_probs, atol=1e-3)
 
 
 def test_a_lost_machine_loses_and_doubles_nothing() -> None:
