@@ -272,12 +272,10 @@ class SamplingPlan:
     def _draw_on(
         self, gpu: Any, logits: Any, model: Array, step: ArrayLike, previous: Any, bias: Any, mask: Any,
         scores: Any, stream: Any,
-    ) -> tuple[Any, Any, None]:  # fmt: skip
-        """For logits in CUDA memory."""
+    ) -> tuple[Any, Any, DrawDetails | None]:  # fmt: skip
+        """For logits in CUDA memory; details are on the host."""
         from lite.kernels.cuda import sample_tokens as cuda
 
-        if self._details:
-            raise NotImplementedError("details of draws from logits in CUDA memory are not there yet")
         self._set_steps(step)
         keep = None if mask is None else _mask(mask, self.shape)[0]
         source = model if scores is None else _shaped("scores", scores, self.shape)
@@ -291,9 +289,16 @@ class SamplingPlan:
                 raise ValueError(WHY[OUTSIDE].format(row))
         if self._generator is None:
             self._options[:, 6] = uniform(self._seeds[:, 0], self._seeds[:, 1])
-        drawn, outcome = cuda.draw(gpu, source, keep, before, starts, added, self._options.T.copy())
-        check(outcome)
-        return drawn, cuda.narrowed(gpu, token_log_probs(logits, drawn, stream=stream)), None
+        details = cuda.Details(self._kept, self._top_n) if self._details else None
+        options = self._options.T.copy()
+        drawn = cuda.draw(gpu, source, keep, before, starts, added, options, model, details)
+        check(drawn.outcomes)
+        log_probs = cuda.narrowed(gpu, token_log_probs(logits, drawn.tokens, stream=stream))
+        if drawn.numbers is None:
+            return drawn.tokens, log_probs, None
+        sampled, masses, entropies = drawn.numbers.T
+        listed = drawn.offsets, drawn.kept, drawn.best, drawn.best_log_probs
+        return drawn.tokens, log_probs, DrawDetails(sampled, masses, entropies, *listed)
 
 
 def _option(
