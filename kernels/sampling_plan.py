@@ -121,6 +121,7 @@ class SamplingPlan:
             self._seeds[:, 0] = given.astype(np.uint64)
         self._details, self._kept, self._top_n = details, kept_ids, top_n
         self._ready = False
+        self._there: dict[int, Any] = {}  # memory on GPUs
 
     def _allocate(self) -> None:
         from lite.kernels.cpu import flat_rows
@@ -176,12 +177,10 @@ class SamplingPlan:
             gpu = gpu_of(stream, logits=logits, mask=mask, scores=scores)
             model = as_array("logits", logits)
             if gpu is not None:
+                self._check(model)
                 return self._draw_on(gpu, logits, model, step, previous, bias, mask, scores, stream)
+        self._check(model)
         rows, size = self.shape
-        if not is_float(model.dtype):
-            raise TypeError(f"logits must be float16, bfloat16, float32 or float64, got {model.dtype}")
-        if model.shape != self.shape:
-            raise ValueError(f"logits must have the shape {self.shape}, got {model.shape}")
         self._set_steps(step)
         if not self._ready:
             self._allocate()
@@ -222,6 +221,12 @@ class SamplingPlan:
         if model.dtype == np.float64 and rows:  # what float32 has rounded
             log_probs[:] = token_log_probs(model, self._tokens)
         return self._tokens, log_probs, self._detailed() if self._details else None
+
+    def _check(self, model: Array) -> None:
+        if not is_float(model.dtype):
+            raise TypeError(f"logits must be float16, bfloat16, float32 or float64, got {model.dtype}")
+        if model.shape != self.shape:
+            raise ValueError(f"logits must have the shape {self.shape}, got {model.shape}")
 
     def _draw_rows(self, args: tuple[Any, ...], memory: tuple[Any, ...], start: int, stop: int) -> None:
         """Rows in order; a flat one leaves the loop, so that others need no code for it."""
@@ -275,6 +280,7 @@ class SamplingPlan:
     ) -> tuple[Any, Any, DrawDetails | None]:  # fmt: skip
         """For logits in CUDA memory; details are on the host."""
         from lite.kernels.cuda import sample_tokens as cuda
+        from lite.kernels.cuda._gpu import Reused
 
         self._set_steps(step)
         keep = None if mask is None else _mask(mask, self.shape)[0]
@@ -291,7 +297,8 @@ class SamplingPlan:
             self._options[:, 6] = uniform(self._seeds[:, 0], self._seeds[:, 1])
         details = cuda.Details(self._kept, self._top_n) if self._details else None
         options = self._options.T.copy()
-        drawn = cuda.draw(gpu, source, keep, before, starts, added, options, model, details)
+        reused = self._there.setdefault(gpu.ordinal, Reused())
+        drawn = cuda.draw(gpu, source, keep, before, starts, added, options, model, details, reused)
         check(drawn.outcomes)
         log_probs = cuda.narrowed(gpu, token_log_probs(logits, drawn.tokens, stream=stream))
         if drawn.numbers is None:

@@ -15,7 +15,7 @@ from lite.kernels.cuda._arrays import DeviceMemory, device_array
 from lite.kernels.cuda._copies import c_ordered
 from lite.kernels.cuda._details import best, hottest, log_sum, summed_up
 from lite.kernels.cuda._filters import filtered, is_kept, key_of, weight_of
-from lite.kernels.cuda._gpu import Gpu
+from lite.kernels.cuda._gpu import Gpu, Reused
 from lite.kernels.cuda._jit import SIMULATED, cuda, device, kernel
 from lite.kernels.cuda._layouts import C_ORDER, Layout, flat, layout_of, nothing
 from lite.kernels.cuda._numbers import greatest, least, widen
@@ -57,8 +57,9 @@ def draw(
     starts: NDArray[np.int64],
     bias: tuple[NDArray[Any], ...],
     options: NDArray[np.float64],
-    model: DeviceMemory | None = None,
-    details: Details | None = None,
+    model: DeviceMemory | None,
+    details: Details | None,
+    reused: Reused,
 ) -> Draws:
     """A token of each row, and what became of the row. Waits for the device.
 
@@ -70,14 +71,15 @@ def draw(
         options: rows of temperatures, top_k, top_p, min_p, typical_p, penalties, and uniform draws.
         model: the logits, where details are wanted.
         details: which.
+        reused: memory to work in, the tokens among it.
 
     Returns:
         The draws; outcomes are `DRAWN`, `NOTHING` or `UNKNOWN`.
     """
     rows, size = logits.shape
-    tokens = gpu.empty((rows,), np.int64)
     if not rows:
-        return _nothing_drawn(tokens, details)
+        return _nothing_drawn(gpu.empty((0,), np.int64), details)
+    tokens = reused.array(gpu, "tokens", rows, np.int64)
     before_ = flat(gpu, previous) if previous.size else nothing(gpu, np.int64)
     memory, layout, _ = layout_of(gpu, logits)
     flags, flags_layout, masked = nothing(gpu, np.bool_), C_ORDER, 0
@@ -86,13 +88,14 @@ def draw(
         masked = _FLAGS if keep.dtype == np.bool_ else _BITS
     offsets, ids, values = bias
     blocks = min(rows, 2 * gpu.multiprocessors())
-    scores, candidates = gpu.scratch(blocks * size, np.float32), gpu.scratch(blocks * size, np.int32)
-    maxima, found = gpu.scratch(blocks * _THREADS, np.float32), gpu.upload(np.zeros(2 * rows, np.int64))
+    found = reused.upload(gpu, "found", np.zeros(2 * rows, np.int64))
     operands = (
-        memory, layout, size, flags, flags_layout, masked, before_, gpu.upload(starts), gpu.upload(offsets),
-        gpu.upload(ids) if ids.size else nothing(gpu, np.int64),
-        gpu.upload(values) if ids.size else nothing(gpu, np.float32), gpu.upload(options.reshape(-1)), scores,
-        candidates, maxima, tokens, found, rows,
+        memory, layout, size, flags, flags_layout, masked, before_, reused.upload(gpu, "starts", starts),
+        reused.upload(gpu, "offsets", offsets), reused.upload(gpu, "ids", ids),
+        reused.upload(gpu, "values", values), reused.upload(gpu, "options", options.reshape(-1)),
+        reused.array(gpu, "scores", blocks * size, np.float32),
+        reused.array(gpu, "candidates", blocks * size, np.int32),
+        reused.array(gpu, "maxima", blocks * _THREADS, np.float32), tokens, found, rows,
     )  # fmt: skip
     shared = 8 * (_WARPS + _THREADS)
     if details is None or model is None:
@@ -100,11 +103,12 @@ def draw(
         return Draws(tokens, gpu.fetch(found)[:rows])
     told, told_layout, _ = layout_of(gpu, model)
     n, listed = details.best, details.kept
-    numbers = gpu.scratch(rows * (NUMBERS + n), np.float64)
-    kept, ranked = gpu.scratch(rows * size * listed, np.int32), gpu.scratch(rows * n, np.int64)
+    numbers = reused.array(gpu, "numbers", rows * (NUMBERS + n), np.float64)
+    kept = reused.array(gpu, "kept", rows * size * listed, np.int32)
+    ranked = reused.array(gpu, "ranked", rows * n, np.int64)
     gpu.launch(
         sample_with_details, blocks, _THREADS, *operands, told, told_layout,
-        gpu.scratch(blocks * size, np.float32), numbers, n, ranked, int(listed), kept,
+        reused.array(gpu, "plain", blocks * size, np.float32), numbers, n, ranked, int(listed), kept,
         shared=shared,
     )  # fmt: skip
     outcomes, counts = gpu.fetch(found).reshape(2, rows)

@@ -1,4 +1,4 @@
-"""What rows of logits in CUDA memory say of their tokens, as the model has them and as they were sampled from.
+"""What rows of logits in CUDA memory say of tokens, as the model has them and as they were sampled from.
 
 A row is read by neighbouring threads of one block: once for the softmax of the model, and once more where
 the temperature is another one. Its support is gathered. Sums that threads make together are float64.

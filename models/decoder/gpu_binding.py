@@ -134,7 +134,8 @@ class GpuGraph(BoundGraph):
         if self._placed.cuda_graphs:
             settings["gpu_graph_id"] = str(number)
         options = run_options(settings) if settings else None
-        return lambda seconds: self._binding.run(seconds, options)
+        binding = self._binding  # not this object, which then nobody could let go of
+        return lambda seconds: binding.run(seconds, options)
 
 
 class _Fixed:

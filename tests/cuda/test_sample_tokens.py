@@ -190,6 +190,25 @@ def test_details_of_no_rows() -> None:
     assert (details.top_ids.shape, details.kept_offsets.tolist(), details.kept_ids.size) == ((0, 2), [0], 0)
 
 
+def test_a_plan_draws_again_in_the_same_memory(rng: Any) -> None:
+    plan = SamplingPlan((3, 20), np.arange(3), top_p=0.9, details=True, kept_ids=True, top_n=2)
+    for step in range(3):
+        logits = rng.normal(size=(3, 20)).astype(np.float32)
+        bias = (np.array([0, 0, step, step]), np.arange(step), np.ones(step)) if step else None
+        options = {"previous": [[1] * step, [2], []], "bias": bias}
+        tokens, log_probs, there = plan.draw(cuda.to_device(logits), step, **options)
+        expected, scores, details = sample_tokens(
+            logits, np.arange(3), step=step, top_p=0.9, details=True, kept_ids=True, top_n=2, **options
+        )
+        np.testing.assert_array_equal(tokens.copy_to_host(), expected)
+        np.testing.assert_allclose(log_probs.copy_to_host(), scores, rtol=1e-5, atol=1e-6)
+        same_details(there, details)
+    with pytest.raises(ValueError, match=r"logits must have the shape \(3, 20\), got \(3, 19\)"):
+        plan.draw(cuda.to_device(logits[:, :19]))
+    with pytest.raises(TypeError, match="logits must be float16"):
+        plan.draw(cuda.to_device(np.zeros((3, 20), int)))
+
+
 def test_rows_that_cannot_be_drawn_from_are_named() -> None:
     logits = np.zeros((3, 4), np.float32)
     logits[1] = -np.inf
