@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,7 @@ from lite.models.decoder.gather_logits import MAX_MODEL_BYTES, gather_before_pro
 from lite.models.decoder.probe import check_causal, run_two_tokens
 from lite.models.decoder.recompute import RecomputeCache
 from lite.models.decoder.slots import SlotCache
+from lite.models.graph import protobuf
 from lite.models.graph.cuda_stream import CudaStream
 from lite.models.graph.model_config import ModelConfig
 from lite.models.graph.session import (
@@ -23,6 +25,8 @@ from lite.models.graph.session import (
     open_session,
     parse_device,
 )
+
+LARGE_WEIGHT = 1 << 20  # bytes; a weight of that size stays in its file when the graph is changed
 
 CACHES: dict[Padding, Callable[[PlacedGraph, int], KVCache]] = {
     Padding.SLOTS: SlotCache,
@@ -195,8 +199,11 @@ def _open(config: ModelConfig, opening: Opening, gather_logits: bool) -> Session
         "stream": opening.stream, "cuda_graphs": opening.cuda_graphs,
     }  # fmt: skip
     changed = None
-    if gather_logits and config.graph.stat().st_size <= MAX_MODEL_BYTES:
-        changed = gather_before_projection(config.graph.read_bytes())
+    if gather_logits and config.graph.stat().st_size:
+        with open(config.graph, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as model:
+            light = protobuf.with_weights_outside(model, config.graph.name, LARGE_WEIGHT)
+        if len(light) <= MAX_MODEL_BYTES:
+            changed = gather_before_projection(light)
     if changed is not None:
         try:
             session = open_session(config.graph, content=changed, **how)

@@ -204,7 +204,7 @@ def test_a_plan_draws_again_in_the_same_memory(rng: Any) -> None:
         np.testing.assert_allclose(log_probs.copy_to_host(), scores, rtol=1e-5, atol=1e-6)
         same_details(there, details)
     with pytest.raises(ValueError, match=r"logits must have the shape \(3, 20\), got \(3, 19\)"):
-        plan.draw(cuda.to_device(logits[:, :19]))
+        plan.draw(cuda.to_device(logits[:, :19].copy()))
     with pytest.raises(TypeError, match="logits must be float16"):
         plan.draw(cuda.to_device(np.zeros((3, 20), int)))
 
