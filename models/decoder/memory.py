@@ -7,6 +7,7 @@ can change shape without being copied and types without a NumPy dtype (bfloat16)
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,7 +56,8 @@ class DeviceBuffer:
 
     def __del__(self) -> None:
         # onnxruntime may give the memory to a buffer of another stream, while this one still uses it
-        if self.device != "cpu" and self.stream.handle is not None and self.stream.queued:
+        idle = self.device == "cpu" or self.stream.handle is None or not self.stream.queued
+        if not idle and not sys.is_finalizing():
             self.stream.finish()
 
     def view(self) -> NDArray[np.uint8]:

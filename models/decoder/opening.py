@@ -79,7 +79,14 @@ class Opening:
         if kind != "cuda" or given:
             return cls(config, device, num_threads)
         check_cuda(import_onnxruntime())
-        return cls(config, device, num_threads, CudaStream.made(index), cuda_graphs)
+        try:
+            stream = CudaStream.made(index)
+        except RuntimeError as error:
+            raise RuntimeError(
+                f"device={device!r}: {error}. Check `nvidia-smi`; the libraries come with "
+                'pip install "tensordict-lite[cuda]"'
+            ) from error
+        return cls(config, device, num_threads, stream, cuda_graphs)
 
     def graph(
         self, given: SessionLike | tuple[SessionLike, SessionLike] | None, *, gather_logits: bool

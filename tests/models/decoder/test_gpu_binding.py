@@ -128,6 +128,12 @@ def test_cuda_graphs_are_for_models_that_are_opened_on_a_gpu() -> None:
             OnnxDecoder(decoder_graphs.config(), cuda_graphs=True, **arguments)  # type: ignore[arg-type]
 
 
+def test_a_machine_without_a_gpu(gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "cudaSetDevice", lambda index: 100)
+    with pytest.raises(RuntimeError, match=r"device='cuda:.*CUDA error 100\. Check `nvidia-smi`.*pip install"):
+        on_a_stream("slots", gpu, monkeypatch)
+
+
 def test_siblings_take_turns_where_steps_are_captured(
     gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
