@@ -70,7 +70,7 @@ class OnnxDecoder:
         variant: which of a directory's graphs, see `ModelConfig.from_directory`.
         adapters: LoRA adapters to choose from with `adapter`: onnxruntime's files (`.onnx_adapter`), by name.
         cuda_graphs: on a GPU, replay steps of decoding as CUDA graphs: for models with GroupQueryAttention
-            that run there as a whole. No GPU has run this yet.
+            that run there as a whole. Logits of a step hold until the next one. No GPU has run this yet.
         session: a session to use instead of opening one (of a pair of graphs both, the one that reads prompts
             second), and a `ModelConfig` (or None) instead of a path; for tests.
 
@@ -273,10 +273,7 @@ class OnnxDecoder:
 
     @_in_turn
     def prefill_rows(self, rows: Sequence[int], prompts: Sequence[ArrayLike]) -> Logits:
-        """`prefill` for several rows, in as few runs as the graph allows; returns logits (n, V).
-
-        Those of a GPU stay there, as of `decode_unchecked`.
-        """
+        """`prefill` for several rows, in as few runs as possible; logits (n, V), which stay on a GPU."""
         if len(rows) != len(prompts):
             raise ValueError(f"prompts must have one entry per row, got {len(prompts)} for {len(rows)} rows")
         checked = [self._checked(ids, 0) for ids in prompts]
@@ -332,7 +329,7 @@ class OnnxDecoder:
         """`decode` without its checks, for a loop that knows its rows, tokens and lengths to be right.
 
         The logits stay as they are until the next step of the same rows, which may write into the same array.
-        Those of a GPU stay there (`__cuda_array_interface__`), for `np.asarray` to copy.
+        On a GPU they stay there (`__cuda_array_interface__`), for `np.asarray` to copy.
         """
         if os.getpid() != self._process:
             raise RuntimeError(_FORKED)

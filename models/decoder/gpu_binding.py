@@ -25,7 +25,7 @@ from lite.models.decoder.memory import DeviceBuffer, upload
 from lite.models.graph.cuda_stream import CudaStream
 from lite.models.graph.session import SessionLike, run_options
 
-STEPS_BEFORE = 8  # of the same rows before theirs is captured, which takes about three runs
+CAPTURED_STEP = 8  # of the same rows; to capture it takes about three runs
 _NEVER = -1  # the number of runs that are not captured
 _numbers = itertools.count(1)
 
@@ -112,9 +112,14 @@ class GpuGraph(BoundGraph):
         for name, array in self._held.items():
             upload(fixed.inputs[name], array)
         fixed.steps += 1
-        if fixed.steps == STEPS_BEFORE:
+        if fixed.steps == CAPTURED_STEP:
             fixed.start = self._runner(fixed.number)
-        self._launch(fixed.start or self._start)
+        try:
+            self._launch(fixed.start or self._start)
+        except RuntimeError as error:
+            if fixed.steps == CAPTURED_STEP:
+                error.add_note("This step was captured as a CUDA graph: without cuda_graphs=True it may run.")
+            raise
 
     def _launch(self, start: Callable[[float | None], None]) -> None:
         try:

@@ -11,7 +11,16 @@ from helpers.models.decoder_graphs import BLOCKS, RECOMPUTED, SLOTS
 from helpers.models.stand_in_gpu import DeviceValue, HostRuntime, gpu, on_gpu
 from helpers.simulator import gpu_found
 
-from lite.models import GenerationConfig, OnnxDecoder, embedded_model_path, generate, score, score_choices
+from lite.models import (
+    GenerationConfig,
+    OnnxDecoder,
+    PrefixCache,
+    embedded_model_path,
+    full_logits,
+    generate,
+    score,
+    score_choices,
+)
 from lite.models.decoder.device_logits import DeviceLogits
 
 __all__ = ["gpu"]  # a fixture
@@ -57,8 +66,25 @@ def test_generated_and_scored_as_on_the_cpu(pair: Any) -> None:
     for one, two in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(one.tokens, two.tokens)
         np.testing.assert_allclose(one.log_probs, two.log_probs, atol=5e-3)
-    for one, two in zip(score(decoder, prompts), score(other, prompts), strict=True):
-        np.testing.assert_allclose(one, two, atol=5e-3)
+    for function in (score, full_logits):
+        for one, two in zip(function(decoder, prompts), function(other, prompts), strict=True):
+            assert type(one) is np.ndarray
+            np.testing.assert_allclose(one, two, atol=5e-3)
+
+
+@pytest.mark.parametrize("name", ["positions", "slots"])
+def test_a_conversation_that_grows(gpu: HostRuntime, name: str) -> None:
+    other, _, _ = decoder_graphs.make(name)
+    decoder, _ = on_gpu(name, other.config)
+    config = GenerationConfig(max_new_tokens=4, do_sample=True)
+    text, cache = list(range(1, 20)), PrefixCache(decoder, 10**6)
+    for turn in range(3):
+        seeds = np.array([turn], np.uint64)
+        (one,) = generate(decoder, [text], config, seeds=seeds, prefix_cache=cache)
+        (two,) = generate(other, [text], config, seeds=seeds)
+        np.testing.assert_array_equal(one.tokens, two.tokens)
+        text += [*one.tokens.tolist(), 5, 6]
+    assert cache.hits == 2
 
 
 def test_memory_of_the_gpu_is_given_back(gpu: HostRuntime) -> None:

@@ -12,7 +12,7 @@ from helpers.models.stand_in_gpu import HostRuntime, gpu, on_a_stream
 
 from lite.models import OnnxDecoder
 from lite.models.decoder.device_logits import DeviceLogits
-from lite.models.decoder.gpu_binding import STEPS_BEFORE
+from lite.models.decoder.gpu_binding import CAPTURED_STEP
 
 __all__ = ["gpu"]  # a fixture
 
@@ -95,17 +95,17 @@ def test_a_step_is_captured_once_it_was_run_often(gpu: HostRuntime, monkeypatch:
     session.numbers.clear()
     gpu.calls.clear()
     addresses = set()
-    for _ in range(STEPS_BEFORE + 4):
+    for _ in range(CAPTURED_STEP + 4):
         logits = decoder.decode_unchecked(np.array([4, 5]), [0, 1])
         addresses.add(logits.address)  # type: ignore[union-attr]
         np.asarray(logits)
     *before, captured = dict.fromkeys(session.numbers)
     assert before == ["-1"]
     assert int(str(captured)) > 0
-    assert session.numbers == ["-1"] * (STEPS_BEFORE - 1) + [captured] * 5
+    assert session.numbers == ["-1"] * (CAPTURED_STEP - 1) + [captured] * 5
     assert session.replays == 4
     assert len(addresses) == 1
-    assert gpu.calls.count("upload") == 2 * (STEPS_BEFORE + 4)  # ids and mask; nothing is bound
+    assert gpu.calls.count("upload") == 2 * (CAPTURED_STEP + 4)  # ids and mask; nothing is bound
     del decoder
     gc.collect()
     assert not session.captured
@@ -130,7 +130,9 @@ def test_cuda_graphs_are_for_models_that_are_opened_on_a_gpu() -> None:
 
 def test_a_machine_without_a_gpu(gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "cudaSetDevice", lambda index: 100)
-    with pytest.raises(RuntimeError, match=r"device='cuda:.*CUDA error 100\. Check `nvidia-smi`.*pip install"):
+    with pytest.raises(
+        RuntimeError, match=r"device='cuda:.*CUDA error 100\. Check `nvidia-smi`.*pip install"
+    ):
         on_a_stream("slots", gpu, monkeypatch)
 
 
@@ -140,6 +142,24 @@ def test_siblings_take_turns_where_steps_are_captured(
     for graphs in (True, False):
         decoder, _ = on_a_stream("slots", gpu, monkeypatch, cuda_graphs=graphs)
         assert (decoder.sibling()._turn is decoder._turn) is graphs
+
+
+def test_a_step_that_cannot_be_captured(gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder, session = on_a_stream("slots", gpu, monkeypatch, cuda_graphs=True)
+    plain = session.run_with_iobinding
+
+    def run(binding: Any, options: Any = None) -> None:
+        if options.get_run_config_entry("gpu_graph_id") != "-1":
+            raise RuntimeError("operation not permitted when stream is capturing")
+        plain(binding, options)
+
+    monkeypatch.setattr(session, "run_with_iobinding", run)
+    decoder.prefill(0, [1])
+    for _ in range(CAPTURED_STEP - 1):
+        decoder.decode([2])
+    with pytest.raises(RuntimeError, match="not permitted when stream is capturing") as caught:
+        decoder.decode([2])
+    assert "without cuda_graphs=True" in caught.value.__notes__[0]
 
 
 def test_errors_have_the_sizes(gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
