@@ -3,8 +3,8 @@
     python bench/cuda_llm.py MODEL [--device cuda] [--rounds N] [--tokens N]
 
 MODEL is the folder of an export for a GPU with GroupQueryAttention, as `onnxruntime_genai.models.builder`
-writes with `-e cuda -p fp16`. Before anything is timed, the responses of all alternatives are compared with the CPU's. With
-`--device cpu` only what needs no GPU runs, and nothing is written to results/.
+writes with `-e cuda -p fp16`. Before anything is timed, the responses of all alternatives are compared with
+the CPU's. With `--device cpu` only what needs no GPU runs, and nothing is written to results/.
 """
 
 from __future__ import annotations

@@ -112,14 +112,14 @@ class GpuGraph(BoundGraph):
         for name, array in self._held.items():
             upload(fixed.inputs[name], array)
         fixed.steps += 1
-        if fixed.steps == CAPTURED_STEP:
-            fixed.start = self._runner(fixed.number)
+        start = self._runner(fixed.number) if fixed.steps == CAPTURED_STEP else fixed.start
         try:
-            self._launch(fixed.start or self._start)
+            self._launch(start or self._start)
         except RuntimeError as error:
             if fixed.steps == CAPTURED_STEP:
                 error.add_note("This step was captured as a CUDA graph: without cuda_graphs=True it may run.")
             raise
+        fixed.start = start
 
     def _launch(self, start: Callable[[float | None], None]) -> None:
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,8 @@ class DeviceBuffer:
         # onnxruntime may give the memory to a buffer of another stream, while this one still uses it
         idle = self.device == "cpu" or self.stream.handle is None or not self.stream.queued
         if not idle and not sys.is_finalizing():
-            self.stream.finish()
+            with suppress(RuntimeError):  # nobody could catch it; whoever uses the GPU next gets it, too
+                self.stream.finish()
 
     def view(self) -> NDArray[np.uint8]:
         """The bytes of a CPU buffer as a writable array that shares its memory.

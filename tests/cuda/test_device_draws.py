@@ -199,7 +199,7 @@ def test_the_session_and_the_kernels_share_a_stream(
 
 
 def test_steps_are_captured_and_replayed(gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The eighth step of the same rows and those after it, prompts never; what lies at the addresses is read."""
+    """The eighth step of the same rows and those after it, prompts never."""
     decoder, session = on_a_stream("slots", gpu, monkeypatch, cuda_graphs=True)
     other, _, _ = decoder_graphs.make("slots")
     configs = [GenerationConfig(max_new_tokens=n, do_sample=True) for n in (15, 35, 25)]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import gc
 import os
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -237,7 +238,7 @@ def on_a_stream(
 
 
 @pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> HostRuntime:
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostRuntime]:
     """The device `NAME`, of which Numba's simulator knows where it runs, and Numba itself never does."""
     runtime = HostRuntime()
     monkeypatch.setattr(cuda_stream, "cuda_runtime", lambda: runtime)
@@ -255,4 +256,5 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> HostRuntime:
             return 0
 
         monkeypatch.setattr(_gpu, "_stream", stream_of)
-    return runtime
+    yield runtime
+    gc.collect()  # what still waits for its stream does so here
