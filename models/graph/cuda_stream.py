@@ -8,6 +8,8 @@ whole device, and the host waits only for what it reads. No GPU has run this yet
 from __future__ import annotations
 
 import ctypes
+import functools
+import os
 import threading
 import weakref
 from collections import defaultdict
@@ -118,12 +120,15 @@ class CudaStream:
 _WHERE = {TO_DEVICE: "to the GPU", TO_HOST: "from the GPU to the host", ON_DEVICE: "on the GPU"}
 
 
+@functools.cache
 def cuda_runtime() -> Any:
-    """The CUDA runtime library that onnxruntime's CUDA provider loads into the process."""
+    """The CUDA runtime library that is in the process, as onnxruntime's CUDA provider loads one, or any."""
     names = [f"libcudart.so.{major}" for major in (13, 12, 11)] + ["cudart64_13.dll", "cudart64_12.dll"]
-    for name in names:
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            continue
+    loaded = getattr(os, "RTLD_NOLOAD", 0) | getattr(os, "RTLD_NOW", 0)
+    for mode in (loaded, ctypes.DEFAULT_MODE):
+        for name in names:
+            try:
+                return ctypes.CDLL(name, mode=mode)
+            except OSError:
+                continue
     raise RuntimeError(f"cannot find the CUDA runtime library ({', '.join(names)})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -92,9 +93,24 @@ def test_errors_say_what_failed(
 
 
 def test_a_machine_without_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> None:
+    def missing(name: str, mode: int) -> None:
         raise OSError(name)
 
     monkeypatch.setattr("ctypes.CDLL", missing)
     with pytest.raises(RuntimeError, match=r"cannot find the CUDA runtime library \(libcudart\.so\.13"):
-        cuda_stream.cuda_runtime()
+        cuda_stream.cuda_runtime.__wrapped__()
+
+
+def test_the_library_that_is_loaded_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not a newer one that is installed, too."""
+    asked: list[tuple[str, int]] = []
+
+    def library(name: str, mode: int) -> str:
+        asked.append((name, mode))
+        if name != "libcudart.so.12" or not mode & os.RTLD_NOLOAD:
+            raise OSError(name)
+        return name
+
+    monkeypatch.setattr("ctypes.CDLL", library)
+    assert cuda_stream.cuda_runtime.__wrapped__() == "libcudart.so.12"
+    assert [name for name, _ in asked] == ["libcudart.so.13", "libcudart.so.12"]
