@@ -193,13 +193,13 @@ def _check_places(session: SessionLike, spec: GraphSpec, cuda_graphs: bool) -> N
     cache = [tensor.past for tensor in spec.cache if tensor.past in elsewhere]
     if cache:
         raise ValueError(
-            f"onnxruntime has no operator on the GPU that reads {cache[0]!r} ({spec.cache_type}), only on the "
-            "CPU: GroupQueryAttention needs float16 or bfloat16 there, as exports for GPUs have it"
+            f"onnxruntime has no operator on the GPU that reads {cache[0]!r} ({spec.cache_type}): "
+            "GroupQueryAttention needs float16 or bfloat16 there, as exports for GPUs have it"
         )
     if cuda_graphs and elsewhere:
+        names = ", ".join(map(repr, sorted(elsewhere)))
         raise ValueError(
-            f"cuda_graphs=True: the graph's {', '.join(map(repr, sorted(elsewhere)))} are read on the CPU, so "
-            "its steps cannot be captured"
+            f"cuda_graphs=True: the graph's {names} are read on the CPU, so its steps cannot be captured"
         )
 
 
