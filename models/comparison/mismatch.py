@@ -147,6 +147,11 @@ def mismatch(
     together = np.concatenate(log_ratios)
     if bos_token_id is None and not _is_log(a) and a.config is not None:
         bos_token_id = a.config.bos_token_id
+    elif bos_token_id is not None and not _is_log(a):
+        try:
+            a.check_ids([bos_token_id])
+        except ValueError as error:
+            raise ValueError(f"bos_token_id: {error}") from None
     cause, tried = find_causes(None if _is_log(a) else a, given, of_a, of_b, bos_token_id)
     return Mismatch(
         rows=given,
