@@ -1,7 +1,7 @@
 """Trees over priorities: draws in proportion to them, and changes, in the logarithm of their number.
 
-A tree is one array of twice a power of two: node i holds the sum (or the least) of its children 2i and 2i + 1,
-`tree[1]` is the whole, and the leaves are the second half. The functions change the array that they are given.
+A tree is one array of twice a power of two: node i holds the sum (or the least) of the nodes 2i and 2i + 1,
+`tree[1]` is the whole, and the leaves are the second half. Functions change the array that they get.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def min_tree(capacity: int, dtype: DTypeLike = np.float32) -> Tree:
 def update_sum_tree(tree: Tree, index: ArrayLike, values: ArrayLike) -> None:
     """Set leaves of a tree of sums, and the sums above them, in place.
 
-    A batch of m leaves side by side takes time in m, any others in m log(capacity / m). Of several values for one leaf
-    the last counts.
+    A batch of m leaves side by side takes time in m, any others in m log(capacity / m). Of several values
+    for one leaf the last counts.
 
     Args:
         tree: what `sum_tree` made.
@@ -121,9 +121,8 @@ def search_sum_tree(tree: Tree, mass: ArrayLike) -> NDArray[np.int64]:
 def _update(tree: Tree, index: ArrayLike, values: ArrayLike, least: bool) -> None:
     _require_tree(tree)
     places = to_numpy("index", index)
-    if places.dtype.kind not in "iu":
-        if places.size:
-            raise TypeError(f"index must be integers, got {places.dtype}")
+    if places.size and places.dtype.kind not in "iu":
+        raise TypeError(f"index must be integers, got {places.dtype}")
     given = to_numpy("values", values)
     if given.shape != places.shape:
         try:

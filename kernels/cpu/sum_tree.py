@@ -1,7 +1,8 @@
 """Sums and minima of leaves in a binary tree, compiled for the CPU.
 
-Node i has the children 2i and 2i + 1, the root is node 1, the leaves are the second half of the array. A batch
-goes through the tree level by level, so that what its members read of one level is fetched side by side.
+Node i has the children 2i and 2i + 1, the root is node 1, the leaves are the second half of the array. A
+batch goes through the tree level by level, so that what its members read of one level is fetched side by
+side.
 """
 
 from typing import Any

@@ -9,7 +9,10 @@ from lite._arrays.public import belong_here as _belong_here
 from lite.data.densify_reward import DensifyReward
 from lite.data.multistep import MultiStep
 from lite.data.multistep_transform import MultiStepTransform
+from lite.data.replay.prioritized_sampler import PrioritizedSampler
+from lite.data.replay.prioritized_slice_sampler import PrioritizedSliceSampler
 from lite.data.replay.samplers import RandomSampler, Sampler, SamplerWithoutReplacement
+from lite.data.replay.slice_sampler import SliceSampler, SliceSamplerWithoutReplacement
 from lite.data.specs.arrays import Binary, Bounded, Categorical, Unbounded
 from lite.data.specs.base import TensorSpec
 from lite.data.specs.composite import Composite
@@ -26,9 +29,13 @@ __all__ = [
     "MultiStep",
     "MultiStepTransform",
     "NonTensor",
+    "PrioritizedSampler",
+    "PrioritizedSliceSampler",
     "RandomSampler",
     "Sampler",
     "SamplerWithoutReplacement",
+    "SliceSampler",
+    "SliceSamplerWithoutReplacement",
     "TensorSpec",
     "TokenTransitions",
     "Unbounded",
