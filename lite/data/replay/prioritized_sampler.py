@@ -14,9 +14,7 @@ from lite.kernels import min_tree, search_sum_tree, sum_tree, update_min_tree, u
 
 Floats = NDArray[np.floating[Any]]
 
-_REDUCTIONS: dict[str, Any] = {
-    "max": np.max, "min": np.min, "mean": np.mean, "median": np.median, "sum": np.sum,
-}  # fmt: skip
+_REDUCTIONS = ("max", "min", "mean", "median", "sum")
 
 
 class PrioritizedSampler(Sampler):
@@ -35,8 +33,8 @@ class PrioritizedSampler(Sampler):
         eps: added to each priority, so that none is 0.
         dtype: of the tree of sums and of the weights, float32 or float64. In float32 the probabilities of a
             million entries are right to some 6 digits.
-        reduction: what becomes of several priorities for one entry, as a stored trajectory has: "max", "min",
-            "mean", "median" or "sum".
+        reduction: what a buffer makes of several priorities for one entry, as a stored trajectory has: "max",
+            "min", "mean", "median" or "sum".
         max_priority_within_buffer: whether the priority of new entries is the highest that is stored now,
             not the highest ever given. Each loss of the highest takes time in N.
         generator: see `Sampler`.
@@ -83,7 +81,7 @@ class PrioritizedSampler(Sampler):
         if self.dtype not in (np.float32, np.float64):
             raise NotImplementedError(f"dtype must be float32 or float64, got {self.dtype}.")
         if reduction not in _REDUCTIONS:
-            raise NotImplementedError(f"reduction must be one of {list(_REDUCTIONS)}, got {reduction!r}.")
+            raise NotImplementedError(f"reduction must be one of {_REDUCTIONS}, got {reduction!r}.")
         self.reduction = reduction
         self._max_priority_within_buffer = max_priority_within_buffer
         self._empty()
@@ -231,13 +229,6 @@ class PrioritizedSampler(Sampler):
             self._max_index = int(leaves.argmax())
             self._max_priority = max(float(leaves[self._max_index]) ** (1 / self._alpha) - self._eps, 0.0)
         return None
-
-    def reduce(self, priority: ArrayLike, ndim: int = 1) -> NDArray[Any]:
-        """One priority for each entry by `reduction`, from `(*entries, ...)` with `ndim` axes of entries."""
-        given = np.asarray(priority)
-        if given.ndim <= ndim:
-            return given
-        return np.asarray(_REDUCTIONS[self.reduction](given.reshape(*given.shape[:ndim], -1), axis=-1))
 
     def _number(self, value: float) -> Any:
         """A number that leaves arrays in their type."""

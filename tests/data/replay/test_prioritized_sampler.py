@@ -169,16 +169,6 @@ def test_alpha_can_be_changed():
         sampler.beta = -1
 
 
-@pytest.mark.parametrize("reduction", ["max", "min", "mean", "median", "sum"])
-def test_priorities_of_a_trajectory_are_reduced(reduction):
-    values = np.random.default_rng(0).random((4, 3, 5, 1))
-    sampler = made([1.0], reduction=reduction)
-    expected = getattr(np, reduction)(values.reshape(4, 15), axis=1)
-    np.testing.assert_allclose(sampler.reduce(values), expected)
-    np.testing.assert_allclose(sampler.reduce(values, 2), getattr(np, reduction)(values, axis=(2, 3)))
-    np.testing.assert_array_equal(sampler.reduce(values[:, 0, 0, 0]), values[:, 0, 0, 0])
-
-
 def test_the_state_can_be_restored(tmp_path):
     storage = filled(100)
     sampler = made(np.random.default_rng(0).random(100))

@@ -23,7 +23,8 @@ def starts(storage: RingStorage, key: str, length: int, strict: bool) -> list[tu
 @settings(deadline=None, max_examples=300)
 @given(
     st.integers(1, 13), st.sampled_from([(), (3,), (2, 2)]),
-    st.lists(st.integers(0, 20), min_size=1, max_size=8), st.booleans(), st.booleans(), st.booleans(), st.integers(1, 4), st.integers(0, 2**32),
+    st.lists(st.integers(0, 20), min_size=1, max_size=8),
+    st.booleans(), st.booleans(), st.booleans(), st.integers(1, 4), st.integers(0, 2**32),
 )  # fmt: skip
 def test_where_slices_may_start(rows, lanes, counts, strict, by_id, each, length, seed):
     """After any writes, priorities of all entries being kept for when they may."""
