@@ -154,7 +154,7 @@ class LazyMemmapStorage(LazyTensorStorage):
                 self.scratch_dir, self._rows(), self.max_size // self._rows(), self._ring.length
             )
         at = None if self._next is None else self._next.at
-        self._file.become_writer(columns.arrays, at)
+        self._file.become_writer(columns.arrays if at is None else [*columns.arrays, at], at)
         if self._next is not None:
             self._next.find_free(len(self))
         self._paths = _files_of(self._table, self.scratch_dir)

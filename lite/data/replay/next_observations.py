@@ -205,11 +205,11 @@ def _flat(places: Array) -> Array:
 def _equal(a: Array, b: Array) -> NDArray[np.bool_]:
     """Which rows have the same bits, so that -0.0 is not 0.0 and NaN is NaN."""
     kind = _UNSIGNED.get(a.dtype.itemsize)
-    if kind is None or not a.ndim:
-        a, b = (np.ascontiguousarray(x).view(np.uint8).reshape(len(x), -1) for x in (a, b))
+    if kind is None:
+        a, b = (np.ascontiguousarray(x)[..., None].view(np.uint8) for x in (a, b))
     else:
         a, b = a.view(kind), b.view(kind)
     same: NDArray[np.bool_] = a == b
-    return same.reshape(len(same), -1).all(1) if same.ndim > 1 else same
+    return same.all(tuple(range(1, same.ndim)))
 
 

@@ -387,7 +387,7 @@ class _Undo:
 
 def _strides(array: Array) -> tuple[int, ...]:
     """Those of rows like the ones of `array`, in row-major order."""
-    return np.empty((0, *array.shape[1:]), array.dtype).strides
+    return np.empty((1, *array.shape[1:]), array.dtype).strides
 
 
 def _is_private(array: Array) -> bool:
