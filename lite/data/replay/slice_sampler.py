@@ -60,7 +60,7 @@ class SliceSampler(Sampler):
         >>> storage = TensorStorage(TensorDict({"next": {"done": done}}, [8]))
         >>> index, info = SliceSampler(slice_len=3, generator=0).sample(storage, 9)
         >>> index.reshape(3, 3).tolist()
-        [[5, 6, 7], [5, 6, 7], [5, 6, 7]]
+        [[5, 6, 7], [2, 3, 4], [2, 3, 4]]
         >>> info["next", "truncated"].reshape(3, 3).tolist()
         [[False, False, True], [False, False, True], [False, False, True]]
     """
@@ -102,9 +102,8 @@ class SliceSampler(Sampler):
         """Indices into the storage, slice by slice, and the flags of the batch.
 
         Raises:
-            KeyError: nothing that tells trajectories apart is stored.
-            RuntimeError: the storage is empty or has no trajectory of this length, the batch size is not
-                divisible, or the elements have no keys.
+            RuntimeError: the storage is empty, has no trajectory of this length, or nothing that tells
+                trajectories apart; or the batch size is not divisible.
         """
         length, count = self._slices(batch_size)
         trajectories = self._follow(storage, length)
@@ -157,7 +156,9 @@ class SliceSampler(Sampler):
         for signal in (by_end, by_id) if ends_first else (by_id, by_end):
             if signal.keys:
                 return signal
-        raise KeyError(f"the storage has none of the entries {(*ids, *ends)}, which tell trajectories apart.")
+        raise RuntimeError(
+            f"the storage has none of the entries {(*ids, *ends)}, which tell trajectories apart."
+        )
 
     def _batch(
         self, storage: StorageView, trajectories: TrajectoryIndex, first: Ints, taken: int | Ints, lane: Ints

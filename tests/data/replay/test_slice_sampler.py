@@ -160,7 +160,7 @@ def test_keys_are_found_in_the_storage():
     storage.entries["episode"] = storage.entries["next", "episode"]
     assert found() == by_id
     storage.entries = {"other": np.zeros((6, 1))}
-    with pytest.raises(KeyError, match="which tell trajectories apart"):
+    with pytest.raises(RuntimeError, match="which tell trajectories apart"):
         found()
 
 
