@@ -131,6 +131,8 @@ class LazyMemmapStorage(LazyTensorStorage):
         single = isinstance(example, np.ndarray)
         like: Any = TensorDict({SINGLE: example}, [len(example)]) if single else example
         like = blank(like, rows, lambda shape, dtype: np.broadcast_to(np.zeros((), dtype), shape))
+        if any(array.dtype == object for array in Columns(like).arrays):
+            raise TypeError("mapped files hold numbers alone, and some entries are objects; see LazyTensorStorage.")
         os.makedirs(folder, exist_ok=True)
         inner = math.prod(like.shape[1 : self.ndim])
         ring_file.remove(Path(folder))
