@@ -130,8 +130,9 @@ class ReplayBuffer:
         if not length and not isinstance(storage, LazyMemmapStorage):
             return
         if length:
-            rows = np.arange(storage.shape[0])
-            self._sampler.extend(self._writer._replicate(rows))
+            index = self._writer._replicate(np.arange(storage.shape[0]))
+            self._sampler.mark_update(index, storage=storage)
+            self._sampler.extend(index)
         if isinstance(storage, LazyMemmapStorage):
             begun = storage._begin()
             self._told = 0 if begun is None else begun[1]
@@ -210,6 +211,7 @@ class ReplayBuffer:
     def _write_one(self, data: Any) -> Any:
         index = self._writer.add(data)
         if index is not None:
+            self._sampler.mark_update(index, storage=self._storage)
             self._sampler.add(index)
             self._tell_others(index)
         return index
@@ -224,6 +226,7 @@ class ReplayBuffer:
         if self._dim_extend:
             data = self._transposed(data)
         index = self._writer.extend(data)
+        self._sampler.mark_update(index, storage=self._storage)
         self._sampler.extend(index)
         self._tell_others(index)
         return index
@@ -339,7 +342,9 @@ class ReplayBuffer:
         new = min(total - self._told, storage.shape[0]) if total > self._told else storage.shape[0]
         self._told = total
         if new:
-            self._sampler.extend(self._writer._replicate((cursor - new + np.arange(new)) % rows))
+            index = self._writer._replicate((cursor - new + np.arange(new)) % rows)
+            self._sampler.mark_update(index, storage=storage)
+            self._sampler.extend(index)
 
     def _ahead(self, size: int) -> Any:
         """The next batch of those that a thread draws ahead of time."""

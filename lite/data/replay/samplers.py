@@ -38,7 +38,12 @@ class StorageView(Protocol):
     def get(self, index: Any) -> Any: ...
 
     def entry(self, key: NestedKey) -> NDArray[Any] | None:
-        """The array of a key, (rows, *more), with a row for each place of the storage; None without one."""
+        """The array of a key, with a row for each place of the storage; None without one."""
+
+    @property
+    def _position(self) -> Any:
+        """Where the ring of rows stands: `length` of the storage, `cursor`, and `writes`, the rows ever
+        written."""
 
 
 class Sampler(ABC):
@@ -61,7 +66,7 @@ class Sampler(ABC):
 
     @abstractmethod
     def sample(self, storage: StorageView, batch_size: int) -> tuple[Index, dict[Any, Any]]:
-        """Indices into the storage, int64 `(batch_size,)` or a tuple of them with one for each of its dimensions.
+        """Indices into the storage, int64 `(batch_size,)`; a tuple of them if it has several dimensions.
 
         The dictionary has what the batch gets beside the entries of the storage.
 
@@ -69,10 +74,10 @@ class Sampler(ABC):
             RuntimeError: the storage is empty.
         """
 
-    def add(self, index: Any) -> None:
+    def add(self, index: Any) -> None:  # noqa: B027
         """Take note that the entry at `index` was written."""
 
-    def extend(self, index: Any) -> None:
+    def extend(self, index: Any) -> None:  # noqa: B027
         """Take note that the entries at `index` were written, in this order."""
 
     def update_priority(
@@ -86,7 +91,7 @@ class Sampler(ABC):
         )
         return None
 
-    def mark_update(self, index: Any, *, storage: StorageView | None = None) -> None:
+    def mark_update(self, index: Any, *, storage: StorageView | None = None) -> None:  # noqa: B027
         """Take note that the entries at `index` are new."""
 
     def can_sample(self, storage: StorageView, batch_size: int) -> bool:
@@ -228,7 +233,8 @@ class SamplerWithoutReplacement(Sampler):
             raise RuntimeError(EMPTY)
         if self.drop_last and length < batch_size:
             raise ValueError(
-                f"batch_size must be at most the number of entries with drop_last=True, got {batch_size} of {length}."
+                f"batch_size must be at most the number of entries with drop_last=True, got {batch_size} "
+                f"of {length}."
             )
         left = self._sample_list
         if left is None or length != self.len_storage:
@@ -279,7 +285,8 @@ class SamplerWithoutReplacement(Sampler):
         drop_last, ran_out = bool(state_dict["drop_last"]), bool(state_dict["_ran_out"])
         if left.ndim != 1 or left.size > length or (left.size and not 0 <= left.min() <= left.max() < length):
             raise ValueError(
-                f"_sample_list must hold at most len_storage={length} indices below it, got shape {left.shape}."
+                f"_sample_list must hold at most len_storage={length} indices below it, got the shape "
+                f"{left.shape}."
             )
         super().load_state_dict(state_dict)
         self.len_storage, self._sample_list = length, left if left.size else None

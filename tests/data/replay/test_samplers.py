@@ -12,7 +12,7 @@ from lite.data import RandomSampler, Sampler, SamplerWithoutReplacement
 
 def filled(*shape: int) -> RingStorage:
     storage = RingStorage(*shape)
-    storage.fill(shape[0])
+    storage.write(shape[0])
     return storage
 
 
@@ -26,7 +26,7 @@ def test_an_empty_storage_is_an_error(sampler: Sampler, shape: tuple[int, ...]):
 
 def test_random_indices_are_uniform_over_what_is_filled():
     storage = RingStorage(10)
-    storage.fill(7)
+    storage.write(7)
     index, info = RandomSampler(generator=0).sample(storage, 70_000)
     assert info == {}
     assert isinstance(index, np.ndarray)
@@ -85,10 +85,10 @@ def test_without_replacement_and_shuffling_goes_in_order():
 
 
 def test_a_storage_that_grew_is_shown_anew():
-    sampler, storage = SamplerWithoutReplacement(generator=0), filled(6)
-    storage.fill(3)
+    sampler, storage = SamplerWithoutReplacement(generator=0), RingStorage(6)
+    storage.write(3)
     sampler.sample(storage, 2)
-    storage.fill(5)
+    storage.write(2)
     assert sorted(sampler.sample(storage, 5)[0]) == [0, 1, 2, 3, 4]
     sampler._empty()
     assert sorted(sampler.sample(storage, 9)[0]) == [0, 1, 2, 3, 4]
