@@ -318,6 +318,7 @@ class TensorStorage(Storage):
             raise RuntimeError(f"the storage has the shape {target.shape}, what is loaded {table.shape}.")
         whole = Columns(target)
         pairs = whole.pairs(table, True)
+        self._empty()  # whoever is stopped half way leaves no mixture
         self._before_anywhere(np.arange(0))
         for array, value in pairs:
             array[...] = value
