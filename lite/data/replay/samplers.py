@@ -124,8 +124,9 @@ class Sampler(ABC):
             KeyError: something is missing.
         """
         if "rng" in state_dict:
-            self._generator().bit_generator.state = json.loads(state_dict["rng"])
-            self._seeded = True
+            rng = self._rng if self._seeded and self._rng is not None else np.random.default_rng()
+            rng.bit_generator.state = json.loads(state_dict["rng"])
+            self._rng, self._seeded = rng, True  # a generator of its own: the other is the buffer's
 
     def dumps(self, path: Any) -> None:
         """Write `state_dict` to the folder `path`, as the memory-mapped TensorDict that torch reads, too."""

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lite import NestedKey
-from lite._tree.keys import require_path
 from lite.data.replay.samplers import EMPTY, Index, Sampler, SamplerWithoutReplacement, Seed, StorageView
 from lite.data.replay.trajectory_index import Ints, Seen, Signal, TrajectoryIndex, values_at
 
@@ -96,6 +96,10 @@ class SliceSampler(Sampler):
         self.cache_values = cache_values
         self.truncated_key, self.init_key = truncated_key, init_key
         self.strict_length = strict_length
+        # What a batch gets beside `truncated_key`.
+        self._flags: tuple[NestedKey, ...] = ()
+        if truncated_key is not None:
+            self._flags = _beside(truncated_key, "done"), _beside(truncated_key, "terminated")
         self._trajectories: TrajectoryIndex | None = None
 
     def sample(self, storage: StorageView, batch_size: int) -> tuple[Index, dict[Any, Any]]:
@@ -175,21 +179,18 @@ class SliceSampler(Sampler):
         lanes = np.repeat(lane, taken) if storage.ndim > 1 else lane
         index = trajectories.places(storage, rows, lanes)
         info: dict[Any, Any] = {}
+        keys = self._flags if self.init_key is None else (*self._flags, self.init_key)
+        flags = dict(zip(keys, trajectories.values(storage, keys, index), strict=True))
         if self.truncated_key is not None:
-            path = require_path(self.truncated_key)
+            done_key, terminated_key = self._flags
             truncated = np.zeros((rows.size, 1), np.bool_)
             truncated[last] = True
-            done = values_at(storage, (*path[:-1], "done"), index)
-            terminated = values_at(storage, (*path[:-1], "terminated"), index)
+            done, terminated = flags[done_key], flags[terminated_key]
             info[self.truncated_key] = truncated
-            info[_like(self.truncated_key, "done")] = (
-                truncated.copy() if done is None else done | truncated.reshape(-1, *[1] * (done.ndim - 1))
-            )
-            info[_like(self.truncated_key, "terminated")] = (
-                np.zeros_like(truncated) if terminated is None else terminated
-            )
+            info[done_key] = truncated.copy() if done is None else done | truncated.reshape(_like(done))
+            info[terminated_key] = np.zeros_like(truncated) if terminated is None else terminated
         if self.init_key is not None:
-            marked = values_at(storage, self.init_key, index)
+            marked = flags[self.init_key]
             if marked is not None:
                 marked[starts] = True
                 info[self.init_key] = marked
@@ -302,6 +303,11 @@ class SliceSamplerWithoutReplacement(SliceSampler, SamplerWithoutReplacement):
     __repr__ = SliceSampler.__repr__
 
 
-def _like(key: NestedKey, name: str) -> NestedKey:
+def _like(flags: NDArray[Any]) -> tuple[int, ...]:
+    """The shape of one value for each row that broadcasts to `flags`."""
+    return (-1, *[1] * (flags.ndim - 1))
+
+
+def _beside(key: NestedKey, name: str) -> NestedKey:
     """`key` with another last part."""
     return name if isinstance(key, str) else (*key[:-1], name)

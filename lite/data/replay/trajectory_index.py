@@ -109,6 +109,7 @@ class TrajectoryIndex:
     def __init__(self, storage: StorageView, signal: Signal) -> None:
         self.signal = signal
         self._storage = weakref.ref(storage)
+        self._stored: dict[NestedKey, bool] = {}
         self.lanes = math.prod(storage.shape[1:])
         self.rows = storage.max_size // self.lanes
         self._position = (-1, -1, -1)
@@ -130,6 +131,22 @@ class TrajectoryIndex:
 
     def is_of(self, storage: StorageView) -> bool:
         return self._storage() is storage
+
+    def values(self, storage: StorageView, keys: tuple[NestedKey, ...], index: Any) -> list[Any]:
+        """What the storage has of some keys at an index, copied: an array or None for each."""
+        found: list[Any] = []
+        elements: Any = None
+        for key in keys:
+            stored = self._stored.get(key)
+            if stored is None:  # which keys there are stays as it is
+                stored = self._stored[key] = values_at(storage, key, slice(0, 1)) is not None
+            entry = storage.entry(key) if stored else None
+            if stored and entry is None:
+                elements = storage.get(index) if elements is None else elements
+                found.append(np.array(elements.get(key)))
+            else:
+                found.append(None if entry is None else entry[index])
+        return found
 
     def forget(self) -> None:
         """Read the whole storage again the next time."""
