@@ -13,6 +13,10 @@ from lite.data.replay.prioritized_sampler import PrioritizedSampler
 from lite.data.replay.prioritized_slice_sampler import PrioritizedSliceSampler
 from lite.data.replay.mapped_storage import LazyMemmapStorage
 from lite.data.replay.max_value_writer import TensorDictMaxValueWriter
+from lite.data.replay.prioritized_replay_buffer import (
+    PrioritizedReplayBuffer,
+    TensorDictPrioritizedReplayBuffer,
+)
 from lite.data.replay.replay_buffer import ReplayBuffer
 from lite.data.replay.samplers import RandomSampler, Sampler, SamplerWithoutReplacement
 from lite.data.replay.slice_sampler import SliceSampler, SliceSamplerWithoutReplacement
@@ -45,6 +49,7 @@ __all__ = [
     "MultiStep",
     "MultiStepTransform",
     "NonTensor",
+    "PrioritizedReplayBuffer",
     "PrioritizedSampler",
     "PrioritizedSliceSampler",
     "RandomSampler",
@@ -56,6 +61,7 @@ __all__ = [
     "SliceSamplerWithoutReplacement",
     "Storage",
     "TensorDictMaxValueWriter",
+    "TensorDictPrioritizedReplayBuffer",
     "TensorDictReplayBuffer",
     "TensorDictRoundRobinWriter",
     "TensorSpec",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -110,6 +111,7 @@ class ReplayBuffer:
         self._prefetch = prefetch or 0
         self._drawn_ahead: deque[Future[Any]] = deque()
         self._executor: ThreadPoolExecutor | None = None
+        self._ahead_lock = threading.RLock()
         self._warned = False
         self._transforms = Transforms(transform_factory() if transform_factory is not None else transform)
         self._told = 0
@@ -263,8 +265,8 @@ class ReplayBuffer:
         Args:
             empty_write_count: start to count from 0, too.
         """
-        with self._storage.lock:
-            self._cancel()
+        self._cancel()
+        with self._ahead_lock, self._storage.lock:
             self._writer._empty(empty_write_count=empty_write_count)
             self._sampler._empty()
             if self._transforms.withholds:
@@ -348,21 +350,25 @@ class ReplayBuffer:
 
     def _ahead(self, size: int) -> Any:
         """The next batch of those that a thread draws ahead of time."""
-        if self._executor is None:
-            # One thread: batches come in the order of the generator.
-            self._executor = ThreadPoolExecutor(1, "lite-replay")
-        queue = self._drawn_ahead
-        out = queue.popleft().result() if queue else self._sample(size)
-        left = min(self._prefetch, self._sampler._remaining_batches)
-        while len(queue) < left and not self._sampler.ran_out:
-            queue.append(self._executor.submit(self._sample, size))
-        return out
+        with self._ahead_lock:
+            if self._executor is None:
+                # One thread: batches come in the order of the generator.
+                self._executor = ThreadPoolExecutor(1, "lite-replay")
+            queue = self._drawn_ahead
+            out = queue.popleft().result() if queue else self._sample(size)
+            while len(queue) < min(self._prefetch, self._sampler._remaining_batches) and not self._sampler.ran_out:
+                queue.append(self._executor.submit(self._sample, size))
+                if self._sampler._remaining_batches < self._prefetch:
+                    queue[-1].exception()  # how many are left is known when this one is drawn
+            return out
 
     def _cancel(self) -> None:
         """Forget batches that were drawn ahead of time."""
-        for future in self._drawn_ahead:
-            future.cancel()
-        self._drawn_ahead.clear()
+        with self._ahead_lock:
+            for future in self._drawn_ahead:
+                if not future.cancel():
+                    future.exception()  # waits for it
+            self._drawn_ahead.clear()
 
     def __iter__(self) -> Iterator[Any]:
         """Batches without end; of a sampler that runs out, those of one round.
@@ -416,8 +422,9 @@ class ReplayBuffer:
             if len(self._transforms):
                 value = self._transforms.inv(value)
             if self._dim_extend:
-                index = (slice(None),) * self._dim_extend + (index if isinstance(index, tuple) else (index,))
-                value = self._transposed(value)
+                # What is indexed here along the first dimension lies along another one in the storage.
+                value = value if isinstance(index, int | np.integer) else self._transposed(value)
+                index = (slice(None),) * self._dim_extend + (index,)
             self._storage[index] = value
 
     # -- parts ------------------------------------------------------------------------------------
@@ -503,8 +510,13 @@ class ReplayBuffer:
 
     def state_dict(self) -> dict[str, Any]:
         """All that a buffer of the same parts needs to go on like this one, as copies in memory."""
-        with self._storage.lock:
+        # The thread that draws ahead needs the lock of the storage: its batches are waited for before.
+        with self._ahead_lock:
             ahead = [future.result() for future in self._drawn_ahead]
+            return self._state_dict(ahead)
+
+    def _state_dict(self, ahead: list[Any]) -> dict[str, Any]:
+        with self._storage.lock:
             return {
                 "_storage": self._storage.state_dict(),
                 "_sampler": self._sampler.state_dict(),
@@ -517,8 +529,8 @@ class ReplayBuffer:
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over what `state_dict` gave."""
-        with self._storage.lock:
-            self._cancel()
+        self._cancel()
+        with self._ahead_lock, self._storage.lock:
             self._storage.load_state_dict(state_dict["_storage"])
             self._writer.load_state_dict(state_dict["_writer"])
             self._sampler.load_state_dict(state_dict["_sampler"])
@@ -573,8 +585,8 @@ class ReplayBuffer:
         finish(str(root))
         about = read_json(root / _ABOUT)
         content: Any = lite.load_memmap(root / "transforms")
-        with self._storage.lock:
-            self._cancel()
+        self._cancel()
+        with self._ahead_lock, self._storage.lock:
             self._storage.loads(root / "storage")
             self._writer.loads(root / "writer")
             self._sampler.loads(root / "sampler")
@@ -602,10 +614,12 @@ class ReplayBuffer:
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
         state["_drawn_ahead"], state["_executor"] = deque(), None
+        del state["_ahead_lock"]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._ahead_lock = threading.RLock()
         self._storage.attach(self)
 
     def __repr__(self) -> str:
