@@ -2,21 +2,31 @@
 
 `entries` has the checks of their input; `n_step` is what `multistep` and `multistep_transform` share.
 `split_trajectories`, `densify_reward` and `token_transitions` are one transform each. `specs` says
-what entries look like before there are any.
+what entries look like before there are any. `collectors` steps environments.
 """
 
 from lite._arrays.public import belong_here as _belong_here
+from lite.data.collectors.collector import Collector
+from lite.data.collectors.environments import EnvError
+from lite.data.collectors.random_policy import RandomPolicy
+from lite.data.collectors.step_transforms import (
+    InitTracker,
+    RewardSum,
+    StepCounter,
+    StepTransform,
+    TensorDictPrimer,
+)
 from lite.data.densify_reward import DensifyReward
 from lite.data.multistep import MultiStep
 from lite.data.multistep_transform import MultiStepTransform
-from lite.data.replay.prioritized_sampler import PrioritizedSampler
-from lite.data.replay.prioritized_slice_sampler import PrioritizedSliceSampler
 from lite.data.replay.mapped_storage import LazyMemmapStorage
 from lite.data.replay.max_value_writer import TensorDictMaxValueWriter
 from lite.data.replay.prioritized_replay_buffer import (
     PrioritizedReplayBuffer,
     TensorDictPrioritizedReplayBuffer,
 )
+from lite.data.replay.prioritized_sampler import PrioritizedSampler
+from lite.data.replay.prioritized_slice_sampler import PrioritizedSliceSampler
 from lite.data.replay.replay_buffer import ReplayBuffer
 from lite.data.replay.samplers import RandomSampler, Sampler, SamplerWithoutReplacement
 from lite.data.replay.slice_sampler import SliceSampler, SliceSamplerWithoutReplacement
@@ -40,9 +50,12 @@ __all__ = [
     "Binary",
     "Bounded",
     "Categorical",
+    "Collector",
     "Composite",
     "DensifyReward",
+    "EnvError",
     "ImmutableDatasetWriter",
+    "InitTracker",
     "LazyMemmapStorage",
     "LazyTensorStorage",
     "ListStorage",
@@ -52,15 +65,20 @@ __all__ = [
     "PrioritizedReplayBuffer",
     "PrioritizedSampler",
     "PrioritizedSliceSampler",
+    "RandomPolicy",
     "RandomSampler",
     "ReplayBuffer",
+    "RewardSum",
     "RoundRobinWriter",
     "Sampler",
     "SamplerWithoutReplacement",
     "SliceSampler",
     "SliceSamplerWithoutReplacement",
+    "StepCounter",
+    "StepTransform",
     "Storage",
     "TensorDictMaxValueWriter",
+    "TensorDictPrimer",
     "TensorDictPrioritizedReplayBuffer",
     "TensorDictReplayBuffer",
     "TensorDictRoundRobinWriter",

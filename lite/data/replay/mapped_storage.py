@@ -305,7 +305,7 @@ class LazyMemmapStorage(LazyTensorStorage):
 
     def get(self, index: Any) -> Any:
         """As in `LazyTensorStorage`; copies in a process that does not write, as rows may be written over."""
-        if self.is_writer or self._file is None and not self.existsok:
+        if self.is_writer or (self._file is None and not self.existsok):
             return super().get(index)
         end = self.deadline()
         while True:

@@ -238,7 +238,7 @@ class RingFile(Position):
         words, undo = self._words, self.undo
         assert undo is not None
         self._waits = waits_for_disk()
-        if index is not None and len(index) or link[0] >= 0:
+        if (index is not None and len(index)) or link[0] >= 0:
             capacity, used = undo.save(np.zeros(0, np.int64) if index is None else index, self.rows)
             words[_UNDO_AT + 1] = used
             words[_UNDO_AT + 2] = capacity

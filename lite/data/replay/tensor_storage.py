@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import lite
 from lite import NestedKey, TensorDict
 from lite._arrays.device import is_cpu
-from lite._arrays.types import Array, Shape, host_array, is_array
+from lite._arrays.types import Array, host_array, is_array
 from lite.data.replay.columns import Columns, blank, is_container
 from lite.data.replay.next_observations import APART, NextObservations
 from lite.data.replay.position import Position
