@@ -2,7 +2,7 @@
 
 `entries` has the checks of their input; `n_step` is what `multistep` and `multistep_transform` share.
 `split_trajectories`, `densify_reward` and `token_transitions` are one transform each. `specs` says
-what entries look like before there are any.
+what entries look like before there are any, and `values` has the estimators of advantages and targets.
 """
 
 from lite._arrays.public import belong_here as _belong_here
@@ -15,19 +15,33 @@ from lite.data.specs.composite import Composite
 from lite.data.specs.objects import NonTensor
 from lite.data.split_trajectories import split_trajectories
 from lite.data.token_transitions import TokenTransitions
+from lite.data.values.gae import GAE, MultiAgentGAE
+from lite.data.values.group_advantages import GroupAdvantage, MCAdvantage, group_advantages
+from lite.data.values.off_policy import Retrace, VTrace
+from lite.data.values.td import TD0Estimator, TD1Estimator, TDLambdaEstimator
 
 __all__ = [
+    "GAE",
     "Binary",
     "Bounded",
     "Categorical",
     "Composite",
     "DensifyReward",
+    "GroupAdvantage",
+    "MCAdvantage",
+    "MultiAgentGAE",
     "MultiStep",
     "MultiStepTransform",
     "NonTensor",
+    "Retrace",
+    "TD0Estimator",
+    "TD1Estimator",
+    "TDLambdaEstimator",
     "TensorSpec",
     "TokenTransitions",
     "Unbounded",
+    "VTrace",
+    "group_advantages",
     "split_trajectories",
 ]
 
