@@ -121,6 +121,9 @@ class SamplingPlan:
             self._seeds[:, 0] = given.astype(np.uint64)
         self._details, self._kept, self._top_n = details, kept_ids, top_n
         self._ready = False
+        # logits that were drawn from as they are, and the kernel's arguments for them
+        self._again: Any = None
+        self._same: tuple[Any, ...] = ()
 
     def _allocate(self) -> None:
         from lite.kernels.cpu import flat_rows
@@ -169,6 +172,10 @@ class SamplingPlan:
         Raises:
             TypeError, ValueError: as `sample_tokens`.
         """
+        plain = stream is None and previous is None and bias is None and mask is None and scores is None
+        if plain and logits is self._again:  # the next step in the same memory
+            self._set_steps(step)
+            return self._drawn(logits, self._same)
         elsewhere = stream is not None or in_cuda_memory(mask) or in_cuda_memory(scores)
         if type(logits) is np.ndarray and not elsewhere:  # the common case
             model: Array = logits
@@ -212,14 +219,22 @@ class SamplingPlan:
         if scores is not None or mask is not None or bias is not None or before.size or self._typical:
             changes = (other, keep, bits, before, starts, ids, values, offsets)
         args = (narrow, begins, size, *changes, *self._fixed)
+        if plain and rows and np.may_share_memory(narrow, model):
+            self._again, self._same = logits, args
+        return self._drawn(model, args)
+
+    def _drawn(
+        self, model: Array, args: tuple[Any, ...]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32], DrawDetails | None]:
+        rows, size = self.shape
         if rows * size <= _SERIAL or rows == 1 or get_num_threads() == 1:
             self._draw_rows(args, self._memories[0], 0, rows)
         else:
             self._on_threads(args, rows)
-        if self._status.any():
+        if np.count_nonzero(self._status):
             check(self._status)
         log_probs = self._log_probs
-        if model.dtype == np.float64 and rows:  # what float32 has rounded
+        if model.itemsize == 8 and rows:  # what float32 has rounded
             log_probs[:] = token_log_probs(model, self._tokens)
         return self._tokens, log_probs, self._detailed() if self._details else None
 

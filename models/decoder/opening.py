@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,8 +15,11 @@ from lite.models.decoder.gather_logits import MAX_MODEL_BYTES, gather_before_pro
 from lite.models.decoder.probe import check_causal, run_two_tokens
 from lite.models.decoder.recompute import RecomputeCache
 from lite.models.decoder.slots import SlotCache
+from lite.models.graph import protobuf
 from lite.models.graph.model_config import ModelConfig
 from lite.models.graph.session import SessionLike, open_session, parse_device
+
+LARGE_WEIGHT = 1 << 20  # bytes; a weight of that size stays in its file when the graph is changed
 
 CACHES: dict[Padding, Callable[[PlacedGraph, int], KVCache]] = {
     Padding.SLOTS: SlotCache,
@@ -140,8 +144,11 @@ def _open(config: ModelConfig, device: str, num_threads: int | None, gather_logi
     """Open the graph of a model, changed to give logits at chosen positions where that is possible."""
     flash = not (config.summary and config.summary.rounds_activations)
     changed = None
-    if gather_logits and config.graph.stat().st_size <= MAX_MODEL_BYTES:
-        changed = gather_before_projection(config.graph.read_bytes())
+    if gather_logits and config.graph.stat().st_size:
+        with open(config.graph, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as model:
+            light = protobuf.with_weights_outside(model, config.graph.name, LARGE_WEIGHT)
+        if len(light) <= MAX_MODEL_BYTES:
+            changed = gather_before_projection(light)
     if changed is not None:
         try:
             session = open_session(

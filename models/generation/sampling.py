@@ -62,7 +62,7 @@ class Sampler:
             self._settle(responses, logits.shape)
         if isinstance(logits, DeviceLogits) and (self._on_host or not drawn_on_gpus()):
             logits = np.asarray(logits)
-        steps = np.array([response.count for response in responses])
+        steps = _shared([response.count for response in responses])
         previous = None
         if self._penalised:
             previous = [
