@@ -287,12 +287,7 @@ class OnnxDecoder:
     @_in_turn
     def continue_rows(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> Logits:
         """Append tokens to rows, as `prefill_rows` to empty ones; returns the logits after each, (n, V)."""
-        at = self._rows(rows)
-        if len(at) != len(ids):
-            raise ValueError(f"ids must have one entry per row, got {len(ids)} for {len(at)} rows")
-        self._check_adapter(at)
-        lengths = self._cache.lengths
-        checked = [self._checked(new, int(lengths[row])) for row, new in zip(at, ids, strict=True)]
+        at, checked = self._appended(rows, ids)
         if not at:
             return np.empty((0, self._vocab_size), np.float32)
         return stacked([logits[-1:] for logits in self._extend(at, checked, last=True)])
@@ -344,13 +339,19 @@ class OnnxDecoder:
 
         All of it is held at once: give chunks of at most `chunk_length` tokens. On a GPU it stays there.
         """
+        at, checked = self._appended(rows, ids)
+        return self._extend(at, checked, last=False) if at else []
+
+    def _appended(
+        self, rows: Sequence[int], ids: Sequence[ArrayLike]
+    ) -> tuple[list[int], list[NDArray[np.int64]]]:
+        """Rows that exist and tokens that may follow in them; raises for others."""
         at = self._rows(rows)
         if len(at) != len(ids):
             raise ValueError(f"ids must have one entry per row, got {len(ids)} for {len(at)} rows")
         self._check_adapter(at)
         lengths = self._cache.lengths
-        checked = [self._checked(new, int(lengths[row])) for row, new in zip(at, ids, strict=True)]
-        return self._extend(at, checked, last=False) if at else []
+        return at, [self._checked(new, int(lengths[row])) for row, new in zip(at, ids, strict=True)]
 
     def score(self, ids: ArrayLike, positions: ArrayLike | None = None) -> NDArray[np.float32]:
         """Log-probs of given tokens, each given those before it; other rows are left alone.

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from lite.kernels._integer import integer
 from lite.models.graph import protobuf
 from lite.models.graph.cuda_stream import CudaStream
 from lite.models.graph.model_config import check_external_files
@@ -255,7 +256,7 @@ def open_session(
             positive, or this build of onnxruntime lacks one of `providers`.
     """
     kind, index = parse_device(device)
-    if num_threads is not None and num_threads < 1:
+    if num_threads is not None and integer("num_threads", num_threads) < 1:
         raise ValueError(f"num_threads must be at least 1, got {num_threads}")
     ort = import_onnxruntime()
     options = ort.SessionOptions()

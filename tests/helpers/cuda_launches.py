@@ -42,6 +42,8 @@ def calls() -> Iterator[Callable[[], Any]]:
     yield lambda: kernels.gae(x, x, x, done, gamma=0.9, lmbda=0.9)
     yield lambda: kernels.gae(short, short, short, flags, done, gamma=gamma, lmbda=wide)
     yield lambda: kernels.vtrace(wide, x, half, half, half, done, gamma=0.9)
+    yield lambda: kernels.retrace(wide, half, x, x, x, done, gamma=0.9, lmbda=gamma)
+    yield lambda: kernels.retrace(x, x, x, x, x, done, gamma=0.9)
     yield lambda: kernels.multistep_return(ones(np.complex64), flags, gamma=0.9, n_steps=3)
     yield lambda: kernels.td_lambda_return(x, half, done, gamma=0.9, lmbda=gamma, rolling=False)
     yield lambda: kernels.td0_return(x, x, flags, gamma=gamma)

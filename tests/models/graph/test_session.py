@@ -44,6 +44,8 @@ def test_unknown_devices(text: str) -> None:
 
 def test_threads() -> None:
     assert default_threads() >= 1
+    with pytest.raises(TypeError, match="num_threads must be an integer, got '2'"):
+        open_session(MODELS / "optimum-llama" / "model.onnx", num_threads="2")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="num_threads must be at least 1, got 0"):
         open_session(MODELS / "optimum-llama" / "model.onnx", num_threads=0)
 
