@@ -15,18 +15,19 @@ pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 
 
-def test_masks_in_tokens_mode(wrap: Make, scripted_model: Make) -> None:
+@pytest.mark.parametrize("key", ["masks", ("m", "m")])
+def test_masks_in_tokens_mode(wrap: Make, scripted_model: Make, key: Any) -> None:
     model = scripted_model()
     ids = np.array([[39, 1, 72]])
     td = TensorDict(
         {"tokens": Tokens(prompt=ids, batch_size=[1]), "attention_mask": np.array([[1, 0, 1]])},
         batch_size=[1],
     )
-    out = wrap("tokens", model=model, pad_output=True)(td)
+    out = wrap("tokens", model=model, pad_output=True, masks_key=key)(td)
     assert model.prefilled == [HI]
-    np.testing.assert_array_equal(out["masks", "all_attention_mask"], np.array([[1, 0, 1, 1, 1, 1]], bool))
+    np.testing.assert_array_equal(out[key].all_attention_mask, np.array([[1, 0, 1, 1, 1, 1]], bool))
     np.testing.assert_array_equal(out["tokens", "full"], [[39, 1, 72, 64, 65, 256]])
-    scored = wrap("tokens", generate=False, pad_output=True, inplace=False)(out)
+    scored = wrap("tokens", generate=False, pad_output=True, inplace=False, masks_key=key)(out)
     lp = scored["log_probs", "full"][0]
     assert (lp[0], lp[1]) == (0, 0)
     assert lp[2] == pytest.approx(model.log_prob([39], 72), abs=1e-5)
