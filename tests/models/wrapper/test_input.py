@@ -51,6 +51,12 @@ def test_prefer_tokens(wrap: Make, scripted_model: Make) -> None:
         assert model.prefilled == [HI, HELLO]
         assert list(out["text", "full"]) == ["Hiab<eos>", "Helloabcd"]
         assert out["history"].full.batch_size == (2, 2)
+    both = {"prompt": np.array([HI]), "full": np.array([HELLO])}  # as a wrapper wrote them
+    for fields, read in ((both, HI), ({"full": both["full"]}, HELLO)):
+        model = scripted_model()
+        td = chat_td("Hi").set("tokens", Tokens(**fields, batch_size=[1]))
+        wrap("history", model=model, prefer_tokens=True)(td)
+        assert model.prefilled == [read]
     model = scripted_model()
     wrap("history", model=model, prefer_tokens=True)(chat_td("Hi"))
     assert model.prefilled[0] != HI
