@@ -164,16 +164,6 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
         self._raw[places] = values
         update_sum_tree(self._sum_tree, places, np.where(self._may_start[places], values, 0))
 
-    def add(self, index: Any) -> None:
-        PrioritizedSampler.add(self, index)
-
-    def extend(self, index: Any) -> None:
-        PrioritizedSampler.extend(self, index)
-
-    def mark_update(self, index: Any, *, storage: StorageView | None = None) -> None:
-        SliceSampler.mark_update(self, index, storage=storage)
-        PrioritizedSampler.mark_update(self, index, storage=storage)
-
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         PrioritizedSampler.load_state_dict(self, state_dict)
         self._raw = np.array(state_dict["_leaves"], self.dtype)

@@ -40,6 +40,8 @@ class StorageView(Protocol):
     def entry(self, key: NestedKey) -> NDArray[Any] | None:
         """The array of a key, with a row for each place of the storage; None without one."""
 
+    _changes: int  # writes by this process to rows that are there, or in any other order
+
     @property
     def _position(self) -> Any:
         """Where the ring of rows stands: `length` of the storage, `cursor`, and `writes`, the rows ever

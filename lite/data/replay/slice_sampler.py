@@ -196,20 +196,6 @@ class SliceSampler(Sampler):
                 info[self.init_key] = marked
         return index, info
 
-    def mark_update(self, index: Any, *, storage: StorageView | None = None) -> None:
-        """Take note that the entries at `index` are new, or were changed where they are."""
-        trajectories = self._trajectories
-        if trajectories is None:
-            return
-        rows = np.asarray(index[0] if isinstance(index, tuple) else index)
-        rows = rows[:, 0] if rows.ndim > 1 else rows.reshape(-1)
-        if rows.size and (
-            storage is None
-            or not trajectories.has_yet_to_see(storage, int(rows[0]))
-            or not trajectories.has_yet_to_see(storage, int(rows[-1]))
-        ):
-            trajectories.forget()
-
     def can_sample(self, storage: StorageView, batch_size: int) -> bool:
         """Whether there is a trajectory of the length of a slice."""
         if not len(storage):
