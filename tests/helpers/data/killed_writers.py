@@ -66,9 +66,7 @@ def frames(start: int, stop: int) -> Any:
 
 
 def open_buffer(folder: str, case: Case) -> TensorDictReplayBuffer:
-    storage = LazyMemmapStorage(
-        case.capacity, scratch_dir=folder, existsok=True, compress_next=case.compress
-    )
+    storage = LazyMemmapStorage(case.capacity, scratch_dir=folder, existsok=True, compress_next=case.compress)
     transform = MultiStepTransform(case.steps, GAMMA) if case.steps else None
     return TensorDictReplayBuffer(storage=storage, transform=transform, generator=0)
 
