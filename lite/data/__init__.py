@@ -9,10 +9,14 @@ from lite._arrays.public import belong_here as _belong_here
 from lite.data.densify_reward import DensifyReward
 from lite.data.multistep import MultiStep
 from lite.data.multistep_transform import MultiStepTransform
-from lite.data.replay.prioritized_sampler import PrioritizedSampler
-from lite.data.replay.prioritized_slice_sampler import PrioritizedSliceSampler
 from lite.data.replay.mapped_storage import LazyMemmapStorage
 from lite.data.replay.max_value_writer import TensorDictMaxValueWriter
+from lite.data.replay.prioritized_replay_buffer import (
+    PrioritizedReplayBuffer,
+    TensorDictPrioritizedReplayBuffer,
+)
+from lite.data.replay.prioritized_sampler import PrioritizedSampler
+from lite.data.replay.prioritized_slice_sampler import PrioritizedSliceSampler
 from lite.data.replay.replay_buffer import ReplayBuffer
 from lite.data.replay.samplers import RandomSampler, Sampler, SamplerWithoutReplacement
 from lite.data.replay.slice_sampler import SliceSampler, SliceSamplerWithoutReplacement
@@ -45,6 +49,7 @@ __all__ = [
     "MultiStep",
     "MultiStepTransform",
     "NonTensor",
+    "PrioritizedReplayBuffer",
     "PrioritizedSampler",
     "PrioritizedSliceSampler",
     "RandomSampler",
@@ -56,6 +61,7 @@ __all__ = [
     "SliceSamplerWithoutReplacement",
     "Storage",
     "TensorDictMaxValueWriter",
+    "TensorDictPrioritizedReplayBuffer",
     "TensorDictReplayBuffer",
     "TensorDictRoundRobinWriter",
     "TensorSpec",

@@ -51,7 +51,7 @@ class LazyMemmapStorage(LazyTensorStorage):
 
     Raises:
         ValueError: a damaged folder, or one of another `max_size`, `ndim` or `compress_next`.
-        RuntimeError: when it is written to: a table is in the folder and must not be, or another process writes.
+        RuntimeError: when it is written to: a table is there and must not be, or another process writes.
         TypeError: when it is written to: an entry that is no array of numbers.
 
     Source:
@@ -132,7 +132,9 @@ class LazyMemmapStorage(LazyTensorStorage):
         like: Any = TensorDict({SINGLE: example}, [len(example)]) if single else example
         like = blank(like, rows, lambda shape, dtype: np.broadcast_to(np.zeros((), dtype), shape))
         if any(array.dtype == object for array in Columns(like).arrays):
-            raise TypeError("mapped files hold numbers alone, and some entries are objects; see LazyTensorStorage.")
+            raise TypeError(
+                "mapped files hold numbers alone, and some entries are objects; see LazyTensorStorage."
+            )
         os.makedirs(folder, exist_ok=True)
         inner = math.prod(like.shape[1 : self.ndim])
         ring_file.remove(Path(folder))
@@ -306,7 +308,7 @@ class LazyMemmapStorage(LazyTensorStorage):
 
     def get(self, index: Any) -> Any:
         """As in `LazyTensorStorage`; copies in a process that does not write, as rows may be written over."""
-        if self.is_writer or self._file is None and not self.existsok:
+        if self.is_writer or (self._file is None and not self.existsok):
             return super().get(index)
         end = self.deadline()
         while True:

@@ -129,7 +129,7 @@ class RingFile(Position):
         finally:
             os.close(descriptor)
         self._map = array
-        self._words = memoryview(array)
+        self._words: memoryview[int] = memoryview(array.data)
         self._bytes = self._words.cast("B")
         self._waits = False
         if array[0] != _MAGIC or array[1] != _VERSION:
@@ -153,8 +153,12 @@ class RingFile(Position):
                 break
         length, cursor, writes, total, place, size = state
         whole = self.rows * self.inner
-        if not (0 <= length <= whole and 0 <= cursor < self.rows and writes >= 0 <= total and place in (0, 1)):
-            raise ValueError(f"{self.folder}/{NAME} is damaged: a ring of {self.rows} rows in the state {state}.")
+        if not (
+            0 <= length <= whole and 0 <= cursor < self.rows and writes >= 0 <= total and place in (0, 1)
+        ):
+            raise ValueError(
+                f"{self.folder}/{NAME} is damaged: a ring of {self.rows} rows in the state {state}."
+            )
         if size < 0:
             raise ValueError(f"{self.folder}/{NAME} is damaged: {size} bytes are kept.")
         return state
@@ -212,7 +216,7 @@ class RingFile(Position):
         self.undo = _Undo(self.folder, arrays)
         words = self._words
         sequence = words[_SEQUENCE]
-        *_, total, place, size = self._load()
+        total = self._load()[3]
         armed, count, capacity, row, at = words[_UNDO_AT : _UNDO_AT + 5]
         undone = armed == sequence
         if undone:
@@ -238,7 +242,7 @@ class RingFile(Position):
         words, undo = self._words, self.undo
         assert undo is not None
         self._waits = waits_for_disk()
-        if index is not None and len(index) or link[0] >= 0:
+        if (index is not None and len(index)) or link[0] >= 0:
             capacity, used = undo.save(np.zeros(0, np.int64) if index is None else index, self.rows)
             words[_UNDO_AT + 1] = used
             words[_UNDO_AT + 2] = capacity

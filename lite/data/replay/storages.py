@@ -88,7 +88,7 @@ class Storage(ABC):
 
     @abstractmethod
     def _append(self, data: Any, count: int | None) -> int:
-        """Write `count` rows where the ring stands and move it on; None for one row alone. Gives the first row.
+        """Write `count` rows where the ring stands, None for one row alone; gives the first one.
 
         All of it counts at once, or nothing, if this raises.
         """
@@ -228,7 +228,7 @@ class ListStorage(Storage):
         for place in places:
             if place > end or not 0 <= place < self.max_size:
                 raise RuntimeError(
-                    f"Cannot write the element {place} of a storage that has {end} and can have {self.max_size}."
+                    f"Cannot write the element {place} of a storage that has {end} of {self.max_size}."
                 )
             end = max(end, place + 1)
         for place, item in zip(places, items, strict=True):
@@ -276,7 +276,7 @@ class ListStorage(Storage):
             NotImplementedError: always.
         """
         raise NotImplementedError(
-            "a ListStorage holds any object, which no file of lite does; pickle the buffer, or use LazyTensorStorage."
+            "a ListStorage holds any object, as no file does; pickle the buffer, or use LazyTensorStorage."
         )
 
     def loads(self, path: PathLike) -> None:
@@ -308,4 +308,3 @@ def _count(name: str, value: Any) -> int:
     if size < 1:
         raise ValueError(f"{name} must be at least 1, got {value}.")
     return size
-

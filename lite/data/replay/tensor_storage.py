@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import lite
 from lite import NestedKey, TensorDict
 from lite._arrays.device import is_cpu
-from lite._arrays.types import Array, Shape, host_array, is_array
+from lite._arrays.types import Array, host_array, is_array
 from lite.data.replay.columns import Columns, blank, is_container
 from lite.data.replay.next_observations import APART, NextObservations
 from lite.data.replay.position import Position
@@ -334,7 +334,7 @@ class TensorStorage(Storage):
         raise RuntimeError("a TensorStorage has its arrays from the start.")
 
     def dumps(self, path: PathLike) -> None:
-        """Write the folder that `TensorDict.memmap` writes, and beside `meta.json` how many elements are filled.
+        """Write the folder that `TensorDict.memmap` writes, and beside `meta.json` how many elements it has.
 
         Raises:
             RuntimeError: there is no data yet.
@@ -464,10 +464,13 @@ def as_rows(data: Any) -> Any:
     if isinstance(data, list | tuple | int | float | np.generic | range):
         data = np.asarray(data)
         if data.dtype == object:
-            raise TypeError("a storage of arrays needs a TensorDict or numbers; ListStorage holds any object.")
+            raise TypeError(
+                "a storage of arrays needs a TensorDict or numbers; ListStorage holds any object."
+            )
         return data
     if is_array(data):
         return host_array(data, "of the data")
     raise TypeError(
-        f"a storage of arrays needs a TensorDict or an array, got {type(data).__name__}; ListStorage holds any object."
+        f"a storage of arrays needs a TensorDict or an array, got {type(data).__name__}; ListStorage holds"
+        " any object."
     )

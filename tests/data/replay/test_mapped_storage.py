@@ -310,9 +310,7 @@ def test_damaged_folders(tmp_path, damage) -> None:
     buffer.storage.close()
     damage(tmp_path / "f")
     with pytest.raises(ValueError, match=re.escape(str(tmp_path))):
-        found = opened(tmp_path / "f")
-        found.extend(frames(0, 1))
-        found.extend(frames(0, 1))
+        opened(tmp_path / "f").extend(frames(0, 1))
 
 
 def words(folder: Path, at: int, value: int) -> None:
