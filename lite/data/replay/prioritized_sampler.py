@@ -216,7 +216,7 @@ class PrioritizedSampler(Sampler):
             raise IndexError(f"index must be below max_capacity={self._max_capacity}, got {places.max()}.")
         with np.errstate(over="ignore"):  # what is too large is refused as infinite
             leaves = (given.astype(self.dtype) + self._number(self._eps)) ** self._number(self._alpha)
-        self._set_leaves(places, leaves)
+        self._set_leaves(places, leaves if given.ndim else np.full(places.shape, leaves))
         if self._max_priority is None or top > self._max_priority:
             self._max_priority = top
             self._max_index = int(places[int(given.argmax()) if given.ndim else 0])

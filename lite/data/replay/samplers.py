@@ -175,7 +175,7 @@ class RandomSampler(Sampler):
             length = len(storage)
             if not length:
                 raise RuntimeError(EMPTY)
-            # Twice as fast as integers(); a draw of 53 bits is uniform to a part in 10^7 over 10^9 entries.
+            # Faster than integers(); a draw of 53 bits is uniform to a part in 10^7 over 10^9 entries.
             return (rng.random(batch_size) * length).astype(np.int64), {}
         if not len(storage):
             raise RuntimeError(EMPTY)
