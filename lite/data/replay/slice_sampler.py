@@ -26,8 +26,9 @@ class SliceSampler(Sampler):
     Rows are expected in the order of time: a trajectory ends where the ring is written next, and its start
     is cut off as the ring writes over it. Of a storage of several dimensions the first is time, the others
     are lanes, such as environments, with trajectories of their own. Where trajectories start and end is
-    noted as rows are written, so a draw takes the same time whatever the capacity is; a storage that is
-    there already is read once.
+    noted as rows are written, so a draw takes the same time whatever the capacity is. All rows are read once
+    where a storage is there already, and after writes that are not appended; those of another process
+    are not noticed.
 
     Args:
         num_slices: slices in a batch; the batch size must be divisible by it.
