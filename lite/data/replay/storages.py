@@ -40,6 +40,7 @@ class Storage(ABC):
         self.max_size = _count("max_size", max_size)
         self.lock = threading.RLock()
         self._readers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.is_shared = False  # whether several buffers have been attached
 
     # -- what samplers and buffers read -----------------------------------------------------------
 
@@ -135,6 +136,7 @@ class Storage(ABC):
     def attach(self, buffer: Any) -> None:
         """Tell `buffer`, by `mark_update(index)`, of elements that other buffers write into this storage."""
         self._readers.add(buffer)
+        self.is_shared = len(self._readers) > 1
 
     # -- saving -----------------------------------------------------------------------------------
 
