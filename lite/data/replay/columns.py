@@ -86,6 +86,7 @@ class Columns:
 
     def __init__(self, table: Any) -> None:
         self.table = table
+        self.rows: int = table.shape[0]
         if isinstance(table, np.ndarray):
             self._root = None
             self._row: Shape = table.shape[1:]

@@ -205,13 +205,16 @@ class LazyMemmapStorage(LazyTensorStorage):
         finally:
             self._to_keep = None
 
-    def _before(self, first: int, count: int) -> None:
+    def _before(self, first: int, count: int, length: int) -> None:
         file = self._file
         assert file is not None
-        rows, filled = self._rows(), self._filled_rows()
+        rows = file.rows
+        filled = -(length // -file.inner)
         index = None
         if first < filled or first + count > rows:
-            index = np.arange(first, first + count) % rows
+            index = np.arange(first, first + count)
+            if first + count > rows:
+                index %= rows
             if filled < rows:
                 index = index[index < filled]
         self._added = count

@@ -17,6 +17,7 @@ from lite import TensorDict
 from lite._files.commit import finish, replace_tree
 from lite.data.replay.columns import is_container
 from lite.data.replay.mapped_storage import LazyMemmapStorage
+from lite.data.replay.max_value_writer import TensorDictMaxValueWriter
 from lite.data.replay.samplers import RandomSampler, Sampler, Seed
 from lite.data.replay.storages import ListStorage, PathLike, Storage, read_json, write_json
 from lite.data.replay.tensor_storage import TensorStorage
@@ -213,9 +214,7 @@ class ReplayBuffer:
     def _write_one(self, data: Any) -> Any:
         index = self._writer.add(data)
         if index is not None:
-            self._sampler.mark_update(index, storage=self._storage)
-            self._sampler.add(index)
-            self._tell_others(index)
+            self._tell(index, self._sampler.add)
         return index
 
     def _write_frames(self, data: Any) -> Any:
@@ -228,15 +227,20 @@ class ReplayBuffer:
         if self._dim_extend:
             data = self._transposed(data)
         index = self._writer.extend(data)
-        self._sampler.mark_update(index, storage=self._storage)
-        self._sampler.extend(index)
-        self._tell_others(index)
+        # What the writer left out has no index.
+        written = index[index >= 0] if isinstance(self._writer, TensorDictMaxValueWriter) else index
+        self._tell(written, self._sampler.extend)
         return index
 
-    def _tell_others(self, index: Any) -> None:
-        for other in self._storage._readers:
-            if other is not self:
-                other.mark_update(index)
+    def _tell(self, index: Any, new: Callable[[Any], None]) -> None:
+        """Tell the sampler, and the buffers that share the storage, what was written."""
+        storage = self._storage
+        self._sampler.mark_update(index, storage=storage)
+        new(index)
+        if storage.is_shared:
+            for other in storage._readers:
+                if other is not self:
+                    other.mark_update(index)
 
     def _transposed(self, data: Any) -> Any:
         if is_container(data):

@@ -41,6 +41,7 @@ class Storage(ABC):
         self.lock = threading.RLock()
         self._readers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._changes = 0  # writes by this process that no position tells of, as rows were not appended
+        self.is_shared = False  # whether several buffers have been attached
 
     # -- what samplers and buffers read -----------------------------------------------------------
 
@@ -136,6 +137,7 @@ class Storage(ABC):
     def attach(self, buffer: Any) -> None:
         """Tell `buffer`, by `mark_update(index)`, of elements that other buffers write into this storage."""
         self._readers.add(buffer)
+        self.is_shared = len(self._readers) > 1
 
     # -- saving -----------------------------------------------------------------------------------
 

@@ -100,7 +100,7 @@ class TensorStorage(Storage):
         return (-(len(self) // -math.prod(inner)), *inner)
 
     def _rows(self) -> int:
-        return self.max_size if self._columns is None else self._columns.table.shape[0]
+        return self.max_size if self._columns is None else self._columns.rows
 
     def _rows_for(self, data: Any, many: bool) -> int:
         if self.ndim == 1 or self._columns is not None:
@@ -235,7 +235,7 @@ class TensorStorage(Storage):
         else:
             first = start
         stop = first + n
-        self._before(first, n)
+        self._before(first, n, length)
         if stop <= rows:
             where: Any = slice(first, stop) if many else first
             for array, value in pairs:
@@ -254,8 +254,8 @@ class TensorStorage(Storage):
             self._next.committed()
         return start
 
-    def _before(self, first: int, count: int) -> None:
-        """Rows of the ring are about to be written, some of which may hold something."""
+    def _before(self, first: int, count: int, length: int) -> None:
+        """Rows of the ring, of which `length` elements are filled, are about to be written."""
 
     def _before_anywhere(self, index: Array) -> None:
         """The same, anywhere."""

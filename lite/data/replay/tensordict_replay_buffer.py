@@ -44,19 +44,27 @@ class TensorDictReplayBuffer(ReplayBuffer):
 
     def _write_one(self, data: Any) -> Any:
         index = super()._write_one(data)
-        priority = data.get(self.priority_key, None) if is_container(data) and index is not None else None
+        priority = self._priority_in(data) if is_container(data) and index is not None else None
         if priority is not None:
             self._set_priorities(np.atleast_2d(index) if self._storage.ndim > 1 else index, priority, data)
         return index
 
     def _write_many(self, data: Any) -> Any:
         index = super()._write_many(data)
-        priority = data.get(self.priority_key, None) if self._update_priority else None
+        priority = self._priority_in(data) if self._update_priority else None
         if priority is not None:
             if self._dim_extend:
                 priority = np.swapaxes(priority, self._dim_extend, 0)
             self._set_priorities(index, priority, data)
         return index
+
+    def _priority_in(self, data: Any) -> Any:
+        key = self.priority_key
+        return (
+            data._get_str(key)
+            if type(key) is str and isinstance(data, TensorDictBase)
+            else data.get(key, None)
+        )
 
     _update_priority = True
 
