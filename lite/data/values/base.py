@@ -109,6 +109,21 @@ class ValueEstimatorBase(TensorDictModuleBase):
     Source:
         `torchrl.objectives.value` of TorchRL, https://github.com/pytorch/rl. Pardo et al. (2018), Time limits
         in reinforcement learning (arXiv:1712.00378).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.data import TD0Estimator
+        >>> def rollout(terminated):  # one step, after which the value is 10, or NaN that an environment left
+        ...     flags = {"done": np.array([True]), "terminated": np.array([terminated])}
+        ...     value = np.array([np.nan if terminated else 10.0])
+        ...     following = {"reward": np.ones(1), "state_value": value, **flags}
+        ...     return TensorDict({"state_value": np.zeros(1), "next": following}, batch_size=[1])
+        >>> estimator = TD0Estimator(gamma=0.5, value_network=None)
+        >>> estimator(rollout(terminated=False))["value_target"]  # cut off: bootstrap
+        array([6.])
+        >>> estimator(rollout(terminated=True))["value_target"]
+        array([1.])
     """
 
     default_keys: ClassVar[type[AcceptedKeys]] = AcceptedKeys
