@@ -21,6 +21,7 @@ HEAVY = [
     "llguidance",
     "h5py",
     "pyarrow",
+    "gymnasium",
 ]
 
 
