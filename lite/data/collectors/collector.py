@@ -264,7 +264,7 @@ class Collector:
         self._rollout.stale = True
 
     def set_seed(self, seed: int, static_seed: bool = False) -> int:
-        """Seed the environments, which start new episodes, and the random actions of the collector.
+        """Seed the environments, which start new episodes, and random actions, those of a `RandomPolicy` too.
 
         Args:
             seed: of the first environment; each of the others has the next one.
@@ -281,6 +281,8 @@ class Collector:
         self._rollout.seed = [first] * count if static_seed else first
         self._rollout.stale = True
         self._random.generator = np.random.default_rng(first)
+        if isinstance(self.policy, RandomPolicy):
+            self.policy.generator = self._random.generator
         self._seed = first
         return first if static_seed else first + count - 1
 
