@@ -1,7 +1,7 @@
 """Trees over priorities: draws in proportion to them, and changes, in the logarithm of their number.
 
-A tree is one array of twice a power of two: node i holds the sum (or the least) of its children 2i and 2i + 1,
-`tree[1]` is the whole, and the leaves are the second half. The functions change the array that they are given.
+A tree is one array of twice a power of two: node i holds the sum (or the least) of the nodes 2i and 2i + 1,
+`tree[1]` is the whole, and the leaves are the second half. Functions change the array that they get.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from lite.kernels._arrays import contiguous, to_numpy
 from lite.kernels._integer import integer
 
 Tree = NDArray[np.floating[Any]]
+
+_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def sum_tree(capacity: int, dtype: DTypeLike = np.float32) -> Tree:
@@ -66,8 +68,8 @@ def min_tree(capacity: int, dtype: DTypeLike = np.float32) -> Tree:
 def update_sum_tree(tree: Tree, index: ArrayLike, values: ArrayLike) -> None:
     """Set leaves of a tree of sums, and the sums above them, in place.
 
-    A batch of m leaves side by side takes time in m, any others in m log(capacity / m). Of several values for one leaf
-    the last counts.
+    A batch of m leaves side by side takes time in m, any others in m log(capacity / m). Of several values
+    for one leaf the last counts.
 
     Args:
         tree: what `sum_tree` made.
@@ -120,11 +122,9 @@ def search_sum_tree(tree: Tree, mass: ArrayLike) -> NDArray[np.int64]:
 
 def _update(tree: Tree, index: ArrayLike, values: ArrayLike, least: bool) -> None:
     _require_tree(tree)
-    places = to_numpy("index", index)
-    if places.dtype.kind not in "iu":
-        if places.size:
-            raise TypeError(f"index must be integers, got {places.dtype}")
-    given = to_numpy("values", values)
+    places, given = to_numpy("index", index), to_numpy("values", values)
+    if places.dtype.kind not in "iu" and places.size:
+        raise TypeError(f"index must be integers, got {places.dtype}")
     if given.shape != places.shape:
         try:
             given = np.broadcast_to(given, places.shape)
@@ -133,8 +133,11 @@ def _update(tree: Tree, index: ArrayLike, values: ArrayLike, least: bool) -> Non
                 f"values must be one number or have the shape of index, {places.shape}, got {given.shape}"
             ) from None
     flat = contiguous(places, np.int64).reshape(-1)
-    with np.errstate(over="ignore"):  # what is too large for float32 is refused as infinite
+    if given.dtype == tree.dtype:
         leaves = contiguous(given, tree.dtype).reshape(-1)
+    else:
+        with np.errstate(over="ignore"):  # what is too large for float32 is refused as infinite
+            leaves = contiguous(given, tree.dtype).reshape(-1)
     wrong = _compiled().update(tree, flat, leaves, np.empty(flat.size, np.int64), least)
     if wrong >= 0:
         raise IndexError(f"index must be from 0 to {tree.size // 2 - 1}, got {flat[wrong]}")
@@ -159,12 +162,12 @@ def _leaves(capacity: int) -> int:
 
 def _dtype(dtype: DTypeLike) -> np.dtype[Any]:
     wanted = np.dtype(dtype)
-    if wanted not in (np.float32, np.float64):
+    if wanted not in _DTYPES:
         raise TypeError(f"dtype must be float32 or float64, got {wanted}")
     return wanted
 
 
 def _require_tree(tree: Any) -> None:
-    fits = isinstance(tree, np.ndarray) and tree.ndim == 1 and tree.dtype.char in "fd" and tree.dtype.isnative
-    if not fits or tree.size < 2 or tree.size & (tree.size - 1) or not tree.flags.carray:
+    fits = type(tree) is np.ndarray and tree.dtype in _DTYPES and tree.ndim == 1 and tree.flags.carray
+    if not fits or tree.size < 2 or tree.size & (tree.size - 1):
         raise ValueError("tree must be an array that sum_tree or min_tree made")

@@ -20,6 +20,8 @@ HEAVY = [
     "jinja2",
     "llguidance",
     "ray",
+    "h5py",
+    "pyarrow",
     "gymnasium",
 ]
 

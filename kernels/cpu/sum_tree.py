@@ -1,7 +1,8 @@
 """Sums and minima of leaves in a binary tree, compiled for the CPU.
 
-Node i has the children 2i and 2i + 1, the root is node 1, the leaves are the second half of the array. A batch
-goes through the tree level by level, so that what its members read of one level is fetched side by side.
+Node i has the children 2i and 2i + 1, the root is node 1, the leaves are the second half of the array. A
+batch goes through the tree level by level, so that what its members read of one level is fetched side by
+side.
 """
 
 from typing import Any
@@ -60,8 +61,9 @@ def update(tree: Any, index: Any, values: Any, nodes: Any, least: Any) -> Any:
 def search(tree: Any, mass: Any, nodes: Any) -> Any:
     """The leaf at which the running sum exceeds each mass goes to `nodes`; `mass` is used up.
 
-    A subtree without any weight is never entered, whatever rounding left of the mass. Returned is -1, or
-    i for a `mass[i]` that is not at least 0.
+    A subtree without any weight is never entered, whatever rounding left of the mass. Which way to go is
+    arithmetic: a processor that guesses branches is wrong half of the time, which takes longer than all else.
+    Returned is -1, or i for a `mass[i]` that is not at least 0.
     """
     size = tree.size // 2
     for i in range(mass.size):
@@ -71,12 +73,11 @@ def search(tree: Any, mass: Any, nodes: Any) -> Any:
     width = 1
     while width < size:
         for i in range(mass.size):
-            left = 2 * nodes[i]
-            if mass[i] < tree[left] or not tree[left + 1] > 0:
-                nodes[i] = left
-            else:
-                mass[i] -= tree[left]
-                nodes[i] = left + 1
+            left = np.uintp(2 * nodes[i])  # counts from the start: spares the question whether it does
+            weight = np.float64(tree[left])
+            right = (mass[i] >= weight) & (tree[left + np.uintp(1)] > 0)
+            nodes[i] = 2 * nodes[i] + right
+            mass[i] -= weight if right else 0.0
         width *= 2
     for i in range(mass.size):
         nodes[i] -= size

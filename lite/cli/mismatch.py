@@ -48,6 +48,8 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.data is not None and not b.is_model:
         raise ValueError(f"--data is for two models; the tokens to compare are those of {args.b}")
+    if args.html is not None and not Path(args.html).parent.is_dir():
+        raise FileNotFoundError(f"--html {args.html}: there is no folder {Path(args.html).parent}")
     of_a = a.read(args)
     of_b, rows = _model_and_rows(b, args) if b.is_model else (b.read(args), None)
     if args.html is not None:

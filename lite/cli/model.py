@@ -56,4 +56,7 @@ def load_assistant(args: argparse.Namespace) -> OnnxDecoder | None:
     """Load the model that `--assistant-model` names, if it names one."""
     if args.assistant_model is None:
         return None
-    return OnnxDecoder(args.assistant_model, device=args.device, num_threads=args.threads)
+    try:
+        return open_decoder(args.assistant_model, args, None, None)
+    except (FileNotFoundError, ValueError) as error:
+        raise type(error)(f"--assistant-model: {error}") from None

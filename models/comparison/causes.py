@@ -290,11 +290,11 @@ def _distributions(
     held = decoder.acquire(1)
     try:
         for i, row in enumerate(rows):
-            yield i, 0, decoder.prefill_rows(held, [row.prompt_ids])
+            yield i, 0, np.asarray(decoder.prefill_rows(held, [row.prompt_ids]))
             chunk = decoder.chunk_length(1)
             for start in range(0, len(row.response_ids), chunk):
                 (logits,) = decoder.extend(held, [row.response_ids[start : start + chunk]])
-                yield i, start + 1, logits
+                yield i, start + 1, np.asarray(logits)
     finally:
         decoder.release(held)
 

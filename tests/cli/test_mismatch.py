@@ -167,6 +167,8 @@ def test_sides_in_the_wrong_place(log: str, capsys: pytest.CaptureFixture[str]) 
         ([A, log, "--data", log], "--data is for two models"),
         ([A, "/does/not/exist"], "FileNotFoundError"),
         ([A, log, "--divergence", "0"], "divergence must be above 0"),
+        ([A, log, "--bos-token-id", "512"], "bos_token_id: ids must be between 0 and 511"),
+        ([A, log, "--html", "/no/where/x.html"], "--html /no/where/x.html: there is no folder /no/where"),
     ):
         assert main(["mismatch", *arguments]) == 1
         assert message in capsys.readouterr().err

@@ -98,7 +98,10 @@ def test_score_names_the_bad_line(
     file = tmp_path / "in.jsonl"
     file.write_text(line + "\n")
     assert main(["score", "--model", str(MODEL), str(file)]) == 1
-    assert message in capsys.readouterr().err
+    assert f"{file}, {message}" in capsys.readouterr().err
+    file.write_bytes(b"\xff\xfe")
+    assert main(["score", "--model", str(MODEL), str(file)]) == 1
+    assert f"{file} is not text in UTF-8" in capsys.readouterr().err
 
 
 def _score(*args: str) -> int:

@@ -58,14 +58,16 @@ def test_a_million_leaves(dtype):
     index = rng.integers(0, leaves.size, 5000)
     leaves[index] = 3.0
     update_sum_tree(tree, index, 3.0)
-    np.testing.assert_allclose(tree[1], leaves.sum(dtype=np.float64), rtol=1e-5 if dtype == np.float32 else 1e-12)
+    np.testing.assert_allclose(
+        tree[1], leaves.sum(dtype=np.float64), rtol=1e-5 if dtype == np.float32 else 1e-12
+    )
     mass = rng.random(5000) * tree[1]
     got = search_sum_tree(tree, mass)
     runs = np.cumsum(leaves, dtype=np.float64)
     if dtype == np.float64:
         np.testing.assert_array_equal(got, np.searchsorted(runs, mass, side="right"))
     else:  # the sums are rounded to 24 bits
-        np.testing.assert_allclose(runs[got], mass, atol=2.0 + 1e-6 * runs[-1])
+        np.testing.assert_allclose(runs[got], mass, atol=3.0 + 1e-6 * runs[-1])
 
 
 @settings(deadline=None, max_examples=200)

@@ -51,7 +51,7 @@ class LazyMemmapStorage(LazyTensorStorage):
 
     Raises:
         ValueError: a damaged folder, or one of another `max_size`, `ndim` or `compress_next`.
-        RuntimeError: when it is written to: a table is in the folder and must not be, or another process writes.
+        RuntimeError: when it is written to: a table is there and must not be, or another process writes.
         TypeError: when it is written to: an entry that is no array of numbers.
 
     Source:
@@ -131,6 +131,10 @@ class LazyMemmapStorage(LazyTensorStorage):
         single = isinstance(example, np.ndarray)
         like: Any = TensorDict({SINGLE: example}, [len(example)]) if single else example
         like = blank(like, rows, lambda shape, dtype: np.broadcast_to(np.zeros((), dtype), shape))
+        if any(array.dtype == object for array in Columns(like).arrays):
+            raise TypeError(
+                "mapped files hold numbers alone, and some entries are objects; see LazyTensorStorage."
+            )
         os.makedirs(folder, exist_ok=True)
         inner = math.prod(like.shape[1 : self.ndim])
         ring_file.remove(Path(folder))
@@ -158,6 +162,11 @@ class LazyMemmapStorage(LazyTensorStorage):
         if self._next is not None:
             self._next.find_free(len(self))
         self._paths = _files_of(self._table, self.scratch_dir)
+
+    def close(self) -> None:
+        """Let another process write, until this one writes again."""
+        if self._file is not None and self._file.lock is not None:
+            self._file.lock.close()
 
     @property
     def is_writer(self) -> bool:
@@ -188,34 +197,35 @@ class LazyMemmapStorage(LazyTensorStorage):
 
     def _append(self, data: Any, count: int | None) -> int:
         try:
-            if not self.is_writer and self._columns is not None:
-                self._become_writer()
+            if not self.is_writer:
+                self._find()
+                if self._columns is not None:
+                    self._become_writer()
             return super()._append(data, count)
         finally:
             self._to_keep = None
 
-    def _write_at(self, index: Array, data: Any, many: bool, written: int | None = None) -> None:
-        if not self.is_writer:
-            self._require_columns()
-            self._become_writer()
-        super()._write_at(index, data, many, written)
-
-    def _before(self, first: int, count: int) -> None:
+    def _before(self, first: int, count: int, length: int) -> None:
         file = self._file
         assert file is not None
-        rows, filled = self._rows(), self._filled_rows()
+        rows = file.rows
+        filled = -(length // -file.inner)
         index = None
         if first < filled or first + count > rows:
-            index = np.arange(first, first + count) % rows
+            index = np.arange(first, first + count)
+            if first + count > rows:
+                index %= rows
             if filled < rows:
                 index = index[index < filled]
         self._added = count
         file.begin(index, count, (-1, -1) if self._next is None else self._next.undo_link())
 
     def _before_anywhere(self, index: Array) -> None:
+        super()._before_anywhere(index)
+        if not self.is_writer:
+            self._become_writer()
         file = self._file
-        if file is None:
-            return
+        assert file is not None
         filled = self._filled_rows()
         self._added = 0
         file.begin(np.unique(index[index < filled]), 0)
@@ -237,10 +247,8 @@ class LazyMemmapStorage(LazyTensorStorage):
             KeptFile(self.scratch_dir).forget_first()
 
     def _empty(self, empty_write_count: bool = True) -> None:
-        if self._columns is None:
+        if not self.initialized:
             return
-        if not self.is_writer:
-            self._become_writer()
         self._before_anywhere(np.zeros(0, np.int64))
         super()._empty(empty_write_count)
 
@@ -303,7 +311,7 @@ class LazyMemmapStorage(LazyTensorStorage):
 
     def get(self, index: Any) -> Any:
         """As in `LazyTensorStorage`; copies in a process that does not write, as rows may be written over."""
-        if self.is_writer or self._file is None and not self.existsok:
+        if self.is_writer or (self._file is None and not self.existsok):
             return super().get(index)
         end = self.deadline()
         while True:
@@ -335,8 +343,7 @@ class LazyMemmapStorage(LazyTensorStorage):
         if file is not None and file.is_torn and time.monotonic() > end - _PATIENCE + 0.05:
             with suppress(RuntimeError):  # the writer is alive, or the files may not be written
                 self._become_writer()
-                assert file.lock is not None
-                file.lock.close()
+                self.close()
 
     # -- saving -----------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
-"""ReplayBuffer: a storage, a writer that fills it, a sampler that draws from it, and transforms on both ways."""
+"""ReplayBuffer: a storage, a writer that fills it, a sampler that draws from it, and transforms."""
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +17,7 @@ from lite import TensorDict
 from lite._files.commit import finish, replace_tree
 from lite.data.replay.columns import is_container
 from lite.data.replay.mapped_storage import LazyMemmapStorage
+from lite.data.replay.max_value_writer import TensorDictMaxValueWriter
 from lite.data.replay.samplers import RandomSampler, Sampler, Seed
 from lite.data.replay.storages import ListStorage, PathLike, Storage, read_json, write_json
 from lite.data.replay.tensor_storage import TensorStorage
@@ -37,7 +39,8 @@ class ReplayBuffer:
         storage: what keeps the data, or a function that makes it. None: a `ListStorage` of 1,000.
         sampler: what draws. None: `RandomSampler`.
         writer: what decides where data goes. None: `RoundRobinWriter`.
-        collate_fn: makes a batch of what the storage gives. None: lists of TensorDicts or numbers are stacked.
+        collate_fn: makes a batch of what the storage gives. None: lists of TensorDicts or numbers are
+            stacked.
         transform: called with each batch that is drawn. If it has a method `inv`, that is called with what
             `extend` and `add` get; where it gives None, nothing is stored.
         transform_factory: a function that makes the transform instead.
@@ -58,9 +61,8 @@ class ReplayBuffer:
         >>> import numpy as np
         >>> from lite import TensorDict
         >>> from lite.data import LazyTensorStorage, MultiStepTransform, ReplayBuffer
-        >>> buffer = ReplayBuffer(
-        ...     storage=LazyTensorStorage(100), transform=MultiStepTransform(2, 0.5), batch_size=4, generator=0
-        ... )
+        >>> two_steps = MultiStepTransform(2, 0.5)
+        >>> buffer = ReplayBuffer(storage=LazyTensorStorage(100), transform=two_steps, batch_size=4)
         >>> def frames(*steps):
         ...     ones, zeros = np.ones(len(steps), np.float32), np.zeros(len(steps), bool)
         ...     return TensorDict({"step": steps, "next": {"reward": ones, "done": zeros}}, [len(steps)])
@@ -110,6 +112,7 @@ class ReplayBuffer:
         self._prefetch = prefetch or 0
         self._drawn_ahead: deque[Future[Any]] = deque()
         self._executor: ThreadPoolExecutor | None = None
+        self._ahead_lock = threading.RLock()
         self._warned = False
         self._transforms = Transforms(transform_factory() if transform_factory is not None else transform)
         self._told = 0
@@ -130,8 +133,9 @@ class ReplayBuffer:
         if not length and not isinstance(storage, LazyMemmapStorage):
             return
         if length:
-            rows = np.arange(storage.shape[0])
-            self._sampler.extend(self._writer._replicate(rows))
+            index = self._writer._replicate(np.arange(storage.shape[0]))
+            self._sampler.mark_update(index, storage=storage)
+            self._sampler.extend(index)
         if isinstance(storage, LazyMemmapStorage):
             begun = storage._begin()
             self._told = 0 if begun is None else begun[1]
@@ -155,8 +159,8 @@ class ReplayBuffer:
         """Write elements; gives their indices.
 
         Args:
-            data: a TensorDict, tensorclass or array whose first dimension (see `dim_extend`) is elements, or a
-                list of elements. The transforms' inverses are called with it.
+            data: a TensorDict, tensorclass or array whose first dimension (see `dim_extend`) is elements,
+                or a list of elements. The transforms' inverses are called with it.
 
         Returns:
             int64 (elements,), in the order of the data; (elements, ndim) where the storage has `ndim` > 1.
@@ -164,7 +168,7 @@ class ReplayBuffer:
 
         Raises:
             RuntimeError: there are no elements.
-            KeyError, RuntimeError, TypeError: they are not of the kind of what is stored; nothing has changed.
+            KeyError, RuntimeError, TypeError: they are not like what is stored; nothing has changed.
         """
         with self._storage.lock:
             if not len(self._transforms):
@@ -210,8 +214,7 @@ class ReplayBuffer:
     def _write_one(self, data: Any) -> Any:
         index = self._writer.add(data)
         if index is not None:
-            self._sampler.add(index)
-            self._tell_others(index)
+            self._tell(index, self._sampler.add)
         return index
 
     def _write_frames(self, data: Any) -> Any:
@@ -224,14 +227,20 @@ class ReplayBuffer:
         if self._dim_extend:
             data = self._transposed(data)
         index = self._writer.extend(data)
-        self._sampler.extend(index)
-        self._tell_others(index)
+        # What the writer left out has no index.
+        written = index[index >= 0] if isinstance(self._writer, TensorDictMaxValueWriter) else index
+        self._tell(written, self._sampler.extend)
         return index
 
-    def _tell_others(self, index: Any) -> None:
-        for other in self._storage._readers:
-            if other is not self:
-                other.mark_update(index)
+    def _tell(self, index: Any, new: Callable[[Any], None]) -> None:
+        """Tell the sampler, and the buffers that share the storage, what was written."""
+        storage = self._storage
+        self._sampler.mark_update(index, storage=storage)
+        new(index)
+        if storage.is_shared:
+            for other in storage._readers:
+                if other is not self:
+                    other.mark_update(index)
 
     def _transposed(self, data: Any) -> Any:
         if is_container(data):
@@ -260,8 +269,8 @@ class ReplayBuffer:
         Args:
             empty_write_count: start to count from 0, too.
         """
-        with self._storage.lock:
-            self._cancel()
+        self._cancel()
+        with self._ahead_lock, self._storage.lock:
             self._writer._empty(empty_write_count=empty_write_count)
             self._sampler._empty()
             if self._transforms.withholds:
@@ -292,8 +301,8 @@ class ReplayBuffer:
         if batch_size is not None and self._batch_size not in (None, batch_size) and not self._warned:
             self._warned = True
             warnings.warn(
-                f"Got conflicting batch_sizes in constructor ({self._batch_size}) and `sample` ({batch_size}); "
-                "the latter is used.",
+                f"Got conflicting batch_sizes in constructor ({self._batch_size}) and sample ({batch_size});"
+                " the latter is used.",
                 stacklevel=2,
             )
         result = self._ahead(size) if self._prefetch else self._sample(size)
@@ -339,25 +348,34 @@ class ReplayBuffer:
         new = min(total - self._told, storage.shape[0]) if total > self._told else storage.shape[0]
         self._told = total
         if new:
-            self._sampler.extend(self._writer._replicate((cursor - new + np.arange(new)) % rows))
+            index = self._writer._replicate((cursor - new + np.arange(new)) % rows)
+            self._sampler.mark_update(index, storage=storage)
+            self._sampler.extend(index)
 
     def _ahead(self, size: int) -> Any:
         """The next batch of those that a thread draws ahead of time."""
-        if self._executor is None:
-            # One thread: batches come in the order of the generator.
-            self._executor = ThreadPoolExecutor(1, "lite-replay")
-        queue = self._drawn_ahead
-        out = queue.popleft().result() if queue else self._sample(size)
-        left = min(self._prefetch, self._sampler._remaining_batches)
-        while len(queue) < left and not self._sampler.ran_out:
-            queue.append(self._executor.submit(self._sample, size))
-        return out
+        with self._ahead_lock:
+            if self._executor is None:
+                # One thread: batches come in the order of the generator.
+                self._executor = ThreadPoolExecutor(1, "lite-replay")
+            queue = self._drawn_ahead
+            out = queue.popleft().result() if queue else self._sample(size)
+            while (
+                len(queue) < min(self._prefetch, self._sampler._remaining_batches)
+                and not self._sampler.ran_out
+            ):
+                queue.append(self._executor.submit(self._sample, size))
+                if self._sampler._remaining_batches < self._prefetch:
+                    queue[-1].exception()  # how many are left is known when this one is drawn
+            return out
 
     def _cancel(self) -> None:
         """Forget batches that were drawn ahead of time."""
-        for future in self._drawn_ahead:
-            future.cancel()
-        self._drawn_ahead.clear()
+        with self._ahead_lock:
+            for future in self._drawn_ahead:
+                if not future.cancel():
+                    future.exception()  # waits for it
+            self._drawn_ahead.clear()
 
     def __iter__(self) -> Iterator[Any]:
         """Batches without end; of a sampler that runs out, those of one round.
@@ -411,8 +429,9 @@ class ReplayBuffer:
             if len(self._transforms):
                 value = self._transforms.inv(value)
             if self._dim_extend:
-                index = (slice(None),) * self._dim_extend + (index if isinstance(index, tuple) else (index,))
-                value = self._transposed(value)
+                # What is indexed here along the first dimension lies along another one in the storage.
+                value = value if isinstance(index, int | np.integer) else self._transposed(value)
+                index = (slice(None),) * self._dim_extend + (index,)
             self._storage[index] = value
 
     # -- parts ------------------------------------------------------------------------------------
@@ -498,8 +517,13 @@ class ReplayBuffer:
 
     def state_dict(self) -> dict[str, Any]:
         """All that a buffer of the same parts needs to go on like this one, as copies in memory."""
-        with self._storage.lock:
+        # The thread that draws ahead needs the lock of the storage: its batches are waited for before.
+        with self._ahead_lock:
             ahead = [future.result() for future in self._drawn_ahead]
+            return self._state_dict(ahead)
+
+    def _state_dict(self, ahead: list[Any]) -> dict[str, Any]:
+        with self._storage.lock:
             return {
                 "_storage": self._storage.state_dict(),
                 "_sampler": self._sampler.state_dict(),
@@ -512,8 +536,8 @@ class ReplayBuffer:
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over what `state_dict` gave."""
-        with self._storage.lock:
-            self._cancel()
+        self._cancel()
+        with self._ahead_lock, self._storage.lock:
             self._storage.load_state_dict(state_dict["_storage"])
             self._writer.load_state_dict(state_dict["_writer"])
             self._sampler.load_state_dict(state_dict["_sampler"])
@@ -553,7 +577,10 @@ class ReplayBuffer:
             if state["withheld"] is not None:
                 content["withheld"] = state["withheld"]
             content.memmap(folder / "transforms", copy_existing=True)
-            write_json(folder / _ABOUT, {"batch_size": self._batch_size, "rng": _plain(self._rng.bit_generator.state)})
+            write_json(
+                folder / _ABOUT,
+                {"batch_size": self._batch_size, "rng": _plain(self._rng.bit_generator.state)},
+            )
 
         with self._storage.lock:
             replace_tree(str(root), fill)
@@ -568,8 +595,8 @@ class ReplayBuffer:
         finish(str(root))
         about = read_json(root / _ABOUT)
         content: Any = lite.load_memmap(root / "transforms")
-        with self._storage.lock:
-            self._cancel()
+        self._cancel()
+        with self._ahead_lock, self._storage.lock:
             self._storage.loads(root / "storage")
             self._writer.loads(root / "writer")
             self._sampler.loads(root / "sampler")
@@ -597,10 +624,12 @@ class ReplayBuffer:
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
         state["_drawn_ahead"], state["_executor"] = deque(), None
+        del state["_ahead_lock"]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._ahead_lock = threading.RLock()
         self._storage.attach(self)
 
     def __repr__(self) -> str:

@@ -38,7 +38,14 @@ class StorageView(Protocol):
     def get(self, index: Any) -> Any: ...
 
     def entry(self, key: NestedKey) -> NDArray[Any] | None:
-        """The array of a key, (rows, *more), with a row for each place of the storage; None without one."""
+        """The array of a key, with a row for each place of the storage; None without one."""
+
+    _changes: int  # writes by this process to rows that are there, or in any other order
+
+    @property
+    def _position(self) -> Any:
+        """Where the ring of rows stands: `length` of the storage, `cursor`, and `writes`, the rows ever
+        written."""
 
 
 class Sampler(ABC):
@@ -61,7 +68,7 @@ class Sampler(ABC):
 
     @abstractmethod
     def sample(self, storage: StorageView, batch_size: int) -> tuple[Index, dict[Any, Any]]:
-        """Indices into the storage, int64 `(batch_size,)` or a tuple of them with one for each of its dimensions.
+        """Indices into the storage, int64 `(batch_size,)`; a tuple of them if it has several dimensions.
 
         The dictionary has what the batch gets beside the entries of the storage.
 
@@ -69,10 +76,10 @@ class Sampler(ABC):
             RuntimeError: the storage is empty.
         """
 
-    def add(self, index: Any) -> None:
+    def add(self, index: Any) -> None:  # noqa: B027
         """Take note that the entry at `index` was written."""
 
-    def extend(self, index: Any) -> None:
+    def extend(self, index: Any) -> None:  # noqa: B027
         """Take note that the entries at `index` were written, in this order."""
 
     def update_priority(
@@ -86,7 +93,7 @@ class Sampler(ABC):
         )
         return None
 
-    def mark_update(self, index: Any, *, storage: StorageView | None = None) -> None:
+    def mark_update(self, index: Any, *, storage: StorageView | None = None) -> None:  # noqa: B027
         """Take note that the entries at `index` are new."""
 
     def can_sample(self, storage: StorageView, batch_size: int) -> bool:
@@ -119,8 +126,9 @@ class Sampler(ABC):
             KeyError: something is missing.
         """
         if "rng" in state_dict:
-            self._generator().bit_generator.state = json.loads(state_dict["rng"])
-            self._seeded = True
+            rng = self._rng if self._seeded and self._rng is not None else np.random.default_rng()
+            rng.bit_generator.state = json.loads(state_dict["rng"])
+            self._rng, self._seeded = rng, True  # a generator of its own: the other is the buffer's
 
     def dumps(self, path: Any) -> None:
         """Write `state_dict` to the folder `path`, as the memory-mapped TensorDict that torch reads, too."""
@@ -167,7 +175,7 @@ class RandomSampler(Sampler):
             length = len(storage)
             if not length:
                 raise RuntimeError(EMPTY)
-            # Twice as fast as integers(); a draw of 53 bits is uniform to a part in 10^7 over 10^9 entries.
+            # Faster than integers(); a draw of 53 bits is uniform to a part in 10^7 over 10^9 entries.
             return (rng.random(batch_size) * length).astype(np.int64), {}
         if not len(storage):
             raise RuntimeError(EMPTY)
@@ -228,7 +236,8 @@ class SamplerWithoutReplacement(Sampler):
             raise RuntimeError(EMPTY)
         if self.drop_last and length < batch_size:
             raise ValueError(
-                f"batch_size must be at most the number of entries with drop_last=True, got {batch_size} of {length}."
+                f"batch_size must be at most the number of entries with drop_last=True, got {batch_size} "
+                f"of {length}."
             )
         left = self._sample_list
         if left is None or length != self.len_storage:
@@ -279,7 +288,8 @@ class SamplerWithoutReplacement(Sampler):
         drop_last, ran_out = bool(state_dict["drop_last"]), bool(state_dict["_ran_out"])
         if left.ndim != 1 or left.size > length or (left.size and not 0 <= left.min() <= left.max() < length):
             raise ValueError(
-                f"_sample_list must hold at most len_storage={length} indices below it, got shape {left.shape}."
+                f"_sample_list must hold at most len_storage={length} indices below it, got the shape "
+                f"{left.shape}."
             )
         super().load_state_dict(state_dict)
         self.len_storage, self._sample_list = length, left if left.size else None

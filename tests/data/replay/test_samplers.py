@@ -12,7 +12,7 @@ from lite.data import RandomSampler, Sampler, SamplerWithoutReplacement
 
 def filled(*shape: int) -> RingStorage:
     storage = RingStorage(*shape)
-    storage.fill(shape[0])
+    storage.write(shape[0])
     return storage
 
 
@@ -26,7 +26,7 @@ def test_an_empty_storage_is_an_error(sampler: Sampler, shape: tuple[int, ...]):
 
 def test_random_indices_are_uniform_over_what_is_filled():
     storage = RingStorage(10)
-    storage.fill(7)
+    storage.write(7)
     index, info = RandomSampler(generator=0).sample(storage, 70_000)
     assert info == {}
     assert isinstance(index, np.ndarray)
@@ -85,10 +85,10 @@ def test_without_replacement_and_shuffling_goes_in_order():
 
 
 def test_a_storage_that_grew_is_shown_anew():
-    sampler, storage = SamplerWithoutReplacement(generator=0), filled(6)
-    storage.fill(3)
+    sampler, storage = SamplerWithoutReplacement(generator=0), RingStorage(6)
+    storage.write(3)
     sampler.sample(storage, 2)
-    storage.fill(5)
+    storage.write(2)
     assert sorted(sampler.sample(storage, 5)[0]) == [0, 1, 2, 3, 4]
     sampler._empty()
     assert sorted(sampler.sample(storage, 9)[0]) == [0, 1, 2, 3, 4]
@@ -124,6 +124,19 @@ def test_a_state_that_is_none_changes_nothing():
         sampler.load_state_dict({"len_storage": 1})
     np.testing.assert_array_equal(sampler.state_dict()["_sample_list"], state["_sample_list"])
     assert json.loads(sampler.state_dict()["rng"]) == json.loads(state["rng"])
+
+
+def test_a_restored_generator_is_not_the_buffers():
+    shared = np.random.default_rng(5)
+    sampler = RandomSampler()
+    sampler._rng = shared
+    before = shared.bit_generator.state
+    sampler.load_state_dict(RandomSampler(generator=3).state_dict())
+    assert shared.bit_generator.state == before
+    storage = filled(100)
+    np.testing.assert_array_equal(
+        sampler.sample(storage, 9)[0], RandomSampler(generator=3).sample(storage, 9)[0]
+    )
 
 
 def test_priorities_are_refused_with_a_warning():

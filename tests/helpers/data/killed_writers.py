@@ -108,7 +108,7 @@ def check(folder: str, case: Case, acknowledged: int, sent: int) -> int:
     if withheld is not None:
         for key, value in withheld["0"].items(True, True):
             np.testing.assert_array_equal(value, frames(stored, count)[key])
-    buffer.storage._file.lock.close()
+    buffer.storage.close()
     return count
 
 

@@ -219,7 +219,7 @@ OTHERS = ("optimum-gpt2", "genai-qwen2-int4", "handmade-lora", "optimum-llama")
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_no_cause_is_named_for_unrelated_models(name: str) -> None:
-    """Of a model that is sure of itself, some temperature comes nearest to any other model, the highest say."""
+    """Where A is sure of itself, a high temperature comes nearest to any other model."""
     a, b = OnnxDecoder(embedded_model_path()), OnnxDecoder(MODELS / name)
     for seed, options in ((20, {}), (21, {"temperature": 0.5}), (22, {"top_p": 0.7})):
         found = mismatch(a, b, drawn(b, seed, **options))
