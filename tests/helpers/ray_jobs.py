@@ -1,7 +1,8 @@
 """Scripts that use Ray, each in a Python of its own, bounded in time and with nothing left behind.
 
-Ray warns, prints and starts processes of its own: a test's process has none of that. A script prints a list or an
-object as JSON, in one line. It may use `start` for a cluster of one machine; the environment says the rest.
+Ray warns, prints and starts processes of its own: a test's process has none of that. A script prints a list
+or an object as JSON, in one line. It may use `start` for a cluster of one machine; the environment says the
+rest.
 """
 
 from __future__ import annotations

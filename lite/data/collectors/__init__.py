@@ -6,6 +6,6 @@ their failures; `watchdog` waits for calls no longer than it should; `spaces` tu
 `step_transforms` has entries that are computed step by step, `random_policy` the policy that draws,
 `episode_statistics` what is told of episodes.
 
-`llm_collector` has a language model respond to prompts, which `prompts` reads. `ray_collector` has collectors in
-actors of a cluster.
+`llm_collector` has a language model respond to prompts, which `prompts` reads. `ray_collector` has
+collectors in the actors of a cluster.
 """

@@ -32,8 +32,9 @@ class LLMCollector:
     - `("collector", "traj_ids")` and `("collector", "group_ids")`, int64: the numbers of the response and
       of its prompt; "policy_version", int64, if versions are tracked.
 
-    `TokenTransitions(reward_key=("next", "reward"), truncated_key=("next", "truncated"))` makes steps of
-    tokens of it, and group advantages are taken over the last dimension.
+    `GroupAdvantage()` compares the responses to a prompt (with `group_key=("collector", "group_ids")` in flat
+    batches), and `TokenTransitions(reward_key=("next", "reward"), truncated_key=("next", "truncated"))` makes
+    steps of tokens.
 
     The policy is asked for three things beyond a call, as `OnnxWrapper` has them: ``input_of`` makes the
     TensorDict of a list of prompts (without it, prompts must be TensorDicts); ``cut_off`` says which

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lite import TensorDict, TensorDictBase, lazy_stack
-from lite.data import LLMCollector, TokenTransitions
+from lite.data import GroupAdvantage, LLMCollector, TokenTransitions
 
 
 class Echo:
@@ -124,6 +124,16 @@ def test_token_transitions_take_it() -> None:
     steps = TokenTransitions(reward_key=("next", "reward"), truncated_key=("next", "truncated"))(batch)
     assert steps.batch_size == (2, 2, 4)
     np.testing.assert_array_equal(steps["next", "reward"].sum(-1)[..., None], batch["next", "reward"])
+
+
+def test_group_advantages_take_it() -> None:
+    (batch,) = make(repeats=2, total_dialog_turns=4, seed=0)
+    (flat,) = make(repeats=2, total_dialog_turns=4, seed=0, flatten_data=True)
+    advantage = GroupAdvantage(divide=False)(batch)["advantage"]
+    rewards = batch["next", "reward"]
+    np.testing.assert_allclose(advantage, rewards - rewards.mean(1, keepdims=True), rtol=1e-5)
+    by_ids = GroupAdvantage(group_key=("collector", "group_ids"), divide=False)(flat)["advantage"]
+    np.testing.assert_allclose(by_ids.reshape(2, 2, 1), advantage, rtol=1e-5)
 
 
 def test_batches_end_with_the_turns_or_the_prompts() -> None:
