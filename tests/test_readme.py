@@ -177,22 +177,28 @@ def test_models_readme(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(scored["ref_log_prob"], scored["log_prob"], atol=1e-3)  # type: ignore[index]
 
 
-@pytest.mark.parametrize(("readme", "number"), [("models/README.md", 6), ("lite/README.md", -1)])
-def test_blocks_on_ray(readme: str, number: int) -> None:
+@pytest.mark.parametrize(
+    ("readme", "name", "told"),
+    [
+        ("models/README.md", "ray.data", "sorted(row['id'] for row in scored.take_all())"),
+        ("lite/README.md", "RayCollector", "[len(batch)]"),
+    ],
+)
+def test_blocks_on_ray(readme: str, name: str, told: str) -> None:
     ray_jobs.need_ray()
     pytest.importorskip("gymnasium", reason="needs the gym extra: pip install 'tensordict-lite[gym]'")
     pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    (source,) = (block for block in blocks(readme) if name in block)
     script = f"""
 import json, os, sys
 os.chdir(sys.argv[1])
 {ray_jobs.start()}
 ray.init = lambda: None
-{blocks(readme)[number]}
-told = sorted(row["id"] for row in scored.take_all()) if "scored" in dir() else [len(batch)]
-print(json.dumps([told]))
+{source}
+print(json.dumps([{told}]))
 ray.shutdown()
 """
-    assert ray_jobs.run(script) == ([list(range(64))] if readme.startswith("models") else [[64]])
+    assert ray_jobs.run(script) == ([list(range(64))] if name == "ray.data" else [[64]])
 
 
 def test_commands_exist() -> None:

@@ -26,6 +26,7 @@ from lite.data.columns import plain
 from lite.kernels import DrawDetails
 from lite.models import GenerateBatches, Generated, GenerationConfig, OnnxDecoder, generate, generate_each
 
+_DETAILS = ("logprobs", "sampled_log_probs", "kept_ids", "entropy")
 _TOLD = ("score", *(field.name for field in dataclasses.fields(DrawDetails)))
 
 
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     model = load(args)
     assistant = load_assistant(args)
     config = config_of(args, model)
-    _check_details(config, args)
+    _check_details(config.wants_details, args)
     one_by_one = args.stream or (one_by_one and config.num_beams == 1)
     ids = [_checked(model, prompt.ids(model, args), i) for i, prompt in enumerate(prompts, 1)]
     seeds = row_seeds(args.seed, range(1, len(prompts) + 1), args.samples).reshape(-1)
@@ -103,7 +104,7 @@ def _print(
 def _run_on_ray(args: argparse.Namespace, prompts: Sequence[Prompt]) -> int:
     """The same responses, written by the actors of a Ray cluster."""
     options = options_of(args)
-    _check_details(GenerationConfig.from_kwargs(options), args)
+    _check_details(any(options.get(name) for name in _DETAILS), args)
     job = {
         "generate_kwargs": options,
         "num_samples": args.samples,
@@ -142,8 +143,8 @@ def _of_row(row: Mapping[str, Any], prompts: Sequence[Prompt]) -> dict[str, Any]
     return record
 
 
-def _check_details(config: GenerationConfig, args: argparse.Namespace) -> None:
-    if config.wants_details and not args.json:
+def _check_details(wanted: bool, args: argparse.Namespace) -> None:
+    if wanted and not args.json:
         raise ValueError(
             "--logprobs, --sampled-log-probs, --kept-ids and --entropy are printed with --json only"
         )

@@ -40,14 +40,16 @@ def rows_on_ray(
     opened = {"model": str(Path(args.model).absolute()), "device": args.device, "variant": args.variant}
     opened["adapter"] = None if args.adapter is None else str(Path(args.adapter).absolute())
     with _cluster(args.ray) as ray:
-        most = int(ray.cluster_resources().get("CPU", 0)) // cpus
+        nodes = [node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]]
+        most = sum(int(processors) // cpus for processors in nodes)
         if not most:
-            raise ValueError(f"--threads {cpus}: no machine of the cluster has that many processors free")
+            raise ValueError(f"--threads {cpus}: no machine of the cluster has that many processors")
         blocks = min(-(-len(records) // args.batch_size), _MOST_BLOCKS)
+        size = min(most, blocks)
         data = ray.data.from_items(records, override_num_blocks=blocks).map_batches(
             kind,
             fn_constructor_kwargs={**opened, **job},
-            compute=ray.data.ActorPoolStrategy(min_size=1, max_size=most),
+            compute=ray.data.ActorPoolStrategy(min_size=1, initial_size=size, max_size=size),
             num_cpus=cpus,
         )
         try:

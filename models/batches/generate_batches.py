@@ -133,15 +133,16 @@ class GenerateBatches:
 
     def _config(self, given: Mapping[str, Any]) -> GenerationConfig:
         decoder = self.model.decoder
-        config = GenerationConfig.from_kwargs(given, decoder.config)
+        base = GenerationConfig.from_kwargs(None, decoder.config)
+        end = self.model.tokenizer.eos_token_id if self.model.has_tokenizer else None
+        if not base.eos_token_ids and end is not None:
+            base = dataclasses.replace(base, eos_token_ids=(end,))
+        config = GenerationConfig.from_kwargs(given, base)
         if config.num_return_sequences not in (1, self.num_samples):
             raise ValueError(
                 f"num_samples differs from generate_kwargs['n']. Got {self.num_samples} and"
                 f" {config.num_return_sequences}"
             )
-        if not config.eos_token_ids and self.model.has_tokenizer:
-            end = self.model.tokenizer.eos_token_id
-            config = dataclasses.replace(config, eos_token_ids=() if end is None else (end,))
         if config.grammar is not None:
             config = dataclasses.replace(config, grammar=config.grammar.bound(self.model.tokenizer))
         config.check(decoder.vocab_size)

@@ -258,7 +258,10 @@ class RayCollector:
         options["init_random_frames"] = -(-left // self.num_collectors)
         if self._seed is not None:
             options["seed"] = int(row_seeds(self._seed, [number])[0, 0] >> np.uint64(33))
-        remote = self._ray.remote(**{"max_restarts": 0, **self._remote[i]})(CollectorActor)
+        # Ray would restart it with the same seeds and ids, which were used.
+        remote = self._ray.remote(**{**self._remote[i], "max_restarts": 0, "max_task_retries": 0})(
+            CollectorActor
+        )
         handle = remote.remote(self._parts[i], options, number << _ID_BITS)
         return _Actor(handle, tries=0 if (before := self._actors[i]) is None else before.tries)
 
@@ -275,6 +278,7 @@ class RayCollector:
             except (errors.RayActorError, errors.ObjectLostError) as error:
                 actor.tries += 1
                 if actor.tries >= _TRIES:
+                    self._actors[i] = None
                     raise RuntimeError(
                         f"collector {i} died {actor.tries} times before it gave a batch: {error}"
                     ) from error

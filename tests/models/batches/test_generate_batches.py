@@ -161,6 +161,17 @@ def test_bad_rows_are_named(columns: dict[str, Any], options: dict[str, Any], me
         GenerateBatches(LLAMA, threads=1, **options)({"id": [7], **columns})
 
 
+def test_a_grammar_ends_where_the_tokenizer_says() -> None:
+    pytest.importorskip(
+        "llguidance", reason="needs the grammar extra: pip install 'tensordict-lite[grammar]'"
+    )
+    options = {"grammar": {"regex": "(yes|no)"}, "max_new_tokens": 8}
+    write = GenerateBatches(embedded_model_path(), generate_kwargs=options, threads=1)
+    out = write({"prompt": ["Is 2 + 2 = 4?", "Copy: sun"]})
+    assert set(out["response"]) <= {"yes", "no"}
+    assert set(out["finish_reason"]) == {"eos"}
+
+
 def test_arguments(scripted_model: Make) -> None:
     for name in ("num_samples", "max_rows"):
         with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
