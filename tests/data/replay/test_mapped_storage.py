@@ -98,6 +98,27 @@ def test_one_writes_at_a_time(tmp_path) -> None:
     assert first[:]["step"].tolist() == list(range(6))
 
 
+def test_a_reader_may_come_first(tmp_path) -> None:
+    reader = opened(tmp_path / "f")
+    assert len(reader) == 0
+    with pytest.raises(RuntimeError, match="empty"):
+        reader.sample(2)
+    writer = opened(tmp_path / "f")
+    writer.extend(frames(0, 3))
+    assert len(reader) == 3
+    assert set(reader.sample(50)["step"].tolist()) == {0, 1, 2}
+
+
+def test_entries_of_no_numbers(tmp_path) -> None:
+    for capacity in (3, 10):
+        buffer = opened(tmp_path / f"{capacity}", capacity)
+        for start in (0, 2):
+            buffer.extend(TensorDict({"x": np.zeros((2, 0)), "y": np.arange(start, start + 2)}, [2]))
+        assert buffer[:]["x"].shape == (min(capacity, 4), 0)
+        buffer.storage.close()
+        assert opened(tmp_path / f"{capacity}", capacity).sample(5)["x"].shape == (5, 0)
+
+
 def test_a_forked_process_does_not_hold_the_lock(tmp_path) -> None:
     buffer = opened(tmp_path / "f")
     buffer.extend(frames(0, 3))
