@@ -132,12 +132,17 @@ def lite_run(decoder: OnnxDecoder, prompts: Any, config: Any, **more: Any) -> Ru
     return run
 
 
+def beside_genai(bench: Bench) -> Iterator[tuple[str, Path, OnnxDecoder, Genai | None]]:
+    """The GroupQueryAttention graphs: precision, folder, and who runs it; genai may be missing."""
+    for precision in ("int4", "fp32"):
+        folder = bench.folder / f"genai-{precision}"
+        yield precision, folder, bench.lite(folder), bench.genai(folder)
+
+
 @case
 def greedy(bench: Bench) -> Iterator[dict[str, Any]]:
     """Prefill and decode, one GroupQueryAttention graph."""
-    for precision in ("int4", "fp32"):
-        folder = bench.folder / f"genai-{precision}"
-        decoder, genai = bench.lite(folder), bench.genai(folder)
+    for precision, folder, decoder, genai in beside_genai(bench):
         for batch in (1, 8):
             prompts = bench.prompts(batch, LENGTH)
             config = GenerationConfig(max_new_tokens=NEW)
@@ -154,9 +159,7 @@ def greedy(bench: Bench) -> Iterator[dict[str, Any]]:
 @case
 def sampling(bench: Bench) -> Iterator[dict[str, Any]]:
     """The same with top_p 0.9, and the log-prob of each token."""
-    for precision in ("int4", "fp32"):
-        folder = bench.folder / f"genai-{precision}"
-        decoder, genai = bench.lite(folder), bench.genai(folder)
+    for precision, folder, decoder, genai in beside_genai(bench):
         for batch in (1, 8):
             prompts = bench.prompts(batch, LENGTH)
             config = GenerationConfig(max_new_tokens=NEW, do_sample=True, top_p=0.9)
@@ -295,9 +298,7 @@ def plain_loop(folder: Path, decoder: OnnxDecoder, prompts: np.ndarray, new: int
 
 @case
 def one_prompt_many_samples(bench: Bench) -> Iterator[dict[str, Any]]:
-    for precision in ("int4", "fp32"):
-        folder = bench.folder / f"genai-{precision}"
-        decoder, genai = bench.lite(folder), bench.genai(folder)
+    for precision, _, decoder, genai in beside_genai(bench):
         prompts = bench.prompts(1, 512)
         config = GenerationConfig(max_new_tokens=8, do_sample=True)
         options = {"do_sample": True, "top_k": 0, "top_p": 1.0, "temperature": 1.0}
@@ -313,9 +314,7 @@ def one_prompt_many_samples(bench: Bench) -> Iterator[dict[str, Any]]:
 @case
 def ragged_prefill(bench: Bench) -> Iterator[dict[str, Any]]:
     lengths = [16, 32, 48, 64, 96, 128, 256, 512]
-    for precision in ("int4", "fp32"):
-        folder = bench.folder / f"genai-{precision}"
-        decoder, genai = bench.lite(folder), bench.genai(folder)
+    for precision, _, decoder, genai in beside_genai(bench):
         prompts = [bench.prompts(1, length)[0] for length in lengths]
         config = GenerationConfig(max_new_tokens=1)
         result = bench.time(

@@ -13,7 +13,7 @@ what becomes of a draw. `_threads` hands rows to threads, and `_jit` is how ever
 
 from lite.kernels._threads import get_num_threads, set_num_threads
 from lite.kernels._warmup import warmup
-from lite.kernels.advantages import Advantage, gae, vtrace
+from lite.kernels.advantages import Advantage, gae, retrace, vtrace
 from lite.kernels.log_softmax import LogSoftmaxStats, entropy, log_softmax_stats, masked_log_softmax
 from lite.kernels.multistep_return import MultiStepReturn, gather_time, multistep_return
 from lite.kernels.ragged import Packed, Padded, cu_seqlens, left_to_right_pad, pad_sequences, unpad
@@ -66,6 +66,7 @@ __all__ = [
     "min_tree",
     "multistep_return",
     "pad_sequences",
+    "retrace",
     "reward2go",
     "reward_to_go",
     "sample_tokens",

@@ -21,6 +21,7 @@ from lite.models.decoder.cache import (
 )
 from lite.models.decoder.conventions import GraphSpec, Padding
 from lite.models.decoder.device_logits import DeviceLogits, Logits, merged
+from lite.models.decoder.gpu_binding import bound_graph
 from lite.models.decoder.memory import DeviceBuffer
 
 
@@ -36,8 +37,8 @@ class BlockCache:
 
     def __init__(self, graph: PlacedGraph, rows: int) -> None:
         self._placed = graph
-        self._graph = BoundGraph(graph)
-        self._prompts = BoundGraph(graph.prompts) if graph.prompts else self._graph
+        self._graph = bound_graph(graph)
+        self._prompts = bound_graph(graph.prompts) if graph.prompts else self._graph
         self._spec = graph.spec
         self._wanted = 0
         self._spans: list[_Span | None] = [None] * rows
@@ -50,10 +51,8 @@ class BlockCache:
         blocks = {id(span.block): span.block for span in self._spans if span is not None}
         return sum(block.nbytes for block in blocks.values())
 
-    def extend(
-        self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool
-    ) -> list[NDArray[np.float32]]:
-        out: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(rows)
+    def extend(self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool) -> list[Logits]:
+        out: list[Logits] = [np.empty(0, np.float32)] * len(rows)
         specs = [(self._placed.prompts or self._placed).spec, self._spec]
         counts = [len(new) for new in ids] if any(spec.gives_last_only(last) for spec in specs) else None
         for places in self._runs(rows, counts):
@@ -159,9 +158,7 @@ class BlockCache:
     def _capacity(self, width: int) -> int:
         return round_capacity(width, self._wanted, self._placed.context_length)
 
-    def _run(
-        self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], last: bool
-    ) -> list[NDArray[np.float32]]:
+    def _run(self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], last: bool) -> list[Logits]:
         self._changed()
         block, order = self._block_of(rows)  # order: line of the block -> place in `rows`
         new, counts = pad_right([ids[i] for i in order])
@@ -177,9 +174,9 @@ class BlockCache:
         graph = self._graph if block.width else self._prompts
         block.bind(graph, steps, self._capacity(width), bool(self._spec.branch))
         wanted = counts[:, None] - 1 if last else None
-        logits = graph.run(new, mask, positions, wanted, last=last, with_past=block.width > 0)
+        logits = graph.run_rows(new, mask, positions, wanted, last=last, with_past=block.width > 0)
         block.grown(steps)
-        out: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(rows)
+        out: list[Logits] = [np.empty(0, np.float32)] * len(rows)
         for line, (place, row_logits) in enumerate(
             zip(order, split_logits(logits, counts, last), strict=True)
         ):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite.kernels import token_log_probs
+from lite.models.decoder.device_logits import Logits, on_their_device
 from lite.models.decoder.protocol import Decoder
 
 _TOGETHER = 8  # continuations that share a run
@@ -138,7 +139,7 @@ def _score_group(
         decoder.reserve(max(len(prompts[i]) for i in group) + extra, len(held))
         row_of = dict(zip(group, held, strict=False))
         logits = decoder.prefill_rows(held[: len(group)], [prompts[i] for i in group])
-        for i, row_logits in zip(group, logits, strict=True):
+        for i, row_logits in zip(group, np.asarray(logits), strict=True):
             firsts = np.array([choice[0] for choice in choices[i]])
             scores = token_log_probs(np.broadcast_to(row_logits, (len(firsts), len(row_logits))), firsts)
             for part, score in zip(out[i], scores, strict=True):
@@ -151,7 +152,8 @@ def _score_group(
             for place, at, row_logits in _extended(decoder, rows, [choices[i][j][:-1] for i, j in batch]):
                 i, j = batch[place]
                 stop = at + len(row_logits)
-                out[i][j][at + 1 : stop + 1] = token_log_probs(row_logits, choices[i][j][at + 1 : stop + 1])
+                tokens = choices[i][j][at + 1 : stop + 1]
+                out[i][j][at + 1 : stop + 1] = on_their_device(token_log_probs, row_logits, tokens)
             for row in rows:
                 decoder.reset(row)
     finally:
@@ -160,10 +162,10 @@ def _score_group(
 
 def _extended(
     decoder: Decoder, rows: list[int], ids: Sequence[NDArray[np.int64]]
-) -> Iterator[tuple[int, int, NDArray[np.float32]]]:
+) -> Iterator[tuple[int, int, Logits]]:
     """Append tokens to rows; yields (index, first position, logits after some of them)."""
     if max(map(len, ids)) == 1:  # all rows in one run, whatever the graph
-        logits = np.asarray(decoder.decode_unchecked(np.concatenate(ids).astype(np.int64), rows))
+        logits = decoder.decode_unchecked(np.concatenate(ids).astype(np.int64), rows)
         for place in range(len(rows)):
             yield place, 0, logits[place : place + 1]
         return
@@ -171,5 +173,6 @@ def _extended(
     for at in range(0, max(map(len, ids)), chunk):
         live = [place for place, new in enumerate(ids) if len(new) > at]
         pieces = [ids[place][at : at + chunk] for place in live]
-        for place, logits in zip(live, decoder.extend([rows[p] for p in live], pieces), strict=True):
-            yield place, at, logits
+        found = decoder.extend([rows[p] for p in live], pieces)
+        for place, row_logits in zip(live, found, strict=True):
+            yield place, at, row_logits

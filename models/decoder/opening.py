@@ -16,8 +16,15 @@ from lite.models.decoder.probe import check_causal, run_two_tokens
 from lite.models.decoder.recompute import RecomputeCache
 from lite.models.decoder.slots import SlotCache
 from lite.models.graph import protobuf
+from lite.models.graph.cuda_stream import CudaStream
 from lite.models.graph.model_config import ModelConfig
-from lite.models.graph.session import SessionLike, open_session, parse_device
+from lite.models.graph.session import (
+    SessionLike,
+    check_cuda,
+    import_onnxruntime,
+    open_session,
+    parse_device,
+)
 
 LARGE_WEIGHT = 1 << 20  # bytes; a weight of that size stays in its file when the graph is changed
 
@@ -37,11 +44,49 @@ class Opening:
         config: what the model's directory says; None for sessions that are given.
         device: `"cpu"`, `"cuda"` or `"cuda:N"`.
         num_threads: threads inside one operator, None for the default.
+        stream: of a GPU, for all sessions that are opened.
+        cuda_graphs: capture steps of decoding.
     """
 
     config: ModelConfig | None
     device: str
     num_threads: int | None
+    stream: CudaStream | None = None
+    cuda_graphs: bool = False
+
+    @classmethod
+    def on(
+        cls,
+        config: ModelConfig | None,
+        device: str,
+        num_threads: int | None,
+        *,
+        given: bool,
+        cuda_graphs: bool,
+    ) -> Opening:
+        """What to open graphs with; those on a GPU get a stream, unless their sessions are given.
+
+        Raises:
+            ValueError: `cuda_graphs` for a CPU or a session that is given.
+            RuntimeError: there is no GPU build of onnxruntime, or the GPU makes no stream.
+        """
+        kind, index = parse_device(device)
+        if cuda_graphs and (kind != "cuda" or given):
+            raise ValueError(
+                "cuda_graphs=True is for a model that is opened on a GPU, got "
+                + ("a session" if given else f"device={device!r}")
+            )
+        if kind != "cuda" or given:
+            return cls(config, device, num_threads)
+        check_cuda(import_onnxruntime())
+        try:
+            stream = CudaStream.made(index)
+        except RuntimeError as error:
+            raise RuntimeError(
+                f"device={device!r}: {error}. Check `nvidia-smi`; the libraries come with "
+                'pip install "tensordict-lite[cuda]"'
+            ) from error
+        return cls(config, device, num_threads, stream, cuda_graphs)
 
     def graph(
         self, given: SessionLike | tuple[SessionLike, SessionLike] | None, *, gather_logits: bool
@@ -69,6 +114,11 @@ class Opening:
         session = given or self._session(config, gather_logits)
         length = prompts.spec.static_length if prompts else config.context_length if config else None
         graph = self._placed(session, config, static_length=length)
+        if self.cuda_graphs and graph.spec.padding is not Padding.SLOTS:
+            raise ValueError(
+                "cuda_graphs=True needs steps of one size, so a graph with GroupQueryAttention; the rows of "
+                f"this one need the padding {graph.spec.padding.name}"
+            )
         if prompts is None or graph.spec.padding is Padding.SLOTS:
             return self._probed(graph, config if given is None else None)
         _check_pair(graph, prompts)
@@ -82,7 +132,7 @@ class Opening:
     def _session(self, config: ModelConfig | None, gather_logits: bool) -> SessionLike:
         if config is None:
             raise ValueError("model must be a path, got None without a session")
-        return _open(config, self.device, self.num_threads, gather_logits)
+        return _open(config, self, gather_logits)
 
     def _placed(self, session: SessionLike, config: ModelConfig | None, **options: Any) -> PlacedGraph:
         spec = GraphSpec.from_session(session, config, **options)
@@ -91,7 +141,17 @@ class Opening:
             raise ValueError("neither the graph nor its configuration files say the vocabulary's size")
         limits = [config.context_length if config else None, spec.static_length]
         context_length = min((limit for limit in limits if limit is not None), default=None)
-        return PlacedGraph(session, spec, vocab_size, context_length, *parse_device(self.device))
+        if parse_device(self.device)[0] == "cuda" and spec.padding is Padding.SLOTS:
+            _check_places(session, spec, self.cuda_graphs)
+        return PlacedGraph(
+            session,
+            spec,
+            vocab_size,
+            context_length,
+            *parse_device(self.device),
+            stream=self.stream,
+            cuda_graphs=self.cuda_graphs,
+        )
 
     def _probed(self, graph: PlacedGraph, config: ModelConfig | None) -> PlacedGraph:
         """The graph as its runs show it: of which positions it gives logits its sizes need not say.
@@ -104,7 +164,7 @@ class Opening:
                 run_two_tokens(CACHES[spec.padding](graph, 1))
             except (RuntimeError, MemoryError) as error:  # its files may claim any vocabulary
                 if config is not None and reads.spec.gather:
-                    session = _open(config, self.device, self.num_threads, gather_logits=False)
+                    session = _open(config, self, gather_logits=False)
                     reads = replace(reads, session=session, spec=replace(reads.spec, gather=None))
                 reads = replace(reads, spec=replace(reads.spec, last_logits_only=True))
                 graph = replace(graph, prompts=reads) if graph.prompts else reads
@@ -118,6 +178,29 @@ class Opening:
             except RuntimeError as error:
                 raise ValueError(str(error)) from error
         return graph
+
+
+def _check_places(session: SessionLike, spec: GraphSpec, cuda_graphs: bool) -> None:
+    """Raise ValueError if the operators that read a cache in slots do not run on the GPU.
+
+    onnxruntime copies what an operator reads elsewhere when it is bound; slots are bound once and change
+    then, and so do the inputs of captured steps.
+    """
+    if not hasattr(session, "get_input_memory_infos"):  # older versions do not tell
+        return
+    inputs = zip(session.get_inputs(), session.get_input_memory_infos(), strict=True)
+    elsewhere = {arg.name for arg, info in inputs if info.name == "Cpu"}
+    cache = [tensor.past for tensor in spec.cache if tensor.past in elsewhere]
+    if cache:
+        raise ValueError(
+            f"onnxruntime has no operator on the GPU that reads {cache[0]!r} ({spec.cache_type}): "
+            "GroupQueryAttention needs float16 or bfloat16 there, as exports for GPUs have it"
+        )
+    if cuda_graphs and elsewhere:
+        names = ", ".join(map(repr, sorted(elsewhere)))
+        raise ValueError(
+            f"cuda_graphs=True: the graph's {names} are read on the CPU, so its steps cannot be captured"
+        )
 
 
 def _check_pair(graph: PlacedGraph, prompts: PlacedGraph) -> None:
@@ -140,9 +223,13 @@ def _check_pair(graph: PlacedGraph, prompts: PlacedGraph) -> None:
         )
 
 
-def _open(config: ModelConfig, device: str, num_threads: int | None, gather_logits: bool) -> SessionLike:
+def _open(config: ModelConfig, opening: Opening, gather_logits: bool) -> SessionLike:
     """Open the graph of a model, changed to give logits at chosen positions where that is possible."""
     flash = not (config.summary and config.summary.rounds_activations)
+    how: dict[str, Any] = {
+        "device": opening.device, "num_threads": opening.num_threads, "flash_attention": flash,
+        "stream": opening.stream, "cuda_graphs": opening.cuda_graphs,
+    }  # fmt: skip
     changed = None
     if gather_logits and config.graph.stat().st_size:
         with open(config.graph, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as model:
@@ -151,12 +238,10 @@ def _open(config: ModelConfig, device: str, num_threads: int | None, gather_logi
             changed = gather_before_projection(light)
     if changed is not None:
         try:
-            session = open_session(
-                config.graph, device=device, num_threads=num_threads, flash_attention=flash, content=changed
-            )
+            session = open_session(config.graph, content=changed, **how)
         except ValueError:
             pass  # the graph's end only looked familiar; if the graph itself is bad, the next try says so
         else:
             if not has_own_switch(session):
                 return session
-    return open_session(config.graph, device=device, num_threads=num_threads, flash_attention=flash)
+    return open_session(config.graph, **how)

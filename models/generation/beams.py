@@ -207,7 +207,7 @@ def _run(decoder: Decoder, live: list[Search]) -> None:
         for one in live:
             at = sum(map(len, rows))
             rows.append(held[at : at + one.config.num_beams])
-        first = decoder.prefill_rows([own[0] for own in rows], [one.prompt for one in live])
+        first = np.asarray(decoder.prefill_rows([own[0] for own in rows], [one.prompt for one in live]))
         logits = [np.repeat(row[None], len(own), 0) for row, own in zip(first, rows, strict=True)]
         begun = False
         while True:

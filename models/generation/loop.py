@@ -297,7 +297,10 @@ def _responses(
     configs = repeat(config) if isinstance(config, GenerationConfig) else iter(config)
     numbers = _random_seeds() if seeds is None else iter(seeds)
     for p, prompt in enumerate(prompts):
-        ids = np.array(decoder.check_ids(prompt))  # whoever gives prompts may write to them meanwhile
+        try:
+            ids = np.array(decoder.check_ids(prompt))  # whoever gives prompts may write to them meanwhile
+        except ValueError as error:
+            raise ValueError(f"prompt {p}: {error}") from None
         own = next(configs, None)
         if own is None:
             raise ValueError(f"config must be one or one per prompt, there is none for prompt {p}")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.decoder.device_logits import Logits
+from lite.models.decoder.device_logits import Logits, stacked
 from lite.models.decoder.protocol import Decoder
 from lite.models.generation.prefix_cache import PrefixCache
 from lite.models.generation.response import AHEAD, Response
@@ -147,7 +147,7 @@ class Run:
         going, responses = list(range(len(live))), live
         while going:
             at = len(rounds)
-            drawn = self._draw(np.concatenate([logits[i][at : at + 1] for i in going]), responses)
+            drawn = self._draw(stacked([logits[i][at : at + 1] for i in going]), responses)
             rounds.append(drawn)
             right = [i for i in going if at < len(guesses[i]) and live[i].ids[-1] == guesses[i][at]]
             for i in right:

@@ -155,7 +155,7 @@ D test_history_template, _template_recover
     | parity/test_history.py::test_parsing
     | models/text/test_history.py::test_round_trip
 D test_history_spec
-    | models/text/test_data_specs.py::test_history
+    | models/text/test_specs.py::test_history
     | parity/test_specs.py::test_history_round_trip
 D test_content_base
     | models/text/test_history.py::test_content_parts
@@ -242,6 +242,7 @@ defect 16: options of a call are lost
     | models/wrapper/test_onnx_wrapper_options.py::test_call_options
 defect 17: keys that are written into the code
     | models/wrapper/test_output.py::test_keys
+    | models/wrapper/test_input.py::test_masks_in_tokens_mode
     | models/wrapper/test_distributions.py::test_prompt_mask_at_configured_keys
 defect 18: the default mask of get_dist, and logits taken for probabilities
     | models/wrapper/test_distributions.py::test_padding_of_get_dist

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lite import NestedKey
-from lite._tree.keys import require_path
 from lite.data.replay.samplers import EMPTY, Index, Sampler, SamplerWithoutReplacement, Seed, StorageView
 from lite.data.replay.trajectory_index import Ints, Seen, Signal, TrajectoryIndex, values_at
 
@@ -26,8 +26,9 @@ class SliceSampler(Sampler):
     Rows are expected in the order of time: a trajectory ends where the ring is written next, and its start
     is cut off as the ring writes over it. Of a storage of several dimensions the first is time, the others
     are lanes, such as environments, with trajectories of their own. Where trajectories start and end is
-    noted as rows are written, so a draw takes the same time whatever the capacity is; a storage that is
-    there already is read once.
+    noted as rows are written, so a draw takes the same time whatever the capacity is. All rows are read once
+    where a storage is there already, and after writes that are not appended; those of another process
+    are not noticed.
 
     Args:
         num_slices: slices in a batch; the batch size must be divisible by it.
@@ -60,7 +61,7 @@ class SliceSampler(Sampler):
         >>> storage = TensorStorage(TensorDict({"next": {"done": done}}, [8]))
         >>> index, info = SliceSampler(slice_len=3, generator=0).sample(storage, 9)
         >>> index.reshape(3, 3).tolist()
-        [[5, 6, 7], [5, 6, 7], [5, 6, 7]]
+        [[5, 6, 7], [2, 3, 4], [2, 3, 4]]
         >>> info["next", "truncated"].reshape(3, 3).tolist()
         [[False, False, True], [False, False, True], [False, False, True]]
     """
@@ -96,15 +97,18 @@ class SliceSampler(Sampler):
         self.cache_values = cache_values
         self.truncated_key, self.init_key = truncated_key, init_key
         self.strict_length = strict_length
+        # What a batch gets beside `truncated_key`.
+        self._flags: tuple[NestedKey, ...] = ()
+        if truncated_key is not None:
+            self._flags = _beside(truncated_key, "done"), _beside(truncated_key, "terminated")
         self._trajectories: TrajectoryIndex | None = None
 
     def sample(self, storage: StorageView, batch_size: int) -> tuple[Index, dict[Any, Any]]:
         """Indices into the storage, slice by slice, and the flags of the batch.
 
         Raises:
-            KeyError: nothing that tells trajectories apart is stored.
-            RuntimeError: the storage is empty or has no trajectory of this length, the batch size is not
-                divisible, or the elements have no keys.
+            RuntimeError: the storage is empty, has no trajectory of this length, or nothing that tells
+                trajectories apart; or the batch size is not divisible.
         """
         length, count = self._slices(batch_size)
         trajectories = self._follow(storage, length)
@@ -157,7 +161,9 @@ class SliceSampler(Sampler):
         for signal in (by_end, by_id) if ends_first else (by_id, by_end):
             if signal.keys:
                 return signal
-        raise KeyError(f"the storage has none of the entries {(*ids, *ends)}, which tell trajectories apart.")
+        raise RuntimeError(
+            f"the storage has none of the entries {(*ids, *ends)}, which tell trajectories apart."
+        )
 
     def _batch(
         self, storage: StorageView, trajectories: TrajectoryIndex, first: Ints, taken: int | Ints, lane: Ints
@@ -174,39 +180,22 @@ class SliceSampler(Sampler):
         lanes = np.repeat(lane, taken) if storage.ndim > 1 else lane
         index = trajectories.places(storage, rows, lanes)
         info: dict[Any, Any] = {}
+        keys = self._flags if self.init_key is None else (*self._flags, self.init_key)
+        flags = dict(zip(keys, trajectories.values(storage, keys, index), strict=True))
         if self.truncated_key is not None:
-            path = require_path(self.truncated_key)
+            done_key, terminated_key = self._flags
             truncated = np.zeros((rows.size, 1), np.bool_)
             truncated[last] = True
-            done = values_at(storage, (*path[:-1], "done"), index)
-            terminated = values_at(storage, (*path[:-1], "terminated"), index)
+            done, terminated = flags[done_key], flags[terminated_key]
             info[self.truncated_key] = truncated
-            info[_like(self.truncated_key, "done")] = (
-                truncated.copy() if done is None else done | truncated.reshape(-1, *[1] * (done.ndim - 1))
-            )
-            info[_like(self.truncated_key, "terminated")] = (
-                np.zeros_like(truncated) if terminated is None else terminated
-            )
+            info[done_key] = truncated.copy() if done is None else done | truncated.reshape(_like(done))
+            info[terminated_key] = np.zeros_like(truncated) if terminated is None else terminated
         if self.init_key is not None:
-            marked = values_at(storage, self.init_key, index)
+            marked = flags[self.init_key]
             if marked is not None:
                 marked[starts] = True
                 info[self.init_key] = marked
         return index, info
-
-    def mark_update(self, index: Any, *, storage: StorageView | None = None) -> None:
-        """Take note that the entries at `index` are new, or were changed where they are."""
-        trajectories = self._trajectories
-        if trajectories is None:
-            return
-        rows = np.asarray(index[0] if isinstance(index, tuple) else index)
-        rows = rows[:, 0] if rows.ndim > 1 else rows.reshape(-1)
-        if rows.size and (
-            storage is None
-            or not trajectories.has_yet_to_see(storage, int(rows[0]))
-            or not trajectories.has_yet_to_see(storage, int(rows[-1]))
-        ):
-            trajectories.forget()
 
     def can_sample(self, storage: StorageView, batch_size: int) -> bool:
         """Whether there is a trajectory of the length of a slice."""
@@ -301,6 +290,11 @@ class SliceSamplerWithoutReplacement(SliceSampler, SamplerWithoutReplacement):
     __repr__ = SliceSampler.__repr__
 
 
-def _like(key: NestedKey, name: str) -> NestedKey:
+def _like(flags: NDArray[Any]) -> tuple[int, ...]:
+    """The shape of one value for each row that broadcasts to `flags`."""
+    return (-1, *[1] * (flags.ndim - 1))
+
+
+def _beside(key: NestedKey, name: str) -> NestedKey:
     """`key` with another last part."""
     return name if isinstance(key, str) else (*key[:-1], name)

@@ -40,6 +40,7 @@ class Storage(ABC):
         self.max_size = _count("max_size", max_size)
         self.lock = threading.RLock()
         self._readers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._changes = 0  # writes by this process that no position tells of, as rows were not appended
         self.is_shared = False  # whether several buffers have been attached
 
     # -- what samplers and buffers read -----------------------------------------------------------

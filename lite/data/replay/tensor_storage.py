@@ -186,6 +186,7 @@ class TensorStorage(Storage):
         data = as_rows(data)
         if self.ndim > 1 and isinstance(index, tuple):
             self._refuse_apart()
+            self._changes += 1
             view = columns.table[: self._filled_rows()]
             view[index] = data
             return
@@ -258,6 +259,7 @@ class TensorStorage(Storage):
 
     def _before_anywhere(self, index: Array) -> None:
         """The same, anywhere."""
+        self._changes += 1
 
     # -- the arrays -------------------------------------------------------------------------------
 

@@ -126,6 +126,19 @@ def test_a_state_that_is_none_changes_nothing():
     assert json.loads(sampler.state_dict()["rng"]) == json.loads(state["rng"])
 
 
+def test_a_restored_generator_is_not_the_buffers():
+    shared = np.random.default_rng(5)
+    sampler = RandomSampler()
+    sampler._rng = shared
+    before = shared.bit_generator.state
+    sampler.load_state_dict(RandomSampler(generator=3).state_dict())
+    assert shared.bit_generator.state == before
+    storage = filled(100)
+    np.testing.assert_array_equal(
+        sampler.sample(storage, 9)[0], RandomSampler(generator=3).sample(storage, 9)[0]
+    )
+
+
 def test_priorities_are_refused_with_a_warning():
     with pytest.warns(UserWarning, match="RandomSampler is not a prioritized sampler"):
         RandomSampler().update_priority(0, 1.0)
