@@ -94,7 +94,7 @@ def test_nested_entries_and_infos(tmp_path):
 
 
 def test_numbers_of_other_types(tmp_path):
-    """Flags are boolean whatever they were; other orders of bytes are made the usual one; no steps are none."""
+    """Flags are boolean whatever they were, and other orders of bytes are made the usual one."""
     more = {
         "observations": np.arange(12, dtype=">f4").reshape(4, 3),
         "terminations": np.array([0, 0, 1]),
