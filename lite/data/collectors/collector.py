@@ -264,7 +264,7 @@ class Collector:
         self._rollout.stale = True
 
     def set_seed(self, seed: int, static_seed: bool = False) -> int:
-        """Seed the environments, which start new episodes, and the random actions of the collector.
+        """Seed the environments, which start new episodes, and random actions, those of a `RandomPolicy` too.
 
         Args:
             seed: of the first environment; each of the others has the next one.
@@ -281,6 +281,8 @@ class Collector:
         self._rollout.seed = [first] * count if static_seed else first
         self._rollout.stale = True
         self._random.generator = np.random.default_rng(first)
+        if isinstance(self.policy, RandomPolicy):
+            self.policy.generator = self._random.generator
         self._seed = first
         return first if static_seed else first + count - 1
 
@@ -371,8 +373,9 @@ class Collector:
     def state_dict(self) -> dict[str, Any]:
         """What another collector needs to go on from here; numbers, lists, dicts, and the policy's arrays.
 
-        Environments cannot be saved: after `load_state_dict` they start new episodes, with ids that go on,
-        and where `seed` was given with seeds that follow from it and from the number of frames.
+        Environments cannot be saved: after `load_state_dict` they start new episodes, with ids that go on, and
+        where `seed` was given with seeds that follow from it and from the number of frames. Save it before its
+        batch is stored: so no id is given twice, whenever the process is killed.
         """
         state: dict[str, Any] = {
             "frames": self._frames,

@@ -178,6 +178,15 @@ def test_random_frames_come_first():
         assert (part["log_prob"] == -1).all()
 
 
+def test_random_frames_forget_what_was_written_to_batches():
+    def policy(td):
+        return td.update({"action": np.ones(2, np.int64), "log_prob": np.full((2, 1), -1.0)})
+
+    for part in Collector(cartpoles(), policy, frames_per_batch=10, total_frames=40, init_random_frames=40):
+        assert (part["log_prob"] == 0).all()
+        part["log_prob"][...] = 7
+
+
 def test_the_states_of_a_recurrent_policy_hold_still_in_random_frames():
     def policy(td):
         memory = td.get("memory", np.zeros((2, 1)))
