@@ -90,12 +90,9 @@ class Environments:
         many = hasattr(env, "num_envs") or hasattr(env, "single_observation_space")
         self.count = int(env.num_envs) if many else 1
         self.batch: tuple[int, ...] = (self.count,) if many else ()
-        observed, acted = (
-            getattr(env, f"single_{name}_space", None) or getattr(env, f"{name}_space")
-            for name in ("observation", "action")
-        )
-        self.observation = Layout(observed, "observation", root=True)
-        self.action = Layout(acted, "action")
+        prefix = "single_" if hasattr(env, "single_observation_space") else ""
+        self.observation = Layout(getattr(env, f"{prefix}observation_space"), "observation", root=True)
+        self.action = Layout(getattr(env, f"{prefix}action_space"), "action")
         taken = sorted({leaf.path[0] for leaf in self.observation.leaves} & RESERVED)
         if taken:
             raise ValueError(f"observations must not be called as other entries of a batch, got {taken}.")
