@@ -129,6 +129,10 @@ def td0_return(
         >>> td0_return(np.ones(3), np.full(3, 8.0), np.array([False, False, True]), gamma=0.5)
         array([5., 5., 1.])
     """
+    if stream is None and is_factor(gamma):
+        time = short_time(-1, (terminated,), reward, next_value)
+        if time:
+            return _short(reward, next_value, terminated, terminated, gamma, 0.0, time)
     gpu = gpu_of(stream, reward=reward, next_value=next_value, terminated=terminated, gamma=gamma)
     rewards, values = number_array("reward", reward), number_array("next_value", next_value)
     same_shape("reward", rewards.shape, next_value=values)

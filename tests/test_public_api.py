@@ -19,6 +19,8 @@ HEAVY = [
     "tokenizers",
     "jinja2",
     "llguidance",
+    "h5py",
+    "pyarrow",
     "gymnasium",
 ]
 

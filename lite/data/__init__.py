@@ -49,6 +49,7 @@ from lite.data.specs.composite import Composite
 from lite.data.specs.objects import NonTensor
 from lite.data.split_trajectories import split_trajectories
 from lite.data.token_transitions import TokenTransitions
+from lite.data.values.base import ValueEstimatorBase
 from lite.data.values.gae import GAE, MultiAgentGAE
 from lite.data.values.group_advantages import GroupAdvantage, MCAdvantage, group_advantages
 from lite.data.values.off_policy import Retrace, VTrace
@@ -103,6 +104,7 @@ __all__ = [
     "TokenTransitions",
     "Unbounded",
     "VTrace",
+    "ValueEstimatorBase",
     "Writer",
     "group_advantages",
     "lerobot_to_memmap",

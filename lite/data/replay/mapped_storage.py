@@ -51,7 +51,7 @@ class LazyMemmapStorage(LazyTensorStorage):
 
     Raises:
         ValueError: a damaged folder, or one of another `max_size`, `ndim` or `compress_next`.
-        RuntimeError: when it is written to: a table is in the folder and must not be, or another process writes.
+        RuntimeError: when it is written to: a table is there and must not be, or another process writes.
         TypeError: when it is written to: an entry that is no array of numbers.
 
     Source:
@@ -132,7 +132,9 @@ class LazyMemmapStorage(LazyTensorStorage):
         like: Any = TensorDict({SINGLE: example}, [len(example)]) if single else example
         like = blank(like, rows, lambda shape, dtype: np.broadcast_to(np.zeros((), dtype), shape))
         if any(array.dtype == object for array in Columns(like).arrays):
-            raise TypeError("mapped files hold numbers alone, and some entries are objects; see LazyTensorStorage.")
+            raise TypeError(
+                "mapped files hold numbers alone, and some entries are objects; see LazyTensorStorage."
+            )
         os.makedirs(folder, exist_ok=True)
         inner = math.prod(like.shape[1 : self.ndim])
         ring_file.remove(Path(folder))
@@ -203,19 +205,23 @@ class LazyMemmapStorage(LazyTensorStorage):
         finally:
             self._to_keep = None
 
-    def _before(self, first: int, count: int) -> None:
+    def _before(self, first: int, count: int, length: int) -> None:
         file = self._file
         assert file is not None
-        rows, filled = self._rows(), self._filled_rows()
+        rows = file.rows
+        filled = -(length // -file.inner)
         index = None
         if first < filled or first + count > rows:
-            index = np.arange(first, first + count) % rows
+            index = np.arange(first, first + count)
+            if first + count > rows:
+                index %= rows
             if filled < rows:
                 index = index[index < filled]
         self._added = count
         file.begin(index, count, (-1, -1) if self._next is None else self._next.undo_link())
 
     def _before_anywhere(self, index: Array) -> None:
+        super()._before_anywhere(index)
         if not self.is_writer:
             self._become_writer()
         file = self._file

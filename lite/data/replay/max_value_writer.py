@@ -14,7 +14,7 @@ from lite.data.replay.columns import is_container
 from lite.data.replay.storages import Storage
 from lite.data.replay.writers import Writer
 
-_REDUCTIONS = {"sum": np.sum, "max": np.max, "min": np.min, "mean": np.mean}
+_REDUCTIONS: dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min, "mean": np.mean}
 
 
 class TensorDictMaxValueWriter(Writer):
@@ -22,7 +22,8 @@ class TensorDictMaxValueWriter(Writer):
 
     Args:
         rank_key: the entry that ranks an element. None: `("next", "reward")`.
-        reduction: what makes one number of it: "sum", "max", "min", "mean" or "median" (the lower one of two).
+        reduction: what makes one number of it: "sum", "max", "min", "mean" or "median" (the
+            lower one of two).
 
     Raises:
         ValueError: an unknown reduction; or, when registered, a storage with `ndim` > 1.

@@ -26,8 +26,9 @@ class SliceSampler(Sampler):
     Rows are expected in the order of time: a trajectory ends where the ring is written next, and its start
     is cut off as the ring writes over it. Of a storage of several dimensions the first is time, the others
     are lanes, such as environments, with trajectories of their own. Where trajectories start and end is
-    noted as rows are written, so a draw takes the same time whatever the capacity is; a storage that is
-    there already is read once.
+    noted as rows are written, so a draw takes the same time whatever the capacity is. All rows are read once
+    where a storage is there already, and after writes that are not appended; those of another process
+    are not noticed.
 
     Args:
         num_slices: slices in a batch; the batch size must be divisible by it.
@@ -195,20 +196,6 @@ class SliceSampler(Sampler):
                 marked[starts] = True
                 info[self.init_key] = marked
         return index, info
-
-    def mark_update(self, index: Any, *, storage: StorageView | None = None) -> None:
-        """Take note that the entries at `index` are new, or were changed where they are."""
-        trajectories = self._trajectories
-        if trajectories is None:
-            return
-        rows = np.asarray(index[0] if isinstance(index, tuple) else index)
-        rows = rows[:, 0] if rows.ndim > 1 else rows.reshape(-1)
-        if rows.size and (
-            storage is None
-            or not trajectories.has_yet_to_see(storage, int(rows[0]))
-            or not trajectories.has_yet_to_see(storage, int(rows[-1]))
-        ):
-            trajectories.forget()
 
     def can_sample(self, storage: StorageView, batch_size: int) -> bool:
         """Whether there is a trajectory of the length of a slice."""

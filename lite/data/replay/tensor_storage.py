@@ -100,7 +100,7 @@ class TensorStorage(Storage):
         return (-(len(self) // -math.prod(inner)), *inner)
 
     def _rows(self) -> int:
-        return self.max_size if self._columns is None else self._columns.table.shape[0]
+        return self.max_size if self._columns is None else self._columns.rows
 
     def _rows_for(self, data: Any, many: bool) -> int:
         if self.ndim == 1 or self._columns is not None:
@@ -186,6 +186,7 @@ class TensorStorage(Storage):
         data = as_rows(data)
         if self.ndim > 1 and isinstance(index, tuple):
             self._refuse_apart()
+            self._changes += 1
             view = columns.table[: self._filled_rows()]
             view[index] = data
             return
@@ -234,7 +235,7 @@ class TensorStorage(Storage):
         else:
             first = start
         stop = first + n
-        self._before(first, n)
+        self._before(first, n, length)
         if stop <= rows:
             where: Any = slice(first, stop) if many else first
             for array, value in pairs:
@@ -253,11 +254,12 @@ class TensorStorage(Storage):
             self._next.committed()
         return start
 
-    def _before(self, first: int, count: int) -> None:
-        """Rows of the ring are about to be written, some of which may hold something."""
+    def _before(self, first: int, count: int, length: int) -> None:
+        """Rows of the ring, of which `length` elements are filled, are about to be written."""
 
     def _before_anywhere(self, index: Array) -> None:
         """The same, anywhere."""
+        self._changes += 1
 
     # -- the arrays -------------------------------------------------------------------------------
 
@@ -332,7 +334,7 @@ class TensorStorage(Storage):
         raise RuntimeError("a TensorStorage has its arrays from the start.")
 
     def dumps(self, path: PathLike) -> None:
-        """Write the folder that `TensorDict.memmap` writes, and beside `meta.json` how many elements are filled.
+        """Write the folder that `TensorDict.memmap` writes, and beside `meta.json` how many elements it has.
 
         Raises:
             RuntimeError: there is no data yet.
@@ -462,10 +464,13 @@ def as_rows(data: Any) -> Any:
     if isinstance(data, list | tuple | int | float | np.generic | range):
         data = np.asarray(data)
         if data.dtype == object:
-            raise TypeError("a storage of arrays needs a TensorDict or numbers; ListStorage holds any object.")
+            raise TypeError(
+                "a storage of arrays needs a TensorDict or numbers; ListStorage holds any object."
+            )
         return data
     if is_array(data):
         return host_array(data, "of the data")
     raise TypeError(
-        f"a storage of arrays needs a TensorDict or an array, got {type(data).__name__}; ListStorage holds any object."
+        f"a storage of arrays needs a TensorDict or an array, got {type(data).__name__}; ListStorage holds"
+        " any object."
     )

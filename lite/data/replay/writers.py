@@ -200,6 +200,5 @@ class TensorDictRoundRobinWriter(RoundRobinWriter):
 
 
 def _without_index(data: Any) -> Any:
-    if is_container(data) and data.get("index", None) is not None:
-        return data.exclude("index")
-    return data
+    node = getattr(data, "_tensordict", data)
+    return data.exclude("index") if is_container(data) and node._get_str("index") is not None else data

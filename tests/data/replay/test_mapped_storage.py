@@ -146,7 +146,7 @@ def test_rows_written_over_are_put_back_if_the_writer_dies(tmp_path) -> None:
     buffer.extend(frames(0, 14))
     before = buffer[:].clone()
     storage = buffer.storage
-    storage._before(4, 3)  # and then the rows are written, but the call does not get to its end
+    storage._before(4, 3, 10)  # and then the rows are written, but the call does not get to its end
     storage.entry("obs")[4:6] = -1
     storage.close()
     reader = opened(tmp_path / "f")
@@ -162,7 +162,7 @@ def test_rows_that_are_being_written_are_not_drawn(tmp_path) -> None:
     buffer = opened(tmp_path / "f")
     buffer.extend(frames(0, 10))
     reader = opened(tmp_path / "f")
-    buffer.storage._before(0, 4)
+    buffer.storage._before(0, 4, 10)
     buffer.storage.entry("obs")[:4] = -1
     for _ in range(20):
         assert reader.sample(1)["step"].min() >= 4
@@ -175,7 +175,7 @@ def test_a_reader_does_not_wait_for_ever(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("lite.data.replay.mapped_storage._PATIENCE", 0.2)
     buffer = opened(tmp_path / "f")
     buffer.extend(frames(0, 10))
-    buffer.storage._before(0, 10)
+    buffer.storage._before(0, 10, 10)
     with pytest.raises(RuntimeError, match="written over whenever they were read"):
         opened(tmp_path / "f").sample(3)
 
@@ -310,9 +310,7 @@ def test_damaged_folders(tmp_path, damage) -> None:
     buffer.storage.close()
     damage(tmp_path / "f")
     with pytest.raises(ValueError, match=re.escape(str(tmp_path))):
-        found = opened(tmp_path / "f")
-        found.extend(frames(0, 1))
-        found.extend(frames(0, 1))
+        opened(tmp_path / "f").extend(frames(0, 1))
 
 
 def words(folder: Path, at: int, value: int) -> None:
@@ -326,7 +324,7 @@ def test_damaged_copies_of_rows(tmp_path) -> None:
         folder = tmp_path / f"{at}{value}"
         buffer = opened(folder)
         buffer.extend(frames(0, 12))
-        buffer.storage._before(2, 3)
+        buffer.storage._before(2, 3, 10)
         buffer.storage.close()
         if at is None:
             copies = np.memmap(folder / "%undo", np.int64, "r+")
