@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from lite.data.collectors.spaces import Layout
 from lite.data.collectors.watchdog import Watchdog
 
+_PER_STEP = ("rewards", "terminations", "truncations")
 RESERVED = {"action", "collector", "done", "next", "reward", "terminated", "truncated"}
 
 
@@ -150,13 +151,11 @@ class Environments:
         reached = present = self._observed(given, self.batch)
         anew = None
         if self.batch:
-            for name, array in (
-                ("rewards", reward),
-                ("terminations", terminated),
-                ("truncations", truncated),
-            ):
-                if np.shape(array) != self.batch:
-                    raise Fault(f"gave {name} of shape {np.shape(array)}, expected {self.batch}", None)
+            for name, array in zip(_PER_STEP, (reward, terminated, truncated), strict=True):
+                # Nearly always arrays: asking them is faster than np.shape.
+                shape = array.shape if type(array) is np.ndarray else np.shape(array)
+                if shape != self.batch:
+                    raise Fault(f"gave {name} of shape {shape}, expected {self.batch}", None)
             if self._mode == "SameStep":
                 ended = np.logical_or(terminated, truncated)
                 if np.count_nonzero(ended):
