@@ -468,6 +468,8 @@ class Collector:
             self.shutdown()
         if self.split_trajs:
             data = split_trajectories(data, prefix="collector")
+            if self._environments.skips:  # a step that only starts anew is no trajectory
+                data = data[data["collector", "traj_ids"][:, 0] >= 0]
         elif self.copy:
             data = data.clone()
         if self.postproc is not None:
