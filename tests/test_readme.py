@@ -78,8 +78,9 @@ def check_stated(source: str, names: dict[str, object]) -> int:
     return len(pairs)
 
 
-def test_lite_readme() -> None:
+def test_lite_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its first three blocks; the others move data to and from libraries that may be absent."""
+    monkeypatch.chdir(tmp_path)  # one of them writes files
     names: dict[str, object] = {}
     for number, stated_at_least in enumerate((3, 2, 1)):
         source = blocks("lite/README.md")[number]

@@ -33,6 +33,7 @@ from lite.models.wrapper.versions import new_arguments
 from lite.nn.settings import dispatching
 
 _OPTIONS = frozenset(option.name for option in fields(WrapperOptions))
+_MAPPINGS = ("generate_kwargs", "tokenizer_kwargs", "chat_template_kwargs", "score_kwargs", "adapters")
 
 
 class OnnxWrapper(DistributionMethods):
@@ -172,14 +173,15 @@ class OnnxWrapper(DistributionMethods):
         assistant_model: Any = None,
     ) -> None:
         arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        for name in _MAPPINGS:
+            if not isinstance(arguments[name], Mapping | None):
+                raise TypeError(f"{name} must be a mapping, got {arguments[name]!r}")
         super().__init__()
         self._arguments = arguments
         self._batch_sizes = BatchSizes.from_arguments(batching, min_batch_size, max_batch_size)
         own = {name: value for name, value in arguments.items() if name in _OPTIONS}
         copied = {name: dict(arguments[name] or {}) for name in ("tokenizer_kwargs", "chat_template_kwargs")}
         options = WrapperOptions(**{**own, **copied})
-        if not isinstance(generate_kwargs, Mapping | None):
-            raise TypeError(f"generate_kwargs must be a mapping of options, got {generate_kwargs!r}")
         given = dict(generate_kwargs or {})
         self._call_seed = given.pop("seed", None)
         options = options.with_samples(given)
