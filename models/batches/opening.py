@@ -59,7 +59,7 @@ class OpenModel:
             )
             self.decoder.adapter = next(iter(adapters), None)
         else:
-            check_decoder(model)
+            check_decoder(model, path=True)
         if isinstance(tokenizer, (str, Path)):
             tokenizer = Tokenizer.from_pretrained(tokenizer)
         elif tokenizer is None and isinstance(model, (str, Path)):
