@@ -41,7 +41,9 @@ def plot(uniform: Rows, rows: Rows) -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     sizes = [line["capacity"] for line in uniform]
     left.loglog(sizes, [1e3 * line["median_ms"] for line in uniform], "o-", label="lite")
-    left.set(title="sample(256) of 4 keys, mapped files", xlabel="frames", ylabel="microseconds", ylim=(1, 1e3))
+    left.set(
+        title="sample(256) of 4 keys, mapped files", xlabel="frames", ylabel="microseconds", ylim=(1, 1e3)
+    )
     slices = [line for line in rows if line["of"] == "slices"]
     for side in ("lite", "other"):
         times = [10 * line[f"{side}_ms"] for line in slices]  # of a hundred calls
