@@ -49,6 +49,7 @@ class ReplayBuffer:
             storage counts unless given, which is time in batches `[envs, time]` for `ndim=2`.
         prefetch: how many batches a thread draws ahead of time; needs `batch_size`.
         generator: a seed or generator for a sampler that has none of its own.
+        pin_memory: for TorchRL's signature; NumPy has no such memory.
 
     Raises:
         ValueError: `prefetch` without `batch_size`, or a negative `dim_extend`.
@@ -89,6 +90,7 @@ class ReplayBuffer:
         dim_extend: int | None = None,
         prefetch: int | None = None,
         generator: Seed = None,
+        pin_memory: bool = False,
     ) -> None:
         if transform is not None and transform_factory is not None:
             raise TypeError("transform and transform_factory cannot both be given.")
