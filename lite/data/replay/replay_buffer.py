@@ -187,7 +187,7 @@ class ReplayBuffer:
                 self._keep(alone=not pieces)
                 return self._write_many(lite.cat(pieces, -1)) if pieces else self._no_index()
             except BaseException:
-                self._transforms.withheld = before
+                self._withhold_again(before)
                 raise
 
     def _through(self, data: Any, write: Callable[[Any], Any]) -> Any:
@@ -200,10 +200,12 @@ class ReplayBuffer:
                 self._keep(alone=True)
                 return self._no_index()
             self._keep(alone=False)
-            return write(data)
+            index = write(data)
+            if isinstance(self._storage, LazyMemmapStorage):
+                self._storage.keep_rest()
+            return index
         except BaseException:
-            if self._transforms.withholds:
-                self._transforms.withheld = before
+            self._withhold_again(before)
             raise
 
     def _take_over(self) -> None:
@@ -214,6 +216,13 @@ class ReplayBuffer:
             if takeovers != self._takeovers and storage.initialized:
                 self._transforms.withheld = storage.kept()
             self._takeovers = takeovers
+
+    def _withhold_again(self, before: Any) -> None:
+        """Nothing was written: what was withheld before is so still."""
+        if self._transforms.withholds:
+            self._transforms.withheld = before
+        if isinstance(self._storage, LazyMemmapStorage):
+            self._storage.keep_nothing_new()
 
     def _keep(self, alone: bool) -> None:
         """Let what is withheld survive as the rows do."""
