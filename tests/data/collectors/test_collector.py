@@ -318,6 +318,15 @@ def test_split_trajectories():
     assert split["collector", "mask"].any(-1).all()
 
 
+def test_split_trajectories_of_marked_steps():
+    env = NativeCounting(AutoresetMode.NEXT_STEP, [(4,), (4,)])
+    (split,) = Collector(env, frames_per_batch=20, total_frames=16, split_trajs=True)
+    # Four steps, one that starts anew, four steps, and one that does.
+    assert split.shape == (4, 4)
+    np.testing.assert_array_equal(split["step_count"][..., 0], np.broadcast_to(np.arange(4), (4, 4)))
+    np.testing.assert_array_equal(split["collector", "traj_ids"][:, 0], [0, 2, 1, 3])
+
+
 def test_new_episodes_at_each_batch():
     collector = Collector(
         SyncVectorEnv(makers()),
