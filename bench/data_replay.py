@@ -113,7 +113,7 @@ def growth(capacities: tuple[int, ...] = (10**4, 10**5, 10**6, 10**7, 10**8)) ->
 
 
 def compressed() -> dict[str, Any]:
-    """Bytes of a frame of 84 x 84 x 4 bytes and its successor, stored once and twice, and `sample(32)` of both."""
+    """Images of 84 x 84 x 4 bytes and their successors, stored once and twice: bytes, and `sample(32)`."""
     obs = np.random.default_rng(0).integers(0, 255, (2001, 84, 84, 4), np.uint8)
     data = TensorDict({"obs": obs[:-1], "next": {"obs": obs[1:]}}, [2000])
     buffers = {}
@@ -128,8 +128,10 @@ def compressed() -> dict[str, Any]:
         for name, b in buffers.items()
     }
     result = per_call({name: lambda b=b: b.sample(32) for name, b in buffers.items()}, 5)
-    name = f"sample 32 images and successors, compress_next ({used['lite'] / used['lite without']:.2f} of the bytes)"
-    return row(name, "lite without", result)
+    share = used["lite"] / used["lite without"]
+    return row(
+        f"sample 32 images and successors, compress_next ({share:.2f} of the bytes)", "lite without", result
+    )
 
 
 def case() -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from torchrl.objectives import value as torchrl
 
 import lite.data as data
 from lite import TensorDict, nn
+from lite.kernels import retrace
 
 Row = tuple[str, float, str, float, float]
 FACTORS: dict[str, dict[str, float]] = {
@@ -120,7 +121,39 @@ def groups(rounds: int = 15) -> Iterator[Row]:
     yield "group_advantages 512x16", lite, "torchrl", peer, peer / lite
 
 
-CASES = {function.__name__: function for function in (values_given, values_of_a_network, groups)}
+def retrace_beside_a_loop(rounds: int = 15) -> Iterator[Row]:
+    """lite.kernels.retrace beside a loop over time in NumPy, which takes all sequences at once."""
+    rng = np.random.default_rng(0)
+    for shape in ((64, 1000), (1024, 128)):
+        log_pi, log_mu, reward, value, following = rng.normal(size=(5, *shape)).astype(np.float32)
+        done = rng.random(shape) < 0.02
+        arrays = log_pi, log_mu, reward, value, following, done
+
+        def loop(arrays: Any = arrays) -> Any:
+            log_pi, log_mu, reward, value, following, done = arrays
+            weight = np.exp(np.minimum(log_pi - log_mu, 0.0))
+            target, ahead = np.empty_like(value), np.zeros(len(value), value.dtype)
+            for t in reversed(range(value.shape[1])):
+                alive = ~done[:, t]
+                error = reward[:, t] + 0.99 * alive * following[:, t] - value[:, t]
+                excess = error + 0.99 * alive * ahead
+                target[:, t] = value[:, t] + excess
+                ahead = weight[:, t] * excess
+            return target
+
+        def ours(arrays: Any = arrays) -> Any:
+            return retrace(*arrays, gamma=0.99).value_target
+
+        np.testing.assert_allclose(ours(), loop(), rtol=1e-3, atol=1e-3)
+        times = measure({"lite": ours, "loop": loop}, rounds)
+        lite, peer = times["lite"]["median_ms"], times["loop"]["median_ms"]
+        yield f"retrace {shape[0]}x{shape[1]}", lite, "NumPy loop over time", peer, peer / lite
+
+
+CASES = {
+    function.__name__: function
+    for function in (values_given, values_of_a_network, groups, retrace_beside_a_loop)
+}
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -161,12 +160,7 @@ def mismatch(
 
 def _side(name: str, side: Any) -> tuple[Sequence[Any] | None, Decoder | None]:
     """The responses or the model that a side is."""
-    if isinstance(side, str | Path):
-        raise TypeError(
-            f"{name} must be a model, as OnnxDecoder(path), or responses, as read_log_probs(path), got the "
-            f"path {str(side)!r} itself"
-        )
-    if isinstance(side, Sequence):
+    if isinstance(side, Sequence) and not isinstance(side, str):
         return side, None
     check_decoder(side, name)
     return None, side

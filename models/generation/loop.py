@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite.kernels import DrawDetails
 from lite.kernels._integer import integer
-from lite.models.decoder.protocol import Decoder
+from lite.models.decoder.protocol import Decoder, refuse_path
 from lite.models.generation.beams import search
 from lite.models.generation.options import GenerationConfig
 from lite.models.generation.prefix_cache import PrefixCache
@@ -179,6 +179,7 @@ def generate_each(
         [1, 2, 3, 4, 0]
     """
     _check_counts(num_samples, max_rows)
+    refuse_path(decoder, "decoder")
     responses = _responses(decoder, prompts, config, seeds, num_samples, decode_text)
     run = _run(decoder, responses, max_rows, decode_text, prefix_cache, assistant_model)
     return ((response.number, _generated(response)) for drawn in run.rounds() for response in drawn.ended)
@@ -267,6 +268,7 @@ def _checked(
     beams: bool = False,
 ) -> list[Response]:
     """All responses of a call, among them those to be searched for if there may be any."""
+    refuse_path(decoder, "decoder")
     _check_counts(num_samples, None)
     count = len(prompts) * num_samples
     _check_config(config, GenerationConfig | Sequence)

@@ -180,7 +180,7 @@ class Collector:
         self.progress = progress
 
         self.env = create_env_fn
-        if not hasattr(create_env_fn, "step"):
+        if isinstance(create_env_fn, type) or not hasattr(create_env_fn, "step"):
             if not callable(create_env_fn):
                 raise TypeError(
                     f"create_env_fn must be an environment or make one, got {type(create_env_fn).__name__}."

@@ -46,6 +46,9 @@ class EnvError(RuntimeError):
         self.step = step
         self.frames = frames
 
+    def __reduce__(self) -> Any:
+        return type(self), (str(self), self.index, self.step, self.frames)
+
 
 class Outcome(NamedTuple):
     """What a step gave, every array of shape (*batch, ...).

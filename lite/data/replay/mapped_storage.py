@@ -88,6 +88,7 @@ class LazyMemmapStorage(LazyTensorStorage):
         self._paths: list[str] = []
         self._added = 0
         self._to_keep: tuple[Any] | None = None
+        self._takeovers = 0
         self._began = False  # whether this storage wrote the first file of the folder
         self._cleanup = weakref.finalize(self, _remove, self.scratch_dir, os.getpid()) if own else None
         if existsok:
@@ -159,6 +160,7 @@ class LazyMemmapStorage(LazyTensorStorage):
             )
         at = None if self._next is None else self._next.at
         self._file.become_writer(columns.arrays if at is None else [*columns.arrays, at], at)
+        self._takeovers += 1
         if self._next is not None:
             self._next.find_free(len(self))
         self._paths = _files_of(self._table, self.scratch_dir)
@@ -167,6 +169,17 @@ class LazyMemmapStorage(LazyTensorStorage):
         """Let another process write, until this one writes again."""
         if self._file is not None and self._file.lock is not None:
             self._file.lock.close()
+
+    def _take_over(self) -> int:
+        if not self.is_writer and self.initialized:
+            self._become_writer()
+        return self._takeovers
+
+    def _roll_back(self) -> None:
+        file = self._file
+        if file is not None and self.is_writer:
+            file.roll_back(None if self._next is None else self._next.at)
+        super()._roll_back()
 
     @property
     def is_writer(self) -> bool:
@@ -319,7 +332,8 @@ class LazyMemmapStorage(LazyTensorStorage):
             found = super().get(index)
             if begun is None:
                 return found
-            found = found.copy() if isinstance(found, np.ndarray) else found.clone()
+            if not isinstance(found, np.generic):
+                found = found.copy() if isinstance(found, np.ndarray) else found.clone()
             touched = rows_at(index[0] if isinstance(index, tuple) else index, self._filled_rows())
             if self._unchanged(begun, touched):
                 return found
@@ -350,15 +364,26 @@ class LazyMemmapStorage(LazyTensorStorage):
     def dumps_to(self, folder: Path, final: Path) -> None:
         """As `dumps`, into a folder that is going to be moved to `final`; where the rows lie, they stay."""
         if self._columns is None or str(final) != self.scratch_dir:
+            begun = self._begin()
             super().dumps_to(folder, final)
+            self._require_still(begun)
             return
         folder.mkdir(exist_ok=True)
         write_json(folder / METADATA, {"metadata": {}, "is_pytree": False, "len": len(self)})
 
+    def state_dict(self) -> dict[str, Any]:
+        begun = self._begin()
+        state = super().state_dict()
+        self._require_still(begun)
+        return state
+
+    def _require_still(self, begun: Any) -> None:
+        """RuntimeError if another process has written since."""
+        if begun is not None and (self._begin() != begun or (self._file is not None and self._file.is_torn)):
+            raise RuntimeError(f"another process wrote to {self.scratch_dir} while it was saved.")
+
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        if self._columns is not None and self._file is None:
-            self._file = RingFile(self.scratch_dir, self._rows(), self.max_size // self._rows(), len(self))
         for name in ("_columns", "_next", "_file", "_cleanup", "_table"):
             state.pop(name, None)
         return state | {"_columns": None, "_next": None, "_file": None, "_cleanup": None, "existsok": True}

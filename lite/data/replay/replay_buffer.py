@@ -115,7 +115,7 @@ class ReplayBuffer:
         self._ahead_lock = threading.RLock()
         self._warned = False
         self._transforms = Transforms(transform_factory() if transform_factory is not None else transform)
-        self._told = 0
+        self._told = self._takeovers = 0
         self._go_on()
 
     @staticmethod
@@ -178,6 +178,7 @@ class ReplayBuffer:
     def flush(self) -> Any:
         """Store what transforms withhold, as at the end of a stream; gives the indices."""
         with self._storage.lock:
+            self._take_over()
             before = self._transforms.withheld
             try:
                 pieces = list(self._transforms.flush())
@@ -189,6 +190,7 @@ class ReplayBuffer:
 
     def _through(self, data: Any, write: Callable[[Any], Any]) -> Any:
         """Send data through the inverses, and write what comes out; all of it happens, or nothing."""
+        self._take_over()
         before = self._transforms.withheld if self._transforms.withholds else None
         try:
             data = self._transforms.inv(data)
@@ -201,6 +203,15 @@ class ReplayBuffer:
             if self._transforms.withholds:
                 self._transforms.withheld = before
             raise
+
+    def _take_over(self) -> None:
+        """Where another process may have written, go on with what it has withheld."""
+        storage = self._storage
+        if self._transforms.withholds and isinstance(storage, LazyMemmapStorage):
+            takeovers = storage._take_over()
+            if takeovers != self._takeovers and storage.initialized:
+                self._transforms.withheld = storage.kept()
+            self._takeovers = takeovers
 
     def _keep(self, alone: bool) -> None:
         """Let what is withheld survive as the rows do."""

@@ -219,23 +219,29 @@ class RingFile(Position):
             raise RuntimeError(f"{self.folder} may not be written by this process.")
         self.lock = WriterLock(self.folder)
         self.undo = _Undo(self.folder, arrays)
-        words = self._words
-        sequence = words[_SEQUENCE]
-        total = self._load()[3]
+        self._waits = waits_for_disk()
+        return self.roll_back(before)
+
+    def roll_back(self, before: Array | None) -> bool:
+        """Undo what was begun and does not count; True if there was anything. See `become_writer`."""
+        words, lock, undo = self._words, self.lock, self.undo
+        assert lock is not None
+        assert undo is not None
+        lock.state = None
+        state = self._load()
         armed, count, capacity, row, at = words[_UNDO_AT : _UNDO_AT + 5]
-        undone = armed == sequence
+        undone = armed == words[_SEQUENCE]
         if undone:
             if not 0 <= count <= capacity <= self.rows:
                 raise ValueError(f"{self.folder}/{NAME} is damaged: it undoes {count} of {capacity} rows.")
-            self.undo.put_back(count, capacity, self.rows)
+            undo.put_back(count, capacity, self.rows)
             if before is not None and 0 <= row < self.rows:
                 before[row] = at
             words[_UNDO_AT] = _NONE
-        words[_BEGUN] = total
+        words[_BEGUN] = state[3]
         if words[_CHANGES] & 1:
             words[_CHANGES] += 1
-        self.lock.state = self._load()
-        self._waits = waits_for_disk()
+        lock.state = state
         return bool(undone)
 
     def begin(self, index: Array | None, count: int, link: tuple[int, int] = (-1, -1)) -> None:
@@ -382,6 +388,8 @@ class _Undo:
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
             descriptor = os.open(self.path, flags, 0o666)
             os.ftruncate(descriptor, size)
+            if waits_for_disk():
+                flush(os.path.dirname(self.path))
         else:
             descriptor, status = open_regular(self.path, os.O_RDWR)
             if status.st_size != size:

@@ -110,6 +110,10 @@ class Storage(ABC):
     @abstractmethod
     def _position(self) -> Position: ...
 
+    def _take_over(self) -> int:
+        """Make this process the one that writes; how many times it has become so."""
+        return 0
+
     def _rows(self) -> int:
         """The length of the ring: how many elements there can be along the first dimension."""
         return self.max_size

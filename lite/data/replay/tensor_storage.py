@@ -204,13 +204,17 @@ class TensorStorage(Storage):
         length, cursor, writes = self._position.now()
         inner = self.max_size // self._rows()
         length = max(length, (int(index.max()) + 1) * inner)
-        self._before_anywhere(index)
-        where: Any = index if many else int(index[0])
-        for array, value in pairs:
-            array[where] = value
         if written is not None:
             cursor, writes = length % self._rows(), writes + written
-        self._commit(length, cursor, writes)
+        where: Any = index if many else int(index[0])
+        try:
+            self._before_anywhere(index)
+            for array, value in pairs:
+                array[where] = value
+            self._commit(length, cursor, writes)
+        except BaseException:
+            self._roll_back()
+            raise
 
     def _refuse_apart(self) -> None:
         if self._next is not None:
@@ -235,24 +239,33 @@ class TensorStorage(Storage):
         else:
             first = start
         stop = first + n
-        self._before(first, n, length)
-        if stop <= rows:
-            where: Any = slice(first, stop) if many else first
-            for array, value in pairs:
-                array[where] = value
-        else:
-            cut = rows - first
-            for array, value in pairs:
-                array[first:] = value[:cut]
-                array[: stop - rows] = value[cut:]
         inner = 1 if self.ndim == 1 else self.max_size // rows
         written = 1 if count is None else count
-        if self._next is not None:
-            self._next.link()
-        self._commit(min(length + n * inner, self.max_size), stop % rows, writes + written)
+        try:
+            self._before(first, n, length)
+            if stop <= rows:
+                where: Any = slice(first, stop) if many else first
+                for array, value in pairs:
+                    array[where] = value
+            else:
+                cut = rows - first
+                for array, value in pairs:
+                    array[first:] = value[:cut]
+                    array[: stop - rows] = value[cut:]
+            if self._next is not None:
+                self._next.link()
+            self._commit(min(length + n * inner, self.max_size), stop % rows, writes + written)
+        except BaseException:
+            self._roll_back()
+            raise
         if self._next is not None:
             self._next.committed()
         return start
+
+    def _roll_back(self) -> None:
+        """Writing was interrupted, by a key perhaps: take back what can be."""
+        if self._next is not None:
+            self._next.find_free(len(self))
 
     def _before(self, first: int, count: int, length: int) -> None:
         """Rows of the ring, of which `length` elements are filled, are about to be written."""

@@ -196,6 +196,10 @@ class TensorDictRoundRobinWriter(RoundRobinWriter):
         return super().add(_without_index(data))
 
     def extend(self, data: Any) -> Any:
+        """Write elements; see `Writer.extend`. None are written where there are none."""
+        if not len(data):
+            ndim = self._storage.ndim
+            return np.zeros((0,) if ndim == 1 else (0, ndim), np.int64)
         return super().extend(_without_index(data))
 
 

@@ -47,8 +47,20 @@ def test_wrong_arguments_are_named(wrap: Make, scripted_model: Make) -> None:
             wrap("text", seed=seed)
         with pytest.raises(ValueError, match=f"seed must be an integer of at least 0 or .*, got {seed!r}"):
             wrap("text")(text_td("Hi"), do_sample=True, seed=seed)
-    with pytest.raises(TypeError, match="generate_kwargs must be a mapping of options, got 5"):
-        OnnxWrapper(scripted_model(), input_mode="tokens", generate_kwargs=5)  # type: ignore[arg-type]
+    for name in ("generate_kwargs", "tokenizer_kwargs", "chat_template_kwargs", "score_kwargs", "adapters"):
+        with pytest.raises(TypeError, match=f"{name} must be a mapping, got 5"):
+            OnnxWrapper(scripted_model(), input_mode="tokens", **{name: 5})
+    for name in ("input_key", "attention_mask_key", "tokens_key", "sampling_key"):
+        with pytest.raises(RuntimeError, match=f"{name}: key must be a NestedKey .*, got 5"):
+            wrap("text", **{name: 5})
+    for name in ("generate", "pad_output"):
+        with pytest.raises(ValueError, match=f"{name} must be a bool, got 'no'"):
+            wrap("text", **{name: "no"})
+    for name in ("chat_template", "chat_template_name"):
+        with pytest.raises(TypeError, match=f"{name} must be a str or None, got 5"):
+            wrap("history", **{name: 5})
+    with pytest.raises(TypeError, match="tensordict_out must be a TensorDict, got 5"):
+        wrap("text")(text_td("Hi"), tensordict_out=5)
     with pytest.raises(FileNotFoundError, match="assistant_model: model: there is no file or directory"):
         wrap("text", assistant_model="nowhere")
     with pytest.raises(ValueError, match="prompt 1: ids must hold at least one token"):
