@@ -97,7 +97,8 @@ def _print(
         }
         print(json.dumps(summary, ensure_ascii=False))
     else:
-        print(f"\n{tokens} tokens in {seconds:.2f} s, {speed:.1f} tokens/s (ready in {ready:.2f} s)")
+        loaded = f" (ready in {ready:.2f} s)" if ready else ""
+        print(f"\n{tokens} tokens in {seconds:.2f} s, {speed:.1f} tokens/s{loaded}")
     return 130 if records[-1]["finish_reason"] == "interrupted" else 0
 
 
