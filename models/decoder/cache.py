@@ -43,9 +43,12 @@ class KVCache(Protocol):
     lengths: NDArray[np.int64]
 
     def extend(
-        self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool
+        self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool, hidden: bool = False
     ) -> list[NDArray[np.float32]]:
-        """Append tokens to rows; returns the logits of each row's new positions, or its last one."""
+        """Append tokens to rows; returns the logits of each row's new positions, or its last one.
+
+        With `hidden` the hidden states in their place, for graphs with `output_rows`.
+        """
 
     def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> Logits:
         """Append one token to each row; returns logits (n, V), which may stay on the graph's GPU.

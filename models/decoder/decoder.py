@@ -265,25 +265,39 @@ class OnnxDecoder:
     @_in_turn
     def prefill_rows(self, rows: Sequence[int], prompts: Sequence[ArrayLike]) -> NDArray[np.float32]:
         """`prefill` for several rows, in as few runs as the graph allows; returns logits (n, V)."""
-        if len(rows) != len(prompts):
-            raise ValueError(f"prompts must have one entry per row, got {len(prompts)} for {len(rows)} rows")
-        checked = [self._checked(ids, 0) for ids in prompts]
-        at = self._rows(rows, grow=True)
-        for row in at:
-            self._forget(row)
+        at, checked = self._begun(rows, prompts)
         if not at:
             return np.empty((0, self._vocab_size), np.float32)
         return np.stack([logits[-1] for logits in self._extend(at, checked, last=True)])
 
     @_in_turn
+    def prefill_chosen(
+        self, rows: Sequence[int], prompts: Sequence[ArrayLike], tokens: Sequence[NDArray[np.int64]]
+    ) -> list[NDArray[np.float32]]:
+        """`prefill_rows`, for the logits of a few tokens of each row alone.
+
+        Where the graph ends in a product with a float32 matrix of its file (and reads prompts itself), only
+        these tokens' vectors of that matrix are read and multiplied; elsewhere all logits are computed.
+
+        Args:
+            rows, prompts: as for `prefill_rows`.
+            tokens: ids whose logits are wanted, int64 (n_i,) for each row.
+
+        Returns:
+            Logits, float32 (n_i,) for each row.
+        """
+        matrix = self._placed.output_rows
+        if matrix is None or self._placed.prompts is not None or matrix.count != self._vocab_size:
+            logits = self.prefill_rows(rows, prompts)
+            return [row[ids] for row, ids in zip(logits, tokens, strict=True)]
+        at, checked = self._begun(rows, prompts)
+        hidden = self._extend(at, checked, last=True, hidden=True) if at else []
+        return [matrix.times(states[-1], ids) for states, ids in zip(hidden, tokens, strict=True)]
+
+    @_in_turn
     def continue_rows(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> NDArray[np.float32]:
         """Append tokens to rows, as `prefill_rows` to empty ones; returns the logits after each, (n, V)."""
-        at = self._rows(rows)
-        if len(at) != len(ids):
-            raise ValueError(f"ids must have one entry per row, got {len(ids)} for {len(at)} rows")
-        self._check_adapter(at)
-        lengths = self._cache.lengths
-        checked = [self._checked(new, int(lengths[row])) for row, new in zip(at, ids, strict=True)]
+        at, checked = self._appended(rows, ids)
         if not at:
             return np.empty((0, self._vocab_size), np.float32)
         return np.stack([logits[-1] for logits in self._extend(at, checked, last=True)])
@@ -336,12 +350,7 @@ class OnnxDecoder:
 
         All of it is held at once: give chunks of at most `chunk_length` tokens.
         """
-        at = self._rows(rows)
-        if len(at) != len(ids):
-            raise ValueError(f"ids must have one entry per row, got {len(ids)} for {len(at)} rows")
-        self._check_adapter(at)
-        lengths = self._cache.lengths
-        checked = [self._checked(new, int(lengths[row])) for row, new in zip(at, ids, strict=True)]
+        at, checked = self._appended(rows, ids)
         return self._extend(at, checked, last=False) if at else []
 
     def score(self, ids: ArrayLike, positions: ArrayLike | None = None) -> NDArray[np.float32]:
@@ -444,10 +453,10 @@ class OnnxDecoder:
         return self.spec.prompts is not None and self.spec.one_token
 
     def _extend(
-        self, rows: list[int], ids: list[NDArray[np.int64]], *, last: bool
+        self, rows: list[int], ids: list[NDArray[np.int64]], *, last: bool, hidden: bool = False
     ) -> list[NDArray[np.float32]]:
         if self.spec.padding in (Padding.SLOTS, Padding.RIGHT):  # these say themselves which rows share a run
-            return self._extend_together(rows, ids, last, self._chunk(len(rows), last))
+            return self._extend_together(rows, ids, last, hidden, self._chunk(len(rows), last))
         out = [np.empty(0, np.float32)] * len(rows)
         for group, whole in self._alike(rows):
             bound = _WHOLE if whole else MAX_CHUNK
@@ -459,11 +468,34 @@ class OnnxDecoder:
                 if self._reads_whole and not whole:
                     chunk = 1
                 logits = self._extend_together(
-                    [rows[i] for i in places], [ids[i] for i in places], last, chunk
+                    [rows[i] for i in places], [ids[i] for i in places], last, hidden, chunk
                 )
                 for i, row_logits in zip(places, logits, strict=True):
                     out[i] = row_logits
         return out
+
+    def _begun(
+        self, rows: Sequence[int], prompts: Sequence[ArrayLike]
+    ) -> tuple[list[int], list[NDArray[np.int64]]]:
+        """Rows, emptied, and what they are to begin with, checked."""
+        if len(rows) != len(prompts):
+            raise ValueError(f"prompts must have one entry per row, got {len(prompts)} for {len(rows)} rows")
+        checked = [self._checked(ids, 0) for ids in prompts]
+        at = self._rows(rows, grow=True)
+        for row in at:
+            self._forget(row)
+        return at, checked
+
+    def _appended(
+        self, rows: Sequence[int], ids: Sequence[ArrayLike]
+    ) -> tuple[list[int], list[NDArray[np.int64]]]:
+        """Rows and what is to be appended to them, checked."""
+        at = self._rows(rows)
+        if len(at) != len(ids):
+            raise ValueError(f"ids must have one entry per row, got {len(ids)} for {len(at)} rows")
+        self._check_adapter(at)
+        lengths = self._cache.lengths
+        return at, [self._checked(new, int(lengths[row])) for row, new in zip(at, ids, strict=True)]
 
     def _alike(self, rows: list[int]) -> Iterator[tuple[list[int], bool]]:
         """Places in `rows` that may share runs, and whether a graph of its own reads their tokens at once."""
@@ -485,13 +517,13 @@ class OnnxDecoder:
         return self.chunk_length(rows)
 
     def _extend_together(
-        self, rows: list[int], ids: list[NDArray[np.int64]], last: bool, chunk: int
+        self, rows: list[int], ids: list[NDArray[np.int64]], last: bool, hidden: bool, chunk: int
     ) -> list[NDArray[np.float32]]:
         out: list[list[NDArray[np.float32]]] = [[] for _ in rows]
         for start in range(0, max(len(new) for new in ids), chunk):
             live = [i for i, new in enumerate(ids) if len(new) > start]
             pieces = [ids[i][start : start + chunk] for i in live]
-            logits = self._cache.extend([rows[i] for i in live], pieces, last=last)
+            logits = self._cache.extend([rows[i] for i in live], pieces, last=last, hidden=hidden)
             for i, part in zip(live, logits, strict=True):
                 out[i] = [part] if last else [*out[i], part]
         return [parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in out]

@@ -117,6 +117,14 @@ class RewindableDecoder(Decoder, Protocol):
         """Let a row that is to rest take no more memory than its tokens need; returns how many bytes."""
 
 
+def checked_row(decoder: Decoder, name: str, ids: ArrayLike) -> NDArray[np.int64]:
+    """What `check_ids` gives of one row of several; its error says which by ``name``."""
+    try:
+        return decoder.check_ids(ids)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+
+
 def check_decoder(model: Any, name: str = "model") -> None:
     """Raise TypeError with the members that an object lacks to be a `Decoder`."""
     members = [member for member in vars(Decoder) if not member.startswith("_")]
