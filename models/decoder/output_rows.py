@@ -1,7 +1,7 @@
 """The output matrix of a graph, of which only the rows of some tokens are read, from the model's file.
 
 Which of a few tokens comes next needs their scores alone: the product of the last hidden state with their
-rows of the matrix, not with the hundred thousand others. onnxruntime keeps the matrix rearranged, and a second
+rows of the matrix, not with the hundred thousand others. onnxruntime keeps the matrix rearranged, and another
 use of it in the graph would keep it twice; so its rows are read where they lie, and multiplied in NumPy.
 """
 
