@@ -18,37 +18,41 @@ from lite.models.graph.protobuf import fields, read_varint
 
 _FLOAT = 1  # ONNX's number of the type float32
 _ITEM = 4  # bytes
+MOST_KEPT = 1024  # vectors that are kept in memory once they were read
 
 
-@dataclass(frozen=True)
 class OutputRows:
     """A float32 matrix in a file, with a vector for each token.
 
-    Attributes:
+    The file stays open, so that another one in its place is not taken for it.
+
+    Args:
         path: the file.
         offset: where the matrix begins in it, in bytes.
-        width: length of the vectors.
-        count: how many tokens.
+        shape: of the file's matrix.
         by_token: a token's vector is a row of the file's matrix; otherwise it is a column.
+
+    Attributes:
+        count: how many tokens.
+        width: length of the vectors.
     """
 
-    path: Path
-    offset: int
-    width: int
-    count: int
-    by_token: bool
+    def __init__(self, path: Path, offset: int, shape: tuple[int, int], *, by_token: bool) -> None:
+        matrix = np.memmap(path, "<f4", "r", offset, shape)
+        self._vectors = matrix if by_token else matrix.T
+        self.count, self.width = self._vectors.shape
+        self._read: dict[int, NDArray[np.float32]] = {}  # a column lies in as many pages as it has numbers
 
     def times(self, hidden: NDArray[np.float32], ids: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Scores (n,) of tokens (n,) after a hidden state (width,).
-
-        Raises:
-            OSError: the file is gone.
-            ValueError: it is shorter than when it was opened.
-        """
-        shape = (self.count, self.width) if self.by_token else (self.width, self.count)
-        matrix = np.memmap(self.path, "<f4", "r", self.offset, shape)
-        rows = np.array(matrix[ids] if self.by_token else matrix[:, ids].T, np.float32)
-        scores: NDArray[np.float32] = rows @ hidden
+        """Scores (n,) of tokens (n,) after a hidden state (width,)."""
+        known, wanted = self._read, ids.tolist()
+        missing = [i for i in dict.fromkeys(wanted) if i not in known]
+        if missing:
+            if len(known) + len(missing) > MOST_KEPT:
+                known = {i: known[i] for i in wanted if i in known}
+            new = np.array(self._vectors[missing], np.float32)
+            known = self._read = {**known, **dict(zip(missing, new, strict=True))}  # threads have their own
+        scores: NDArray[np.float32] = np.array([known[i] @ hidden for i in wanted], np.float32)
         return scores
 
 
@@ -144,8 +148,7 @@ def _matrix(model: bytes, tensor: tuple[int, int], graph: Path, by_token: bool) 
         return None
     if not path.is_file() or offset < 0 or offset + size > path.stat().st_size:
         return None
-    count, width = dims if by_token else reversed(dims)
-    return OutputRows(path, offset, width, count, by_token)
+    return OutputRows(path, offset, (dims[0], dims[1]), by_token=by_token)
 
 
 def _number(place: Mapping[bytes, bytes]) -> int:

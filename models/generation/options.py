@@ -57,9 +57,9 @@ class GenerationConfig:
             copy. What it returns, float32 (V,), takes their place; if None, `scores` as it has changed it.
         grammar: what the response has to be: `{"json": schema}`, `{"regex": expression}` or
             `{"lark": grammar}`.
-        num_beams: how many beams are searched for the most probable response; 1 for no search. With
-            `do_sample` the beams that go on are drawn, together and without replacement, from all
-            continuations of all beams.
+        num_beams: how many beams are searched for the most probable response; 1 for no search. With a
+            temperature or a filter, the beams that go on are drawn, together and without replacement, from
+            all continuations of all beams.
         length_penalty: scores of beams are divided by their number of tokens to this power.
         early_stopping: a search ends as soon as there are `num_beams` responses (true), when better ones are
             unlikely (false) or impossible ("never").

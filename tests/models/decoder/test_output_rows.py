@@ -114,9 +114,21 @@ def test_what_is_no_such_matrix(tmp_path: Path, parts: tuple[bytes, ...]) -> Non
     assert read(tmp_path / "a.onnx", *parts) is None
 
 
-def test_a_file_that_has_gone_meanwhile(tmp_path: Path) -> None:
+def test_another_file_in_its_place(tmp_path: Path) -> None:
     shutil.copytree(MODELS / "optimum-llama", tmp_path / "model")
     decoder = OnnxDecoder(tmp_path / "model", num_threads=1)
     (tmp_path / "model" / "model.onnx").unlink()
-    with pytest.raises(FileNotFoundError):
-        decoder.prefill_chosen([0], [np.array([1, 2])], [np.array([3])])
+    shutil.copy(MODELS / "optimum-gpt2" / "model.onnx", tmp_path / "model")
+    (got,) = decoder.prefill_chosen([0], [np.array([1, 2])], [np.array([3])])
+    np.testing.assert_allclose(got, decoder.prefill(0, [1, 2])[[3]], atol=1e-5)
+
+
+def test_more_vectors_than_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lite.models.decoder.output_rows.MOST_KEPT", 2)
+    matrix = read(tmp_path / "a.onnx", PRODUCT, tensor(b"w", RAW))
+    assert matrix is not None
+    hidden = np.arange(4, dtype=np.float32)
+    for ids in ([0], [1, 0], [2, 1, 0, 2], [1], []):
+        want = (hidden @ MATRIX)[ids]
+        np.testing.assert_allclose(matrix.times(hidden, np.array(ids, np.int64)), want, rtol=1e-6)
+        assert len(matrix._read) <= 3  # as many as one call has asked for
